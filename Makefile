@@ -1,0 +1,46 @@
+# lakecore. Every target works on a fresh clone; `make setup` is done once and again when a lock file changes.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-tests test fast lint format check bench bench-small demo clean
+
+PYTHON := .venv/bin/python
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+
+setup: ## .venv from requirements.lock, and a Java runtime when there is none
+	@tools/setup.sh base
+
+setup-tests: setup
+	@tools/setup.sh tests
+
+test: setup-tests ## all tests: fast ones first, then Java, Spark and Airflow
+	$(PYTHON) -m pytest
+
+fast: setup ## the fast tests alone
+	$(PYTHON) -m pytest -m "not slow"
+
+lint: setup ## format, lint, types and import layers
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+format: setup ## rewrite the code in the project's format
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .
+
+check: lint fast ## what every commit must pass
+
+bench: setup-tests ## plan, proof and compaction benches, next to Java Paimon (minutes)
+	$(PYTHON) -m tests.bench
+
+bench-small: setup-tests ## the same benches, reduced
+	$(PYTHON) -m tests.bench --small
+
+demo: setup ## compact a small lake with Airflow and Spark, and show before and after
+	$(PYTHON) -m tools.demo
+
+clean: ## remove what make and the tests made; the virtual environments stay
+	rm -rf .cache .demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist spark-warehouse
+	find . -name __pycache__ -type d -not -path './.venv*' -prune -exec rm -rf {} +

@@ -1,0 +1,68 @@
+"""lakecore: reads, writes, compacts and checks Apache Paimon tables.
+
+    import lakecore
+
+    catalog = lakecore.load_catalog("/path/to/warehouse")
+    table = catalog.load_table("db.t")
+    rows = table.scan(where="dt = '2024-01-01'").to_arrow()
+
+Names are loaded when they are first used, so that importing one submodule does not import them all.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lakecore.catalog.definition import TableDefinition
+    from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
+    from lakecore.errors import (
+        AlreadyExistsError,
+        CommitConflictError,
+        CommitUncertainError,
+        CorruptDataError,
+        InvalidInputError,
+        InvalidOptionError,
+        LakeError,
+        NotFoundError,
+        ProofError,
+        UnavailableError,
+        UnsupportedError,
+    )
+    from lakecore.table import Table
+
+__all__ = [
+    "AlreadyExistsError",
+    "CommitConflictError",
+    "CommitUncertainError",
+    "CorruptDataError",
+    "FilesystemCatalog",
+    "InvalidInputError",
+    "InvalidOptionError",
+    "LakeError",
+    "NotFoundError",
+    "ProofError",
+    "Table",
+    "TableDefinition",
+    "UnavailableError",
+    "UnsupportedError",
+    "load_catalog",
+]
+
+_HOMES = {
+    "FilesystemCatalog": "lakecore.catalog.filesystem",
+    "Table": "lakecore.table",
+    "TableDefinition": "lakecore.catalog.definition",
+    "load_catalog": "lakecore.catalog.filesystem",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'lakecore' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES.get(name, "lakecore.errors")), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,114 @@
+"""Named catalogs: `lakecore.toml` and LAKECORE_* variables, as one mapping of options per name.
+
+    [catalogs.prod]
+    warehouse = "s3://lake/warehouse"
+    "s3.endpoint" = "https://s3.example"
+
+The file is `$LAKECORE_CONFIG`, else `lakecore.toml` in the working directory, else
+`~/.config/lakecore/lakecore.toml`. `LAKECORE_CATALOG__PROD__WAREHOUSE` sets `warehouse` of `prod` and wins
+over the file; in the rest of such a name `__` stands for a dot and `_` for a dash (`…__S3__ACCESS_KEY`).
+`LAKECORE_CATALOG` names the catalog, and `LAKECORE_WAREHOUSE` the warehouse, when none is given.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakecore.errors import InvalidInputError, NotFoundError
+
+__all__ = ["CatalogConfig", "read_config", "resolve"]
+
+_FILE_NAME = "lakecore.toml"
+_PREFIX = "LAKECORE_CATALOG__"
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogConfig:
+    """Where a warehouse is and the options to reach it."""
+
+    warehouse: str
+    options: Mapping[str, str]
+
+
+def resolve(given: str | None, environ: Mapping[str, str]) -> CatalogConfig:
+    """The catalog that `given` means: a configured name, a location, or (None) what the environment says.
+
+    A text with a slash, backslash or colon is a location. Raises NotFoundError naming the known catalogs,
+    InvalidInputError when nothing says which warehouse.
+    """
+    if given is None and "LAKECORE_CATALOG" not in environ and "LAKECORE_WAREHOUSE" in environ:
+        return CatalogConfig(environ["LAKECORE_WAREHOUSE"], {})
+    name = given if given is not None else environ.get("LAKECORE_CATALOG")
+    if name is not None and any(mark in name for mark in "/\\:"):
+        return CatalogConfig(name, {})
+    catalogs = read_config(environ)
+    if name is None:
+        if len(catalogs) != 1:
+            raise InvalidInputError(
+                "no warehouse given: pass one, set LAKECORE_WAREHOUSE, or name a catalog of "
+                f"{_FILE_NAME} ({_listed(catalogs)})"
+            )
+        name = next(iter(catalogs))
+    if name in catalogs:
+        return _config(name, catalogs[name])
+    if os.path.isdir(name):
+        return CatalogConfig(name, {})
+    raise NotFoundError(
+        f"no catalog {name!r} in {_FILE_NAME} or the environment ({_listed(catalogs)}), and no such directory"
+    )
+
+
+def read_config(environ: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
+    """Options by catalog name. Raises InvalidInputError naming a file that cannot be read as TOML."""
+    catalogs = {name: dict(options) for name, options in _from_file(environ).items()}
+    for variable, value in environ.items():
+        if variable.startswith(_PREFIX):
+            name, _, key = variable.removeprefix(_PREFIX).partition("__")
+            if name and key:
+                option = key.lower().replace("__", ".").replace("_", "-")
+                catalogs.setdefault(name.lower(), {})[option] = value
+    return catalogs
+
+
+def _from_file(environ: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
+    path = _path(environ)
+    if path is None:
+        return {}
+    try:
+        with open(path, "rb") as file:
+            catalogs = tomllib.load(file).get("catalogs", {})
+        return {name: {key: _text(value) for key, value in table.items()} for name, table in catalogs.items()}
+    except FileNotFoundError as err:
+        raise NotFoundError(f"{path}: no such file (LAKECORE_CONFIG names it)") from err
+    except (OSError, ValueError, AttributeError) as err:
+        raise InvalidInputError(
+            f"{path}: not a catalog file: {err}; write [catalogs.NAME] and warehouse = …"
+        ) from err
+
+
+def _path(environ: Mapping[str, str]) -> str | None:
+    if "LAKECORE_CONFIG" in environ:
+        return environ["LAKECORE_CONFIG"]
+    home = environ.get("HOME", "")
+    for path in (_FILE_NAME, os.path.join(home, ".config", "lakecore", _FILE_NAME)):
+        if os.path.isfile(path):
+            return path
+    return None
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _config(name: str, options: Mapping[str, str]) -> CatalogConfig:
+    warehouse = options.get("warehouse", "").strip()
+    if not warehouse:
+        raise InvalidInputError(f"catalog {name!r} has no warehouse: set it in {_FILE_NAME}")
+    return CatalogConfig(warehouse, {key: value for key, value in options.items() if key != "warehouse"})
+
+
+def _listed(catalogs: Mapping[str, Mapping[str, str]]) -> str:
+    return "known: " + (", ".join(sorted(catalogs)) or "none")

@@ -1,0 +1,185 @@
+"""A warehouse is a directory: `<warehouse>/<database>.db/<table>`. What lakecore keeps is in `.lakecore/`."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from lakecore.catalog.config import CatalogConfig, resolve
+from lakecore.catalog.definition import TableDefinition, first_schema
+from lakecore.catalog.names import DATABASE_SUFFIX, TableName, alternatives, check_name
+from lakecore.clock import Clock, SystemClock
+from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
+from lakecore.fs.file_io import FileIO
+from lakecore.fs.resolve import file_io_for, plain_path
+from lakecore.store.branches import BranchStore
+from lakecore.store.paths import TablePaths
+from lakecore.store.schemas import SchemaStore
+from lakecore.table import Table
+
+__all__ = ["FilesystemCatalog", "load_catalog"]
+
+logger = logging.getLogger(__name__)
+
+
+def load_catalog(
+    warehouse: str | os.PathLike[str] | None = None, *, create_warehouse: bool = False, **options: str
+) -> FilesystemCatalog:
+    """Open a warehouse: its location, the name of a configured catalog, or None for the configured default.
+
+    `options` reach the storage (`**{"s3.endpoint": …}`) and win over configured ones. Raises NotFoundError
+    when there is no such catalog or warehouse, InvalidInputError for what is not a location.
+    """
+    config = resolve(None if warehouse is None else os.fspath(warehouse), os.environ)
+    merged = {**config.options, **{key: str(value) for key, value in options.items()}}
+    return FilesystemCatalog.open(CatalogConfig(config.warehouse, merged), create=create_warehouse)
+
+
+@dataclass(frozen=True)
+class FilesystemCatalog:
+    """Databases and tables found by listing directories. Pickles when its storage does."""
+
+    file_io: FileIO
+    warehouse: str
+    clock: Clock = field(default_factory=SystemClock)
+
+    @classmethod
+    def open(cls, config: CatalogConfig, *, create: bool = False) -> FilesystemCatalog:
+        """Raises NotFoundError when a local warehouse is missing; `create`: it comes with its first table."""
+        warehouse = plain_path(config.warehouse)
+        file_io = file_io_for(config.warehouse, config.options)
+        if not create and "://" not in warehouse:
+            status = file_io.stat(warehouse)
+            if status is None:
+                raise NotFoundError(
+                    f"warehouse {warehouse} does not exist; check the path or create the directory"
+                )
+            if not status.is_dir:
+                raise InvalidInputError(
+                    f"warehouse {warehouse} is a file; give the directory that holds databases"
+                )
+        return cls(file_io, warehouse)
+
+    def list_databases(self) -> list[str]:
+        """Names in order."""
+        found = (status.name for status in self.file_io.list(self.warehouse) if status.is_dir)
+        return sorted(
+            name.removesuffix(DATABASE_SUFFIX)
+            for name in found
+            if name.endswith(DATABASE_SUFFIX) and not name.startswith(".")
+        )
+
+    def list_tables(self, database: str) -> list[str]:
+        """Tables of one database, in order. Raises NotFoundError naming databases there are."""
+        directory = self._database_path(database)
+        found = [status.name for status in self.file_io.list(directory) if status.is_dir]
+        if not found and self.file_io.stat(directory) is None:
+            raise NotFoundError(
+                f"database {database!r} does not exist in {self.warehouse}; {self._databases(database)}"
+            )
+        return sorted(
+            name for name in found if not name.startswith(".") and self._has_schema(directory, name)
+        )
+
+    def load_table(self, name: str, options: Mapping[str, str] | None = None) -> Table:
+        """`db.t`, or `db.t$branch_b`. `options` hold for this handle only.
+
+        Raises NotFoundError naming what there is instead.
+        """
+        parsed = TableName.parse(name)
+        paths = TablePaths(self._table_path(parsed))
+        if parsed.branch != paths.branch:
+            paths = BranchStore(self.file_io, paths).open(parsed.branch)
+        schema = SchemaStore(self.file_io, paths, self.clock).latest()
+        if schema is None:
+            raise NotFoundError(f"table {name!r} does not exist in {self.warehouse}; {self._tables(parsed)}")
+        table = Table(str(parsed), schema, self.file_io, paths, self.clock)
+        return table.with_options(options) if options else table
+
+    def create_table(
+        self,
+        name: str,
+        definition: TableDefinition | pa.Schema | Mapping[str, Any],
+        *,
+        primary_keys: tuple[str, ...] = (),
+        partition_keys: tuple[str, ...] = (),
+        options: Mapping[str, str] | None = None,
+    ) -> Table:
+        """Make an empty table, all or nothing: `schema-0` is created atomically.
+
+        `definition` is a TableDefinition, its JSON, or an Arrow schema (then keys and options are arguments).
+        Raises AlreadyExistsError, InvalidInputError for a definition that cannot be.
+        """
+        parsed = TableName.parse(name)
+        if parsed.branch != TablePaths("").branch:
+            raise InvalidInputError(f"table {name!r}: a branch is made from its table, not created")
+        if isinstance(definition, pa.Schema):
+            definition = TableDefinition.from_arrow(
+                definition, primary_keys=primary_keys, partition_keys=partition_keys, options=options or {}
+            )
+        elif isinstance(definition, Mapping):
+            definition = TableDefinition.from_json(definition)
+        schema = first_schema(definition, self.clock.now_ms())
+        paths = TablePaths(self._table_path(parsed))
+        store = SchemaStore(self.file_io, paths, self.clock)
+        if store.list_ids() or not store.publish(schema):
+            raise AlreadyExistsError(
+                f"table {name!r} exists in {self.warehouse}; drop it or choose another name"
+            )
+        logger.info("created table %s at %s", name, paths.table_path)
+        return self.load_table(name)
+
+    def drop_table(self, name: str) -> None:
+        """Delete a table and all its files, snapshots first and the schema last: a repetition completes it.
+
+        Raises NotFoundError; UnsupportedError for tables with files outside of their directory.
+        """
+        table = self.load_table(name)
+        if table.schema.options.get("data-file.external-paths"):
+            raise UnsupportedError(
+                f"table {name!r} has files at data-file.external-paths; drop it with its own tools"
+            )
+        if table.paths.branch != TablePaths("").branch:
+            raise UnsupportedError(f"{name!r} is a branch: this release does not delete branches")
+        self._delete_tree(table.paths.snapshot_dir)
+        for status in self.file_io.list(table.paths.table_path):
+            if status.path.rstrip("/") != table.paths.schema_dir:
+                self._delete_tree(status.path)
+        self._delete_tree(table.paths.table_path)
+        logger.info("dropped table %s at %s", name, table.paths.table_path)
+
+    def _delete_tree(self, path: str) -> None:
+        for status in self.file_io.list(path):
+            if status.is_dir:
+                self._delete_tree(status.path)
+            else:
+                self.file_io.delete(status.path)
+        self.file_io.delete(path)
+
+    def _database_path(self, database: str) -> str:
+        return f"{self.warehouse}/{check_name(database, 'database')}{DATABASE_SUFFIX}"
+
+    def _table_path(self, name: TableName) -> str:
+        return f"{self._database_path(name.database)}/{name.table}"
+
+    def _has_schema(self, directory: str, table: str) -> bool:
+        return bool(SchemaStore(self.file_io, TablePaths(f"{directory}/{table}")).list_ids())
+
+    def _databases(self, missing: str) -> str:
+        return alternatives("databases", missing, self.list_databases())
+
+    def _tables(self, missing: TableName) -> str:
+        """Only tables that are named are looked at: there may be very many."""
+        if missing.database not in self.list_databases():
+            return self._databases(missing.database)
+        directory = self._database_path(missing.database)
+        found = [status.name for status in self.file_io.list(directory) if status.is_dir]
+        names = [name for name in found if not name.startswith(".")]
+        exists = partial(self._has_schema, directory)
+        return alternatives(f"tables of {missing.database}", missing.table, names, exists)

@@ -1,0 +1,1 @@
+"""The command line: parse arguments, call the core, print what it returns. Holds no logic of the core."""

@@ -1,0 +1,55 @@
+"""`create`: a table from a JSON definition."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lakecore.cli.output import print_json
+from lakecore.cli.session import session_of
+from lakecore.errors import InvalidInputError, NotFoundError
+
+__all__ = ["create"]
+
+
+def create(
+    context: typer.Context,
+    table: Annotated[str, typer.Argument(metavar="DB.TABLE")],
+    schema: Annotated[str, typer.Option(help="JSON file, '-' for standard input, or the JSON itself.")],
+) -> None:
+    """Create a table.
+
+    The definition: {"columns": ["k BIGINT NOT NULL", "a ARRAY<INT>", {"name": "s", "type": "STRING"}],
+    "primaryKeys": ["k"], "partitionKeys": [], "options": {"bucket": "1"}}
+    """
+    session = session_of(context)
+    definition = _definition(schema)
+    made = session.catalog_for_create().create_table(table, definition)
+    if session.json:
+        print_json(session.out, {"table": made.name, "path": made.path, "schema_id": made.schema.id})
+    else:
+        session.out.print(f"created {made.name} at {made.path}", markup=False)
+
+
+def _definition(source: str) -> dict[str, Any]:
+    text = source if source.lstrip().startswith("{") else _text_of(source)
+    try:
+        raw = json.loads(text)
+    except (ValueError, RecursionError) as err:
+        raise InvalidInputError(f"schema {source[:60]}: not JSON: {err}") from err
+    if not isinstance(raw, dict):
+        raise InvalidInputError(f'schema {source[:60]}: write an object such as {{"columns": ["k BIGINT"]}}')
+    return raw
+
+
+def _text_of(source: str) -> str:
+    try:
+        return sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
+    except FileNotFoundError as err:
+        raise NotFoundError(f"schema file {source} does not exist; check the path") from err
+    except (OSError, ValueError) as err:
+        raise InvalidInputError(f"schema file {source} cannot be read: {err}") from err

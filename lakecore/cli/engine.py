@@ -1,0 +1,48 @@
+"""Where units of work run: `--engine`, `--master` and `--conf` as an executor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import Enum
+
+from lakecore.errors import InvalidInputError
+from lakecore.executor import Executor, SerialExecutor
+
+__all__ = ["Engine", "executor", "key_values"]
+
+
+class Engine(Enum):
+    SPARK = "spark"
+    LOCAL = "local"
+
+
+def key_values(pairs: Sequence[str], option: str) -> dict[str, str]:
+    """`["k=v"]` -> {"k": "v"}. Raises InvalidInputError naming the pair without `=`."""
+    out: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise InvalidInputError(f"{option} {pair!r}: write key=value")
+        out[key.strip()] = value.strip()
+    return out
+
+
+@contextmanager
+def executor(engine: Engine, master: str | None, conf: Mapping[str, str]) -> Iterator[Executor]:
+    """The executor; a Spark session starts with the first unit and ends here. Raises InvalidInputError."""
+    if engine is Engine.LOCAL:
+        if master is not None or conf:
+            raise InvalidInputError("--master and --conf are for --engine spark; leave them out")
+        yield SerialExecutor()
+        return
+    try:
+        import pyspark  # noqa: F401 - only whether it is there
+    except ImportError as err:
+        raise InvalidInputError(
+            "--engine spark needs pyspark: pip install 'lakecore[spark]', or use --engine local"
+        ) from err
+    from lakecore.spark.executor import SparkExecutor
+
+    with SparkExecutor(master=master, conf=conf) as spark:
+        yield spark

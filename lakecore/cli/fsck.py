@@ -1,0 +1,114 @@
+"""`fsck`: check tables and print what is wrong. Exit code 2 means findings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from lakecore.cli.output import print_json, table_of
+from lakecore.cli.session import Session, session_of
+from lakecore.cli.table_names import expand_tables
+from lakecore.clock import SystemClock
+from lakecore.errors import CorruptDataError, LakeError
+from lakecore.store.paths import TablePaths
+from lakecore.verify.findings import Finding, FindingKind, FsckReport
+from lakecore.verify.fsck import fsck as check_table
+
+__all__ = ["fsck"]
+
+_ERROR, _FINDINGS = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """One table's answer: a report, or the error that kept it from being checked."""
+
+    table: str
+    seconds: float
+    report: FsckReport | None
+    error: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        out: dict[str, Any] = {"table": self.table, "seconds": round(self.seconds, 3), "error": self.error}
+        if self.report is None:
+            return {**out, "findings": []}
+        counts = ("snapshots", "manifests", "data_files", "files_read", "rows_read", "moved")
+        out |= {name: getattr(self.report, name) for name in counts}
+        out["findings"] = [
+            {"kind": f.kind.value, "damage": f.kind.is_damage, "path": f.path, "problem": f.problem}
+            for f in self.report.findings
+        ]
+        return out
+
+
+def fsck(
+    context: typer.Context,
+    table: Annotated[list[str], typer.Argument(metavar="DB.TABLE...", help="Names and globs ('db.*').")],
+    no_data: Annotated[
+        bool, typer.Option("--no-data", help="Do not open data files: no row counts, no key order.")
+    ] = False,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Check every snapshot on its own; decode every column.")
+    ] = False,
+) -> None:
+    """Check hints, snapshots, manifests, data files, key order, levels, totals, orphans. Changes nothing."""
+    session = session_of(context)
+    checked = []
+    for name in expand_tables(session.catalog, table):
+        with session.err.status(f"checking {name}") if session.err.is_terminal else nullcontext():
+            checked.append(_check(session, name, deep=deep, read_data=not no_data))
+    if session.json:
+        print_json(session.out, [one.to_json() for one in checked])
+    else:
+        _print(session, checked)
+    if any(one.error is not None for one in checked):
+        raise typer.Exit(_ERROR)
+    if any(one.report is not None and one.report.findings for one in checked):
+        raise typer.Exit(_FINDINGS)
+
+
+def _check(session: Session, name: str, *, deep: bool, read_data: bool) -> _Checked:
+    clock = SystemClock()
+    start = clock.monotonic()
+    report: FsckReport | None = None
+    error: str | None = None
+    try:
+        loaded = session.catalog.load_table(name)
+        main = loaded.paths.with_branch(TablePaths("").branch)
+        report = check_table(loaded.file_io, main, now_ms=clock.now_ms(), deep=deep, read_data=read_data)
+    except CorruptDataError as err:
+        # The table cannot even be opened: that is a finding, not a failure of the check.
+        report = _unreadable(Finding(FindingKind.SCHEMA, err.path, err.problem))
+    except LakeError as err:
+        error = str(err)
+    return _Checked(name, clock.monotonic() - start, report, error)
+
+
+def _unreadable(finding: Finding) -> FsckReport:
+    return FsckReport(findings=(finding,), snapshots=0, manifests=0, data_files=0, files_read=0, rows_read=0)
+
+
+def _print(session: Session, checked: Sequence[_Checked]) -> None:
+    columns = ["table", "result", "damage", "other", "snapshots", "files", "rows read", "seconds"]
+    session.out.print(table_of(columns, [_row(one) for one in checked]))
+    for one in checked:
+        if one.error is not None:
+            session.out.print(f"{one.table}: error: {' '.join(one.error.split())}", markup=False)
+        for finding in one.report.findings if one.report is not None else ():
+            session.out.print(f"{one.table}: {finding}", markup=False)
+        if one.report is not None and one.report.moved:
+            session.out.print(f"{one.table}: snapshots came or went meanwhile; check again", markup=False)
+
+
+def _row(one: _Checked) -> list[Any]:
+    report = one.report
+    if report is None:
+        return [one.table, "failed", None, None, None, None, None, f"{one.seconds:.1f}"]
+    damage = len(report.damage)
+    result = "damaged" if damage else "findings" if report.findings else "ok"
+    counts = [report.snapshots, report.data_files, report.rows_read]
+    return [one.table, result, damage, len(report.findings) - damage, *counts, f"{one.seconds:.1f}"]

@@ -1,0 +1,141 @@
+"""Files that `write` takes: JSON lines, CSV, Parquet, Arrow; streamed as record batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from lakecore.errors import InvalidInputError, NotFoundError
+from lakecore.row.json_rows import KIND_COLUMN, json_to_batch
+from lakecore.row.text_columns import parse_texts
+from lakecore.types.datatypes import MAX_LENGTH, AtomicType, DataField, RowType, TypeRoot
+
+__all__ = ["InputFormat", "read_input"]
+
+_LINES = 1 << 16
+_CSV_BLOCK = 8 << 20
+
+
+class InputFormat(Enum):
+    JSONL = "jsonl"
+    CSV = "csv"
+    PARQUET = "parquet"
+    ARROW = "arrow"
+
+
+_EXTENSIONS = {
+    ".jsonl": InputFormat.JSONL,
+    ".json": InputFormat.JSONL,
+    ".ndjson": InputFormat.JSONL,
+    ".csv": InputFormat.CSV,
+    ".parquet": InputFormat.PARQUET,
+    ".arrow": InputFormat.ARROW,
+    ".feather": InputFormat.ARROW,
+    ".arrows": InputFormat.ARROW,
+}
+
+
+def read_input(path: str, kind: InputFormat | None, row_type: RowType) -> Iterator[pa.RecordBatch]:
+    """Batches of the file; `-` is standard input, JSON lines unless `kind` says otherwise.
+
+    The format follows from the extension when `kind` is None. Raises NotFoundError, InvalidInputError naming
+    the file and, for text formats, line or row and column.
+    """
+    kind = kind or _format_of(path)
+    try:
+        with _opened(path) as stream:
+            yield from _READERS[kind](stream, row_type)
+    except InvalidInputError as err:
+        raise InvalidInputError(f"{_called(path)}: {err}") from err
+    except FileNotFoundError as err:
+        raise NotFoundError(f"input file {path} does not exist; check the path") from err
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as err:
+        raise InvalidInputError(f"{_called(path)}: not readable as {kind.value}: {err}") from err
+
+
+def _called(path: str) -> str:
+    return "standard input" if path == "-" else path
+
+
+def _format_of(path: str) -> InputFormat:
+    if path == "-":
+        return InputFormat.JSONL
+    kind = _EXTENSIONS.get(Path(path).suffix.lower())
+    if kind is None:
+        choices = ", ".join(member.value for member in InputFormat)
+        raise InvalidInputError(f"{path}: no known extension; say --format with one of {choices}")
+    return kind
+
+
+def _opened(path: str) -> IO[bytes]:
+    return _stdin() if path == "-" else open(path, "rb")
+
+
+def _stdin() -> IO[bytes]:
+    return open(0, "rb", closefd=False)
+
+
+def _json_lines(stream: IO[bytes], row_type: RowType) -> Iterator[pa.RecordBatch]:
+    first = 1
+    while lines := list(islice(stream, _LINES)):
+        yield json_to_batch(lines, row_type, first)
+        first += len(lines)
+
+
+def _csv(stream: IO[bytes], row_type: RowType) -> Iterator[pa.RecordBatch]:
+    """A header names the columns. An empty field is null, unless it stands in quotes."""
+    fields = {field.name: field for field in row_type.fields}
+    fields[KIND_COLUMN] = DataField(-1, KIND_COLUMN, AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH))
+    read = pa_csv.ReadOptions(block_size=_CSV_BLOCK)
+    parse = pa_csv.ParseOptions(newlines_in_values=True)
+    options = pa_csv.ConvertOptions(
+        column_types=dict.fromkeys(fields, pa.string()),
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+        null_values=[""],
+    )
+    row = 1
+    for batch in pa_csv.open_csv(stream, read, parse, options):
+        columns: list[Any] = []
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            if name not in fields:
+                raise InvalidInputError(f"no column {name!r}; columns are {', '.join(row_type.names)}")
+            columns.append(parse_texts(column, fields[name], row))
+        row += batch.num_rows
+        yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _parquet(stream: IO[bytes], row_type: RowType) -> Iterator[pa.RecordBatch]:
+    yield from pq.ParquetFile(
+        pa.PythonFile(stream, "r") if stream.seekable() else pa.BufferReader(stream.read())
+    ).iter_batches()
+
+
+def _arrow(stream: IO[bytes], row_type: RowType) -> Iterator[pa.RecordBatch]:
+    """The file or the stream format."""
+    if not stream.seekable():
+        yield from pa.ipc.open_stream(stream)
+        return
+    magic = stream.read(6)
+    stream.seek(0)
+    if magic != b"ARROW1":
+        yield from pa.ipc.open_stream(stream)
+        return
+    file = pa.ipc.open_file(stream)
+    for i in range(file.num_record_batches):
+        yield file.get_batch(i)
+
+
+_READERS = {
+    InputFormat.JSONL: _json_lines,
+    InputFormat.CSV: _csv,
+    InputFormat.PARQUET: _parquet,
+    InputFormat.ARROW: _arrow,
+}

@@ -1,0 +1,71 @@
+"""Answers of commands: a table for people or one JSON document for machines, from the same rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lakecore.cli.session import Session
+from lakecore.types.text import timestamp_text
+
+__all__ = ["print_json", "print_rows", "shown", "size_text", "table_of", "time_text"]
+
+_UNITS = ("B", "KB", "MB", "GB", "TB")
+
+
+def print_json(console: Console, value: Any) -> None:
+    """One JSON document, on as many lines as are readable."""
+    console.file.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def print_rows(session: Session, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """A list of objects (`--json`), or a table with `columns`."""
+    if session.json:
+        print_json(session.out, list(rows))
+        return
+    session.out.print(table_of(columns, ([row.get(name) for name in columns] for row in rows)))
+
+
+def table_of(columns: Sequence[str], rows: Any, whole: int = 0) -> Table:
+    """A plain table; numbers to the right, null empty. The first `whole` columns are never folded."""
+    cells = [list(row) for row in rows]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, header_style="bold")
+    for i, name in enumerate(columns):
+        numeric = any(isinstance(row[i], int | float) and not isinstance(row[i], bool) for row in cells)
+        table.add_column(
+            Text(shown(name)), justify="right" if numeric else "left", overflow="fold", no_wrap=i < whole
+        )
+    for row in cells:
+        table.add_row(*(Text(shown(cell)) for cell in row))
+    return table
+
+
+def shown(value: Any) -> str:
+    """Text that cannot move the cursor or change colours: control characters are escaped."""
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def size_text(size: int | None) -> str | None:
+    """`12.3 MB` (powers of 1024)."""
+    if size is None:
+        return None
+    value, unit = float(size), 0
+    while value >= 1024 and unit < len(_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{size} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
+
+
+def time_text(millis: int | None) -> str | None:
+    """`2026-11-21 09:46:10.874Z` of milliseconds since the epoch."""
+    return None if millis is None else timestamp_text(millis * 1_000_000, 3) + "Z"

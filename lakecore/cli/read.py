@@ -1,0 +1,98 @@
+"""`read`: rows of a table at a snapshot, tag, branch or time."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+
+from lakecore.cli.row_output import OutputFormat, RowOutput
+from lakecore.cli.session import Session, session_of
+from lakecore.errors import InvalidInputError
+from lakecore.types.text import parse_timestamp
+
+__all__ = ["read"]
+
+_TABLE_ROWS = 1000
+
+
+def read(
+    context: typer.Context,
+    table: Annotated[str, typer.Argument(metavar="DB.TABLE")],
+    snapshot: Annotated[int | None, typer.Option(help="Snapshot id.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Tag name.")] = None,
+    branch: Annotated[str | None, typer.Option(help="Branch name.")] = None,
+    timestamp: Annotated[
+        str | None,
+        typer.Option(help="The last snapshot at or before: ms since 1970, or 'YYYY-MM-DD HH:MM:SS' (UTC)."),
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option(help="Filter, as in SQL: \"a = 1 and b in ('x', 'y')\".")
+    ] = None,
+    columns: Annotated[str | None, typer.Option(help="Only these columns: a,b.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, help="At most so many rows.")] = None,
+    form: Annotated[
+        OutputFormat | None,
+        typer.Option("--format", help="Default: a table on a terminal, else jsonl."),
+    ] = None,
+    output: Annotated[str | None, typer.Option(help="Write to this file instead.")] = None,
+) -> None:
+    """Print rows.
+
+    With jsonl every line is an object: `_kind` and the columns, or just the columns that --columns names.
+    """
+    session = session_of(context)
+    chosen = form or _default_format(session, output)
+    shortened = chosen is OutputFormat.TABLE and output is None and limit is None
+    scan = session.catalog.load_table(table).scan(
+        snapshot=snapshot,
+        tag=tag,
+        branch=branch,
+        timestamp_ms=None if timestamp is None else _millis(timestamp),
+        where=where,
+        columns=None if columns is None else _names(columns),
+        limit=_TABLE_ROWS if shortened else limit,
+    )
+    row_type = scan.table_schema.row_type.select(scan.columns)
+    out = RowOutput(session, row_type, output)
+    batches = scan.to_batches(kinds=chosen is OutputFormat.JSONL and columns is None)
+    if output is None and sys.stdout.isatty():
+        out.write(batches, chosen)
+    else:
+        with session.counting(f"reading {table}") as count:
+            out.write(_counted(batches, count), chosen)
+    if shortened and out.rows == _TABLE_ROWS:
+        session.note(f"only the first {_TABLE_ROWS} rows; say --limit, or --format jsonl for all")
+
+
+def _counted(batches: Iterator[pa.RecordBatch], count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        count(batch.num_rows)
+        yield batch
+
+
+def _default_format(session: Session, output: str | None) -> OutputFormat:
+    if output is not None:
+        suffix = output.rpartition(".")[2].lower()
+        if suffix in {form.value for form in OutputFormat}:
+            return OutputFormat(suffix)
+    return OutputFormat.TABLE if sys.stdout.isatty() and not session.json else OutputFormat.JSONL
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _millis(text: str) -> int:
+    if re.fullmatch(r"\s*\d{1,15}\s*", text):
+        return int(text)
+    try:
+        return parse_timestamp(text.strip()) // 1_000_000
+    except ValueError as err:
+        raise InvalidInputError(
+            f"--timestamp {text!r}: {err}, or milliseconds since 1970; times are UTC"
+        ) from err

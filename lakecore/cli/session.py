@@ -1,0 +1,88 @@
+"""What every command shares: the global options, the catalog they name, and where messages go."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
+from lakecore.errors import InvalidInputError
+
+__all__ = ["Session", "session_of"]
+
+_PIPE_WIDTH = 10_000
+
+
+@dataclass(frozen=True)
+class Session:
+    """Global options of one run of the command line."""
+
+    warehouse: str | None
+    catalog_name: str | None
+    json: bool
+
+    @cached_property
+    def catalog(self) -> FilesystemCatalog:
+        """Opened at first use. Errors: see `load_catalog`."""
+        return self._open(create=False)
+
+    def catalog_for_create(self) -> FilesystemCatalog:
+        """The same, but a warehouse that does not exist yet comes with its first table."""
+        return self._open(create=True)
+
+    def _open(self, *, create: bool) -> FilesystemCatalog:
+        if self.warehouse is not None and self.catalog_name is not None:
+            raise InvalidInputError("--warehouse and --catalog exclude each other; give one")
+        if self.warehouse is not None and not self.warehouse.strip():
+            raise InvalidInputError("--warehouse is empty; give a directory or s3://bucket/path")
+        if self.catalog_name is not None and any(mark in self.catalog_name for mark in "/\\:"):
+            raise InvalidInputError(f"--catalog {self.catalog_name!r} is a location; use --warehouse for it")
+        if self.warehouse is not None and not any(mark in self.warehouse for mark in "/\\:"):
+            # A bare word would be taken for the name of a catalog.
+            return load_catalog(f"./{self.warehouse}", create_warehouse=create)
+        return load_catalog(self.warehouse or self.catalog_name, create_warehouse=create)
+
+    @cached_property
+    def out(self) -> Console:
+        """Standard output. Lines are not folded when it is no terminal."""
+        return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+
+    @cached_property
+    def err(self) -> Console:
+        """Standard error: progress and notes."""
+        return Console(file=sys.stderr, highlight=False, soft_wrap=True)
+
+    @contextmanager
+    def counting(self, what: str) -> Iterator[Callable[[int], None]]:
+        """A live count of rows on standard error; silent unless that is a terminal.
+
+        Gives the function to call with the number of further rows.
+        """
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}: {task.completed:,.0f} rows"),
+            TimeElapsedColumn(),
+        )
+        hidden = not self.err.is_terminal
+        with Progress(*columns, console=self.err, transient=True, disable=hidden) as bars:
+            task = bars.add_task(what, total=None)
+            yield lambda rows: bars.advance(task, rows)
+
+    def note(self, text: str) -> None:
+        """One line for people, beside the output."""
+        self.err.print(text, markup=False)
+
+
+def session_of(context: typer.Context) -> Session:
+    """The session that `main` put into the context."""
+    found = context.obj
+    if not isinstance(found, Session):
+        raise TypeError(f"context without session: {found!r}")
+    return found

@@ -1,0 +1,40 @@
+"""Table arguments of commands that take several: names and globs such as `db.*`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from lakecore.catalog.filesystem import FilesystemCatalog
+from lakecore.errors import InvalidInputError, NotFoundError
+
+__all__ = ["expand_tables"]
+
+_GLOB = frozenset("*?[")
+
+
+def expand_tables(catalog: FilesystemCatalog, patterns: Sequence[str]) -> list[str]:
+    """Names in the order given, each once; a glob stands for its matches in order.
+
+    Plain names are not looked up. Raises NotFoundError for a glob that matches nothing.
+    """
+    names: dict[str, None] = {}
+    for pattern in patterns:
+        found = _matches(catalog, pattern) if _GLOB & set(pattern) else [pattern]
+        if not found:
+            raise NotFoundError(f"no table matches {pattern!r} in {catalog.warehouse}")
+        names.update(dict.fromkeys(found))
+    return list(names)
+
+
+def _matches(catalog: FilesystemCatalog, pattern: str) -> list[str]:
+    database, dot, table = pattern.partition(".")
+    if not dot or not table:
+        raise InvalidInputError(f"table {pattern!r}: write DATABASE.TABLE, for example 'db.*'")
+    return [
+        f"{name}.{found}"
+        for name in catalog.list_databases()
+        if fnmatchcase(name, database)
+        for found in catalog.list_tables(name)
+        if fnmatchcase(found, table)
+    ]

@@ -1,0 +1,41 @@
+"""The only place that reads the time and makes fresh ids. Pass a `Clock` where either is needed."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Protocol
+
+__all__ = ["Clock", "SystemClock"]
+
+
+class Clock(Protocol):
+    """Time, waiting and fresh names."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch."""
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary start; never goes back."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+    def fresh_id(self) -> str:
+        """A new random UUID as text."""
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def fresh_id(self) -> str:
+        return str(uuid.uuid4())

@@ -1,0 +1,242 @@
+"""One change on its way to a snapshot: tries until it is published, is a duplicate, conflicts or gives up."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lakecore.clock import Clock
+from lakecore.commit.conflict import describe, find_conflicts
+from lakecore.commit.duplicates import DuplicateSearch
+from lakecore.commit.manifest_merge import MergePolicy
+from lakecore.commit.partitions import SpecFilter
+from lakecore.commit.plan import Change, SnapshotLists, next_snapshot, record_delta
+from lakecore.commit.publish import ManifestDraft
+from lakecore.commit.request import CommitRequest
+from lakecore.commit.retry import RetryPolicy
+from lakecore.commit.support import check_committable
+from lakecore.commit.view import LiveView
+from lakecore.errors import (
+    CommitConflictError,
+    InvalidInputError,
+    LakeError,
+    NotFoundError,
+    UnavailableError,
+)
+from lakecore.metadata.data_file import EntryKind
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.key_order import key_order
+from lakecore.metadata.schema import TableSchema
+from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
+from lakecore.store.manifests import ManifestStore
+from lakecore.store.schemas import SchemaStore
+from lakecore.store.snapshots import SnapshotStore
+
+__all__ = ["ChangeCommit", "Stores"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Where the metadata of one branch of a table lives."""
+
+    snapshots: SnapshotStore
+    schemas: SchemaStore
+    manifests: ManifestStore
+
+    @property
+    def table(self) -> str:
+        return self.snapshots.paths.root
+
+
+class ChangeCommit:
+    """Commits one change. `options` are laid over the options of the table's schema."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        change: Change,
+        request: CommitRequest,
+        options: Mapping[str, str],
+        clock: Clock,
+    ) -> None:
+        self._stores = stores
+        self._change = change
+        self._request = request
+        self._options = options
+        self._clock = clock
+        self._search = DuplicateSearch(stores.snapshots, request.user, request.identifier)
+        self._view: LiveView | None = None
+        self._draft = ManifestDraft(stores.manifests)
+
+    def run(self) -> tuple[Snapshot | None, bool]:
+        """The snapshot that holds the change, and whether an earlier run had published it.
+
+        None when an overwrite neither removes nor adds anything. Raises CommitConflictError naming the files,
+        CommitUncertainError, UnavailableError when other commits kept winning.
+        """
+        started = self._clock.monotonic()
+        retry = 0
+        while True:
+            latest = self._stores.snapshots.latest()
+            found = self._duplicate(latest)
+            if found is not None:
+                return found, True
+            schema = self._schema()
+            policy = RetryPolicy.from_options({**schema.options, **self._options})
+            try:
+                planned = self._plan(latest, schema)
+                if planned is None or self._publish(planned):
+                    return planned, False
+                logger.info("%s: snapshot %d was taken, planning again", self._stores.table, planned.id)
+            except NotFoundError as err:
+                self._draft.discard()
+                if latest is None or self._is_newest(latest):
+                    raise self._lost(latest, err) from err
+                logger.info("%s: snapshot expired while planning on it, planning again", self._stores.table)
+            except BaseException:
+                self._draft.discard()
+                raise
+            self._draft.discard()
+            self._wait(retry, started, policy)
+            retry += 1
+
+    def _plan(self, latest: Snapshot | None, schema: TableSchema) -> Snapshot | None:
+        check_committable(schema, latest, self._change.kind)
+        options = {**schema.options, **self._options}
+        base, entries = self._compare(latest, schema)
+        if not len(entries) and not len(self._change.changelog):
+            return None
+        previous = latest and self._complete(latest, schema, base)
+        return next_snapshot(
+            previous,
+            self._change.kind,
+            self._request,
+            self._write(latest, schema, entries, MergePolicy.from_options(options)),
+            schema.id,
+            self._clock.now_ms(),
+        )
+
+    def _compare(
+        self, latest: Snapshot | None, schema: TableSchema
+    ) -> tuple[ManifestEntries | None, ManifestEntries]:
+        """The live entries that were looked at, if any, and the delta to commit. Raises on a conflict."""
+        change = self._change
+        if not change.checked:
+            return None, change.entries
+        base = self._live(latest, schema)
+        entries = change.entries
+        if change.kind is CommitKind.OVERWRITE and self._request.overwrite is not None:
+            removed = replace(base, kind=np.full(len(base), EntryKind.DELETE, np.int8))
+            entries = ManifestEntries.concat([removed, entries])
+        key_of = key_order(schema.key_type) if schema.primary_keys else None
+        conflicts = find_conflicts(base, entries, change.kind, key_of)
+        if conflicts:
+            at = "an empty table" if latest is None else f"snapshot {latest.id}"
+            raise CommitConflictError(
+                f"{self._stores.table}: the commit does not fit {at}: {describe(conflicts)}; plan it again",
+                tuple((c.partition, c.bucket, c.file_name) for c in conflicts),
+            )
+        return base, entries
+
+    def _live(self, latest: Snapshot | None, schema: TableSchema) -> ManifestEntries:
+        if self._view is None:
+            wanted = self._touched(schema)
+            self._view = LiveView(
+                self._stores.snapshots, self._stores.manifests, schema.partition_type, wanted
+            )
+        return self._view.at(latest)
+
+    def _touched(self, schema: TableSchema) -> frozenset[bytes] | SpecFilter:
+        """The partitions whose live files matter."""
+        written = frozenset(self._change.entries.partitions)
+        overwrite = self._request.overwrite
+        if self._change.kind is not CommitKind.OVERWRITE or overwrite is None or overwrite.partitions is None:
+            return written
+        spec = SpecFilter(overwrite.partitions, schema.partition_type)
+        outside = written - spec.select(tuple(written))
+        if outside:
+            raise InvalidInputError(
+                f"{self._stores.table}: {len(outside)} partitions of the new files are not among those to be "
+                "overwritten; write only rows of these partitions, or overwrite dynamically"
+            )
+        return spec
+
+    def _write(
+        self, latest: Snapshot | None, schema: TableSchema, entries: ManifestEntries, policy: MergePolicy
+    ) -> SnapshotLists:
+        before = () if latest is None else self._stores.manifests.data_manifests(latest)
+        changelog = self._change.changelog
+        return SnapshotLists(
+            base=self._draft.write_base(before, schema.partition_type, policy),
+            delta=self._draft.write_list(entries),
+            changelog=self._draft.write_list(changelog) if len(changelog) else None,
+            delta_rows=record_delta(entries),
+            changelog_rows=int(changelog.row_count.sum()) if len(changelog) else None,
+        )
+
+    def _complete(self, latest: Snapshot, schema: TableSchema, base: ManifestEntries | None) -> Snapshot:
+        """`latest` with the record count that old writers left out, without statistics of another schema."""
+        if latest.total_record_count is None:
+            everything = SpecFilter(({},), schema.partition_type)
+            stores = self._stores
+            view = LiveView(stores.snapshots, stores.manifests, schema.partition_type, everything)
+            latest = replace(latest, total_record_count=int(view.at(latest).row_count.sum()))
+        if latest.statistics is not None and not self._inherits(latest.statistics, schema):
+            latest = replace(latest, statistics=None)
+        return latest
+
+    def _inherits(self, statistics: str, schema: TableSchema) -> bool:
+        """Rule of the format: statistics live on while the schema they were made for is the latest."""
+        path = self._stores.snapshots.paths.statistics(statistics)
+        try:
+            return bool(json.loads(self._stores.snapshots.file_io.read(path))["schemaId"] == schema.id)
+        except (LakeError, ValueError, KeyError, TypeError) as err:
+            logger.warning("statistics %s are not carried over: %s", path, err)
+            return False
+
+    def _publish(self, planned: Snapshot) -> bool:
+        kept = self._draft.keep()  # an interruption may come at any point from here on, after landing too
+        try:
+            landed = self._stores.snapshots.publish(planned)
+        except UnavailableError:
+            self._draft.take_back(kept)  # nothing was created
+            raise
+        if landed:
+            self._stores.snapshots.write_hints(planned.id)
+        else:
+            self._draft.take_back(kept)
+        return landed
+
+    def _duplicate(self, latest: Snapshot | None) -> Snapshot | None:
+        if self._request.identifier == BATCH_IDENTIFIER:
+            return None
+        return self._search.find(latest, self._change.kind)
+
+    def _schema(self) -> TableSchema:
+        schema = self._stores.schemas.latest()
+        if schema is None:
+            raise NotFoundError(f"{self._stores.table} is not a table: it has no schema")
+        return schema
+
+    def _is_newest(self, latest: Snapshot) -> bool:
+        return self._stores.snapshots.latest_id() == latest.id
+
+    def _lost(self, latest: Snapshot | None, err: NotFoundError) -> LakeError:
+        return err if latest is None else self._stores.snapshots.missing_file(latest.id, err)
+
+    def _wait(self, retry: int, started: float, policy: RetryPolicy) -> None:
+        elapsed = (self._clock.monotonic() - started) * 1000
+        noise = int(self._clock.fresh_id()[:8], 16) / 2**32
+        seconds = policy.wait_seconds(retry, elapsed, noise)
+        if seconds is None:
+            raise UnavailableError(
+                f"{self._stores.table}: other commits were faster {retry + 1} times; commit again, or raise "
+                "commit.max-retries"
+            )
+        self._clock.sleep(seconds)

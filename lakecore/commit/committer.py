@@ -1,0 +1,91 @@
+"""Commits to one branch of a table.
+
+Promises: a snapshot appears whole or not at all; its manifests are complete before it appears; the same
+(user, identifier) is not committed twice; what a failed try wrote is removed, unless the outcome is
+uncertain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lakecore.clock import Clock, SystemClock
+from lakecore.commit.attempt import ChangeCommit, Stores
+from lakecore.commit.plan import plan_changes
+from lakecore.commit.request import CommitRequest, CommitResult, Overwrite
+from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.store.manifests import ManifestStore
+from lakecore.store.schemas import SchemaStore
+from lakecore.store.snapshots import SnapshotStore
+
+__all__ = ["Committer"]
+
+
+class Committer:
+    """Turns commit messages into snapshots. Safe to use from several processes at once, each with its own.
+
+    `options` are laid over those of the table's schema (`commit.max-retries`,
+    `manifest.target-file-size`).
+    """
+
+    def __init__(
+        self,
+        snapshots: SnapshotStore,
+        schemas: SchemaStore,
+        manifests: ManifestStore,
+        options: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._stores = Stores(snapshots, schemas, manifests)
+        self._options = dict(options or {})
+        self._clock = clock or SystemClock()
+
+    def commit(
+        self,
+        messages: Sequence[CommitMessage],
+        *,
+        commit_user: str,
+        identifier: int,
+        overwrite: Overwrite | None = None,
+        watermark: int | None = None,
+        properties: Mapping[str, str] | None = None,
+        check_append: bool = False,
+    ) -> CommitResult:
+        """Publish what `messages` hold: data files first, then compactions, each as a snapshot of its own.
+
+        A plain append looks at no live file. Everything else is compared with the live files of the
+        partitions it touches and raises CommitConflictError, naming files, when it no longer fits; nothing
+        of that snapshot is then visible. Raises CommitUncertainError when storage does not tell whether the
+        snapshot landed: commit again with the same user and identifier, which finds out. Cost of telling
+        duplicates: `lakecore.commit.duplicates.LOOK_BACK` reads at most; none for BATCH_IDENTIFIER.
+        """
+        request = CommitRequest(
+            user=commit_user,
+            identifier=identifier,
+            overwrite=overwrite,
+            watermark=watermark,
+            properties=properties or {},
+            check_append=check_append,
+        )
+        ids: list[int] = []
+        repeated: list[bool] = []
+        for change in plan_changes(messages, request):
+            work = ChangeCommit(self._stores, change, request, self._options, self._clock)
+            try:
+                snapshot, seen = work.run()
+            except CommitConflictError as err:
+                if not ids:
+                    raise
+                return CommitResult(tuple(ids), False, err)
+            except LakeError as err:
+                if not ids:
+                    raise
+                raise CommitUncertainError(
+                    f"{self._stores.table}: the data landed as snapshot {ids[0]}, its compaction did not "
+                    f"({err}); commit again with the same user and identifier, and delete nothing"
+                ) from err
+            repeated.append(seen)
+            if snapshot is not None:
+                ids.append(snapshot.id)
+        return CommitResult(tuple(ids), bool(repeated) and all(repeated))

@@ -1,0 +1,139 @@
+"""Do the changes of a commit still fit the table as it is now? Pure: values in, conflicts out.
+
+The rules of the format, in its order: (1) the bucket count of a partition changes only by overwriting it;
+(2) no file is added twice; (3) a file to be removed is still there; (4) above level 0 the files of a bucket
+have disjoint key ranges per level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import Any
+
+import numpy as np
+
+from lakecore.metadata.data_file import EntryKind, FileIdentity, ManifestEntry
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.netting import identity_hash, live
+from lakecore.metadata.snapshot import CommitKind
+
+__all__ = ["Conflict", "KeyOf", "find_conflicts"]
+
+KeyOf = Callable[[bytes], Any]
+"""From a serialised key to a value that compares as the format orders keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """One reason why a commit does not fit, and the file of the commit that it is about."""
+
+    reason: str
+    partition: bytes
+    bucket: int
+    file_name: str
+
+
+def find_conflicts(
+    base: ManifestEntries, delta: ManifestEntries, kind: CommitKind, key_of: KeyOf | None
+) -> tuple[Conflict, ...]:
+    """All conflicts between `delta` and the live entries `base` of at least the partitions it touches.
+
+    `key_of`: None for tables without a primary key, which have no levels. Cost: vectorised over `base`; rows
+    are made only for the files of `delta` and, in the buckets and levels it adds to, for the files there.
+    """
+    combined = ManifestEntries.concat([base, delta])
+    split = len(base)
+    conflicts: list[Conflict] = []
+    if kind is not CommitKind.OVERWRITE:
+        conflicts += _bucket_counts(combined, split)
+    identities = list(_identities(combined, split))
+    conflicts += identities
+    if key_of is not None and not identities:
+        conflicts += _overlaps(combined, split, key_of)
+    return tuple(conflicts)
+
+
+def _bucket_counts(combined: ManifestEntries, split: int) -> Iterator[Conflict]:
+    """Rule 1. Counts of 0 and below are no counts (dynamic, unaware and postponed buckets)."""
+    partition, total = combined.partition, combined.total_buckets
+    packed = np.unique((partition[:split].astype(np.int64) << 32) | np.maximum(total[:split], 0))
+    before = {code >> 32: code & 0xFFFFFFFF for code in packed.tolist() if code & 0xFFFFFFFF}
+    seen: set[tuple[int, int]] = set()
+    for lane in range(split, len(combined)):
+        code, count = int(partition[lane]), int(total[lane])
+        known = before.setdefault(code, count) if count > 0 else count
+        if known != count and (code, count) not in seen:
+            seen.add((code, count))
+            reason = f"the partition has {known} buckets now, the commit was made for {count}"
+            yield _conflict(reason, combined.row(lane))
+
+
+def _identities(combined: ManifestEntries, split: int) -> Iterator[Conflict]:
+    """Rules 2 and 3, over the entries of the identities that the delta names."""
+    hashes = identity_hash(combined)
+    touched = np.flatnonzero(np.isin(hashes, hashes[split:]))
+    rows = combined.rows(touched)
+    present: set[FileIdentity] = set()
+    for lane, entry in zip(touched.tolist(), rows, strict=True):
+        if lane < split:
+            present.add(entry.identity)
+        elif entry.kind is EntryKind.ADD:
+            if entry.identity in present:
+                yield _conflict("the file is in the table already", entry)
+            present.add(entry.identity)
+        elif entry.identity in present:
+            present.discard(entry.identity)
+        else:
+            yield _conflict("the file to be replaced is gone: another commit replaced it", entry)
+
+
+def _overlaps(combined: ManifestEntries, split: int, key_of: KeyOf) -> Iterator[Conflict]:
+    """Rule 4, in the buckets and levels that the delta adds files to."""
+    place = _places(combined)
+    added = (combined.kind == EntryKind.ADD) & (combined.level > 0)
+    added[:split] = False
+    lanes = np.isin(place, place[added])
+    ours = {combined.partition_of(i) + entry.file.file_name.encode() for i, entry in _rows(combined, added)}
+    after = live(combined.select(lanes), strict=False).rows()
+    for _, group in groupby(sorted(after, key=_place), key=_place):
+        files = sorted(((key_of(entry.file.min_key), entry) for entry in group), key=lambda pair: pair[0])
+        for (_, left), (low, right) in pairwise(files):
+            if not key_of(left.file.max_key) < low:
+                yield from _overlap(left, right, ours)
+
+
+def _overlap(left: ManifestEntry, right: ManifestEntry, ours: set[bytes]) -> Iterator[Conflict]:
+    own = [e for e in (left, right) if e.partition + e.file.file_name.encode() in ours]
+    reason = (
+        f"key ranges of {left.file.file_name} and {right.file.file_name} overlap on level {left.file.level}"
+    )
+    for entry in own or (left, right):
+        yield _conflict(reason, entry)
+
+
+def _rows(entries: ManifestEntries, mask: Any) -> Iterator[tuple[int, ManifestEntry]]:
+    lanes = np.flatnonzero(mask)
+    return zip(lanes.tolist(), entries.rows(lanes), strict=True)
+
+
+def _places(entries: ManifestEntries) -> Any:
+    """One number per (partition, bucket, level): partition codes below 2^23, levels below 2^8."""
+    bucket = entries.bucket.astype(np.int64) & 0xFFFFFFFF
+    return (entries.partition.astype(np.int64) << 40) | (bucket << 8) | entries.level
+
+
+def _place(entry: ManifestEntry) -> tuple[bytes, int, int]:
+    return entry.partition, entry.bucket, entry.file.level
+
+
+def _conflict(reason: str, entry: ManifestEntry) -> Conflict:
+    return Conflict(reason, entry.partition, entry.bucket, entry.file.file_name)
+
+
+def describe(conflicts: Sequence[Conflict], limit: int = 3) -> str:
+    """The first few, for an error message."""
+    shown = [f"{c.file_name} in bucket {c.bucket}: {c.reason}" for c in conflicts[:limit]]
+    more = len(conflicts) - limit
+    return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")

@@ -1,0 +1,187 @@
+"""From commit messages to changes, and from a change to the fields of its snapshot. Pure.
+
+Rules of the format: one commit makes up to two snapshots with the same user and identifier, first the written
+data (APPEND, or OVERWRITE when it removes files), then the compaction (COMPACT). Within a delta DELETEs come
+before ADDs: expiry replays deltas in order, and an upgraded file must end up added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from lakecore.commit.request import CommitRequest
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.data_file import DataFile, EntryKind, ManifestEntry
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.snapshot import CommitKind, Snapshot
+
+__all__ = ["Change", "ListFile", "SnapshotLists", "next_snapshot", "plan_changes", "record_delta"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What one snapshot adds to the table. `checked`: must be compared with the live files."""
+
+    kind: CommitKind
+    entries: ManifestEntries
+    changelog: ManifestEntries
+    checked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ListFile:
+    """A manifest list: name and size in bytes."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotLists:
+    """The manifest lists of a new snapshot, and what its delta and changelog count."""
+
+    base: ListFile
+    delta: ListFile
+    changelog: ListFile | None
+    delta_rows: int
+    changelog_rows: int | None
+
+
+def plan_changes(messages: Sequence[CommitMessage], request: CommitRequest) -> tuple[Change, ...]:
+    """The changes of a commit, in order; empty ones are left out.
+
+    An overwrite is kept even without new files (it removes), unless it is dynamic. Changelog files of an
+    overwrite are not part of the table: a change stream ignores overwrites.
+    """
+    changes = []
+    data = _entries(messages, _removed, _added)
+    replaces = request.overwrite is not None
+    removes = replaces or any(message.deleted_files for message in messages)
+    written = _changelog(messages, _written_changelog)
+    if len(data) or len(written) or _replaces_unconditionally(request):
+        changes.append(
+            Change(
+                kind=CommitKind.OVERWRITE if removes else CommitKind.APPEND,
+                entries=data,
+                changelog=ManifestEntries.empty() if replaces else written,
+                checked=removes or request.check_append,
+            )
+        )
+    compacted = _entries(messages, _compact_before, _compact_after)
+    changelog = _changelog(messages, _compact_changelog)
+    if len(compacted) or len(changelog):
+        changes.append(Change(kind=CommitKind.COMPACT, entries=compacted, changelog=changelog, checked=True))
+    return tuple(changes)
+
+
+def record_delta(entries: ManifestEntries) -> int:
+    """Rows of added files minus rows of removed ones: physical rows, before any merge."""
+    added = entries.kind == EntryKind.ADD
+    return int(entries.row_count[added].sum()) - int(entries.row_count[~added].sum())
+
+
+def next_snapshot(
+    previous: Snapshot | None,
+    kind: CommitKind,
+    request: CommitRequest,
+    lists: SnapshotLists,
+    schema_id: int,
+    now_ms: int,
+) -> Snapshot:
+    """The snapshot after `previous`, which must have a total record count if it exists.
+
+    Carried over: index manifest, statistics, next row id, the higher watermark. Times never go back, since
+    readers search snapshots by time. `schema_id` is the latest schema's, not the one files were written with.
+    """
+    changelog = lists.changelog
+    fresh = Snapshot(
+        id=1,
+        schema_id=schema_id,
+        base_manifest_list=lists.base.name,
+        base_manifest_list_size=lists.base.size,
+        delta_manifest_list=lists.delta.name,
+        delta_manifest_list_size=lists.delta.size,
+        changelog_manifest_list=changelog.name if changelog else None,
+        changelog_manifest_list_size=changelog.size if changelog else None,
+        commit_user=request.user,
+        commit_identifier=request.identifier,
+        commit_kind=kind,
+        time_millis=now_ms,
+        total_record_count=lists.delta_rows,
+        delta_record_count=lists.delta_rows,
+        changelog_record_count=lists.changelog_rows,
+        watermark=request.watermark,
+        properties=dict(request.properties) or None,
+    )
+    return fresh if previous is None else _after(previous, fresh)
+
+
+def _after(previous: Snapshot, fresh: Snapshot) -> Snapshot:
+    return replace(
+        fresh,
+        id=previous.id + 1,
+        index_manifest=previous.index_manifest,
+        time_millis=max(fresh.time_millis, previous.time_millis),
+        total_record_count=(previous.total_record_count or 0) + (fresh.total_record_count or 0),
+        watermark=_later(previous.watermark, fresh.watermark),
+        statistics=previous.statistics,
+        next_row_id=previous.next_row_id,
+    )
+
+
+def _later(left: int | None, right: int | None) -> int | None:
+    known = [mark for mark in (left, right) if mark is not None]
+    return max(known) if known else None
+
+
+def _replaces_unconditionally(request: CommitRequest) -> bool:
+    return request.overwrite is not None and request.overwrite.partitions is not None
+
+
+def _removed(message: CommitMessage) -> tuple[DataFile, ...]:
+    return message.deleted_files
+
+
+def _added(message: CommitMessage) -> tuple[DataFile, ...]:
+    return message.new_files
+
+
+def _written_changelog(message: CommitMessage) -> tuple[DataFile, ...]:
+    return message.changelog_files
+
+
+def _compact_before(message: CommitMessage) -> tuple[DataFile, ...]:
+    return message.compact_before
+
+
+def _compact_after(message: CommitMessage) -> tuple[DataFile, ...]:
+    return message.compact_after
+
+
+def _compact_changelog(message: CommitMessage) -> tuple[DataFile, ...]:
+    return message.compact_changelog
+
+
+FilesOf = Callable[[CommitMessage], tuple[DataFile, ...]]
+
+
+def _entries(messages: Sequence[CommitMessage], removed: FilesOf, added: FilesOf) -> ManifestEntries:
+    rows = [*_rows(messages, EntryKind.DELETE, removed), *_rows(messages, EntryKind.ADD, added)]
+    return ManifestEntries.from_rows(rows)
+
+
+def _changelog(messages: Sequence[CommitMessage], files: FilesOf) -> ManifestEntries:
+    return ManifestEntries.from_rows(list(_rows(messages, EntryKind.ADD, files)))
+
+
+def _rows(messages: Sequence[CommitMessage], kind: EntryKind, files: FilesOf) -> Iterable[ManifestEntry]:
+    for message in messages:
+        for file in files(message):
+            yield ManifestEntry(
+                kind=kind,
+                partition=message.partition,
+                bucket=message.bucket,
+                total_buckets=message.total_buckets,
+                file=file,
+            )

@@ -1,0 +1,132 @@
+"""Writing the manifests of one try of a commit, and removing them when the try is known to have failed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from lakecore.commit.manifest_merge import (
+    MergePolicy,
+    drop_cancelled,
+    full_merge_due,
+    full_merge_inputs,
+    minor_groups,
+)
+from lakecore.commit.partitions import PartitionBox
+from lakecore.commit.plan import ListFile
+from lakecore.errors import LakeError, UnsupportedError
+from lakecore.metadata.data_file import EntryKind
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest_file import ManifestFile
+from lakecore.metadata.netting import cancelled
+from lakecore.store.manifests import ManifestStore
+from lakecore.types.datatypes import RowType
+
+__all__ = ["ManifestDraft"]
+
+logger = logging.getLogger(__name__)
+
+
+class ManifestDraft:
+    """Manifests and lists written but not yet named by a snapshot.
+
+    `discard` removes them; call it only when no snapshot can name them: a lost race, a conflict, an error
+    before publishing. `keep` them before a snapshot that names them may appear, and `take_back` what was
+    kept when it is known that none did: whatever interrupts in between leaves them alone.
+    """
+
+    def __init__(self, manifests: ManifestStore) -> None:
+        self._manifests = manifests
+        self._names: list[str] = []
+
+    def write_list(self, entries: ManifestEntries) -> ListFile:
+        """A list of new manifests that hold `entries`; of none when there are no entries."""
+        return self._list(self._write(entries))
+
+    def write_base(
+        self, before: Sequence[ManifestFile], partition_type: RowType, policy: MergePolicy
+    ) -> ListFile:
+        """The base list: the manifests of the previous snapshot, merged where the rule says so."""
+        return self._list(self.merge(before, partition_type, policy))
+
+    def merge(
+        self, before: Sequence[ManifestFile], partition_type: RowType, policy: MergePolicy
+    ) -> tuple[ManifestFile, ...]:
+        """Manifests with the same meaning as `before`. Cost: none but for those that are rewritten."""
+        _refuse_unknown(before)
+        merged = None
+        if full_merge_due(before, policy):
+            merged = self._full_merge(before, partition_type, policy)
+        return self._minor_merge(before, policy) if merged is None else merged
+
+    def keep(self) -> list[str]:
+        """From now on a snapshot may name them: `discard` leaves them. Returns what `take_back` takes."""
+        names, self._names = self._names, []
+        return names
+
+    def take_back(self, kept: list[str]) -> None:
+        """No snapshot names them, and none will: `discard` removes them."""
+        self._names += kept
+
+    def discard(self) -> None:
+        """Remove everything written so far. A failure is logged: what stays is an orphan, no damage."""
+        names, self._names = self._names, []
+        for name in names:
+            try:
+                self._manifests.delete(name)
+            except LakeError as err:
+                logger.warning("manifest %s of a failed commit was not removed: %s", name, err)
+
+    def _full_merge(
+        self, before: Sequence[ManifestFile], partition_type: RowType, policy: MergePolicy
+    ) -> tuple[ManifestFile, ...] | None:
+        with_deletes = [manifest for manifest in before if manifest.num_deleted_files > 0]
+        found = self._manifests.read(with_deletes)
+        deletes = found.select(found.kind == EntryKind.DELETE)
+        box = PartitionBox.of(_partitions(deletes), partition_type) if len(deletes) else None
+        inputs = full_merge_inputs(before, box, policy)
+        if not inputs:
+            return None
+        candidates = [manifest for manifest in before if manifest.file_name in inputs]
+        parts = [self._manifests.read([manifest]) for manifest in candidates]
+        kept, entries = drop_cancelled(parts, [policy.must_change(m) for m in candidates], deletes)
+        rewritten = {m.file_name for i, m in enumerate(candidates) if i not in kept}
+        _refuse_unknown([part for i, part in enumerate(parts) if i not in kept])
+        # the rule's order: manifests never read, manifests read and found unhurt, new ones
+        unread = [m for m in before if m.file_name not in inputs]
+        unhurt = [m for m in candidates if m.file_name not in rewritten]
+        return (*unread, *unhurt, *self._write(entries))
+
+    def _minor_merge(self, before: Sequence[ManifestFile], policy: MergePolicy) -> tuple[ManifestFile, ...]:
+        merged: list[ManifestFile] = []
+        for group in minor_groups(before, policy):
+            if len(group) == 1:
+                merged += group
+                continue
+            entries = self._manifests.read(group)
+            _refuse_unknown([entries])
+            merged += self._write(cancelled(entries))
+        return tuple(merged)
+
+    def _write(self, entries: ManifestEntries) -> tuple[ManifestFile, ...]:
+        files = self._manifests.write(entries) if len(entries) else ()
+        self._names += [file.file_name for file in files]
+        return tuple(files)
+
+    def _list(self, files: Sequence[ManifestFile]) -> ListFile:
+        name, size = self._manifests.write_list(files)
+        self._names.append(name)
+        return ListFile(name, size)
+
+
+def _partitions(entries: ManifestEntries) -> frozenset[bytes]:
+    used = set(entries.partition.tolist())
+    return frozenset(value for code, value in enumerate(entries.partitions) if code in used)
+
+
+def _refuse_unknown(parts: Sequence[ManifestEntries] | Sequence[ManifestFile]) -> None:
+    if any(part.has_unknown_columns for part in parts):
+        raise UnsupportedError(
+            "this commit would rewrite manifests or lists with columns this release does not know, and "
+            "lose them; commit with the newer version that wrote them"
+        )

@@ -1,0 +1,67 @@
+"""What a caller asks of a commit, and what it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakecore.errors import CommitConflictError
+
+__all__ = ["CommitRequest", "CommitResult", "Overwrite"]
+
+
+@dataclass(frozen=True, slots=True)
+class Overwrite:
+    """What an overwriting commit replaces.
+
+    `partitions`: partial partition values by column name (internal values); a partition that agrees with any
+    of them is replaced. An empty mapping agrees with every partition. None: the partitions of the new files.
+    """
+
+    partitions: tuple[Mapping[str, Any], ...] | None
+
+    @classmethod
+    def table(cls) -> Overwrite:
+        """Replace everything."""
+        return cls(({},))
+
+    @classmethod
+    def static(cls, *partitions: Mapping[str, Any]) -> Overwrite:
+        """Replace these partitions, also where nothing new is written. New files elsewhere are refused."""
+        return cls(partitions)
+
+    @classmethod
+    def dynamic(cls) -> Overwrite:
+        """Replace the partitions that new files are written to."""
+        return cls(None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRequest:
+    """Who commits, and how. The pair (user, identifier) names the commit: a repeated pair is the same one.
+
+    `identifier`: BATCH_IDENTIFIER tells nothing apart; then a repetition by a new process is not noticed.
+    `watermark`: milliseconds. `check_append`: look for conflicts in plain appends too.
+    """
+
+    user: str
+    identifier: int
+    overwrite: Overwrite | None = None
+    watermark: int | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    check_append: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """Ids of the snapshots of this commit: data first, then compaction; none when there was nothing to do.
+
+    `duplicate`: an earlier run of the same commit had published all of them; no file of this run is part of
+    the table. `compaction_conflict`: the data landed, but the compaction that came with it no longer fitted;
+    its new files are not part of the table.
+    """
+
+    snapshot_ids: tuple[int, ...] = ()
+    duplicate: bool = False
+    compaction_conflict: CommitConflictError | None = None

@@ -1,0 +1,78 @@
+"""The live files of the partitions that a commit touches, kept up to date between its tries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lakecore.commit.partitions import PartitionBox, SpecFilter
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest_file import ManifestFile
+from lakecore.metadata.netting import live
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.store.manifests import ManifestStore
+from lakecore.store.snapshots import SnapshotStore
+from lakecore.types.datatypes import RowType
+
+__all__ = ["LiveView"]
+
+
+class LiveView:
+    """Live entries of some partitions: given ones, or those that agree with a specification.
+
+    Cost: reads the manifests whose partition bounds meet the given partitions (all of them for a
+    specification); a later snapshot costs only the deltas since, while those snapshots still exist.
+    """
+
+    def __init__(
+        self,
+        snapshots: SnapshotStore,
+        manifests: ManifestStore,
+        partition_type: RowType,
+        wanted: frozenset[bytes] | SpecFilter,
+    ) -> None:
+        self._snapshots = snapshots
+        self._manifests = manifests
+        self._wanted = wanted
+        self._box = (
+            PartitionBox.of(wanted, partition_type) if isinstance(wanted, frozenset) and wanted else None
+        )
+        self._entries = ManifestEntries.empty()
+        self._at: Snapshot | None = None
+
+    def at(self, snapshot: Snapshot | None) -> ManifestEntries:
+        """The live entries as of `snapshot`. Raises CorruptDataError, NotFoundError for lost manifests."""
+        if snapshot is None or self._wanted == frozenset():
+            return ManifestEntries.empty()
+        if self._at is None or self._at.id != snapshot.id:
+            newer = self._newer(snapshot)
+            names = [s.delta_manifest_list for s in newer]
+            if not newer:
+                self._entries = ManifestEntries.empty()
+                names = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
+            manifests = [file for name in names for file in self._manifests.read_list(name)]
+            changes = self._read(manifests)
+            where = f"manifests of snapshot {snapshot.id}"
+            self._entries = live(ManifestEntries.concat([self._entries, changes]), where=where)
+            self._at = snapshot
+        return self._entries
+
+    def _newer(self, snapshot: Snapshot) -> list[Snapshot]:
+        """The snapshots after the one we have, up to `snapshot`; empty when they cannot be had."""
+        if self._at is None or snapshot.id < self._at.id:
+            return []
+        between = [self._snapshots.find(i) for i in range(self._at.id + 1, snapshot.id)]
+        found = [step for step in between if step is not None]
+        return [*found, snapshot] if len(found) == len(between) else []
+
+    def _read(self, manifests: Sequence[ManifestFile]) -> ManifestEntries:
+        box = self._box
+        chosen = [manifest for manifest in manifests if box is None or box.meets(manifest)]
+        entries = self._manifests.read(chosen)
+        if isinstance(self._wanted, SpecFilter):
+            inside = self._wanted.select(entries.partitions)
+        else:
+            inside = self._wanted
+        codes = [code for code, value in enumerate(entries.partitions) if value in inside]
+        return entries.select(np.isin(entries.partition, codes))

@@ -1,0 +1,44 @@
+"""Joins as picks of one unit each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lakecore.compact.append.plan import JoinPick
+from lakecore.compact.append.run import JoinUnit
+from lakecore.compact.naming import place_name
+from lakecore.compact.work import UnitTable, WorkPick
+
+__all__ = ["work_picks"]
+
+
+def work_picks(
+    picks: Iterable[JoinPick], table: UnitTable, file_prefix: str, *, overlap: bool
+) -> tuple[WorkPick, ...]:
+    """What the driver runs. `overlap`: units may use a second thread."""
+    return tuple(
+        _work_pick(pick, table, f"{file_prefix}-{number}", overlap=overlap)
+        for number, pick in enumerate(picks)
+    )
+
+
+def _work_pick(pick: JoinPick, table: UnitTable, prefix: str, *, overlap: bool) -> WorkPick:
+    place = pick.place
+    name = f"{place_name(place, table.schema)}, files from {pick.files[0].file_name}"
+    bucket_dir = table.reading.bucket_dir(place.partition, place.bucket)
+    unit = JoinUnit(
+        name=name,
+        table=table,
+        bucket_dir=bucket_dir,
+        files=pick.files,
+        file_prefix=prefix,
+        overlap=overlap,
+    )
+    return WorkPick(
+        name=name,
+        place=place,
+        bucket_dir=bucket_dir,
+        reason=f"{len(pick.files)} small files",
+        replaced=pick.files,
+        units=(unit,),
+    )

@@ -1,0 +1,99 @@
+"""One unit of an append compaction: copy rows of small files, in order, into large ones; read them back."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakecore.compact.pipeline import read_ahead
+from lakecore.compact.work import UnitResult, UnitTable
+from lakecore.metadata.data_file import DataFile, FileSource
+from lakecore.read.file_reader import read_file
+from lakecore.read.sizes import row_bytes, sizes_for
+from lakecore.verify.columns import StoredFile
+from lakecore.verify.digest import Tally
+from lakecore.verify.proof import UnitProof, check_outputs, tally_input
+from lakecore.write.rolling import FileSpec, RollingWriter
+
+__all__ = ["JoinUnit", "run_unit"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinUnit:
+    """Join `files` in this order. `file_prefix`: begins the names of new files; the unit adds the attempt."""
+
+    name: str
+    table: UnitTable
+    bucket_dir: str
+    files: tuple[DataFile, ...]
+    file_prefix: str
+    overlap: bool = False
+
+    @property
+    def rows(self) -> int:
+        return sum(file.row_count for file in self.files)
+
+
+def run_unit(unit: JoinUnit) -> UnitResult:
+    """Copy, read back. On any failure the files of this attempt are removed again.
+
+    Raises ProofError when the outputs do not hold, CorruptDataError, UnavailableError.
+    """
+    table = unit.table
+    writer = RollingWriter(table.reading.file_io, _file_spec(unit), table.clock.now_ms)
+    try:
+        rows_in = 0
+        batches = _batches(unit)
+        with closing(read_ahead(batches) if unit.overlap else batches) as found:
+            for batch in found:
+                rows_in += batch.num_rows
+                writer.write(batch)
+        files = writer.close()
+        outputs = check_outputs(table.proof, unit.name, [_stored(unit, file) for file in files])
+        inputs = _tallies(unit)
+    except BaseException:
+        writer.abort()
+        raise
+    proof = UnitProof(unit=unit.name, outputs=outputs)
+    return UnitResult(unit=unit.name, files=files, rows_in=rows_in, inputs=inputs, proof=proof)
+
+
+def _batches(unit: JoinUnit) -> Generator[pa.RecordBatch]:
+    """Rows of the files in order. Costs reads of some footers, for the size of a batch."""
+    reading = unit.table.reading
+    paths = [reading.paths.data_file(unit.bucket_dir, file) for file in unit.files]
+    sizes = sizes_for(1, len(unit.table.schema.fields), row_bytes(reading.file_io, paths))
+    for file in unit.files:
+        yield from read_file(reading, unit.bucket_dir, file, batch_size=sizes.batch_rows)
+
+
+def _tallies(unit: JoinUnit) -> tuple[Tally, ...]:
+    tallies: list[Tally] = []
+    before = 0
+    for file in unit.files:
+        tallies.append(tally_input(unit.table.proof, unit.name, _stored(unit, file), before))
+        before += tallies[-1].rows
+    return tuple(tallies)
+
+
+def _file_spec(unit: JoinUnit) -> FileSpec:
+    """Rule of the format: sequence numbers go on from the first input's."""
+    schema = unit.table.schema
+    attempt = unit.table.clock.fresh_id().replace("-", "")[:16]
+    return FileSpec(
+        directory=unit.bucket_dir,
+        name_prefix=f"{unit.file_prefix}-{attempt}",
+        schema=schema,
+        keyed=False,
+        source=FileSource.COMPACT,
+        target_size=unit.table.reading.options.target_file_size,
+        options=schema.options,
+        first_sequence=unit.files[0].min_sequence_number,
+    )
+
+
+def _stored(unit: JoinUnit, file: DataFile) -> StoredFile:
+    return StoredFile(unit.table.reading.paths.data_file(unit.bucket_dir, file), file)

@@ -1,0 +1,81 @@
+"""Committing proven picks: all that still fit; those that lost a race are dropped and named."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lakecore.commit.committer import Committer
+from lakecore.compact.outcome import ProvenPick
+from lakecore.errors import CommitConflictError
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.verify.proof import proof_properties
+
+__all__ = ["Landed", "commit_picks"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What became of the picks of a commit. `duplicate`: another run with this identity was faster."""
+
+    picks: tuple[ProvenPick, ...]
+    lost: tuple[ProvenPick, ...]
+    snapshots: tuple[int, ...]
+    duplicate: bool = False
+
+
+def commit_picks(committer: Committer, picks: Sequence[ProvenPick], user: str, identifier: int) -> Landed:
+    """One COMPACT snapshot with every pick that fits the table as it is now.
+
+    Raises CommitUncertainError (delete nothing), UnavailableError (nothing landed), UnsupportedError.
+    """
+    left, lost = list(picks), list[ProvenPick]()
+    while left:
+        try:
+            result = committer.commit(
+                [_message(proven) for proven in left],
+                commit_user=user,
+                identifier=identifier,
+                properties=proof_properties(p.proof for p in left if p.proof is not None),
+            )
+        except CommitConflictError as err:
+            gone = _concerned(left, err)
+            if not gone:
+                raise
+            logger.warning("%s: dropping %s", err, ", ".join(proven.pick.name for proven in gone))
+            lost += gone
+            left = [proven for proven in left if proven not in gone]
+            continue
+        return Landed(tuple(left), tuple(lost), result.snapshot_ids, result.duplicate)
+    return Landed((), tuple(lost), ())
+
+
+def _message(proven: ProvenPick) -> CommitMessage:
+    pick = proven.pick
+    return CommitMessage(
+        partition=pick.place.partition,
+        bucket=pick.place.bucket,
+        total_buckets=pick.place.total_buckets,
+        compact_before=(*pick.replaced, *(before for before, _ in pick.moved)),
+        compact_after=(*proven.files, *(after for _, after in pick.moved)),
+    )
+
+
+def _concerned(picks: Iterable[ProvenPick], err: CommitConflictError) -> list[ProvenPick]:
+    """Picks that name a file of the conflict; when no file tells, those of its buckets."""
+    conflicts = list(err.args[1]) if len(err.args) > 1 else []
+    named = {tuple(conflict) for conflict in conflicts}
+    found = [proven for proven in picks if named & _names(proven)]
+    if found:
+        return found
+    places = {(partition, bucket) for partition, bucket, _ in conflicts}
+    return [p for p in picks if (p.pick.place.partition, p.pick.place.bucket) in places]
+
+
+def _names(proven: ProvenPick) -> set[tuple[bytes, int, str]]:
+    message = _message(proven)
+    files = (*message.compact_before, *message.compact_after)
+    return {(message.partition, message.bucket, file.file_name) for file in files}

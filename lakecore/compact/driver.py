@@ -1,0 +1,240 @@
+"""Runs the units of picks on an executor, proves each pick, commits, and cleans up behind failures.
+
+Promises: a pick is committed whole or not at all, and only when its proof holds; files of picks that are not
+committed are removed, unless a commit's outcome is uncertain: then nothing is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+from lakecore.clock import Clock
+from lakecore.commit.committer import Committer
+from lakecore.compact.cleanup import remove, sweep
+from lakecore.compact.commit import commit_picks
+from lakecore.compact.outcome import Outcome, Progress, ProvenPick
+from lakecore.compact.work import UnitFunction, UnitResult, WorkPick
+from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, ProofError
+from lakecore.executor import Executor
+from lakecore.metadata.snapshot import BATCH_IDENTIFIER
+from lakecore.read.context import ReadContext
+from lakecore.verify.proof import PickProof, check_upgrade, prove_pick
+from lakecore.verify.shape import RowShape
+
+__all__ = ["MAX_COMMITS", "Driver", "RunSettings"]
+
+logger = logging.getLogger(__name__)
+
+MAX_COMMITS = 1000
+"""Commits of one run; each takes the next identifier, and identities of task runs lie 1024 apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """How a run commits. `until_ms`: since the epoch; no unit is waited for after it. None: no end.
+
+    `commit_picks`, `commit_seconds`: a commit at the latest after so many picks, or so long after the last.
+    `file_prefix`: begins the names of all files that the run makes.
+    """
+
+    commit_user: str
+    identifier: int
+    file_prefix: str
+    until_ms: int | None = None
+    commit_picks: int = 256
+    commit_seconds: float = 300.0
+
+
+class Driver:
+    """One run. `outcome` holds what is committed so far, also after an exception."""
+
+    def __init__(
+        self,
+        reading: ReadContext,
+        shape: RowShape,
+        committer: Committer,
+        clock: Clock,
+        settings: RunSettings,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self._reading = reading
+        self._shape = shape
+        self._committer = committer
+        self._clock = clock
+        self._settings = settings
+        self._on_progress = on_progress
+        self._identifier = settings.identifier
+        self._uncertain = False
+        self._committed: set[str] = set()
+        self.outcome = Outcome()
+
+    def run(self, picks: Sequence[WorkPick], executor: Executor, function: UnitFunction) -> None:
+        """Do `picks`; adds to `outcome`.
+
+        A failed unit fails its pick only: the rest is done and committed, then the first failure is raised.
+        A ProofError, a failed commit and an interruption end the run at once, and so does a commit that
+        another run of this name has made: of two runs of one name, the first to commit goes on.
+        """
+        run = _PickRun(self._reading, self._shape, picks)
+        try:
+            self._run(run, executor, function)
+        finally:
+            self.outcome = replace(self.outcome, picks_left=len(picks) - run.finished)
+            if not self._uncertain:
+                self._clean(run, executor)
+        if run.failures:
+            name, error = run.failures[0]
+            error.add_note(f"while compacting {name}; {len(run.failures)} picks failed")
+            raise error
+
+    def _run(self, run: _PickRun, executor: Executor, function: UnitFunction) -> None:
+        since = self._clock.monotonic()
+        settings = self._settings
+        with closing(run.proven(executor, function, self._may_go_on)) as found:
+            for proven in found:
+                run.ready.append(proven)
+                waited = self._clock.monotonic() - since
+                if len(run.ready) >= settings.commit_picks or waited >= settings.commit_seconds:
+                    self._commit(run)
+                    since = self._clock.monotonic()
+        self._commit(run)
+
+    def _may_go_on(self) -> bool:
+        until = self._settings.until_ms
+        if until is not None and self._clock.now_ms() >= until:
+            self.outcome = replace(self.outcome, stopped=True)
+        if self._identifier - self._settings.identifier >= MAX_COMMITS:
+            self.outcome = replace(self.outcome, stopped=True)
+        return not self.outcome.stopped
+
+    def _commit(self, run: _PickRun) -> None:
+        if not run.ready:
+            return
+        self._uncertain = True
+        try:
+            landed = commit_picks(self._committer, run.ready, self._settings.commit_user, self._identifier)
+        except LakeError as err:
+            self._uncertain = isinstance(err, CommitUncertainError)
+            raise
+        if not landed.duplicate:
+            self._committed.update(file.file_name for proven in landed.picks for file in proven.files)
+        self._uncertain = False  # only now: an interruption before this line removes nothing
+        self.outcome = self.outcome.lost(tuple(proven.pick for proven in landed.lost))
+        if landed.duplicate:
+            raise CommitConflictError(
+                f"commit {self._identifier} of {self._settings.commit_user} is in snapshot "
+                f"{landed.snapshots[-1]} already: another run of this name is at work; leave it to that one"
+            )
+        run.finished += len(run.ready)
+        run.ready.clear()
+        if self._identifier != BATCH_IDENTIFIER:
+            self._identifier += 1
+        self.outcome = self.outcome.committed(landed.picks, landed.snapshots)
+        if self._on_progress is not None:
+            self._on_progress(run.progress())
+
+    def _clean(self, run: _PickRun, executor: Executor) -> None:
+        """What finished units made and nobody committed; and, where attempts may have died, a search."""
+        made = [(pick, name) for pick, name in run.made if name not in self._committed]
+        remove(self._reading.file_io, (f"{pick.bucket_dir}/{name}" for pick, name in made))
+        if run.failures or run.interrupted or executor.name != "local":
+            directories = dict.fromkeys(pick.bucket_dir for pick in run.started)
+            prefix = self._settings.file_prefix
+            committed = self._committed
+            sweep(
+                self._reading.file_io,
+                directories,
+                lambda name, _: name.startswith(prefix) and name not in committed,
+            )
+
+
+class _PickRun:
+    """The units of picks on their way through the executor."""
+
+    def __init__(self, reading: ReadContext, shape: RowShape, picks: Sequence[WorkPick]) -> None:
+        self._reading = reading
+        self._shape = shape
+        self._picks = picks
+        self.ready: list[ProvenPick] = []
+        self.finished = 0
+        self.started: list[WorkPick] = []
+        self.made: list[tuple[WorkPick, str]] = []
+        self.failures: list[tuple[str, Exception]] = []
+        self.interrupted = False
+
+    def progress(self) -> Progress:
+        done = self._picks[: self.finished]
+        rows = sum(pick.rows for pick in self._picks)
+        return Progress(self.finished, len(self._picks), sum(pick.rows for pick in done), rows)
+
+    def proven(
+        self, executor: Executor, function: UnitFunction, may_go_on: Callable[[], bool]
+    ) -> Generator[ProvenPick]:
+        """Picks as their units come back, each with its proof. Ends early when `may_go_on` says so.
+
+        Closing it makes the executor give up the units it has not returned.
+        """
+        units = (unit for pick in self._picks for unit in pick.units if may_go_on())
+        results = iter(executor.run(function, units))
+        self.interrupted = True
+        try:
+            yield from self._proven(results, may_go_on)
+        finally:
+            if isinstance(results, Generator):
+                results.close()
+
+    def _proven(
+        self, results: Iterator[UnitResult | BaseException], may_go_on: Callable[[], bool]
+    ) -> Iterator[ProvenPick]:
+        for pick in self._picks:
+            if not may_go_on():
+                return
+            self.started.append(pick)
+            found = self._collect(pick, results)
+            if found is None:
+                return
+            errors = [error for error in found if isinstance(error, BaseException)]
+            if errors:
+                self._fail(pick, errors[0])
+                continue
+            yield self._prove(pick, [result for result in found if isinstance(result, UnitResult)])
+        self.interrupted = False
+
+    def _collect(
+        self, pick: WorkPick, results: Iterator[UnitResult | BaseException]
+    ) -> list[UnitResult | BaseException] | None:
+        """Results of all units of a pick; None when the executor was cancelled before."""
+        found = []
+        for _ in pick.units:
+            result = next(results, None)
+            if result is None:
+                return None
+            if isinstance(result, UnitResult):
+                self.made += [(pick, file.file_name) for file in result.files]
+            found.append(result)
+        return found
+
+    def _fail(self, pick: WorkPick, error: BaseException) -> None:
+        logger.error("%s failed: %s", pick.name, error)
+        if isinstance(error, ProofError) or not isinstance(error, Exception):
+            raise error
+        self.failures.append((pick.name, error))
+
+    def _prove(self, pick: WorkPick, results: Sequence[UnitResult]) -> ProvenPick:
+        for before, after in pick.moved:
+            check_upgrade(pick.name, before, after)
+        files = tuple(file for result in results for file in result.files)
+        return ProvenPick(pick, files, self._proof(pick, results) if pick.units else None)
+
+    def _proof(self, pick: WorkPick, results: Sequence[UnitResult]) -> PickProof:
+        """The units together read every row of the replaced files, as manifests count them."""
+        read = sum(result.rows_in for result in results)
+        if read != pick.rows:
+            raise ProofError(pick.name, f"its units read {read} rows, its inputs have {pick.rows}")
+        tallies = [tally for result in results for tally in result.inputs]
+        if len(tallies) != len(pick.replaced):
+            raise ProofError(pick.name, f"{len(tallies)} of {len(pick.replaced)} inputs were counted")
+        return prove_pick(self._shape, pick.name, tallies, [result.proof for result in results])

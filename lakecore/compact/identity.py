@@ -1,0 +1,106 @@
+"""A run's name in the names of its files; what earlier attempts of the same name committed and left behind.
+
+A killed attempt leaves files that nobody committed. They may go once this attempt has committed: commits of
+one name are numbered without gaps, so a predecessor that is still alive finds its number taken and gives up.
+A file can be told to be uncommitted when every snapshot since it was made has been looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lakecore.commit.duplicates import LOOK_BACK
+from lakecore.compact.cleanup import sweep
+from lakecore.errors import LakeError
+from lakecore.metadata.snapshot import CommitKind, Snapshot
+from lakecore.store.manifests import ManifestStore
+from lakecore.store.snapshots import SnapshotStore
+
+__all__ = ["EarlierCommits", "RunFiles", "earlier_commits"]
+
+logger = logging.getLogger(__name__)
+
+_DIGITS = 16
+_CLOCK_MARGIN_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierCommits:
+    """COMPACT snapshots of a run's name, oldest first. `since_ms`: every later one was looked at."""
+
+    snapshots: tuple[Snapshot, ...] = ()
+    since_ms: int = 0
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        return tuple(snapshot.id for snapshot in self.snapshots)
+
+    def next_identifier(self, first: int) -> int:
+        """The identifier of the next commit of a run that begins with `first`."""
+        return max((snapshot.commit_identifier + 1 for snapshot in self.snapshots), default=first)
+
+
+def earlier_commits(
+    snapshots: SnapshotStore, latest: Snapshot, user: str, identifiers: range
+) -> EarlierCommits:
+    """What `user` committed under `identifiers`. Cost: at most LOOK_BACK reads of snapshots."""
+    found: list[Snapshot] = []
+    at: Snapshot | None = latest
+    since = latest.time_millis
+    for _ in range(LOOK_BACK):
+        if at is None:
+            break
+        since = at.time_millis
+        if (
+            at.commit_user == user
+            and at.commit_identifier in identifiers
+            and at.commit_kind is CommitKind.COMPACT
+        ):
+            found.append(at)
+        if at.id == 1:
+            since = 0
+            break
+        at = snapshots.find(at.id - 1)
+    return EarlierCommits(tuple(reversed(found)), since)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """Names of the files of one attempt begin with `own`, those of all attempts of a run with `shared`."""
+
+    shared: str
+    own: str
+
+    @classmethod
+    def of(cls, prefix: str, name: tuple[str, str, int], fresh_id: str) -> RunFiles:
+        """`prefix`: of the table's data files. `name`: table root, user and identifier of the run."""
+        digest = hashlib.sha256("\0".join(map(str, name)).encode()).hexdigest()[:_DIGITS]
+        shared = f"{prefix}{digest}-"
+        return cls(shared, shared + fresh_id.replace("-", "")[:_DIGITS])
+
+    def remove_older(
+        self, manifests: ManifestStore, directories: Iterable[str], earlier: EarlierCommits
+    ) -> int:
+        """Delete what earlier attempts did not commit. Only after a commit of this attempt.
+
+        Files older than the snapshots that were looked at are left alone. Costs a listing of each directory.
+        """
+        try:
+            named = {
+                file.decode()
+                for snapshot in earlier.snapshots
+                for file in manifests.read(manifests.read_list(snapshot.delta_manifest_list)).names()
+            }
+        except LakeError as err:
+            logger.warning("files of earlier attempts are left alone: %s", err)
+            return 0
+        newer_than = earlier.since_ms + _CLOCK_MARGIN_MS if earlier.since_ms else 0
+
+        def is_debris(name: str, mtime_ms: int) -> bool:
+            mine = name.startswith(self.shared) and not name.startswith(self.own)
+            return mine and name not in named and mtime_ms >= newer_than
+
+        return sweep(manifests.file_io, directories, is_debris)

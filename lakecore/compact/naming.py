@@ -1,0 +1,16 @@
+"""What buckets are called in messages and reports."""
+
+from __future__ import annotations
+
+from lakecore.compact.work import Place
+from lakecore.metadata.schema import TableSchema
+from lakecore.row.binary_row import decode_row
+from lakecore.row.partition_path import partition_text
+
+__all__ = ["place_name"]
+
+
+def place_name(place: Place, schema: TableSchema) -> str:
+    """`dt=2024-01-01,hh=2/bucket-0`."""
+    values = decode_row(place.partition, schema.partition_type, "partition")
+    return "/".join(filter(None, (partition_text(values, schema.partition_type), f"bucket-{place.bucket}")))

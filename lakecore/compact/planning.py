@@ -1,0 +1,132 @@
+"""From the live files of a table to picks of units, by the rules of its kind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from lakecore.clock import Clock
+from lakecore.commit.committer import Committer
+from lakecore.compact.append import apply as append_apply
+from lakecore.compact.append import run as append_run
+from lakecore.compact.append.plan import JoinPick, JoinRequest, plan_joins
+from lakecore.compact.naming import place_name
+from lakecore.compact.primary_key import apply as keyed_apply
+from lakecore.compact.primary_key import run as keyed_run
+from lakecore.compact.primary_key.plan import BucketPick, PickRequest, plan_picks
+from lakecore.compact.work import Place, Strategy, UnitFunction, UnitTable, WorkPick
+from lakecore.executor import Executor
+from lakecore.lsm.options import AppendPolicy, TreePolicy
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.key_order import key_order
+from lakecore.metadata.options import BucketMode
+from lakecore.read.context import ReadContext
+from lakecore.scan.scanner import Scanner
+from lakecore.verify.shape import ProofMode, shape_of
+
+__all__ = ["CompactTarget", "Planner", "RoundPlan"]
+
+AnyPick = TypeVar("AnyPick", BucketPick, JoinPick)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactTarget:
+    """The table: how it is read (its schema holds the options of the job), scanned and committed to."""
+
+    reading: ReadContext
+    scanner: Scanner
+    committer: Committer
+    clock: Clock
+
+    @property
+    def name(self) -> str:
+        return self.scanner.table
+
+
+@dataclass(frozen=True, slots=True)
+class RoundPlan:
+    """Picks planned from one snapshot, and the function that runs their units.
+
+    `outdated`: buckets, with their names, whose picks would rewrite files of a newer schema than the job
+    knows, and so lose what only that schema can hold. They are left out.
+    """
+
+    picks: tuple[WorkPick, ...]
+    function: UnitFunction
+    table: UnitTable
+    outdated: Mapping[Place, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planner:
+    """Plans rounds of one run. `engine`: where units will run."""
+
+    target: CompactTarget
+    strategy: Strategy
+    proof: ProofMode
+    engine: Executor
+
+    def plan(self, entries: ManifestEntries, file_prefix: str, excluded: Collection[Place] = ()) -> RoundPlan:
+        """Picks among live `entries`, none of them in the buckets `excluded`. Raises InvalidOptionError."""
+        table = self._unit_table(entries)
+        if self.target.reading.keyed:
+            found, outdated = self._known(plan_picks(entries, self._pick_request()), excluded)
+            builder = keyed_apply.UnitBuilder(
+                table=table,
+                file_prefix=file_prefix,
+                engine=self.engine,
+            )
+            return RoundPlan(builder.work_picks(found), keyed_run.run_unit, table, outdated)
+        joins, outdated = self._known(plan_joins(entries, self._join_request()), excluded)
+        picks = append_apply.work_picks(joins, table, file_prefix, overlap=self.engine.name == "local")
+        return RoundPlan(picks, append_run.run_unit, table, outdated)
+
+    def _known(
+        self, picks: Iterable[AnyPick], excluded: Collection[Place]
+    ) -> tuple[list[AnyPick], dict[Place, str]]:
+        """The picks that can be done, and what becomes of `RoundPlan.outdated`."""
+        schema = self.target.reading.schema
+        found = [pick for pick in picks if pick.place not in excluded]
+        known = [pick for pick in found if _newest_schema(pick) <= schema.id]
+        newer = (pick.place for pick in found if _newest_schema(pick) > schema.id)
+        return known, {place: place_name(place, schema) for place in newer}
+
+    def _pick_request(self) -> PickRequest:
+        reading = self.target.reading
+        now = self.target.clock.now_ms()
+        return PickRequest(
+            strategy=self.strategy,
+            policy=TreePolicy.from_options(reading.schema.options, reading.options.target_file_size),
+            key_of=key_order(reading.schema.key_type),
+            now_ms=now,
+            hour=time.localtime(now / 1000).tm_hour,
+        )
+
+    def _join_request(self) -> JoinRequest:
+        reading = self.target.reading
+        return JoinRequest(
+            strategy=self.strategy,
+            policy=AppendPolicy.from_options(reading.schema.options, reading.options.target_file_size),
+            ordered=reading.options.bucket_mode is not BucketMode.BUCKET_UNAWARE,
+        )
+
+    def _unit_table(self, entries: ManifestEntries) -> UnitTable:
+        reading = self.target.reading
+        found = (int(schema_id) for schema_id in np.unique(entries.schema_id))
+        ids = {schema_id for schema_id in found if schema_id <= reading.schema.id}
+        schemas = {schema_id: reading.file_schema(schema_id) for schema_id in ids | {reading.schema.id}}
+        older = [schema for schema_id, schema in schemas.items() if schema_id != reading.schema.id]
+        shape = shape_of(reading.schema, reading.options, self.proof, older)
+        return UnitTable(reading=reading, shape=shape, schemas=schemas, clock=self.target.clock)
+
+
+def _newest_schema(pick: BucketPick | JoinPick) -> int:
+    """The highest schema id among the files that the pick rewrites."""
+    if isinstance(pick, JoinPick):
+        return max(file.schema_id for file in pick.files)
+    sections = (section for stretch in pick.work.rewrites for section in stretch)
+    return max((file.schema_id for section in sections for file in section.files), default=0)

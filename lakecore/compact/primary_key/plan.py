@@ -1,0 +1,127 @@
+"""Which files of which buckets are merged, and where to. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lakecore.compact.work import Place, Strategy
+from lakecore.lsm import full, universal
+from lakecore.lsm.options import TreePolicy
+from lakecore.lsm.rewrites import OutputRules, PickWork, divide, worth_doing
+from lakecore.lsm.runs import LevelRun, Pick, drops_deletes, level_runs, number_of_levels
+from lakecore.lsm.sections import KeyOf, Section
+from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.entries import ManifestEntries
+
+__all__ = ["BucketPick", "PickRequest", "plan_bucket", "plan_picks", "stretch_runs"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PickRequest:
+    """How to pick. `hour`: of the local day, for quiet hours. `now_ms`: since the epoch."""
+
+    strategy: Strategy
+    policy: TreePolicy
+    key_of: KeyOf
+    now_ms: int
+    hour: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketPick:
+    """What happens to one bucket: `work` says which files merge and which move to `output_level`."""
+
+    place: Place
+    output_level: int
+    reason: str
+    drop_deletes: bool
+    work: PickWork
+
+
+def plan_picks(entries: ManifestEntries, request: PickRequest) -> tuple[BucketPick, ...]:
+    """Picks of all buckets among live `entries`, in their order; buckets in shape have none."""
+    picks = []
+    for place, files in _buckets(entries, request):
+        picked = plan_bucket(place, files, request)
+        if picked is not None:
+            picks.append(picked)
+    return tuple(picks)
+
+
+def plan_bucket(place: Place, files: list[DataFile], request: PickRequest) -> BucketPick | None:
+    """The pick of one bucket, given all its live files; None when there is nothing to do."""
+    runs = level_runs(files)
+    max_level = number_of_levels(runs, request.policy.num_levels) - 1
+    chosen = _pick(runs, max_level, request)
+    if chosen is None:
+        return None
+    members = [file for run in runs[: chosen.count] for file in run.files]
+    force = request.policy.force_rewrite and request.strategy is Strategy.FULL
+    if not force and not worth_doing(members, chosen.output_level):
+        return None
+    rules = OutputRules(
+        output_level=chosen.output_level,
+        max_level=max_level,
+        small_file_size=request.policy.small_file_size,
+        force_rewrite=force,
+    )
+    work = divide(members, request.key_of, rules)
+    if not work.rewrites and not work.upgrades:
+        return None
+    return BucketPick(
+        place=place,
+        output_level=chosen.output_level,
+        reason=chosen.reason,
+        drop_deletes=drops_deletes(runs, chosen.output_level),
+        work=work,
+    )
+
+
+def stretch_runs(stretch: tuple[Section, ...]) -> tuple[tuple[DataFile, ...], ...]:
+    """Sections in key order as runs over all of them, oldest first: run i chains run i of each section."""
+    aged = [sorted(section.runs, key=_newest) for section in stretch]
+    width = max(map(len, aged))
+    return tuple(tuple(file for runs in aged if i < len(runs) for file in runs[i]) for i in range(width))
+
+
+def _newest(run: tuple[DataFile, ...]) -> int:
+    return max(file.max_sequence_number for file in run)
+
+
+def _pick(runs: tuple[LevelRun, ...], max_level: int, request: PickRequest) -> Pick | None:
+    policy = request.policy
+    if request.strategy is Strategy.FULL:
+        return full.pick(runs, max_level, force_rewrite=policy.force_rewrite)
+    early = universal.early_full(runs, policy.early_full, max_level, request.now_ms, None)
+    if early is not None:
+        return early
+    rule = universal.force_level_0 if policy.force_level_0 else universal.pick
+    return rule(runs, policy.universal.at_hour(request.hour), max_level)
+
+
+def _buckets(entries: ManifestEntries, request: PickRequest) -> Iterator[tuple[Place, list[DataFile]]]:
+    """Buckets that may have something to do. Files become objects only for these."""
+    if not len(entries):
+        return
+    place = (entries.partition.astype(np.int64) << 32) | (entries.bucket.astype(np.int64) & 0xFFFFFFFF)
+    order = np.argsort(place, kind="stable")
+    bounds = np.flatnonzero(np.diff(place[order], prepend=place[order[0]] - 1, append=place[order[-1]] + 1))
+    for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        lanes = order[low:high]
+        if not _may_need_work(entries.level[lanes], request):
+            continue
+        part = entries.select(lanes)
+        total = int(part.total_buckets[0])
+        yield Place(part.partition_of(0), int(part.bucket[0]), total), part.files()
+
+
+def _may_need_work(levels: np.ndarray[Any, Any], request: PickRequest) -> bool:
+    runs = int((levels == 0).sum()) + len(np.unique(levels[levels > 0]))
+    policy = request.policy
+    if request.strategy is Strategy.FULL or policy.force_level_0:
+        return policy.force_rewrite or runs > 1 or bool((levels < policy.num_levels - 1).any())
+    return runs > 1 or policy.universal.run_trigger <= 1

@@ -1,0 +1,155 @@
+"""Compacting a table: plan from the latest snapshot, do it, and look again until there is nothing to do."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from lakecore.compact.driver import MAX_COMMITS, Driver, RunSettings
+from lakecore.compact.identity import EarlierCommits, RunFiles, earlier_commits
+from lakecore.compact.outcome import Outcome, Progress
+from lakecore.compact.planning import CompactTarget, Planner, RoundPlan
+from lakecore.compact.work import Strategy
+from lakecore.executor import Executor, SerialExecutor
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
+from lakecore.scan.filters import EVERYTHING, ScanFilter
+from lakecore.scan.support import check_compactable, check_index_files
+from lakecore.verify.shape import ProofMode
+
+__all__ = ["CompactRequest", "CompactRun"]
+
+logger = logging.getLogger(__name__)
+
+_MAX_ROUNDS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactRequest:
+    """What to compact, how to prove it, and who commits. `until_ms`: since the epoch.
+
+    (`commit_user`, `identifier`) names the run: a second one with the same name goes on where the first
+    stopped. Its commits take the identifiers from `identifier` on. `repeatable`: False for a fresh user.
+    """
+
+    strategy: Strategy
+    commit_user: str
+    identifier: int
+    where: ScanFilter = EVERYTHING
+    proof: ProofMode = ProofMode.CHEAP
+    until_ms: int | None = None
+    repeatable: bool = True
+
+    @property
+    def named(self) -> bool:
+        """Whether another run of the same name may have been, and can be told from others."""
+        return self.repeatable and self.identifier != BATCH_IDENTIFIER
+
+
+class CompactRun:
+    """One run over one table, with what it saw and did, also after an exception.
+
+    `landed`: what an earlier run of the same name had committed.
+    `before`: live files at the start. `picks_planned`: 0 when there was nothing to do.
+    """
+
+    def __init__(
+        self, target: CompactTarget, request: CompactRequest, on_progress: Callable[[Progress], None] | None
+    ) -> None:
+        self._target = target
+        self._request = request
+        self._on_progress = on_progress
+        self.outcome = Outcome()
+        self.landed = EarlierCommits()
+        self.before: ManifestEntries = ManifestEntries.empty()
+        self.picks_planned = 0
+
+    def plan(self) -> RoundPlan:
+        """What the first round would do; nothing is written."""
+        plan = self._plan(self._start(), "none", self._request.where, SerialExecutor())
+        self.picks_planned = len(plan.picks)
+        return plan
+
+    def run(self, executor: Executor) -> None:
+        """Compact. Raises UnsupportedError before anything is touched; else what units and commits raise."""
+        request = self._request
+        snapshot = self._start()
+        names = RunFiles.of(
+            self._target.reading.options.data_file_prefix,
+            (self._target.reading.paths.root, request.commit_user, request.identifier),
+            self._target.clock.fresh_id(),
+        )
+        self._rounds(snapshot, names.own, executor)
+        if self.outcome.snapshots and request.named:
+            names.remove_older(self._target.scanner.manifests, self.outcome.directories, self.landed)
+
+    def _rounds(self, snapshot: Snapshot | None, prefix: str, executor: Executor) -> None:
+        driver: Driver | None = None
+        where = self._request.where
+        for number in range(1 if self._is_full else _MAX_ROUNDS):
+            plan = self._plan(snapshot, f"{prefix}-{number}", where, executor)
+            self.picks_planned += len(plan.picks) + len(plan.outdated)
+            self.outcome = self.outcome.left_out(plan.outdated)
+            if not plan.picks:
+                break
+            logger.info("%s: round %d: %d picks", self._target.name, number, len(plan.picks))
+            driver = driver or self._driver(plan, prefix)
+            driver.outcome = self.outcome
+            try:
+                driver.run(plan.picks, executor, plan.function)
+            finally:
+                self.outcome = driver.outcome
+            if self.outcome.stopped or self.outcome.picks_left:
+                break
+            touched = frozenset(pick.place.partition for pick in plan.picks)
+            where = replace(self._request.where, serialized=touched)
+            snapshot = self._target.scanner.snapshots.latest()
+
+    @property
+    def _is_full(self) -> bool:
+        """A second look would only see what others wrote meanwhile. Append tables need several."""
+        return self._request.strategy is Strategy.FULL and self._target.reading.keyed
+
+    def _start(self) -> Snapshot | None:
+        """The snapshot to plan from, after all checks."""
+        reading = self._target.reading
+        check_compactable(self._target.name, reading.schema, reading.options)
+        snapshot = self._target.scanner.snapshots.latest()
+        if snapshot is None:
+            return None
+        check_index_files(self._target.name, snapshot.id, self._target.scanner.index_files(snapshot))
+        request = self._request
+        if request.named:
+            identifiers = range(request.identifier, request.identifier + MAX_COMMITS)
+            self.landed = earlier_commits(
+                self._target.scanner.snapshots, snapshot, request.commit_user, identifiers
+            )
+        return snapshot
+
+    def _plan(self, snapshot: Snapshot | None, prefix: str, where: ScanFilter, engine: Executor) -> RoundPlan:
+        entries = ManifestEntries.empty()
+        if snapshot is not None:
+            entries = self._target.scanner.live_entries(snapshot, where)
+        if where is self._request.where:
+            self.before = entries
+        planner = Planner(
+            target=self._target,
+            strategy=self._request.strategy,
+            proof=self._request.proof,
+            engine=engine,
+        )
+        return planner.plan(entries, prefix, frozenset(self.outcome.lost_places))
+
+    def _driver(self, plan: RoundPlan, prefix: str) -> Driver:
+        request = self._request
+        settings = RunSettings(
+            commit_user=request.commit_user,
+            identifier=self.landed.next_identifier(request.identifier),
+            file_prefix=prefix,
+            until_ms=request.until_ms,
+        )
+        target = self._target
+        return Driver(
+            target.reading, plan.table.shape, target.committer, target.clock, settings, self._on_progress
+        )

@@ -1,0 +1,108 @@
+"""What a compaction does, as values: picks made of units, and what a unit returns. All of them pickle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from typing import Any, Protocol
+
+from lakecore.clock import Clock
+from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.schema import TableSchema
+from lakecore.read.context import ReadContext
+from lakecore.verify.digest import Tally
+from lakecore.verify.proof import ProofContext, UnitProof
+from lakecore.verify.shape import RowShape
+
+__all__ = ["Place", "Strategy", "Unit", "UnitFunction", "UnitResult", "UnitTable", "WorkPick"]
+
+
+class Strategy(Enum):
+    """UNIVERSAL: what writers would do now. FULL: everything into one run per bucket."""
+
+    UNIVERSAL = "universal"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A bucket. `partition` is a serialised row."""
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitTable:
+    """What every unit of a run knows about the table. `schemas`: those of all its input files, by id."""
+
+    reading: ReadContext
+    shape: RowShape
+    schemas: Mapping[int, TableSchema]
+    clock: Clock
+
+    @cached_property
+    def proof(self) -> ProofContext:
+        return ProofContext(file_io=self.reading.file_io, shape=self.shape, schemas=self.schemas)
+
+    @property
+    def schema(self) -> TableSchema:
+        """The schema that new files are written with, job options included."""
+        return self.reading.schema
+
+
+class Unit(Protocol):
+    """One task: a share of a pick."""
+
+    @property
+    def name(self) -> str:
+        """For messages; unique within a run."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """How many input rows it is expected to read; an estimate when a pick is cut."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitResult:
+    """New files in key (or row) order, rows read, the digests of whole inputs, and the unit's proof."""
+
+    unit: str
+    files: tuple[DataFile, ...]
+    rows_in: int
+    inputs: tuple[Tally, ...]
+    proof: UnitProof
+
+
+UnitFunction = Callable[[Any], UnitResult]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkPick:
+    """One pick: all of it is committed or none. `moved`: (before, after) of files that only change level.
+
+    `units` come in key (or row) order and together read every row of `replaced` once.
+    """
+
+    name: str
+    place: Place
+    bucket_dir: str
+    reason: str
+    replaced: tuple[DataFile, ...]
+    moved: tuple[tuple[DataFile, DataFile], ...] = ()
+    units: tuple[Unit, ...] = field(default=())
+
+    @property
+    def rows(self) -> int:
+        """Input rows that are rewritten."""
+        return sum(file.row_count for file in self.replaced)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the input that is rewritten."""
+        return sum(file.file_size for file in self.replaced)

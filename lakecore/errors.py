@@ -1,0 +1,120 @@
+"""Every error lakecore raises on purpose, grouped by what the caller can do about it.
+
+LakeError
+    InvalidInputError        change the request
+        InvalidOptionError   change that option
+        UnsupportedError     a feature or format version this release does not have
+    NotFoundError            no such table, snapshot, tag, branch
+    AlreadyExistsError       the name is taken
+    UnavailableError         storage or catalog did not answer: retry
+    CommitConflictError      another commit changed what this one was built on: plan again
+    CommitUncertainError     the commit may have landed: look before retrying, delete nothing
+    CorruptDataError         the bytes break the format: stop
+    ProofError               outputs do not equal inputs: nothing was committed
+"""
+
+from __future__ import annotations
+
+import json
+
+__all__ = [
+    "AlreadyExistsError",
+    "CommitConflictError",
+    "CommitUncertainError",
+    "CorruptDataError",
+    "InvalidInputError",
+    "InvalidOptionError",
+    "LakeError",
+    "NotFoundError",
+    "ProofError",
+    "UnavailableError",
+    "UnsupportedError",
+    "reason",
+]
+
+_REASON_LENGTH = 200
+
+
+def reason(err: BaseException) -> str:
+    """What an error of another library says, on one line of bounded length: some repeat their whole input."""
+    if isinstance(err, UnicodeDecodeError):
+        return f"not UTF-8 text at byte {err.start}"
+    if isinstance(err, json.JSONDecodeError):
+        return f"not JSON: {err}"
+    if isinstance(err, KeyError) and err.args:
+        return f"{err.args[0]!r} is missing"
+    return " ".join(str(err).split())[:_REASON_LENGTH] or type(err).__name__
+
+
+class LakeError(Exception):
+    """Base class. State lives in `args`, so that errors survive pickling (Spark, Airflow)."""
+
+    def __str__(self) -> str:
+        return ": ".join(str(part) for part in self.args)
+
+
+class InvalidInputError(LakeError):
+    """The request names something impossible; the message says what to change."""
+
+
+class InvalidOptionError(InvalidInputError):
+    """A table or job option has a value that cannot be used."""
+
+
+class UnsupportedError(InvalidInputError):
+    """A feature, or a version of the format, that this release does not have."""
+
+
+class NotFoundError(LakeError):
+    """No such database, table, snapshot, tag, branch or file."""
+
+
+class AlreadyExistsError(LakeError):
+    """The name is taken."""
+
+
+class UnavailableError(LakeError):
+    """Storage or catalog did not answer, or refused for now (full disk, lost network): retry."""
+
+
+class CommitConflictError(LakeError):
+    """Another commit changed what this one was built on: plan again.
+
+    `files` names what is in conflict as (serialised partition, bucket, file name), so that a caller can drop
+    those and commit the rest; empty when nothing can be named.
+    """
+
+    def __init__(self, message: str, files: tuple[tuple[bytes, int, str], ...] = ()) -> None:
+        super().__init__(message, files)
+        self.files = files
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class CommitUncertainError(LakeError):
+    """The commit may have landed: look before retrying, delete nothing."""
+
+
+class CorruptDataError(LakeError):
+    """Bytes of `path` break the format. The message adds what can be done; `problem` is without that."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(path, problem)
+        self.path = path
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: {self.problem}; restore it from a copy, or go back to a snapshot or tag "
+            "that does not need it; fsck lists all damage"
+        )
+
+
+class ProofError(LakeError):
+    """The proof before commit failed for `unit`: outputs do not equal inputs, nothing was committed."""
+
+    def __init__(self, unit: str, problem: str) -> None:
+        super().__init__(unit, problem)
+        self.unit = unit
+        self.problem = problem

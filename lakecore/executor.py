@@ -1,0 +1,60 @@
+"""How units of work run: the `Executor` protocol and the local one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, TypeVar
+
+__all__ = ["Executor", "SerialExecutor"]
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+class Executor(Protocol):
+    """Runs independent units. Tasks and results must pickle; nothing live crosses."""
+
+    @property
+    def name(self) -> str:
+        """`local` or `spark`: what a report calls this engine."""
+
+    @property
+    def parallelism(self) -> int:
+        """How many units run at once."""
+
+    @property
+    def startup_seconds(self) -> float:
+        """How long the engine took to start, so far: not the work's own time."""
+
+    def run(self, function: Callable[[A], R], tasks: Iterable[A]) -> Iterator[R | BaseException]:
+        """Results in the order of `tasks`; a failed unit yields its exception instead of raising."""
+
+    def cancel(self) -> None:
+        """Stop running units soon; safe to call from another thread, and twice."""
+
+
+class SerialExecutor:
+    """One unit after another in this thread."""
+
+    name = "local"
+    parallelism = 1
+    startup_seconds = 0.0
+
+    def __init__(self) -> None:
+        self._cancelled = False
+
+    def run(self, function: Callable[[A], R], tasks: Iterable[A]) -> Iterator[R | BaseException]:
+        for task in tasks:
+            if self._cancelled:
+                return
+            yield _attempt(function, task)
+
+    def cancel(self) -> None:
+        self._cancelled = True
+
+
+def _attempt(function: Callable[[Any], R], task: Any) -> R | BaseException:
+    try:
+        return function(task)
+    except Exception as err:  # noqa: BLE001 - the border of a unit: its failure is a result
+        return err

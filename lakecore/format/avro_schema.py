@@ -1,0 +1,136 @@
+"""Avro schemas of metadata files as small immutable trees. Named types are resolved; recursion is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakecore.errors import CorruptDataError, reason
+
+__all__ = [
+    "AvroArray",
+    "AvroAtom",
+    "AvroField",
+    "AvroMap",
+    "AvroNode",
+    "AvroRecord",
+    "AvroUnion",
+    "parse_avro_schema",
+]
+
+_ATOMS = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string", "enum", "fixed"})
+_MAX_DEPTH = 32
+_MAX_FIXED = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class AvroAtom:
+    """`kind` is an avro primitive, `enum` (stored as a long) or `fixed` of `size` bytes."""
+
+    kind: str
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AvroArray:
+    items: AvroNode
+
+
+@dataclass(frozen=True, slots=True)
+class AvroMap:
+    values: AvroNode
+
+
+@dataclass(frozen=True, slots=True)
+class AvroUnion:
+    branches: tuple[AvroNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AvroField:
+    name: str
+    type: AvroNode
+
+
+@dataclass(frozen=True, slots=True)
+class AvroRecord:
+    fields: tuple[AvroField, ...]
+
+
+AvroNode = AvroAtom | AvroArray | AvroMap | AvroUnion | AvroRecord
+
+
+def parse_avro_schema(text: bytes | str, path: str) -> AvroNode:
+    """The tree of a writer's schema. Raises CorruptDataError naming `path`."""
+    try:
+        return _parse(json.loads(text), {}, "", 0)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
+        raise CorruptDataError(path, f"not an avro schema: {reason(err)}") from err
+
+
+def _parse(raw: Any, named: dict[str, AvroNode | None], space: str, depth: int) -> AvroNode:
+    if depth > _MAX_DEPTH:
+        raise ValueError("types are nested too deeply")
+    if isinstance(raw, str):
+        return AvroAtom(raw) if raw in _ATOMS - {"enum", "fixed"} else _lookup(raw, named, space)
+    if isinstance(raw, list):
+        return AvroUnion(tuple(_parse(branch, named, space, depth + 1) for branch in raw))
+    match raw["type"]:
+        case "record" | "enum" | "fixed":
+            return _parse_named(raw, named, space, depth)
+        case "array":
+            return AvroArray(_counted(_parse(raw["items"], named, space, depth + 1)))
+        case "map":
+            return AvroMap(_parse(raw["values"], named, space, depth + 1))
+        case inner:
+            return _parse(inner, named, space, depth + 1)
+
+
+def _parse_named(
+    raw: Mapping[str, Any], named: dict[str, AvroNode | None], space: str, depth: int
+) -> AvroNode:
+    space = raw.get("namespace") or space
+    name = raw["name"] if "." in raw["name"] else f"{space}.{raw['name']}"
+    named[name] = None
+    node: AvroNode
+    if raw["type"] == "record":
+        fields = (
+            AvroField(field["name"], _parse(field["type"], named, space, depth + 1))
+            for field in raw["fields"]
+        )
+        node = AvroRecord(tuple(fields))
+    else:
+        size = int(raw["size"]) if raw["type"] == "fixed" else 0
+        if not 0 <= size <= _MAX_FIXED:
+            raise ValueError(f"fixed type of {size} bytes")
+        node = AvroAtom(raw["type"], size)
+    named[name] = node
+    return node
+
+
+def _lookup(name: str, named: Mapping[str, AvroNode | None], space: str) -> AvroNode:
+    node = named.get(name) or named.get(f"{space}.{name}")
+    if node is None:
+        raise ValueError(f"unknown or recursive type {name!r}")
+    return node
+
+
+def _counted(items: AvroNode) -> AvroNode:
+    """Items of an array take a byte at least, or a damaged count could not be told from a true one."""
+    if _smallest(items) == 0:
+        raise ValueError("an array of items without bytes")
+    return items
+
+
+def _smallest(node: AvroNode) -> int:
+    match node:
+        case AvroAtom("null"):
+            return 0
+        case AvroAtom("fixed", size):
+            return size
+        case AvroRecord(fields):
+            return sum(_smallest(field.type) for field in fields)
+        case _:
+            return 1

@@ -1,0 +1,125 @@
+"""Arrow schemas as avro schemas, as the table format names and annotates them, and columns as raw values."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from lakecore.errors import UnsupportedError
+
+__all__ = ["avro_schema", "raw_values"]
+
+_ROOT = "org.apache.paimon.avro.generated.record"
+_SIMPLE = {
+    pa.bool_(): "boolean",
+    pa.int8(): "int",
+    pa.int16(): "int",
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.binary(): "bytes",
+    pa.date32(): {"type": "int", "logicalType": "date"},
+    pa.time32("ms"): {"type": "int", "logicalType": "time-millis"},
+    pa.timestamp("ms"): {"type": "long", "logicalType": "timestamp-millis"},
+    pa.timestamp("us"): {"type": "long", "logicalType": "timestamp-micros"},
+    pa.timestamp("ms", "UTC"): {"type": "long", "logicalType": "local-timestamp-millis"},
+    pa.timestamp("us", "UTC"): {"type": "long", "logicalType": "local-timestamp-micros"},
+}
+
+
+def avro_schema(schema: pa.Schema) -> dict[str, Any]:
+    """The record of a file. Raises UnsupportedError for timestamps above microseconds, which avro has not."""
+    return _record(_ROOT, list(schema))
+
+
+def raw_values(column: pa.Array) -> list[Any]:
+    """A column as values that fastavro writes with `avro_columns.decoding_schema`."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return list(column.view(pa.int64()).to_pylist())
+    if pa.types.is_date(kind) or pa.types.is_time(kind):
+        return list(column.view(pa.int32()).to_pylist())
+    if pa.types.is_decimal(kind):
+        return [None if value is None else _unscaled(value, kind.scale) for value in column.to_pylist()]
+    if pa.types.is_struct(kind):
+        children = [raw_values(column.field(i)) for i in range(kind.num_fields)]
+        names = [field.name for field in kind]
+        rows = [dict(zip(names, values, strict=True)) for values in zip(*children, strict=True)]
+        return _masked(column, rows)
+    if pa.types.is_map(kind):
+        pairs = zip(raw_values(column.keys), raw_values(column.items), strict=True)
+        return _cut(column, [{"key": key, "value": value} for key, value in pairs])
+    if pa.types.is_list(kind):
+        return _cut(column, raw_values(column.values))
+    if pa.types.is_fixed_size_list(kind):
+        return raw_values(column.cast(pa.list_(kind.value_field)))
+    return list(column.to_pylist())
+
+
+def _record(name: str, fields: list[pa.Field]) -> dict[str, Any]:
+    """Nested records are called `<parent>_<field>`."""
+    return {
+        "type": "record",
+        "name": name,
+        "fields": [_field(field, f"{name}_{field.name}") for field in fields],
+    }
+
+
+def _field(field: pa.Field, name: str) -> dict[str, Any]:
+    kind = _optional(field, name)
+    return {"name": field.name, "type": kind} | ({"default": None} if field.nullable else {})
+
+
+def _optional(field: pa.Field, name: str) -> Any:
+    kind = _type(field.type, name)
+    return ["null", kind] if field.nullable else kind
+
+
+def _type(kind: pa.DataType, name: str) -> Any:
+    if kind in _SIMPLE:
+        return _SIMPLE[kind]
+    if pa.types.is_decimal(kind):
+        return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
+    if pa.types.is_struct(kind):
+        return _record(name, list(kind))
+    if pa.types.is_map(kind):
+        return _map(kind, name)
+    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
+        return {"type": "array", "items": _optional(kind.value_field, name)}
+    raise UnsupportedError(f"avro files cannot hold a column of {kind}; use file.format parquet or orc")
+
+
+def _map(kind: pa.DataType, name: str) -> Any:
+    """String keys make an avro map, others an array of key-value records (rule of the format)."""
+    if pa.types.is_string(kind.key_type):
+        return {"type": "map", "values": _optional(kind.item_field, f"{name}_value")}
+    key = {"name": "key", "type": ["null", _type(kind.key_type, f"{name}_key")]}
+    value = _field(kind.item_field, f"{name}_value")
+    return {
+        "type": "array",
+        "logicalType": "map",
+        "items": {"type": "record", "name": name, "fields": [key, value | {"name": "value"}]},
+    }
+
+
+def _unscaled(value: Decimal, scale: int) -> bytes:
+    """Shortest big-endian two's complement."""
+    sign, digits, exponent = value.as_tuple()
+    number = int("".join(map(str, digits))) * int(10 ** (scale + int(exponent))) * (-1 if sign else 1)
+    size = ((number if number >= 0 else ~number).bit_length() + 8) // 8
+    return number.to_bytes(size, "big", signed=True)
+
+
+def _masked(column: pa.Array, values: list[Any]) -> list[Any]:
+    if column.null_count == 0:
+        return values
+    return [v if ok else None for v, ok in zip(values, column.is_valid().to_pylist(), strict=True)]
+
+
+def _cut(column: pa.Array, items: list[Any]) -> list[Any]:
+    ends = column.offsets.to_pylist()
+    return _masked(column, [items[ends[i] : ends[i + 1]] for i in range(len(column))])

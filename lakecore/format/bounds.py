@@ -1,0 +1,191 @@
+"""Smallest and largest value and null count per column of a file, from Arrow batches or a parquet footer.
+
+Order of floats is that of the format: -0.0 < 0.0 and NaN above everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = [
+    "ArrowBounds",
+    "ColumnBounds",
+    "FloatMarks",
+    "bounded",
+    "internal_value",
+    "leaves",
+    "parquet_bounds",
+]
+
+_NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_NAN = float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnBounds:
+    """Bounds of one column as internal values; None where unknown or where there is no value."""
+
+    minimum: Any = None
+    maximum: Any = None
+    null_count: int | None = None
+
+
+def bounded(kind: pa.DataType) -> bool:
+    """Has a type an order in statistics? Not bytes, not anything nested (rule of the format)."""
+    if pa.types.is_nested(kind):
+        return False
+    return not (pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_null(kind))
+
+
+class ArrowBounds:
+    """Bounds over batches, for formats whose writers do not hand them out. About a pass over the data."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._marks = FloatMarks(schema)
+        self._bounds = {field.name: ColumnBounds(null_count=0) for field in schema}
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Columns in the order of the schema."""
+        self._marks.add(batch)
+        for field, column in zip(self._schema, batch.columns, strict=True):
+            known = self._bounds[field.name]
+            nulls = (known.null_count or 0) + column.null_count
+            low, high = _min_max(column) if bounded(field.type) else (None, None)
+            self._bounds[field.name] = _wider(replace(known, null_count=nulls), low, high)
+
+    def finish(self) -> Mapping[str, ColumnBounds]:
+        """Bounds of every column by name."""
+        return {name: self._marks.correct(name, bounds) for name, bounds in self._bounds.items()}
+
+
+@dataclass(slots=True)
+class _Marks:
+    nan: bool = False
+    negative_zero: bool = False
+    positive_zero: bool = False
+
+
+class FloatMarks:
+    """What parquet's own statistics do not tell of float columns: NaN, and which zeros there are."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._columns = [i for i, field in enumerate(schema) if pa.types.is_floating(field.type)]
+        self._names = schema.names
+        self._marks = {schema.names[i]: _Marks() for i in self._columns}
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Columns in the order of the schema."""
+        for i in self._columns:
+            marks, column = self._marks[self._names[i]], batch.column(i)
+            marks.nan = marks.nan or bool(pc.any(pc.is_nan(column)).as_py())
+            if not (marks.negative_zero and marks.positive_zero):
+                bits = column.view(pa.int32() if column.type == pa.float32() else pa.int64())
+                low = pc.min(bits).as_py()
+                marks.negative_zero |= low == -(1 << (bits.type.bit_width - 1))
+                marks.positive_zero |= bool(pc.any(pc.equal(bits, pa.scalar(0, bits.type))).as_py())
+
+    def correct(self, name: str, bounds: ColumnBounds) -> ColumnBounds:
+        """Bounds of a column whose NaNs were left out and whose zeros may have either sign."""
+        marks = self._marks.get(name)
+        if marks is None:
+            return bounds
+        low, high = bounds.minimum, bounds.maximum
+        if low == 0:
+            low = -0.0 if marks.negative_zero else 0.0
+        if high == 0:
+            high = 0.0 if marks.positive_zero else -0.0
+        if marks.nan:
+            low, high = _NAN if low is None else low, _NAN
+        return replace(bounds, minimum=low, maximum=high)
+
+
+def parquet_bounds(
+    metadata: Any, schema: pa.Schema, null_counts: Sequence[int], marks: FloatMarks
+) -> Mapping[str, ColumnBounds]:
+    """Bounds from a footer. `null_counts` per column of `schema`.
+
+    Nested columns have none at all, bytes and INT96 timestamps only a null count (rule of the format).
+    """
+    out: dict[str, ColumnBounds] = {}
+    leaf = 0
+    for field, nulls in zip(schema, null_counts, strict=True):
+        if pa.types.is_nested(field.type):
+            out[field.name] = ColumnBounds()
+            leaf += leaves(field.type)
+            continue
+        known = ColumnBounds(null_count=nulls)
+        if bounded(field.type):
+            known = _over_groups(metadata, leaf, field.type, known)
+        out[field.name] = marks.correct(field.name, known)
+        leaf += 1
+    return out
+
+
+def leaves(kind: pa.DataType) -> int:
+    """Leaf columns that parquet stores for a type."""
+    if not pa.types.is_nested(kind):
+        return 1
+    if pa.types.is_map(kind):
+        return leaves(kind.key_type) + leaves(kind.item_type)
+    if pa.types.is_struct(kind):
+        return sum(leaves(field.type) for field in kind)
+    return leaves(kind.value_type)
+
+
+def _over_groups(metadata: Any, leaf: int, kind: pa.DataType, known: ColumnBounds) -> ColumnBounds:
+    nulls = known.null_count
+    for group in range(metadata.num_row_groups):
+        column = metadata.row_group(group).column(leaf)
+        stats = column.statistics
+        if stats is not None and stats.has_min_max:
+            known = _wider(known, internal_value(stats.min_raw, kind), internal_value(stats.max_raw, kind))
+        elif not pa.types.is_floating(kind) and (stats is None or stats.null_count != column.num_values):
+            return ColumnBounds(null_count=nulls)  # (a group of floats without bounds holds only NaN)
+    return known
+
+
+def internal_value(raw: Any, kind: pa.DataType) -> Any:
+    """A physical value of parquet as an internal value."""
+    if pa.types.is_decimal(kind):
+        number = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
+        return _unscaled(number, kind.scale)
+    if pa.types.is_timestamp(kind):
+        return raw * _NANOS[kind.unit]
+    if pa.types.is_string(kind):
+        return raw.decode() if isinstance(raw, bytes) else raw
+    return raw
+
+
+def _unscaled(number: int, scale: int) -> Decimal:
+    sign, digits, _ = Decimal(number).as_tuple()
+    return Decimal((sign, digits, -scale))
+
+
+def _min_max(column: pa.Array) -> tuple[Any, Any]:
+    if column.null_count == len(column):
+        return None, None
+    if pa.types.is_timestamp(column.type):
+        low, high = _min_max(column.view(pa.int64()))
+        factor = _NANOS[column.type.unit]
+        return low * factor, high * factor
+    if pa.types.is_date(column.type) or pa.types.is_time(column.type):
+        return _min_max(column.view(pa.int32()))
+    bounds = pc.min_max(column)
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    # of floats NaN is left out, which FloatMarks makes up for; a batch of nothing else has no bounds
+    return (None, None) if low != low else (low, high)
+
+
+def _wider(known: ColumnBounds, low: Any, high: Any) -> ColumnBounds:
+    if low is None:
+        return known
+    minimum = low if known.minimum is None or low < known.minimum else known.minimum
+    maximum = high if known.maximum is None or high > known.maximum else known.maximum
+    return replace(known, minimum=minimum, maximum=maximum)

@@ -1,0 +1,109 @@
+"""Columns as a format stored them, in the Arrow types that `types.arrow` gives the table's types.
+
+The same value in another shape: units and zones of timestamps, TIME as int, VECTOR as list. No conversion
+between table types; that is schema evolution (`read.evolve`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakecore.errors import CorruptDataError
+from lakecore.types.arrow import arrow_type
+from lakecore.types.datatypes import ArrayType, DataType, MapType, MultisetType, RowType, VectorType
+
+__all__ = ["canonical", "same_lists"]
+
+_NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+
+
+def canonical(array: pa.Array, kind: DataType, path: str) -> pa.Array:
+    """`array` as `arrow_type(kind)`; free when it is already. Raises CorruptDataError for other values."""
+    target = arrow_type(kind)
+    if array.type == target:
+        return array
+    try:
+        return _convert(array, kind, target, path)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as err:
+        raise CorruptDataError(path, f"a column of {array.type} where the schema says {kind}: {err}") from err
+
+
+def same_lists(array: pa.Array, target: pa.DataType, values: pa.Array) -> pa.Array:
+    """The lists (or maps) of `array` over converted child `values` (the whole child, not a slice)."""
+    buffers = array.buffers()[:2]
+    return pa.Array.from_buffers(target, len(array), buffers, -1, array.offset, children=[values])
+
+
+def _convert(array: pa.Array, kind: DataType, target: pa.DataType, path: str) -> pa.Array:
+    match kind:
+        case RowType(fields=fields):
+            return _struct(array, [(f.name, f.type) for f in fields], target, path)
+        case ArrayType(element=element) if pa.types.is_list(array.type):
+            return same_lists(array, target, canonical(array.values, element, path))
+        case MapType(key=key, value=value) if pa.types.is_map(array.type):
+            return _map(
+                array, (canonical(array.keys, key, path), canonical(array.items, value, path)), target
+            )
+        case MultisetType(element=element) if pa.types.is_map(array.type):
+            return _map(array, (canonical(array.keys, element, path), array.items.cast(pa.int32())), target)
+        case VectorType():
+            return array.cast(target)
+    return _atomic(array, target)
+
+
+def _map(array: pa.Array, pair: tuple[pa.Array, pa.Array], target: pa.DataType) -> pa.Array:
+    entries = pa.StructArray.from_arrays(list(pair), fields=[target.key_field, target.item_field])
+    return same_lists(array, target, entries)
+
+
+def _struct(array: pa.Array, fields: list[tuple[str, DataType]], target: pa.DataType, path: str) -> pa.Array:
+    if not pa.types.is_struct(array.type):
+        raise CorruptDataError(path, f"a column of {array.type} where the schema says ROW")
+    children = []
+    for name, kind in fields:
+        at = array.type.get_field_index(name)
+        if at < 0:
+            raise CorruptDataError(path, f"field {name} of a ROW is missing; there are {array.type}")
+        children.append(canonical(array.field(at), kind, path))
+    return pa.StructArray.from_arrays(children, fields=list(target), mask=_mask(array))
+
+
+def _mask(array: pa.Array) -> pa.Array | None:
+    return pc.is_null(array) if array.null_count else None
+
+
+def _atomic(array: pa.Array, target: pa.DataType) -> pa.Array:
+    source = array.type
+    if pa.types.is_timestamp(target) and (pa.types.is_timestamp(source) or pa.types.is_int64(source)):
+        return _timestamp(array, target)
+    if pa.types.is_time32(target) and pa.types.is_int32(source):
+        return array.view(target)
+    if pa.types.is_struct(target):  # VARIANT
+        children = [array.field(field.name).cast(field.type) for field in target]
+        return pa.StructArray.from_arrays(children, fields=list(target), mask=_mask(array))
+    return array.cast(target)
+
+
+def _timestamp(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Digits below the target's unit are cut towards the past, as the format stores them.
+
+    The zone is a label: both kinds hold a number since the epoch, so it is replaced and never applied.
+    """
+    unit = array.type.unit if pa.types.is_timestamp(array.type) else target.unit
+    if unit == target.unit:
+        return array.view(target)
+    numbers = array.view(pa.int64())
+    if _NANOS[unit] < _NANOS[target.unit]:
+        divisor = _NANOS[target.unit] // _NANOS[unit]
+        return _floor(numbers, divisor).view(target)
+    return pc.multiply_checked(numbers, _NANOS[unit] // _NANOS[target.unit]).view(target)
+
+
+def _floor(numbers: pa.Array, divisor: int) -> pa.Array:
+    values: Any = numbers.fill_null(0).to_numpy(zero_copy_only=False)
+    mask = None if numbers.null_count == 0 else np.asarray(pc.is_null(numbers))
+    return pa.array(np.floor_divide(values, divisor), pa.int64(), mask=mask)

@@ -1,0 +1,48 @@
+"""Failures of pyarrow and fastavro on bad bytes, as errors that name the file."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import cramjam
+import pyarrow as pa
+from backports import zstd
+
+from lakecore.errors import CorruptDataError, LakeError, UnavailableError, reason
+
+__all__ = ["decoding"]
+
+_DAMAGE = (
+    pa.ArrowException,
+    cramjam.DecompressionError,
+    zlib.error,
+    zstd.ZstdError,
+    struct.error,
+    ValueError,
+    EOFError,
+    LookupError,
+    TypeError,
+    OverflowError,
+    SystemError,  # fastavro, given a negative length
+)
+
+
+@contextmanager
+def decoding(path: str) -> Iterator[None]:
+    """Turn a decoder's failure into CorruptDataError(path). Errors of lakecore and of storage pass.
+
+    pyarrow reports damaged thrift and protobuf as OSError without an errno; with one, storage failed.
+    """
+    try:
+        yield
+    except (LakeError, pa.ArrowMemoryError, pa.ArrowCancelled):
+        raise
+    except OSError as err:
+        if err.errno is None:
+            raise CorruptDataError(path, f"cannot be decoded: {reason(err)}") from err
+        raise UnavailableError(f"{path}: reading failed: {err}; check the storage and retry") from err
+    except _DAMAGE as err:
+        raise CorruptDataError(path, f"cannot be decoded: {reason(err)}") from err

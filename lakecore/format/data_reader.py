@@ -1,0 +1,86 @@
+"""Data files of any format as Arrow batches, columns as stored. Bounded memory: no whole-file buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from lakecore.errors import UnsupportedError
+from lakecore.format.avro_reader import AvroReader
+from lakecore.format.orc_reader import OrcReader
+from lakecore.format.parquet_reader import BUFFER_SIZE, ParquetReader
+from lakecore.fs.file_io import FileIO
+
+__all__ = ["BATCH_ROWS", "BUFFER_SIZE", "DataFileReader", "file_format", "open_reader"]
+
+BATCH_ROWS = 65536
+
+_HADOOP_CODECS = {"gz", "bz2", "deflate", "snappy", "lz4", "zst", "zstd"}
+
+
+class DataFileReader(Protocol):
+    """One open data file."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns with their stored names and the types `batches` yields."""
+        ...
+
+    @property
+    def num_rows(self) -> int: ...
+
+    @property
+    def row_groups(self) -> int:
+        """Row groups (parquet), stripes (orc) or 1 (avro)."""
+        ...
+
+    def row_bytes(self, columns: Collection[str] | None = None) -> int:
+        """About the bytes of one decoded row of `columns`, or of a whole row where that is not known."""
+        ...
+
+    def batches(
+        self,
+        columns: Sequence[str] | None = None,
+        batch_size: int = BATCH_ROWS,
+        row_groups: Sequence[int] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows in file order. `columns`: stored names, in the order wanted; None means all.
+
+        Raises CorruptDataError naming the file when its bytes break the format.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+_READERS: dict[str, Callable[[FileIO, str], DataFileReader]] = {
+    "parquet": ParquetReader,
+    "orc": OrcReader,
+    "avro": AvroReader,
+}
+
+
+def file_format(path: str) -> str:
+    """Format by the last extension; by the one before when the last names a codec (`x.avro.gz`)."""
+    parts = path.rsplit("/", 1)[-1].split(".")
+    if len(parts) > 2 and parts[-1] in _HADOOP_CODECS:
+        parts.pop()
+    return parts[-1].lower()
+
+
+def open_reader(file_io: FileIO, path: str, *, buffer_size: int = BUFFER_SIZE) -> DataFileReader:
+    """Open a data file. `buffer_size`: bytes read ahead for each parquet column.
+
+    Raises NotFoundError, CorruptDataError, or UnsupportedError for other formats.
+    """
+    kind = file_format(path)
+    if kind not in _READERS:
+        raise UnsupportedError(
+            f"{path}: data files of format {kind!r} cannot be read; this release reads "
+            + ", ".join(sorted(_READERS))
+        )
+    if kind == "parquet":
+        return ParquetReader(file_io, path, buffer_size)
+    return _READERS[kind](file_io, path)

@@ -1,0 +1,65 @@
+"""Arrow batches to a data file of any format, as the other implementations of the table format read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import pyarrow as pa
+
+from lakecore.errors import UnsupportedError
+from lakecore.format.avro_writer import AvroWriter
+from lakecore.format.orc_writer import OrcWriter
+from lakecore.format.parquet_writer import ParquetWriter
+from lakecore.format.writer_options import WriterOptions, WrittenFile
+from lakecore.fs.file_io import FileIO, OutputFile
+
+__all__ = ["DataFileWriter", "WriterOptions", "WrittenFile", "open_writer"]
+
+
+class DataFileWriter(Protocol):
+    """One new data file. After an error call `abort`."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows; columns are those of the schema, in its order."""
+        ...
+
+    @property
+    def size_estimate(self) -> int:
+        """Bytes the file would have if it were closed now; close enough for rolling."""
+        ...
+
+    def close(self) -> WrittenFile:
+        """Finish the file. Raises UnavailableError when storage refuses."""
+        ...
+
+    def abort(self) -> None:
+        """Remove what was written."""
+        ...
+
+
+_WRITERS: dict[str, Callable[[OutputFile, pa.Schema, WriterOptions], DataFileWriter]] = {
+    "parquet": ParquetWriter,
+    "orc": OrcWriter,
+    "avro": AvroWriter,
+}
+
+
+def open_writer(
+    file_io: FileIO, path: str, kind: str, schema: pa.Schema, options: WriterOptions
+) -> DataFileWriter:
+    """Start a data file of format `kind`. `schema` as by `types.arrow.arrow_schema`: ids and nullability.
+
+    Raises UnsupportedError for another format or a codec or column type the format cannot hold.
+    """
+    if kind not in _WRITERS:
+        raise UnsupportedError(
+            f"{path}: data files of format {kind!r} cannot be written; this release writes "
+            + ", ".join(sorted(_WRITERS))
+        )
+    output = file_io.open_output(path)
+    try:
+        return _WRITERS[kind](output, schema, options)
+    except BaseException:
+        output.abort()
+        raise

@@ -1,0 +1,145 @@
+"""ORC data files. TIME is stored as int; instants as `timestamp with local time zone`, not shifted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import orc
+
+from lakecore.errors import UnsupportedError
+from lakecore.format.bounds import ArrowBounds
+from lakecore.format.relabel import relabel
+from lakecore.format.writer_options import WriterOptions, WrittenFile
+from lakecore.fs.file_io import OutputFile
+from lakecore.types.arrow import FIELD_ID_KEY
+
+__all__ = ["OrcWriter"]
+
+_CODECS = {
+    "zstd": "zstd",
+    "snappy": "snappy",
+    "zlib": "zlib",
+    "lz4": "lz4",
+    "none": "uncompressed",
+    "uncompressed": "uncompressed",
+}
+_STRIPE_BYTES = 64 << 20
+_ID_KEY = b"paimon.id"
+_RATIO = 0.5
+_DICTIONARY_SHARE = 0.8
+
+
+class OrcWriter:
+    """One ORC file. Holds one stripe."""
+
+    def __init__(self, output: OutputFile, schema: pa.Schema, options: WriterOptions) -> None:
+        if options.compression not in _CODECS:
+            raise UnsupportedError(
+                f"option file.compression={options.compression!r}: orc files take " + ", ".join(_CODECS)
+            )
+        self._output = output
+        self._stored = pa.schema([_stored_field(field) for field in schema])
+        self._bounds = ArrowBounds(schema)
+        self._rows = 0
+        self._pending = 0
+        self._seen = 0
+        self._sink = _Sink(output)
+        self._writer = orc.ORCWriter(
+            self._sink,
+            compression=_CODECS[options.compression],
+            stripe_size=options.block_size or _STRIPE_BYTES,
+            dictionary_key_size_threshold=_DICTIONARY_SHARE,
+        )
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows; columns are those of the schema, in its order."""
+        self._bounds.add(batch)
+        columns = [
+            relabel(column, field.type) for column, field in zip(batch.columns, self._stored, strict=True)
+        ]
+        self._writer.write(pa.Table.from_arrays(columns, schema=self._stored))
+        self._sink.check()
+        self._rows += batch.num_rows
+        self._note(batch.nbytes)
+
+    @property
+    def size_estimate(self) -> int:
+        """Bytes written, and half of what waits in memory for its stripe."""
+        return self._sink.written + int(self._pending * _RATIO)
+
+    def close(self) -> WrittenFile:
+        """Finish the file; see DataFileWriter."""
+        if self._rows == 0:
+            self._writer.write(self._stored.empty_table())
+        self._writer.close()
+        self._sink.check()
+        size = self._output.tell()
+        self._output.close()
+        return WrittenFile(size, self._rows, self._bounds.finish())
+
+    def abort(self) -> None:
+        """Remove what was written."""
+        self._writer.is_open = False  # or pyarrow finishes the file, and prints what goes wrong with that
+        self._output.abort()
+
+    def _note(self, size: int) -> None:
+        """A stripe that reached the sink no longer waits."""
+        self._pending = 0 if self._sink.written > self._seen else self._pending + size
+        self._seen = self._sink.written
+
+
+class _Sink:
+    """The file pyarrow writes to: it must not close the output, which can still be aborted.
+
+    A failure is kept for `check`: pyarrow's ORC writer ends the process when a sink raises while it closes.
+    """
+
+    closed = False
+
+    def __init__(self, output: OutputFile) -> None:
+        self._output = output
+        self._failure: Exception | None = None
+        self.written = 0
+
+    def write(self, data: Any) -> int:
+        size = len(data)
+        self.written += size
+        if self._failure is None:
+            try:
+                self._output.write(data)
+            except Exception as err:  # noqa: BLE001 - raised again by `check`
+                self._failure = err
+        return size
+
+    def check(self) -> None:
+        """Raise what storage raised."""
+        if self._failure is not None:
+            raise self._failure
+
+    def tell(self) -> int:
+        return self.written
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def close(self) -> None:
+        """The output is closed by the file's writer."""
+
+
+def _stored_field(field: pa.Field) -> pa.Field:
+    """Field ids are attributes in ORC; ORC has no TIME."""
+    ids = {_ID_KEY: field.metadata[FIELD_ID_KEY]} if field.metadata else None
+    return pa.field(field.name, _stored_type(field.type), field.nullable, ids)
+
+
+def _stored_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_time(kind):
+        return pa.int32()
+    if pa.types.is_struct(kind):
+        return pa.struct([_stored_field(field) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_stored_field(kind.key_field), _stored_field(kind.item_field))
+    if pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind):
+        return pa.list_(_stored_field(kind.value_field))
+    return kind

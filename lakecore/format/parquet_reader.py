@@ -1,0 +1,146 @@
+"""Parquet data files. One thread, buffered column streams instead of whole row groups in memory."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakecore.errors import UnsupportedError
+from lakecore.format import parquet_int96
+from lakecore.format.damage import decoding
+from lakecore.fs.file_io import FileIO
+
+__all__ = ["BUFFER_SIZE", "ParquetReader", "open_parquet", "read_batches", "read_footer", "with_timestamps"]
+
+BUFFER_SIZE = 1 << 20
+_MIN_VALUE_BYTES = 8
+_TAIL = 8
+_MAGIC = b"PAR1"
+
+
+class ParquetReader:
+    """One parquet file. INT96 timestamps come out in nanoseconds; outside 1677..2262 they are refused."""
+
+    def __init__(self, file_io: FileIO, path: str, buffer_size: int = BUFFER_SIZE) -> None:
+        self._path = path
+        self._buffer_size = buffer_size
+        self._source = file_io.open_input(path)
+        with decoding(path):
+            self.file = open_parquet(self._source, buffer_size=buffer_size)
+            self._int96 = any(
+                self.file.schema.column(i).physical_type == "INT96" for i in range(len(self.file.schema))
+            )
+            self.schema: pa.Schema = self.file.schema_arrow
+
+    @property
+    def num_rows(self) -> int:
+        return int(self.file.metadata.num_rows)
+
+    @property
+    def row_groups(self) -> int:
+        return int(self.file.metadata.num_row_groups)
+
+    def row_bytes(self, columns: Collection[str] | None = None) -> int:
+        """By the uncompressed size of the columns; values in a dictionary count for at least 8 bytes.
+
+        Of the whole row when the file lacks one of `columns`: it may be there under another name.
+        """
+        metadata = self.file.metadata
+        groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+        if columns is None or not set(columns) <= set(self.schema.names):
+            leaves = list(range(metadata.num_columns))
+            encoded = sum(group.total_byte_size for group in groups)
+        else:
+            paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+            leaves = [i for i, path in enumerate(paths) if path in columns or path.split(".")[0] in columns]
+            encoded = sum(group.column(i).total_uncompressed_size for group in groups for i in leaves)
+        return int(encoded // max(metadata.num_rows, 1)) + _MIN_VALUE_BYTES * len(leaves)
+
+    @property
+    def metadata(self) -> Any:
+        """The footer (pyarrow FileMetaData)."""
+        return self.file.metadata
+
+    def batches(
+        self,
+        columns: Sequence[str] | None = None,
+        batch_size: int = 65536,
+        row_groups: Sequence[int] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows in file order; see DataFileReader."""
+        with decoding(self._path):
+            if not self._int96:
+                yield from read_batches(self.file, columns, batch_size, row_groups)
+                return
+            metadata = parquet_int96.as_bytes(read_footer(self._source))
+            raw = open_parquet(self._source, metadata, self._buffer_size)
+            for batch in read_batches(raw, columns, batch_size, row_groups):
+                yield with_timestamps(batch, self.schema, self._path)
+
+    def close(self) -> None:
+        self.file.close()
+        self._source.close()
+
+
+def with_timestamps(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBatch:
+    """A batch whose INT96 columns were read as bytes (`parquet_int96.as_bytes`), by the types of `schema`.
+
+    Raises UnsupportedError for a timestamp that nanoseconds cannot hold.
+    """
+    fields = [schema.field(name) for name in batch.schema.names]
+    arrays = []
+    for field, array in zip(fields, batch.columns, strict=True):
+        try:
+            arrays.append(parquet_int96.nanos(array))
+        except OverflowError as err:
+            raise UnsupportedError(
+                f"{path}: column {field.name}: {err} cannot be read with nanosecond precision; "
+                "store such values with precision 6 or less"
+            ) from err
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def open_parquet(source: Any, metadata: Any = None, buffer_size: int = BUFFER_SIZE) -> Any:
+    """A pyarrow ParquetFile that streams: no pre-buffering, small reads. Page checksums are verified."""
+    return pq.ParquetFile(
+        source,
+        pre_buffer=False,
+        buffer_size=buffer_size,
+        metadata=metadata,
+        page_checksum_verification=True,
+    )
+
+
+def read_batches(
+    file: Any, columns: Sequence[str] | None, batch_size: int, row_groups: Sequence[int] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Batches of an open ParquetFile with exactly `columns`, in that order."""
+    groups = None if row_groups is None else list(row_groups)
+    wanted = None if columns is None else list(columns)
+    if groups == []:
+        return
+    # pyarrow selects by dotted leaf path: a name with a dot of its own is selected after reading
+    dotted = any("." in name for name in file.schema_arrow.names)
+    stream = file.iter_batches(
+        batch_size=batch_size, row_groups=groups, columns=None if dotted else wanted, use_threads=False
+    )
+    for batch in stream:
+        yield batch if wanted is None or batch.schema.names == wanted else batch.select(wanted)
+
+
+def read_footer(source: Any) -> bytes:
+    """The thrift bytes of a parquet footer. Raises ValueError when the file does not end with one."""
+    size = source.size()
+    source.seek(max(size - _TAIL, 0))
+    tail = source.read(_TAIL)
+    if len(tail) != _TAIL or tail[4:] != _MAGIC:
+        raise ValueError("not a parquet file: no magic number at its end")
+    length = struct.unpack("<I", tail[:4])[0]
+    if length + _TAIL + len(_MAGIC) > size:
+        raise ValueError(f"a footer of {length} bytes in a file of {size}")
+    source.seek(size - _TAIL - length)
+    return bytes(source.read(length))

@@ -1,0 +1,68 @@
+"""Nested Arrow arrays as another type of the same shape: children change, offsets and validity are shared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+__all__ = ["map_children", "map_type", "relabel"]
+
+
+def map_type(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """A nested type with its children changed; any other type as it is. Field metadata is kept."""
+
+    def field(inner: pa.Field) -> pa.Field:
+        return inner.with_type(change(inner.type))
+
+    if pa.types.is_struct(kind):
+        return pa.struct([field(kind.field(i)) for i in range(kind.num_fields)])
+    if pa.types.is_map(kind):
+        return pa.map_(field(kind.key_field), field(kind.item_field))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(field(kind.value_field), kind.list_size)
+    if pa.types.is_list(kind):
+        return pa.list_(field(kind.value_field))
+    return kind
+
+
+def map_children(
+    array: pa.Array, target: pa.DataType, change: Callable[[pa.Array, pa.DataType], pa.Array]
+) -> pa.Array:
+    """A nested array as `target`; `change(child, its target type)` makes each child."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        children = [change(array.field(i), target.field(i).type) for i in range(kind.num_fields)]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
+    if pa.types.is_fixed_size_list(kind):
+        return _fixed_list(array, target, change)
+    if pa.types.is_map(kind):
+        pairs = [change(array.keys, target.key_type), change(array.items, target.item_type)]
+        values = pa.StructArray.from_arrays(pairs, fields=[target.key_field, target.item_field])
+    else:
+        values = change(array.values, target.value_type)
+    return pa.Array.from_buffers(target, len(array), array.buffers()[:2], -1, array.offset, children=[values])
+
+
+def relabel(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """The same values under another type of the same layout (TIME as int), nested ones too."""
+    if array.type.equals(target, check_metadata=True):
+        return array
+    if pa.types.is_nested(target):
+        return map_children(array, target, relabel)
+    return array if array.type == target else array.view(target)
+
+
+def _fixed_list(
+    array: pa.Array, target: pa.DataType, change: Callable[[pa.Array, pa.DataType], pa.Array]
+) -> pa.Array:
+    size = array.type.list_size
+    values = array.values.slice(array.offset * size, len(array) * size)
+    mask = array.is_null() if array.null_count else None
+    if pa.types.is_fixed_size_list(target):
+        return pa.FixedSizeListArray.from_arrays(change(values, target.value_type), type=target, mask=mask)
+    flat = change(array.flatten(), target.value_type)
+    ends = array.is_valid().cast(pa.int32()).to_numpy(zero_copy_only=False).cumsum() * size
+    offsets = pa.array([0, *ends], pa.int32())
+    return pa.ListArray.from_arrays(offsets, flat, type=target, mask=mask)

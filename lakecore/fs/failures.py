@@ -1,0 +1,50 @@
+"""How errors of the operating system become lakecore's, with a remedy a user can act on."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lakecore.errors import AlreadyExistsError, InvalidInputError, LakeError, NotFoundError, UnavailableError
+
+__all__ = ["storage_errors", "translate"]
+
+_REMEDIES = {
+    errno.ENOSPC: "the disk is full; free space or choose another warehouse",
+    errno.EFBIG: "files of this process may not grow so large; raise `ulimit -f`, or lower target-file-size",
+    errno.EDQUOT: "the disk quota is used up; free space or raise the quota",
+    errno.EACCES: "permission denied; give this user access to the path",
+    errno.EPERM: "operation not permitted; give this user access to the path",
+    errno.EROFS: "the file system is mounted read-only; remount it writable or choose another warehouse",
+    errno.EMFILE: "too many open files; raise `ulimit -n`",
+    errno.ENFILE: "too many open files on this machine",
+    errno.ENAMETOOLONG: "the name is too long for this file system",
+    errno.ENOTDIR: "a part of the path is a file, not a directory",
+    errno.EISDIR: "this is a directory, not a file",
+    errno.ENOTEMPTY: "the directory is not empty",
+    errno.EIO: "the disk reported an input/output error; check it",
+}
+
+
+def translate(err: OSError, action: str, path: str) -> LakeError:
+    """The error to raise for `err`, met while doing `action` ("read", "write", …) to `path`."""
+    if isinstance(err, FileNotFoundError):
+        return NotFoundError(f"cannot {action} {path}: no such file")
+    if isinstance(err, FileExistsError):
+        return AlreadyExistsError(f"cannot {action} {path}: it exists already")
+    remedy = _REMEDIES.get(err.errno or 0, err.strerror or str(err))
+    return UnavailableError(f"cannot {action} {path}: {remedy}")
+
+
+@contextmanager
+def storage_errors(action: str, path: str) -> Iterator[None]:
+    """Within the block an OSError leaves as the lakecore error that names `action` and `path`."""
+    try:
+        yield
+    except OSError as err:
+        raise translate(err, action, path) from err
+    except ValueError as err:
+        if "\0" in path:
+            raise InvalidInputError(f"cannot {action} {path!r}: a path cannot hold a NUL character") from err
+        raise

@@ -1,0 +1,92 @@
+"""The protocol that all bytes pass through. It moves bytes: it knows neither parquet nor tables.
+
+Paths are plain strings: an absolute local path, `s3://bucket/key` or `memory://name/key`.
+Errors are lakecore's: NotFoundError, AlreadyExistsError, and UnavailableError with a remedy for what
+storage refuses. Implementations pickle, so that a task on a Spark executor can carry one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+__all__ = ["FileIO", "FileStatus", "OutputFile"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatus:
+    """A file or directory. `size` in bytes (0 for a directory), `mtime_ms` since the epoch (0: unknown)."""
+
+    path: str
+    size: int
+    is_dir: bool
+    mtime_ms: int
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rstrip("/").rpartition("/")[2]
+
+
+class OutputFile(Protocol):
+    """A new file being written. Usable as a sink of pyarrow writers.
+
+    The file counts only after `close`; a context manager that fails aborts. `abort` removes the file, is
+    safe to call twice, after `close` too (then it removes the finished file).
+    """
+
+    path: str
+
+    @property
+    def closed(self) -> bool:
+        """Nothing can be written any more."""
+
+    def write(self, data: Any) -> int:
+        """Append any bytes-like object; returns its length in bytes."""
+
+    def tell(self) -> int:
+        """Bytes written so far."""
+
+    def flush(self) -> None:
+        """Does not promise durability; `close` does."""
+
+    def close(self) -> None:
+        """Make the file complete and durable. Raises UnavailableError; then the file is not there."""
+
+    def abort(self) -> None:
+        """Remove whatever was written."""
+
+
+class FileIO(Protocol):
+    """Storage. Every method is one operation: it happens or it fails."""
+
+    def open_input(self, path: str) -> Any:
+        """A seekable `pyarrow.NativeFile`, not memory mapped. Raises NotFoundError."""
+
+    def read(self, path: str) -> bytes:
+        """The whole file. Raises NotFoundError."""
+
+    def open_output(self, path: str) -> OutputFile:
+        """A new file; missing directories are made. Raises AlreadyExistsError where storage can tell."""
+
+    def write_new(self, path: str, data: bytes) -> None:
+        """Write a file that must not exist, whole and durable. Raises AlreadyExistsError."""
+
+    def publish(self, path: str, data: bytes) -> bool:
+        """Create `path` with `data` atomically: readers see nothing or all of it. False: the name is taken.
+
+        Raises UnavailableError when nothing was created, CommitUncertainError when that is not known.
+        Callers use `lakecore.fs.publish.publish_resolved`, which settles the latter.
+        """
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        """Create or replace (hints, tags)."""
+
+    def list(self, path: str) -> list[FileStatus]:
+        """Direct children of a directory, sorted by path. A missing directory has none."""
+
+    def stat(self, path: str) -> FileStatus | None:
+        """What is at `path`, or None."""
+
+    def delete(self, path: str) -> None:
+        """Remove a file or an empty directory; it may be missing."""

@@ -1,0 +1,140 @@
+"""A file system in this process's memory, for tests and scratch tables. Directories are implied by names."""
+
+from __future__ import annotations
+
+import io
+from contextlib import suppress
+from threading import Lock
+from typing import Any
+
+import pyarrow as pa
+
+from lakecore.clock import Clock, SystemClock
+from lakecore.errors import AlreadyExistsError, NotFoundError
+from lakecore.fs.file_io import FileStatus
+
+__all__ = ["MemoryFileIO"]
+
+
+class MemoryFileIO:
+    """`FileIO` over a dict. Instances of one name share their files, in threads and through pickling too."""
+
+    _stores: dict[str, dict[str, tuple[bytes, int]]] = {}  # noqa: RUF012 - shared on purpose
+    _lock = Lock()
+
+    def __init__(self, name: str = "default", clock: Clock | None = None) -> None:
+        self._name = name
+        self._clock = clock or SystemClock()
+        with self._lock:
+            self._files = self._stores.setdefault(name, {})
+
+    def __reduce__(self) -> tuple[type[MemoryFileIO], tuple[str, Clock]]:
+        return MemoryFileIO, (self._name, self._clock)
+
+    def clear(self) -> None:
+        """Forget every file of this name."""
+        with self._lock:
+            self._files.clear()
+
+    def open_input(self, path: str) -> Any:
+        return pa.BufferReader(self.read(path))
+
+    def read(self, path: str) -> bytes:
+        found = self._files.get(path)
+        if found is None:
+            raise NotFoundError(f"cannot read {path}: no such file")
+        return found[0]
+
+    def open_output(self, path: str) -> MemoryOutput:
+        if path in self._files:
+            raise AlreadyExistsError(f"cannot create {path}: it exists already")
+        return MemoryOutput(path, self)
+
+    def write_new(self, path: str, data: bytes) -> None:
+        if not self.publish(path, data):
+            raise AlreadyExistsError(f"cannot create {path}: it exists already")
+
+    def publish(self, path: str, data: bytes) -> bool:
+        with self._lock:
+            if path in self._files:
+                return False
+            self._files[path] = (bytes(data), self._clock.now_ms())
+            return True
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        with self._lock:
+            self._files[path] = (bytes(data), self._clock.now_ms())
+
+    def list(self, path: str) -> list[FileStatus]:
+        prefix = path.rstrip("/") + "/"
+        found: dict[str, FileStatus] = {}
+        with self._lock:
+            for name, (data, time) in self._files.items():
+                if not name.startswith(prefix):
+                    continue
+                child, below, _ = name[len(prefix) :].partition("/")
+                size = 0 if below else len(data)
+                found[child] = FileStatus(prefix + child, size, bool(below), time)
+        return sorted(found.values(), key=lambda status: status.path)
+
+    def stat(self, path: str) -> FileStatus | None:
+        found = self._files.get(path)
+        if found is not None:
+            return FileStatus(path, len(found[0]), False, found[1])
+        children = self.list(path)
+        return FileStatus(path, 0, True, children[0].mtime_ms) if children else None
+
+    def delete(self, path: str) -> None:
+        with self._lock:
+            self._files.pop(path, None)
+
+
+class MemoryOutput:
+    """A new file that appears when it is closed."""
+
+    def __init__(self, path: str, owner: MemoryFileIO) -> None:
+        self.path = path
+        self._owner = owner
+        self._buffer = io.BytesIO()
+        self._open = True
+
+    @property
+    def closed(self) -> bool:
+        return not self._open
+
+    def writable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+    def write(self, data: Any) -> int:
+        return self._buffer.write(data)
+
+    def tell(self) -> int:
+        return self._buffer.tell()
+
+    def flush(self) -> None:
+        """Nothing to do."""
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            self._owner.write_new(self.path, self._buffer.getvalue())
+
+    def abort(self) -> None:
+        self._open = False
+        with suppress(NotFoundError):
+            self._owner.delete(self.path)
+
+    def __enter__(self) -> MemoryOutput:
+        return self
+
+    def __exit__(self, kind: object, err: object, trace: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()

@@ -1,0 +1,59 @@
+"""Atomic creation whose outcome is always known, or said not to be."""
+
+from __future__ import annotations
+
+import logging
+
+from lakecore.clock import Clock
+from lakecore.errors import CommitUncertainError, LakeError, NotFoundError, UnavailableError
+from lakecore.fs.file_io import FileIO
+
+__all__ = ["publish_resolved"]
+
+logger = logging.getLogger(__name__)
+
+_TRIES = 4
+_FIRST_WAIT = 0.05
+
+
+def publish_resolved(file_io: FileIO, path: str, data: bytes, clock: Clock) -> bool:
+    """Create `path` atomically; True if it now holds exactly `data`, False if it holds something else.
+
+    `data` must be unique to this caller (a snapshot names manifests with fresh ids), so that equal bytes
+    mean "ours". After an uncertain answer the file is read back; where it is missing, the same bytes are
+    published again, which is safe: a first request that lands late can only be the same bytes, or find
+    the name taken. Raises UnavailableError when nothing was created, CommitUncertainError when after all
+    tries it is still not known.
+    """
+    for attempt in range(_TRIES):
+        try:
+            created = file_io.publish(path, data)
+        except CommitUncertainError as err:
+            logger.warning("publish of %s is uncertain: %s", path, err)
+            known = _read_back(file_io, path, str(err))
+            if known is not None:
+                return known == data
+        except UnavailableError:
+            if attempt == 0:
+                raise  # certain: no request was left behind
+        else:
+            # a client library that repeats a request can find its own file in the way
+            return created or _read_back(file_io, path, "the name is taken") == data
+        clock.sleep(_FIRST_WAIT * 4**attempt)
+    raise CommitUncertainError(
+        f"{path}: storage gave no certain answer in {_TRIES} tries; look whether it is there before "
+        "you retry, and delete nothing"
+    )
+
+
+def _read_back(file_io: FileIO, path: str, cause: str) -> bytes | None:
+    """What `path` holds, None if nothing."""
+    try:
+        return file_io.read(path)
+    except NotFoundError:
+        return None
+    except LakeError as err:
+        raise CommitUncertainError(
+            f"{path}: it may have been published ({cause}) and cannot be read back ({err}); look whether "
+            "it is there before you retry, and delete nothing"
+        ) from err

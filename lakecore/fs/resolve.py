@@ -1,0 +1,57 @@
+"""From a location and options to a `FileIO`, and from the spellings of a path to its plain form."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+from lakecore.errors import InvalidInputError, UnsupportedError
+from lakecore.fs.file_io import FileIO
+from lakecore.fs.local import LocalFileIO
+from lakecore.fs.memory import MemoryFileIO
+from lakecore.fs.s3 import S3FileIO, S3Options
+from lakecore.options import Option, parse_bool
+
+__all__ = ["file_io_for", "plain_path"]
+
+LOCAL_SYNC = Option("local.fsync", parse_bool, True, "Make local files durable before a commit names them.")
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
+
+
+def plain_path(location: str) -> str:
+    """The form that a `FileIO` takes: absolute without `file:`, `s3://` for s3a and s3n, no slash at the end.
+
+    Percent signs stay as they are: paths of the format are not URL-encoded, partition names hold `%2F`.
+    Raises InvalidInputError for an empty location, UnsupportedError for a scheme this release cannot open.
+    """
+    if not location.strip() or "\0" in location:
+        raise InvalidInputError(f"{location!r} is not a location; give a directory or s3://bucket/path")
+    scheme, rest = _split(location)
+    if scheme == "":
+        return os.path.abspath(os.path.expanduser(location))
+    if scheme == "file":
+        return os.path.abspath("/" + rest.lstrip("/"))
+    if scheme in ("s3", "s3a", "s3n"):
+        return "s3://" + re.sub("/+", "/", rest.lstrip("/")).rstrip("/")
+    if scheme == "memory":
+        return "memory://" + rest.strip("/")
+    raise UnsupportedError(f"{location}: no storage for scheme {scheme!r}; use a local path or s3://")
+
+
+def file_io_for(location: str, options: Mapping[str, str]) -> FileIO:
+    """Storage for `location`. Options are the catalog's (`s3.endpoint`, …); unknown keys are ignored."""
+    path = plain_path(location)
+    if path.startswith("s3://"):
+        return S3FileIO(S3Options.from_options(options))
+    if path.startswith("memory://"):
+        return MemoryFileIO(path.removeprefix("memory://").partition("/")[0])
+    return LocalFileIO(sync=LOCAL_SYNC.read(options))
+
+
+def _split(location: str) -> tuple[str, str]:
+    match = _SCHEME.match(location)
+    if match is None:
+        return "", location
+    return match[1].lower(), location[match.end() :]

@@ -1,0 +1,144 @@
+"""What a compaction job reports, and how that is put together from what the run saw and did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from lakecore.compact.outcome import Outcome
+from lakecore.compact.rounds import CompactRun
+from lakecore.compact.work import Strategy, WorkPick
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.verify.digest import total
+from lakecore.verify.proof import PickProof
+
+__all__ = ["Report", "Shape", "with_run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Live files of a table, or of the partitions asked for: bytes, physical rows, files by level.
+
+    `sorted_runs`: of all buckets together; an append table has as many as files.
+    """
+
+    files: int = 0
+    sorted_runs: int = 0
+    levels: Mapping[int, int] = field(default_factory=dict)
+    bytes: int = 0
+    rows: int = 0
+
+    @classmethod
+    def of(cls, entries: ManifestEntries, *, keyed: bool) -> Shape:
+        """From live entries."""
+        levels, counts = np.unique(entries.level, return_counts=True)
+        return cls(
+            files=len(entries),
+            sorted_runs=_sorted_runs(entries) if keyed else len(entries),
+            levels=dict(zip(levels.tolist(), counts.tolist(), strict=True)),
+            bytes=int(entries.file_size.sum()),
+            rows=int(entries.row_count.sum()),
+        )
+
+
+def _sorted_runs(entries: ManifestEntries) -> int:
+    upper = entries.level > 0
+    places = np.stack([entries.partition, entries.bucket, entries.level])[:, upper]
+    return int((~upper).sum()) + int(np.unique(places, axis=1).shape[1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a job did. Rows, files and bytes in and out are those of rewritten files; `moved` files only
+    changed level.
+
+    `seconds`: from plan to last commit. `snapshot`: the last of `snapshots`, None without any. `dropped`:
+    picks that another commit made impossible. `planned`: what a dry run would do first. `proof`: what was
+    proven.
+    """
+
+    table: str
+    strategy: Strategy
+    engine: str
+    seconds: float = 0.0
+    rows_in: int = 0
+    rows_out: int = 0
+    files_in: int = 0
+    files_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    moved: int = 0
+    snapshot: int | None = None
+    snapshots: tuple[int, ...] = ()
+    proof: str = ""
+    error: str | None = None
+    before: Shape = field(default_factory=Shape)
+    after: Shape = field(default_factory=Shape)
+    picks_done: int = 0
+    picks_left: int = 0
+    dropped: tuple[str, ...] = ()
+    planned: tuple[str, ...] = ()
+    dry_run: bool = False
+    nothing_to_do: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; levels as text, as JSON wants keys."""
+        raw = asdict(self)
+        for name in ("before", "after"):
+            raw[name]["levels"] = {str(level): count for level, count in raw[name]["levels"].items()}
+        lists = {name: list(raw[name]) for name in ("snapshots", "dropped", "planned")}
+        return raw | lists | {"strategy": self.strategy.value}
+
+
+def with_run(report: Report, run: CompactRun, planned: Sequence[WorkPick]) -> Report:
+    """`report` with the figures of `run`. `planned`: picks of a dry run."""
+    outcome = run.outcome
+    snapshots = run.landed.ids + outcome.snapshots
+    return replace(
+        report,
+        rows_in=outcome.rows_in,
+        rows_out=outcome.rows_out,
+        files_in=outcome.files_in,
+        files_out=outcome.files_out,
+        bytes_in=outcome.bytes_in,
+        bytes_out=outcome.bytes_out,
+        moved=outcome.moved,
+        snapshot=snapshots[-1] if snapshots else None,
+        snapshots=snapshots,
+        proof=_proof_text(outcome),
+        picks_done=outcome.picks_done,
+        picks_left=outcome.picks_left + len(planned),
+        dropped=outcome.dropped,
+        planned=tuple(_planned_text(pick) for pick in planned),
+        nothing_to_do=report.error is None and run.picks_planned == 0,
+    )
+
+
+def _planned_text(pick: WorkPick) -> str:
+    parts = [f"merge {len(pick.replaced)} files, {pick.rows} rows"] if pick.replaced else []
+    if pick.moved:
+        parts.append(f"move {len(pick.moved)} files")
+    return f"{pick.name}: {pick.reason}: {', '.join(parts)}"
+
+
+def _proof_text(outcome: Outcome) -> str:
+    """What was proven, summed over all picks."""
+    parts = [str(_sum(outcome.proofs))] if outcome.proofs else []
+    if outcome.moved:
+        parts.append(f"{outcome.moved} files moved to another level, metadata only")
+    return "; ".join(parts)
+
+
+def _sum(proofs: Sequence[PickProof]) -> PickProof:
+    return replace(
+        proofs[0],
+        pick="all",
+        inputs=total(proof.inputs for proof in proofs),
+        outputs=total(proof.outputs for proof in proofs),
+        lost=total(proof.lost for proof in proofs),
+        dropped=total(proof.dropped for proof in proofs),
+        ties=sum(proof.ties for proof in proofs),
+    )

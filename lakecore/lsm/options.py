@@ -1,0 +1,151 @@
+"""Options of the pickers as typed policies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from lakecore.errors import InvalidOptionError
+from lakecore.options import Option, parse_bool, parse_duration_ms, parse_size
+
+__all__ = ["AppendPolicy", "EarlyFullPolicy", "OffPeak", "TreePolicy", "UniversalPolicy"]
+
+RUN_TRIGGER = Option("num-sorted-run.compaction-trigger", int, 5, "Sorted runs that start a compaction.")
+NUM_LEVELS: Option[int | None] = Option("num-levels", int, None, "Levels of the tree; default trigger + 1.")
+SIZE_AMP = Option(
+    "compaction.max-size-amplification-percent", int, 200, "Size of newer runs that forces a full compaction."
+)
+SIZE_RATIO = Option("compaction.size-ratio", int, 1, "Slack in percent when runs count as equally large.")
+OFF_PEAK_START = Option("compaction.offpeak.start.hour", int, -1, "First hour of the quiet time.")
+OFF_PEAK_END = Option("compaction.offpeak.end.hour", int, -1, "Hour at which the quiet time ends.")
+OFF_PEAK_RATIO = Option("compaction.offpeak-ratio", int, 0, "Slack added to the size ratio in quiet time.")
+FULL_INTERVAL: Option[int | None] = Option(
+    "compaction.optimization-interval", parse_duration_ms, None, "Time between full compactions (ms)."
+)
+TOTAL_SIZE: Option[int | None] = Option(
+    "compaction.total-size-threshold", parse_size, None, "Smaller buckets are always compacted fully."
+)
+INCREMENTAL_SIZE: Option[int | None] = Option(
+    "compaction.incremental-size-threshold",
+    parse_size,
+    None,
+    "Bytes above the last level that force a full one.",
+)
+FORCE_LEVEL_0 = Option("compaction.force-up-level-0", parse_bool, False, "Never leave level 0 files behind.")
+FORCE_REWRITE = Option(
+    "compaction.force-rewrite-all-files", parse_bool, False, "Full compaction rewrites what it could move."
+)
+MIN_FILES = Option("compaction.min.file-num", int, 5, "Small append files worth a compaction.")
+OPEN_FILE_COST = Option(
+    "source.split.open-file-cost", parse_size, 4 << 20, "Bytes that a file weighs at least."
+)
+
+_HOURS = 24
+_FEWEST_LEVELS = 2
+_SMALL_TENTHS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class OffPeak:
+    """Quiet hours [start, end) of the day, possibly over midnight, and the slack they add (percent)."""
+
+    start: int = -1
+    end: int = -1
+    ratio: int = 0
+
+    def ratio_at(self, hour: int) -> int:
+        """The slack at an hour of the local day; 0 outside the quiet time or when none is set."""
+        if self.start < 0 or self.end < 0 or self.start == self.end:
+            return 0
+        inside = (hour - self.start) % _HOURS < (self.end - self.start) % _HOURS
+        return self.ratio if inside else 0
+
+
+@dataclass(frozen=True, slots=True)
+class UniversalPolicy:
+    """When runs are merged. `size_amp` and `size_ratio` in percent."""
+
+    run_trigger: int = 5
+    size_amp: int = 200
+    size_ratio: int = 1
+    off_peak: OffPeak = OffPeak()
+
+    @classmethod
+    def from_options(cls, raw: Mapping[str, str]) -> UniversalPolicy:
+        """Raises InvalidOptionError naming the option and its value."""
+        off_peak = OffPeak(OFF_PEAK_START.read(raw), OFF_PEAK_END.read(raw), OFF_PEAK_RATIO.read(raw))
+        trigger = RUN_TRIGGER.read(raw)
+        if trigger < 1:
+            raise InvalidOptionError(f"option {RUN_TRIGGER.key}={trigger}: must be at least 1")
+        return cls(trigger, SIZE_AMP.read(raw), SIZE_RATIO.read(raw), off_peak)
+
+    def at_hour(self, hour: int) -> UniversalPolicy:
+        """The policy that holds at an hour of the local day."""
+        return replace(self, size_ratio=self.size_ratio + self.off_peak.ratio_at(hour), off_peak=OffPeak())
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyFullPolicy:
+    """When a full compaction comes before the usual rules; None = rule not set. Milliseconds and bytes."""
+
+    interval_ms: int | None = None
+    total_size: int | None = None
+    incremental_size: int | None = None
+
+    @classmethod
+    def from_options(cls, raw: Mapping[str, str]) -> EarlyFullPolicy:
+        """Raises InvalidOptionError naming the option and its value."""
+        return cls(FULL_INTERVAL.read(raw), TOTAL_SIZE.read(raw), INCREMENTAL_SIZE.read(raw))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreePolicy:
+    """All that decides what happens to the tree of a bucket. Sizes in bytes."""
+
+    universal: UniversalPolicy
+    early_full: EarlyFullPolicy
+    num_levels: int
+    force_level_0: bool
+    force_rewrite: bool
+    small_file_size: int
+
+    @classmethod
+    def from_options(cls, raw: Mapping[str, str], target_file_size: int) -> TreePolicy:
+        """Raises InvalidOptionError naming the option and its value."""
+        universal = UniversalPolicy.from_options(raw)
+        levels = NUM_LEVELS.read(raw)
+        if levels is not None and levels < _FEWEST_LEVELS:
+            raise InvalidOptionError(f"option {NUM_LEVELS.key}={levels}: must be at least {_FEWEST_LEVELS}")
+        return cls(
+            universal=universal,
+            early_full=EarlyFullPolicy.from_options(raw),
+            num_levels=levels or universal.run_trigger + 1,
+            force_level_0=FORCE_LEVEL_0.read(raw),
+            force_rewrite=FORCE_REWRITE.read(raw),
+            small_file_size=small_file_size(target_file_size),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendPolicy:
+    """When small append files are joined. Sizes in bytes."""
+
+    target_file_size: int
+    small_file_size: int
+    min_files: int
+    open_file_cost: int
+
+    @classmethod
+    def from_options(cls, raw: Mapping[str, str], target_file_size: int) -> AppendPolicy:
+        """Raises InvalidOptionError naming the option and its value."""
+        return cls(
+            target_file_size=target_file_size,
+            small_file_size=small_file_size(target_file_size),
+            min_files=MIN_FILES.read(raw),
+            open_file_cost=OPEN_FILE_COST.read(raw),
+        )
+
+
+def small_file_size(target_file_size: int) -> int:
+    """Files below this are worth joining (spec: target / 10 * 7 in integers)."""
+    return target_file_size // 10 * _SMALL_TENTHS

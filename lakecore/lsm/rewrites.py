@@ -1,0 +1,85 @@
+"""From a pick to work: which sections are merged together, which files only move to another level. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lakecore.lsm.sections import KeyOf, Section, sections
+from lakecore.metadata.data_file import DataFile
+
+__all__ = ["OutputRules", "PickWork", "divide", "worth_doing"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputRules:
+    """Where a pick lands and when a file that overlaps nothing is rewritten all the same. Sizes in bytes."""
+
+    output_level: int
+    max_level: int
+    small_file_size: int
+    force_rewrite: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PickWork:
+    """`rewrites`: sections that merge into one stream of new files; `upgrades`: files that only change level.
+
+    Files of the pick in neither are already where they belong.
+    """
+
+    rewrites: tuple[tuple[Section, ...], ...]
+    upgrades: tuple[DataFile, ...]
+
+
+def divide(files: Iterable[DataFile], key_of: KeyOf, rules: OutputRules) -> PickWork:
+    """Rule of the format: overlapping sections and small files join their neighbours and merge with them; a
+    file that is large enough and overlaps nothing moves as it is, and ends the stretch before it.
+    """
+    work = _Work(rules)
+    for section in sections(files, key_of):
+        if len(section.runs) > 1:
+            work.pending.append(section)
+            continue
+        for file in section.runs[0]:
+            if file.file_size < rules.small_file_size:
+                work.pending.append(Section(((file,),)))
+            else:
+                work.flush()
+                work.move(file)
+    work.flush()
+    return PickWork(tuple(work.rewrites), tuple(work.upgrades))
+
+
+class _Work:
+    def __init__(self, rules: OutputRules) -> None:
+        self._rules = rules
+        self.pending: list[Section] = []
+        self.rewrites: list[tuple[Section, ...]] = []
+        self.upgrades: list[DataFile] = []
+
+    def flush(self) -> None:
+        """Merge what has piled up; a single file has nothing to merge with and moves instead."""
+        pending, self.pending = self.pending, []
+        if len(pending) == 1 and len(pending[0].runs) == 1:
+            for file in pending[0].runs[0]:
+                self.move(file)
+        elif pending:
+            self.rewrites.append(tuple(pending))
+
+    def move(self, file: DataFile) -> None:
+        if _must_rewrite(file, self._rules):
+            self.rewrites.append((Section(((file,),)),))
+        elif file.level != self._rules.output_level:
+            self.upgrades.append(file)
+
+
+def _must_rewrite(file: DataFile, rules: OutputRules) -> bool:
+    """Deletes never reach the last level; a file that does not say whether it holds any might."""
+    may_hold_deletes = file.delete_row_count is None or file.delete_row_count > 0
+    return rules.force_rewrite or (rules.output_level == rules.max_level and may_hold_deletes)
+
+
+def worth_doing(files: Sequence[DataFile], output_level: int) -> bool:
+    """A pick of nothing, or of one file that is at the output level already, is none."""
+    return bool(files) and not (len(files) == 1 and files[0].level == output_level)

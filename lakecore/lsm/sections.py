@@ -1,0 +1,69 @@
+"""Sections: groups of files whose key ranges overlap, directly or in a chain; and their sorted runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from heapq import heappush, heapreplace
+from typing import Any
+
+from lakecore.metadata.data_file import DataFile
+
+__all__ = ["KeyOf", "Section", "sections"]
+
+KeyOf = Callable[[bytes], Any]
+"""Turns a serialised key into a value that compares as keys do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Files of one stretch of the key space. Each run is disjoint and in key order; runs have no order."""
+
+    runs: tuple[tuple[DataFile, ...], ...]
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        return tuple(file for run in self.runs for file in run)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranged:
+    low: Any
+    high: Any
+    file: DataFile
+
+
+def sections(files: Iterable[DataFile], key_of: KeyOf) -> tuple[Section, ...]:
+    """Partition files into sections in key order, each with as few runs as a greedy assignment finds.
+
+    Rule of the format: files by (min key, max key); a section ends where the next min key is above every max
+    key so far; a file continues the run that ends first, when that end lies below its min key.
+    """
+    ranged = [_Ranged(key_of(file.min_key), key_of(file.max_key), file) for file in files]
+    ranged.sort(key=lambda r: (r.low, r.high))
+    found: list[Section] = []
+    members: list[_Ranged] = []
+    end: Any = None
+    for item in ranged:
+        if members and item.low > end:
+            found.append(_section(members))
+            members = []
+        end = max(end, item.high) if members else item.high
+        members.append(item)
+    if members:
+        found.append(_section(members))
+    return tuple(found)
+
+
+def _section(members: list[_Ranged]) -> Section:
+    runs: list[list[DataFile]] = []
+    ends: list[tuple[Any, int]] = []
+    for item in members:
+        if ends and item.low > ends[0][0]:
+            number = ends[0][1]
+            heapreplace(ends, (item.high, number))
+            runs[number].append(item.file)
+        else:
+            heappush(ends, (item.high, len(runs)))
+            runs.append([item.file])
+    return Section(tuple(tuple(run) for run in runs))

@@ -1,0 +1,123 @@
+"""More runs than fit into memory at once: neighbours are merged first, onto local disk."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+
+from lakecore.errors import LakeError, UnavailableError
+from lakecore.fs.file_io import FileIO
+from lakecore.fs.local import LocalFileIO
+
+__all__ = ["Scratch", "reduce_runs", "run_limit"]
+
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+_PAGE_BYTES = 1 << 20
+_PAGE_ROWS = 20_000
+_PAGES_BUDGET = 200 << 20
+_FEWEST_RUNS = 8
+_COPIES = 2
+
+Batches = Iterator[pa.RecordBatch]
+
+
+def run_limit(columns: int, width: int) -> int:
+    """How many runs may be open at once. `width`: bytes of a decoded row.
+
+    Every open run holds a page of each column, compressed and decoded; writers end a page at a megabyte or
+    at 20,000 rows.
+    """
+    held = min(columns * _PAGE_BYTES, _PAGE_ROWS * max(width, 1)) * _COPIES
+    return max(_FEWEST_RUNS, _PAGES_BUDGET // held)
+
+
+class Scratch:
+    """A directory of intermediate runs on local disk (Arrow IPC); `close` removes it with what is in it."""
+
+    def __init__(self, file_io: FileIO | None = None) -> None:
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
+        self._file_io = file_io or LocalFileIO(sync=False)
+        self._paths: list[str] = []
+        self._count = 0
+
+    def __enter__(self) -> Scratch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """What cannot be removed is left to the system's care of temporary files. Twice does no harm."""
+        for path in self._paths:
+            with suppress(LakeError):
+                self._file_io.delete(path)
+        self._paths.clear()
+        if self._directory is not None:
+            self._directory.cleanup()
+            self._directory = None
+
+    def store(self, batches: Iterable[pa.RecordBatch], rows: int) -> str:
+        """Write a run in batches of at most `rows`; its path. Raises UnavailableError (disk full)."""
+        path = f"{self._root()}/run-{self._count}.arrow"
+        self._count += 1
+        self._paths.append(path)
+        output = self._file_io.open_output(path)
+        try:
+            writer: Any = None
+            for batch in batches:
+                writer = writer or pa.ipc.new_stream(output, batch.schema, options=_OPTIONS)
+                for start in range(0, batch.num_rows, rows):
+                    writer.write_batch(batch.slice(start, rows))
+            if writer is not None:
+                writer.close()
+            output.close()
+        except BaseException:
+            output.abort()
+            raise
+        return path
+
+    def read(self, path: str) -> Batches:
+        """The batches of a stored run; its file goes away with the last one."""
+        with self._file_io.open_input(path) as source:
+            if source.size():
+                with pa.ipc.open_stream(source) as reader:
+                    yield from reader
+        self._file_io.delete(path)
+
+    def _root(self) -> str:
+        if self._directory is None:
+            try:
+                self._directory = tempfile.TemporaryDirectory(
+                    prefix="lakecore-merge-", ignore_cleanup_errors=True
+                )
+            except OSError as err:
+                raise UnavailableError(
+                    f"no directory for intermediate runs in {tempfile.gettempdir()}: {err}; "
+                    "free space there or set TMPDIR"
+                ) from err
+        return self._directory.name
+
+
+def reduce_runs(
+    runs: Sequence[Batches],
+    limit: int,
+    rows: int,
+    merge: Callable[[Sequence[Batches]], Batches],
+    scratch: Scratch,
+) -> list[Batches]:
+    """At most `limit` runs, oldest first, with the same rows but those that `merge` leaves out.
+
+    Groups of neighbours are merged, so that age still decides between rows equal in all else.
+    """
+    left = list(runs)
+    while len(left) > limit:
+        groups = [left[i : i + limit] for i in range(0, len(left), limit)]
+        left = [
+            group[0] if len(group) == 1 else scratch.read(scratch.store(merge(group), rows))
+            for group in groups
+        ]
+    return left

@@ -1,0 +1,159 @@
+"""The streaming merge of sorted runs: window by window, whole columns at a time, latest row of a key wins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakecore.merge.key_columns import concat
+from lakecore.merge.row_order import Bools, Ordered, SequenceColumn, order_rows
+from lakecore.merge.windows import Part, windows
+from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind
+
+__all__ = ["Evidence", "MergeSpec", "MergedWindow", "merge_runs"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeSpec:
+    """How rows of one key become one (merge engine deduplicate).
+
+    `key_columns`: names in key order, `_KEY_` or value columns alike. Rows of a key are ordered by
+    `sequence_columns` (nulls first; `descending` applies to these only), then `_SEQUENCE_NUMBER`, then run.
+    `drop_retracts`: a key whose latest row retracts leaves nothing. `ignore_retracts`: retracting rows do
+    not count where a key has several rows (a single row passes as it is: rule of the format).
+    `columns`: what a window's batch holds, None for all columns of the input.
+    `evidence`: also return what a proof needs; `gone`: with all columns of the rows that leave.
+    """
+
+    key_columns: tuple[str, ...]
+    sequence_columns: tuple[str, ...] = ()
+    descending: bool = False
+    drop_retracts: bool = False
+    ignore_retracts: bool = False
+    columns: tuple[str, ...] | None = None
+    evidence: bool = False
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Every input row of a window, in merge order (key, then sequence): what became of each.
+
+    `sequence`: the sequence columns, then `_SEQUENCE_NUMBER`. A row neither lost nor dropped is in the batch.
+    `lost`: another row of its key was preferred. `dropped`: a retracting row that was left out. `gone`: all
+    columns of the rows lost or dropped, when asked for.
+    """
+
+    keys: tuple[pa.Array, ...]
+    sequence: tuple[pa.Array, ...]
+    kinds: Any
+    lost: Bools
+    dropped: Bools
+    gone: pa.RecordBatch | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MergedWindow:
+    """Rows that survive a window, in key order; `rows_in` counts what went in. The batch may be empty."""
+
+    batch: pa.RecordBatch
+    rows_in: int
+    evidence: Evidence | None = None
+
+
+def merge_runs(runs: Sequence[Iterator[pa.RecordBatch]], spec: MergeSpec) -> Iterator[MergedWindow]:
+    """Merge runs given oldest first; windows come in key order and share no key.
+
+    Batches need the key and sequence columns, `_SEQUENCE_NUMBER` and `_VALUE_KIND`. Holds one batch per run,
+    their window and its result: callers bound memory by the size of batches. Raises CorruptDataError for a
+    run out of key order.
+    """
+    for parts in windows(runs, spec.key_columns):
+        yield _merge(parts, spec)
+
+
+def _merge(parts: Sequence[Part], spec: MergeSpec) -> MergedWindow:
+    batch = parts[0].batch if len(parts) == 1 else pa.concat_batches([part.batch for part in parts])
+    kinds = batch.column(KIND_NAME).to_numpy()
+    order = None if len(parts) == 1 else _ordered(parts, batch, spec)
+    if order is None:
+        last = np.ones(batch.num_rows, bool)
+    else:
+        last = np.append(~order.same, True)
+        kinds = kinds[order.rows]
+    lost, dropped = _verdicts(kinds, last, spec, alone=order is None)
+    kept = _kept(batch, order, ~(lost | dropped), spec)
+    evidence = _evidence(batch, order, (kinds, lost, dropped), spec) if spec.evidence else None
+    return MergedWindow(kept, batch.num_rows, evidence)
+
+
+def _ordered(parts: Sequence[Part], batch: pa.RecordBatch, spec: MergeSpec) -> Ordered:
+    columns = zip(*(part.keys.columns for part in parts), strict=True)
+    keys = [concat(list(pieces)) for pieces in columns]
+    sequence = [SequenceColumn(batch.column(name), spec.descending) for name in spec.sequence_columns]
+    return order_rows(keys, [*sequence, SequenceColumn(batch.column(SEQUENCE_NAME))])
+
+
+def _verdicts(kinds: Any, last: Bools, spec: MergeSpec, *, alone: bool) -> tuple[Bools, Bools]:
+    """(lost, dropped) of rows in merge order. `alone`: every key has a single row."""
+    retracts = (kinds == RowKind.DELETE) | (kinds == RowKind.UPDATE_BEFORE)
+    dropped = np.zeros(len(kinds), bool)
+    if not retracts.any():
+        return ~last, dropped
+    if spec.ignore_retracts and not alone:
+        first = np.append(True, last[:-1])
+        dropped |= retracts & ~(first & last)
+        last = _last_unless(dropped, last)
+    if spec.drop_retracts:
+        dropped |= retracts & last
+    return ~last & ~dropped, dropped
+
+
+def _last_unless(ignored: Bools, last: Bools) -> Bools:
+    """Which rows are the last of their key when `ignored` rows do not count."""
+    group = np.concatenate(([0], np.cumsum(last)[:-1]))
+    counted = np.flatnonzero(~ignored)
+    ends = np.append(group[counted][1:] != group[counted][:-1], True) if len(counted) else np.empty(0, bool)
+    result = np.zeros(len(last), bool)
+    result[counted[ends]] = True
+    return result
+
+
+def _kept(batch: pa.RecordBatch, order: Ordered | None, keep: Bools, spec: MergeSpec) -> pa.RecordBatch:
+    wanted = batch if spec.columns is None else batch.select(list(spec.columns))
+    if order is None:
+        return wanted if keep.all() else wanted.filter(pa.array(keep))
+    return pc.take(wanted, pa.array(order.rows[keep]), boundscheck=False)
+
+
+def _evidence(
+    batch: pa.RecordBatch, order: Ordered | None, verdicts: tuple[Any, Bools, Bools], spec: MergeSpec
+) -> Evidence:
+    kinds, lost, dropped = verdicts
+    left = np.flatnonzero(lost | dropped)
+    return Evidence(
+        keys=tuple(_sorted_key(batch.column(name), order, i) for i, name in enumerate(spec.key_columns)),
+        sequence=tuple(
+            _sorted(batch.column(name), order) for name in (*spec.sequence_columns, SEQUENCE_NAME)
+        ),
+        kinds=kinds,
+        lost=lost,
+        dropped=dropped,
+        gone=batch.take(pa.array(left if order is None else order.rows[left])) if spec.gone else None,
+    )
+
+
+def _sorted_key(column: pa.Array, order: Ordered | None, number: int) -> pa.Array:
+    """A key column in merge order; the one that was made for comparing keys, where that is the same."""
+    if order is not None and pa.types.is_signed_integer(column.type):
+        return pa.array(order.keys[number])
+    return _sorted(column, order)
+
+
+def _sorted(column: pa.Array, order: Ordered | None) -> pa.Array:
+    return column if order is None else column.take(pa.array(order.rows))

@@ -1,0 +1,143 @@
+"""Byte strings in numpy: as rows of words, to compare them exactly, and as hashes, to find candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["WORD_PADDING", "ByteWords", "hash_bytes", "hash_slices", "mix"]
+
+U64: TypeAlias = npt.NDArray[np.uint64]
+I64: TypeAlias = npt.NDArray[np.int64]
+Ints: TypeAlias = npt.NDArray[Any]
+
+WORD_PADDING = 8
+"""Spare bytes that a buffer must have behind the last string in it."""
+
+_SEED = np.uint64(0x9E3779B97F4A7C15)
+_PRIME = np.uint64(0xD6E8FEB86659FD93)
+_SHIFT = np.uint64(32)
+_CHUNK = 1 << 11
+
+
+def mix(state: U64, word: Any) -> U64:
+    """Fold one word per lane into `state`. Wraps; the order of words matters."""
+    state = (state ^ word) * _PRIME
+    out: U64 = state ^ (state >> _SHIFT)
+    return out
+
+
+def _start_state(length: Ints) -> U64:
+    return length.astype(np.uint64) + _SEED
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByteWords:
+    """Row i of `words` holds string i, `length[i]` bytes, little-endian and padded with zeros."""
+
+    words: U64
+    length: Ints
+
+    def __len__(self) -> int:
+        return len(self.length)
+
+    @classmethod
+    def from_bytes(cls, values: Sequence[bytes]) -> ByteWords:
+        """Copies; as wide as the longest value."""
+        length = np.fromiter(map(len, values), np.int32, len(values))
+        width = (int(length.max(initial=0)) + 7) >> 3
+        data = b"".join(value.ljust(8 * width, b"\0") for value in values)
+        return cls(np.frombuffer(data, "<u8").reshape(len(values), width), length)
+
+    @classmethod
+    def from_slices(cls, buffer: npt.NDArray[np.uint8], start: I64, length: I64) -> ByteWords:
+        """`buffer[start:start+length]` of each lane. Costs one gather per eight bytes of the longest."""
+        words = np.ndarray((max(len(buffer) - 7, 0),), "<u8", buffer, strides=(1,))
+        width = (int(length.max(initial=0)) + 7) >> 3
+        out = np.zeros((len(start), width), np.uint64)
+        for low in range(0, len(start), _CHUNK):
+            part = slice(low, low + _CHUNK)
+            for index in range(width):
+                _gather(out[part, index], words, start[part] + 8 * index, length[part] - 8 * index)
+        return cls(out, length.astype(np.int32))
+
+    def select(self, index: Ints) -> ByteWords:
+        return ByteWords(self.words[index], self.length[index])
+
+    def hashes(self) -> U64:
+        """The hashes that `hash_slices` and `hash_bytes` give for the same strings."""
+        state = _start_state(self.length)
+        if not len(state):
+            return state
+        whole = (int(self.length.min()) + 7) >> 3
+        for index in range(self.words.shape[1]):
+            if index < whole:
+                state = mix(state, self.words[:, index])
+            else:
+                lanes = np.flatnonzero(self.length > 8 * index)
+                state[lanes] = mix(state[lanes], self.words[lanes, index])
+        return state
+
+    def same(self, left: Ints, right: Ints) -> npt.NDArray[np.bool_]:
+        """Whether string `left[i]` equals string `right[i]`. Exact."""
+        equal: npt.NDArray[np.bool_] = self.length[left] == self.length[right]
+        for index in range(self.words.shape[1]):
+            column = self.words[:, index]
+            equal &= column[left] == column[right]
+        return equal
+
+    def to_list(self) -> list[bytes]:
+        """The strings."""
+        width = 8 * self.words.shape[1]
+        data = np.ascontiguousarray(self.words).tobytes()
+        return [data[i * width : i * width + size] for i, size in enumerate(self.length.tolist())]
+
+    @classmethod
+    def assemble(cls, size: int, parts: Sequence[tuple[Ints, ByteWords]]) -> ByteWords:
+        """Strings of several sets, each put at the given places of a set of `size`."""
+        width = max((part.words.shape[1] for _, part in parts), default=0)
+        out = cls(np.zeros((size, width), np.uint64), np.zeros(size, np.int32))
+        for places, part in parts:
+            out.words[places, : part.words.shape[1]] = part.words
+            out.length[places] = part.length
+        return out
+
+
+def _gather(out: U64, words: U64, start: I64, left: I64) -> None:
+    """The next word of each lane into `out`; lanes with less than a word `left` are cut, or zero."""
+    if int(left.min(initial=8)) >= 8:
+        out[:] = words[start]
+        return
+    lanes = np.flatnonzero(left > 0)
+    spare = np.maximum(64 - 8 * left[lanes], 0).astype(np.uint64)
+    out[lanes] = (words[start[lanes]] << spare) >> spare
+
+
+def hash_slices(buffer: npt.NDArray[np.uint8], start: I64, length: I64) -> U64:
+    """A hash of each `buffer[start:start+length]`, of any length, without keeping its words."""
+    words = np.ndarray((max(len(buffer) - 7, 0),), "<u8", buffer, strides=(1,))
+    state = _start_state(length)
+    word = np.zeros(len(start), np.uint64)
+    for index in range((int(length.max(initial=0)) + 7) >> 3):
+        left = length - 8 * index
+        lanes = np.flatnonzero(left > 0)
+        if len(lanes) == len(start):
+            _gather(word, words, start + 8 * index, left)
+            state = mix(state, word)
+            continue
+        some = np.empty(len(lanes), np.uint64)
+        _gather(some, words, start[lanes] + 8 * index, left[lanes])
+        state[lanes] = mix(state[lanes], some)
+    return state
+
+
+def hash_bytes(values: Sequence[bytes]) -> U64:
+    """The same hash for strings that are not in a buffer."""
+    length = np.fromiter(map(len, values), np.int64, len(values))
+    start = np.cumsum(length) - length
+    buffer = np.frombuffer(b"".join(values) + bytes(WORD_PADDING), np.uint8)
+    return hash_slices(buffer, start, length)

@@ -1,0 +1,28 @@
+"""What one writer or compactor of one bucket produced: the input of a commit. Pickles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakecore.metadata.data_file import DataFile
+
+__all__ = ["CommitMessage"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitMessage:
+    """Files of one (partition, bucket). `partition` is a serialised row.
+
+    `new_files`, `deleted_files`, `changelog_files` make an APPEND (or OVERWRITE) snapshot;
+    `compact_before`, `compact_after`, `compact_changelog` a COMPACT snapshot.
+    """
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    new_files: tuple[DataFile, ...] = ()
+    deleted_files: tuple[DataFile, ...] = ()
+    changelog_files: tuple[DataFile, ...] = ()
+    compact_before: tuple[DataFile, ...] = ()
+    compact_after: tuple[DataFile, ...] = ()
+    compact_changelog: tuple[DataFile, ...] = ()

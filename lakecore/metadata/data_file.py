@@ -1,0 +1,100 @@
+"""One data or changelog file as a manifest describes it, and one entry (ADD or DELETE) of a manifest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+__all__ = [
+    "EMPTY_ROW",
+    "EMPTY_STATS",
+    "DataFile",
+    "EntryKind",
+    "FileIdentity",
+    "FileSource",
+    "ManifestEntry",
+    "SimpleStats",
+]
+
+EMPTY_ROW = bytes(12)
+"""A serialised row without fields: int32 arity 0 and eight zero bytes. Never zero-length."""
+
+
+class EntryKind(IntEnum):
+    ADD = 0
+    DELETE = 1
+
+
+class FileSource(IntEnum):
+    APPEND = 0
+    COMPACT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleStats:
+    """Column bounds: two serialised rows (int32 BE arity + BinaryRow) and null counts (None = unknown)."""
+
+    min_values: bytes
+    max_values: bytes
+    null_counts: tuple[int | None, ...]
+
+
+EMPTY_STATS = SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFile:
+    """`_FILE` of a manifest entry. Rows (`min_key`, …) are serialised; sizes in bytes.
+
+    `creation_time` is the writer's local wall clock in milliseconds, as if it were UTC.
+    `value_stats_cols`: None = statistics cover all columns, () = none.
+    """
+
+    file_name: str
+    file_size: int
+    row_count: int
+    min_key: bytes = EMPTY_ROW
+    max_key: bytes = EMPTY_ROW
+    key_stats: SimpleStats = EMPTY_STATS
+    value_stats: SimpleStats = EMPTY_STATS
+    min_sequence_number: int
+    max_sequence_number: int
+    schema_id: int
+    level: int = 0
+    extra_files: tuple[str, ...] = ()
+    creation_time: int | None = None
+    delete_row_count: int | None = None
+    embedded_index: bytes | None = None
+    file_source: FileSource | None = None
+    value_stats_cols: tuple[str, ...] | None = None
+    external_path: str | None = None
+    first_row_id: int | None = None
+    write_cols: tuple[str, ...] | None = None
+
+
+FileIdentity = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestEntry:
+    """ADD or DELETE of one file. `partition` is a serialised row."""
+
+    kind: EntryKind
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    file: DataFile
+
+    @property
+    def identity(self) -> FileIdentity:
+        """What ADD and DELETE are matched by. Level is part of it: an upgrade is DELETE + ADD."""
+        f = self.file
+        return (
+            self.partition,
+            self.bucket,
+            f.level,
+            f.file_name,
+            f.extra_files,
+            f.embedded_index,
+            f.external_path,
+        )

@@ -1,0 +1,194 @@
+"""Options that several packages obey, and the one typed view of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from lakecore.errors import InvalidOptionError
+from lakecore.options import Option, parse_bool, parse_duration_ms, parse_enum, parse_list, parse_size
+
+if TYPE_CHECKING:
+    from lakecore.metadata.schema import TableSchema
+
+__all__ = [
+    "BucketFunction",
+    "BucketMode",
+    "ChangelogProducer",
+    "MergeEngine",
+    "SequenceOrder",
+    "TableOptions",
+]
+
+
+class MergeEngine(Enum):
+    DEDUPLICATE = "deduplicate"
+    PARTIAL_UPDATE = "partial-update"
+    AGGREGATION = "aggregation"
+    FIRST_ROW = "first-row"
+
+
+class ChangelogProducer(Enum):
+    NONE = "none"
+    INPUT = "input"
+    LOOKUP = "lookup"
+    FULL_COMPACTION = "full-compaction"
+
+
+class BucketFunction(Enum):
+    DEFAULT = "default"
+    MOD = "mod"
+    HIVE = "hive"
+
+
+class SequenceOrder(Enum):
+    ASCENDING = "ascending"
+    DESCENDING = "descending"
+
+
+class BucketMode(Enum):
+    """How rows find their bucket; derived from option `bucket` and the primary key."""
+
+    HASH_FIXED = "fixed"
+    HASH_DYNAMIC = "dynamic"
+    KEY_DYNAMIC = "key-dynamic"
+    BUCKET_UNAWARE = "unaware"
+    POSTPONE = "postpone"
+
+
+BUCKET = Option("bucket", int, -1, "Number of buckets; -1 dynamic or unaware, -2 postpone.")
+BUCKET_FUNCTION = Option(
+    "bucket-function.type", parse_enum(BucketFunction), BucketFunction.DEFAULT, "Bucket hash."
+)
+MERGE_ENGINE = Option(
+    "merge-engine", parse_enum(MergeEngine), MergeEngine.DEDUPLICATE, "How rows of one key become one row."
+)
+CHANGELOG_PRODUCER = Option(
+    "changelog-producer",
+    parse_enum(ChangelogProducer),
+    ChangelogProducer.NONE,
+    "How the change stream is made.",
+)
+SEQUENCE_FIELD: Option[tuple[str, ...]] = Option(
+    "sequence.field", parse_list, (), "User columns that order rows of one key."
+)
+SEQUENCE_ORDER = Option(
+    "sequence.field.sort-order",
+    parse_enum(SequenceOrder),
+    SequenceOrder.ASCENDING,
+    "Order of sequence fields.",
+)
+ROWKIND_FIELD: Option[str | None] = Option("rowkind.field", str, None, "Column that holds the row kind.")
+IGNORE_DELETE = Option(
+    "ignore-delete", parse_bool, False, "Drop retracting input.",
+    ("first-row.ignore-delete", "deduplicate.ignore-delete", "partial-update.ignore-delete"),
+)  # fmt: skip
+IGNORE_UPDATE_BEFORE = Option("ignore-update-before", parse_bool, False, "Drop -U input.")
+DELETION_VECTORS = Option("deletion-vectors.enabled", parse_bool, False, "Deletion vector mode.")
+THIN_MODE = Option("data-file.thin-mode", parse_bool, False, "Do not store _KEY_ columns.")
+WRITE_ONLY = Option("write-only", parse_bool, False, "Writers neither compact nor expire.")
+FILE_FORMAT = Option("file.format", str.lower, "parquet", "Format of new data files.")
+TARGET_FILE_SIZE: Option[int | None] = Option(
+    "target-file-size", parse_size, None, "Rolling size; default 128 MB (primary key), 256 MB (append)."
+)
+PARTITION_DEFAULT_NAME = Option(
+    "partition.default-name", str, "__DEFAULT_PARTITION__", "Directory for null and blank values."
+)
+PARTITION_LEGACY_NAME = Option("partition.legacy-name", parse_bool, True, "Paths from internal values.")
+DATA_FILE_PREFIX = Option("data-file.prefix", str, "data-", "Prefix of data file names.")
+CHANGELOG_FILE_PREFIX = Option("changelog-file.prefix", str, "changelog-", "Prefix of changelog file names.")
+PATH_DIRECTORY: Option[str | None] = Option(
+    "data-file.path-directory", str, None, "Sub-directory for data under the table."
+)
+ROW_TRACKING = Option("row-tracking.enabled", parse_bool, False, "Row ids for append tables.")
+DATA_EVOLUTION = Option("data-evolution.enabled", parse_bool, False, "Column-wise files.")
+FORCE_LOOKUP = Option("force-lookup", parse_bool, False, "Lookup compaction without changelog.")
+RECORD_EXPIRE: Option[int | None] = Option(
+    "record-level.expire-time", parse_duration_ms, None, "Row time to live (ms), applied while compacting."
+)
+
+_PRIMARY_KEY_TARGET = 128 << 20
+_APPEND_TARGET = 256 << 20
+_POSTPONE = -2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOptions:
+    """What a table is, as typed values. Made once per table, from its schema."""
+
+    bucket: int
+    bucket_mode: BucketMode
+    bucket_function: BucketFunction
+    merge_engine: MergeEngine
+    changelog_producer: ChangelogProducer
+    sequence_fields: tuple[str, ...]
+    sequence_order: SequenceOrder
+    rowkind_field: str | None
+    ignore_delete: bool
+    ignore_update_before: bool
+    deletion_vectors: bool
+    thin_mode: bool
+    write_only: bool
+    row_tracking: bool
+    data_evolution: bool
+    force_lookup: bool
+    record_expire_ms: int | None
+    file_format: str
+    target_file_size: int
+    data_file_prefix: str
+    changelog_file_prefix: str
+    path_directory: str | None
+    partition_default_name: str
+    partition_legacy_name: bool
+
+    @classmethod
+    def from_schema(cls, schema: TableSchema) -> TableOptions:
+        """Raises InvalidOptionError naming the first bad option and its value."""
+        raw: Mapping[str, str] = schema.options
+        bucket = BUCKET.read(raw)
+        keyed = bool(schema.primary_keys)
+        target = TARGET_FILE_SIZE.read(raw)
+        return cls(
+            bucket=bucket,
+            bucket_mode=_mode(bucket, schema),
+            bucket_function=BUCKET_FUNCTION.read(raw),
+            merge_engine=MERGE_ENGINE.read(raw),
+            changelog_producer=CHANGELOG_PRODUCER.read(raw),
+            sequence_fields=SEQUENCE_FIELD.read(raw),
+            sequence_order=SEQUENCE_ORDER.read(raw),
+            rowkind_field=ROWKIND_FIELD.read(raw),
+            ignore_delete=IGNORE_DELETE.read(raw),
+            ignore_update_before=IGNORE_UPDATE_BEFORE.read(raw),
+            deletion_vectors=DELETION_VECTORS.read(raw),
+            thin_mode=THIN_MODE.read(raw),
+            write_only=WRITE_ONLY.read(raw),
+            row_tracking=ROW_TRACKING.read(raw),
+            data_evolution=DATA_EVOLUTION.read(raw),
+            force_lookup=FORCE_LOOKUP.read(raw),
+            record_expire_ms=RECORD_EXPIRE.read(raw),
+            file_format=FILE_FORMAT.read(raw),
+            target_file_size=target or (_PRIMARY_KEY_TARGET if keyed else _APPEND_TARGET),
+            data_file_prefix=DATA_FILE_PREFIX.read(raw),
+            changelog_file_prefix=CHANGELOG_FILE_PREFIX.read(raw),
+            path_directory=PATH_DIRECTORY.read(raw),
+            partition_default_name=PARTITION_DEFAULT_NAME.read(raw),
+            partition_legacy_name=PARTITION_LEGACY_NAME.read(raw),
+        )
+
+
+def _mode(bucket: int, schema: TableSchema) -> BucketMode:
+    keyed = bool(schema.primary_keys)
+    if bucket > 0:
+        return BucketMode.HASH_FIXED
+    if bucket == -1 and keyed:
+        within = set(schema.partition_keys) <= set(schema.primary_keys)
+        return BucketMode.HASH_DYNAMIC if within else BucketMode.KEY_DYNAMIC
+    if bucket == -1:
+        return BucketMode.BUCKET_UNAWARE
+    if bucket == _POSTPONE and keyed:
+        return BucketMode.POSTPONE
+    raise InvalidOptionError(
+        f"option bucket={bucket}: use a positive number, -1, or -2 on a table with a primary key"
+    )

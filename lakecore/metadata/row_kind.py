@@ -1,0 +1,42 @@
+"""The four kinds of a row in a change stream, as stored in `_VALUE_KIND`, and the system columns."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+__all__ = [
+    "KEY_FIELD_ID_START",
+    "KEY_PREFIX",
+    "KIND_FIELD_ID",
+    "KIND_NAME",
+    "SEQUENCE_FIELD_ID",
+    "SEQUENCE_NAME",
+    "RowKind",
+]
+
+KEY_PREFIX = "_KEY_"
+SEQUENCE_NAME = "_SEQUENCE_NUMBER"
+KIND_NAME = "_VALUE_KIND"
+KEY_FIELD_ID_START = 1073741823
+SEQUENCE_FIELD_ID = 2147483646
+KIND_FIELD_ID = 2147483645
+
+
+class RowKind(IntEnum):
+    INSERT = 0
+    UPDATE_BEFORE = 1
+    UPDATE_AFTER = 2
+    DELETE = 3
+
+    @property
+    def symbol(self) -> str:
+        return ("+I", "-U", "+U", "-D")[self]
+
+    @classmethod
+    def from_symbol(cls, symbol: str) -> RowKind:
+        """Raises ValueError for anything but +I, -U, +U, -D."""
+        return cls(("+I", "-U", "+U", "-D").index(symbol))
+
+    @property
+    def retracts(self) -> bool:
+        return self in (RowKind.UPDATE_BEFORE, RowKind.DELETE)

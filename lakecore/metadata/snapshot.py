@@ -1,0 +1,120 @@
+"""A snapshot: one committed version of a table, and its JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import Enum
+from functools import cache
+from typing import Any
+
+from lakecore.errors import CorruptDataError, UnsupportedError, reason
+
+__all__ = ["BATCH_IDENTIFIER", "CommitKind", "Snapshot"]
+
+BATCH_IDENTIFIER = 9223372036854775807
+"""Identifier of commits by batch jobs of other writers (Long.MAX_VALUE); lakecore's jobs use real ones."""
+
+
+_VERSION = 3
+
+
+class CommitKind(Enum):
+    APPEND = "APPEND"
+    COMPACT = "COMPACT"
+    OVERWRITE = "OVERWRITE"
+    ANALYZE = "ANALYZE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The file `snapshot/snapshot-<id>`. Fields that a version of the format lacks are None."""
+
+    version: int = _VERSION
+    uuid: str | None = None
+    id: int
+    schema_id: int
+    base_manifest_list: str
+    base_manifest_list_size: int | None = None
+    delta_manifest_list: str
+    delta_manifest_list_size: int | None = None
+    changelog_manifest_list: str | None = None
+    changelog_manifest_list_size: int | None = None
+    index_manifest: str | None = None
+    commit_user: str
+    commit_identifier: int
+    commit_kind: CommitKind
+    time_millis: int
+    total_record_count: int | None = None
+    delta_record_count: int | None = None
+    changelog_record_count: int | None = None
+    watermark: int | None = None
+    statistics: str | None = None
+    properties: Mapping[str, str] | None = None
+    next_row_id: int | None = None
+    operation: str | None = None
+
+    @classmethod
+    def from_json(cls, text: str | bytes, path: str) -> Snapshot:
+        """Parse a snapshot (or tag) file. Keys this release does not know are ignored.
+
+        Raises CorruptDataError naming `path`, UnsupportedError for a newer version or kind.
+        """
+        try:
+            raw = json.loads(text)
+            _check_known(raw, path)
+            known = {f.name: raw[_key(f.name)] for f in fields(cls) if raw.get(_key(f.name)) is not None}
+            known.setdefault("version", 1)
+            known["commit_kind"] = CommitKind(raw["commitKind"])
+            return _checked(cls(**known))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
+            raise CorruptDataError(path, f"not a snapshot: {reason(err)}") from err
+
+    def to_json(self) -> str:
+        """Keys in field order; None is left out, as other writers of the format do."""
+        pairs = ((_key(f.name), getattr(self, f.name)) for f in fields(self))
+        plain = {key: _plain(value) for key, value in pairs if value is not None}
+        return json.dumps(plain, indent=2)
+
+
+def _check_known(raw: Mapping[str, Any], path: str) -> None:
+    version, kind = raw.get("version"), raw.get("commitKind")
+    if isinstance(version, int) and version > _VERSION:
+        raise UnsupportedError(
+            f"{path}: snapshot version {version}; this release reads up to {_VERSION}: use a newer one"
+        )
+    if isinstance(kind, str) and kind not in {known.value for known in CommitKind}:
+        raise UnsupportedError(f"{path}: commit kind {kind!r} is unknown to this release: use a newer one")
+
+
+_TEXT = ("base_manifest_list", "delta_manifest_list", "commit_user")
+_OPTIONAL_TEXT = ("changelog_manifest_list", "index_manifest", "statistics", "uuid", "operation")
+_INTEGERS = ("version", "id", "schema_id", "commit_identifier", "time_millis")
+
+
+def _checked(snapshot: Snapshot) -> Snapshot:
+    """Types are checked by hand: a snapshot with a wrong type must fail here, not deep in a plan."""
+    for name in _TEXT:
+        if not isinstance(getattr(snapshot, name), str):
+            raise TypeError(f"{name} is not a string")
+    for name in _OPTIONAL_TEXT:
+        if not isinstance(getattr(snapshot, name), str | None):
+            raise TypeError(f"{name} is not a string")
+    for name in _INTEGERS:
+        value = getattr(snapshot, name)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise TypeError(f"{name} is not an integer")
+    return snapshot
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, CommitKind):
+        return value.value
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+@cache
+def _key(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(part.capitalize() for part in rest)

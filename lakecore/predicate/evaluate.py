@@ -1,0 +1,87 @@
+"""Predicates on Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakecore.predicate.tree import (
+    And,
+    Compare,
+    Comparison,
+    In,
+    IsNotNull,
+    IsNull,
+    Like,
+    Not,
+    NotIn,
+    Or,
+    Predicate,
+    StartsWith,
+    negated,
+)
+from lakecore.types.arrow import arrow_values
+
+__all__ = ["COMPARE", "mask"]
+
+COMPARE: dict[Comparison, Callable[..., Any]] = {
+    Comparison.EQ: pc.equal,
+    Comparison.NE: pc.not_equal,
+    Comparison.LT: pc.less,
+    Comparison.LE: pc.less_equal,
+    Comparison.GT: pc.greater,
+    Comparison.GE: pc.greater_equal,
+}
+
+
+def mask(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
+    """True for the rows of `batch` that satisfy the predicate; unknown is false. NaN equals nothing.
+
+    Columns are found by name and may be of any Arrow type that holds the column's values.
+    """
+    return pc.fill_null(_evaluate(predicate, batch), False)
+
+
+def _evaluate(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
+    """Three-valued: null is unknown."""
+    match predicate:
+        case And(children=children):
+            return reduce(pc.and_kleene, (_evaluate(child, batch) for child in children))
+        case Or(children=children):
+            return reduce(pc.or_kleene, (_evaluate(child, batch) for child in children))
+        case Not(child=child):
+            return _evaluate(negated(child), batch)
+        case IsNull(column=column):
+            return pc.is_null(batch.column(column))
+        case IsNotNull(column=column):
+            return pc.is_valid(batch.column(column))
+        case _:
+            return _compare(predicate, _plain(batch.column(predicate.column)))
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _compare(leaf: Compare | In | NotIn | StartsWith | Like, column: pa.Array) -> pa.BooleanArray:
+    match leaf:
+        case Compare(op=op, value=value):
+            return COMPARE[op](column, arrow_values([value], column.type)[0])
+        case In(values=values):
+            return _membership(column, values)
+        case NotIn(values=values):
+            return pc.invert(_membership(column, values))
+        case StartsWith(prefix=prefix):
+            return pc.starts_with(column, prefix)
+        case Like(pattern=pattern, matches=matches):
+            found = pc.match_like(column, pattern)
+            return found if matches else pc.invert(found)
+
+
+def _membership(column: pa.Array, values: tuple[Any, ...]) -> pa.BooleanArray:
+    found = pc.is_in(column, arrow_values(values, column.type))
+    return pc.if_else(pc.is_valid(column), found, pa.scalar(None, pa.bool_()))

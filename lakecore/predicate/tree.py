@@ -1,0 +1,184 @@
+"""Filters as frozen trees over column names and internal values (TIMESTAMP is int nanoseconds).
+
+SQL's three-valued logic: a comparison with a null column is unknown, and unknown rows are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeAlias
+
+__all__ = [
+    "And",
+    "Compare",
+    "Comparison",
+    "In",
+    "IsNotNull",
+    "IsNull",
+    "Like",
+    "Not",
+    "NotIn",
+    "Or",
+    "Predicate",
+    "StartsWith",
+    "columns_of",
+    "conjunction",
+    "conjuncts",
+    "negated",
+    "restricted",
+]
+
+
+class Comparison(Enum):
+    EQ = "="
+    NE = "<>"
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """`column` compared with a value that is not None."""
+
+    column: str
+    op: Comparison
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """One of `values`; without values it is false wherever the column is not null."""
+
+    column: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NotIn:
+    """None of `values`; without values it is true wherever the column is not null."""
+
+    column: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class IsNotNull:
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartsWith:
+    column: str
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """SQL pattern: `%` any text, `_` one character, backslash escapes. `matches` False is NOT LIKE."""
+
+    column: str
+    pattern: str
+    matches: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    children: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    children: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    child: Predicate
+
+
+Leaf: TypeAlias = Compare | In | NotIn | IsNull | IsNotNull | StartsWith | Like
+Predicate: TypeAlias = Leaf | And | Or | Not
+
+_OPPOSITE = {
+    Comparison.EQ: Comparison.NE,
+    Comparison.NE: Comparison.EQ,
+    Comparison.LT: Comparison.GE,
+    Comparison.GE: Comparison.LT,
+    Comparison.GT: Comparison.LE,
+    Comparison.LE: Comparison.GT,
+}
+_WILD = str.maketrans({"\\": "\\\\", "%": "\\%", "_": "\\_"})
+
+
+def negated(predicate: Predicate) -> Predicate:
+    """The predicate that is true where `predicate` is false; unknown stays unknown."""
+    match predicate:
+        case And(children=children):
+            return Or(tuple(negated(child) for child in children))
+        case Or(children=children):
+            return And(tuple(negated(child) for child in children))
+        case Not(child=child):
+            return child
+        case Compare(column=column, op=op, value=value):
+            return Compare(column, _OPPOSITE[op], value)
+        case _:
+            return _negated_leaf(predicate)
+
+
+def _negated_leaf(leaf: In | NotIn | IsNull | IsNotNull | StartsWith | Like) -> Predicate:
+    match leaf:
+        case In(column=column, values=values):
+            return NotIn(column, values)
+        case NotIn(column=column, values=values):
+            return In(column, values)
+        case IsNull(column=column):
+            return IsNotNull(column)
+        case IsNotNull(column=column):
+            return IsNull(column)
+        case StartsWith(column=column, prefix=prefix):
+            return Like(column, prefix.translate(_WILD) + "%", matches=False)
+        case Like(column=column, pattern=pattern, matches=matches):
+            return Like(column, pattern, not matches)
+
+
+def columns_of(predicate: Predicate) -> frozenset[str]:
+    """Names of the columns the predicate looks at."""
+    match predicate:
+        case And(children=children) | Or(children=children):
+            return frozenset().union(*(columns_of(child) for child in children))
+        case Not(child=child):
+            return columns_of(child)
+        case _:
+            return frozenset((predicate.column,))
+
+
+def conjuncts(predicate: Predicate | None) -> tuple[Predicate, ...]:
+    """Predicates that must all hold; none for None."""
+    if predicate is None:
+        return ()
+    match predicate:
+        case And(children=children):
+            return tuple(part for child in children for part in conjuncts(child))
+        case Not(child=child) if isinstance(child, Or | Not):
+            return conjuncts(negated(child))
+        case _:
+            return (predicate,)
+
+
+def conjunction(parts: tuple[Predicate, ...]) -> Predicate | None:
+    """All of `parts`; None for no parts."""
+    return None if not parts else parts[0] if len(parts) == 1 else And(parts)
+
+
+def restricted(predicate: Predicate | None, columns: Collection[str]) -> Predicate | None:
+    """What the predicate says about rows of which only `columns` are known: never stricter than it."""
+    return conjunction(tuple(part for part in conjuncts(predicate) if columns_of(part) <= set(columns)))

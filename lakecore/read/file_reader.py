@@ -1,0 +1,168 @@
+"""One data file as batches of the table's columns: own schema, evolution, thin keys, ORC zones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakecore.errors import CorruptDataError, NotFoundError
+from lakecore.format.canonical import canonical
+from lakecore.format.data_reader import BATCH_ROWS, BUFFER_SIZE, DataFileReader, file_format, open_reader
+from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.row_kind import KEY_PREFIX
+from lakecore.metadata.schema import TableSchema
+from lakecore.predicate.tree import Predicate, columns_of
+from lakecore.read.context import ReadContext
+from lakecore.read.evolve import evolve, same_values
+from lakecore.read.key_value import key_value_type
+from lakecore.read.orc_zone import to_instant
+from lakecore.read.row_groups import matching_row_groups
+from lakecore.read.sizes import batch_rows
+from lakecore.types.arrow import arrow_schema, arrow_type
+from lakecore.types.datatypes import DataField, RowType
+
+__all__ = ["FileColumns", "convert", "expired", "read_columns", "read_file", "read_type"]
+
+Conversion = Callable[[pa.Array], pa.Array]
+
+
+@dataclass(frozen=True, slots=True)
+class FileColumns:
+    """How stored columns become wanted ones: `stored` to read, and per wanted column where it comes from.
+
+    `sources`: index into `stored`, or None for a column the file does not have.
+    """
+
+    stored: tuple[str, ...]
+    sources: tuple[int | None, ...]
+    fields: tuple[DataField | None, ...]
+    wanted: RowType
+    schema: pa.Schema
+
+
+def read_type(ctx: ReadContext) -> RowType:
+    """All columns that `read_file` can give: of key-value files the system columns too."""
+    return key_value_type(ctx.schema) if ctx.keyed else ctx.schema.row_type
+
+
+def read_file(
+    ctx: ReadContext,
+    bucket_dir: str,
+    file: DataFile,
+    columns: Sequence[str] | None = None,
+    *,
+    batch_size: int = BATCH_ROWS,
+    buffer_size: int = BUFFER_SIZE,
+    predicate: Predicate | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Rows of a file in file order, columns by the names and types of `ctx.schema` (`read_type`).
+
+    `batch_size`: rows of a batch at most; fewer where rows are wide. `predicate` leaves out row groups that
+    cannot match it; the rows that come are not filtered by it.
+    Raises NotFoundError when the file is gone, CorruptDataError, UnsupportedError.
+    """
+    path = ctx.paths.data_file(bucket_dir, file)
+    reader = open_data_file(ctx, path, buffer_size)
+    try:
+        plan = read_columns(ctx, file.schema_id, reader.schema, path, columns)
+        groups = matching_row_groups(reader, _prunable(ctx, file, reader, path, predicate), predicate)
+        rows = min(batch_size, batch_rows(reader.row_bytes(plan.stored)))
+        for batch in reader.batches(plan.stored, rows, groups):
+            yield convert(ctx, path, plan, batch)
+    finally:
+        reader.close()
+
+
+def open_data_file(ctx: ReadContext, path: str, buffer_size: int = BUFFER_SIZE) -> DataFileReader:
+    """Open a file that a snapshot names. Raises NotFoundError that says what may have happened."""
+    try:
+        return open_reader(ctx.file_io, path, buffer_size=buffer_size)
+    except NotFoundError as err:
+        raise expired(path) from err
+
+
+def expired(path: str) -> NotFoundError:
+    """The error for a file that a snapshot names and that is gone."""
+    return NotFoundError(
+        f"data file {path} does not exist: the snapshot that is read may have been expired; "
+        "read a newer snapshot, or run fsck"
+    )
+
+
+def _prunable(
+    ctx: ReadContext, file: DataFile, reader: DataFileReader, path: str, predicate: Predicate | None
+) -> dict[str, tuple[str, DataField]]:
+    """Predicate columns that the file stores with the type the predicate means."""
+    if predicate is None:
+        return {}
+    names = tuple(columns_of(predicate))
+    plan = read_columns(ctx, file.schema_id, reader.schema, path, names)
+    return {
+        wanted.name: (plan.stored[source], wanted)
+        for wanted, source, stored in zip(plan.wanted.fields, plan.sources, plan.fields, strict=True)
+        if source is not None and stored is not None and same_values(stored.type, wanted.type)
+    }
+
+
+def read_columns(
+    ctx: ReadContext, schema_id: int, stored: pa.Schema, path: str, columns: Sequence[str] | None
+) -> FileColumns:
+    """Match the wanted columns with those of a file by field id, through the schema it was written with."""
+    everything = read_type(ctx)
+    wanted = everything if columns is None else everything.select(tuple(columns))
+    by_id = _stored_fields(ctx.file_schema(schema_id), ctx, stored, path)
+    names: list[str] = []
+    sources: list[int | None] = []
+    fields: list[DataField | None] = []
+    for field in wanted.fields:
+        found = by_id.get(field.id)
+        fields.append(None if found is None else found[1])
+        if found is None:
+            sources.append(None)
+            continue
+        if found[0] not in names:
+            names.append(found[0])
+        sources.append(names.index(found[0]))
+    return FileColumns(tuple(names), tuple(sources), tuple(fields), wanted, arrow_schema(wanted))
+
+
+def _stored_fields(
+    schema: TableSchema, ctx: ReadContext, stored: pa.Schema, path: str
+) -> dict[int, tuple[str, DataField]]:
+    """Field id -> stored column and its field. A key column of a thin file is the value column of that name.
+
+    Columns that the file lacks are absent (null on reading); a column that must not be null is damage.
+    """
+    present = set(stored.names)
+    out: dict[int, tuple[str, DataField]] = {}
+    for field in (key_value_type(schema) if ctx.keyed else schema.row_type).fields:
+        thin = field.name.removeprefix(KEY_PREFIX)
+        if field.name in present:
+            out[field.id] = (field.name, field)
+        elif ctx.keyed and field.name != thin and thin in present:
+            out[field.id] = (thin, field)
+        elif not field.type.nullable:
+            raise CorruptDataError(
+                path, f"column {field.name} is missing; there are {', '.join(stored.names)}"
+            )
+    return out
+
+
+def convert(ctx: ReadContext, path: str, plan: FileColumns, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A stored batch (columns `plan.stored`) as the wanted columns."""
+    arrays = []
+    for field, source, stored in zip(plan.wanted.fields, plan.sources, plan.fields, strict=True):
+        if source is None or stored is None:
+            arrays.append(pa.nulls(batch.num_rows, arrow_type(field.type)))
+            continue
+        array = canonical(batch.column(source), stored.type, path)
+        if file_format(path) == "orc":
+            array = to_instant(array, stored.type, ctx.orc_zone)
+        arrays.append(
+            array if same_values(stored.type, field.type) else evolve(array, stored.type, field.type)
+        )
+    if not arrays:
+        return batch.select([])
+    return pa.RecordBatch.from_arrays(arrays, schema=plan.schema)

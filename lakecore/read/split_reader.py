@@ -1,0 +1,188 @@
+"""A split to rows of the table: files in order, or a merge of sorted runs; projected and filtered.
+
+Rules of the format for primary-key tables: rows of one key are ordered by the sequence fields, then by
+`_SEQUENCE_NUMBER`; the last wins; a key whose winner retracts is not there. Only conditions on key columns
+may be applied below the merge: they hold for all rows of a key or for none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakecore.errors import UnsupportedError
+from lakecore.lsm.sections import Section, sections
+from lakecore.merge.passes import Scratch, reduce_runs, run_limit
+from lakecore.merge.sorted_merge import MergeSpec, merge_runs
+from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.key_order import key_order
+from lakecore.metadata.options import MergeEngine, SequenceOrder
+from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind
+from lakecore.predicate.evaluate import mask
+from lakecore.predicate.tree import Predicate, columns_of, restricted
+from lakecore.read.context import ReadContext
+from lakecore.read.file_reader import read_file
+from lakecore.read.sizes import ReadSizes, row_bytes, sizes_for
+from lakecore.scan.split import Split
+
+__all__ = ["read_split"]
+
+_RETRACTS = pa.array([kind for kind in RowKind if kind.retracts], pa.int8())
+_FEW_RUNS = 4
+_SMALL_FILE = 1 << 20
+
+
+def read_split(
+    ctx: ReadContext,
+    split: Split,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    *,
+    kinds: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """Rows of a split: `columns` (None: all) of `ctx.schema` for which `predicate` is true.
+
+    `kinds`: with `_VALUE_KIND` as the last column, as other readers of the format tell it: the kind of the
+    winner where runs may overlap, insert where files are read as they are.
+    Holds some batches of every run that is open; more runs than memory allows are merged in passes over
+    local disk. Raises NotFoundError when a file is gone,
+    CorruptDataError, UnsupportedError.
+    """
+    wanted = list(ctx.schema.row_type.names if columns is None else columns)
+    extra = sorted(columns_of(predicate) - set(wanted)) if predicate is not None else []
+    stored = kinds and ctx.keyed and not split.raw_convertible
+    needed = (*wanted, *extra, KIND_NAME) if stored else (*wanted, *extra)
+    reader = _Reader(ctx, ctx.bucket_dir(split.partition, split.bucket), needed, predicate)
+    for batch in reader.rows(split):
+        kept = batch if predicate is None else batch.filter(mask(predicate, batch))
+        if kept.num_rows:
+            yield kept.select([*wanted, KIND_NAME]) if stored else _inserts(kept.select(wanted), kinds=kinds)
+
+
+def _inserts(batch: pa.RecordBatch, *, kinds: bool) -> pa.RecordBatch:
+    if not kinds:
+        return batch
+    zeros = pa.repeat(pa.scalar(int(RowKind.INSERT), pa.int8()), batch.num_rows)
+    return batch.append_column(pa.field(KIND_NAME, pa.int8(), nullable=False), zeros)
+
+
+class _Reader:
+    """Reads the columns that a query and its filter need from the files of one bucket."""
+
+    def __init__(
+        self, ctx: ReadContext, bucket_dir: str, columns: tuple[str, ...], predicate: Predicate | None
+    ) -> None:
+        self._ctx = ctx
+        self._bucket_dir = bucket_dir
+        self._columns = columns
+        self._predicate = predicate
+
+    def rows(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """Live rows of the split; a superset of those that match the predicate."""
+        if not self._ctx.keyed:
+            for file in split.files:
+                yield from self._file(file, self._columns, self._predicate)
+        elif split.raw_convertible:
+            for file in split.files:
+                yield from self._live(file, self._predicate)
+        else:
+            yield from self._merged(split)
+
+    def _merged(self, split: Split) -> Iterator[pa.RecordBatch]:
+        ctx = self._ctx
+        if ctx.options.merge_engine is not MergeEngine.DEDUPLICATE:
+            raise UnsupportedError(
+                f"{ctx.paths.table_path}: merge-engine={ctx.options.merge_engine.value} cannot be merged by "
+                "this release; it merges deduplicate tables"
+            )
+        for section in sections(split.files, key_order(ctx.schema.key_type)):
+            if len(section.runs) == 1:
+                for file in section.runs[0]:
+                    yield from self._live(file, self._key_predicate())
+            else:
+                yield from self._merge(section)
+
+    def _live(self, file: DataFile, prunable: Predicate | None) -> Iterator[pa.RecordBatch]:
+        """Rows of a file without its retracting rows; a file that says it has none is not asked."""
+        if file.delete_row_count == 0:
+            yield from self._file(file, self._columns, prunable)
+            return
+        for batch in self._file(file, tuple(dict.fromkeys((*self._columns, KIND_NAME))), prunable):
+            retracts = pc.is_in(batch.column(KIND_NAME), _RETRACTS)
+            live = batch.filter(pc.invert(retracts)) if pc.any(retracts).as_py() else batch
+            yield live.select(list(self._columns))
+
+    def _merge(self, section: Section) -> Iterator[pa.RecordBatch]:
+        options = self._ctx.options
+        keys = self._ctx.schema.trimmed_primary_keys
+        needed = (*self._columns, *keys, *options.sequence_fields, SEQUENCE_NAME, KIND_NAME)
+        columns = tuple(dict.fromkeys(needed))
+        runs = sorted(section.runs, key=_age)
+        sizes, limit = self._sizes(runs, columns)
+        spec = MergeSpec(
+            key_columns=keys,
+            sequence_columns=options.sequence_fields,
+            descending=options.sequence_order is SequenceOrder.DESCENDING,
+            drop_retracts=True,
+            ignore_retracts=options.ignore_delete,
+            columns=self._columns,
+        )
+        opened = [self._run(run, columns, sizes) for run in runs]
+        with Scratch() as scratch:
+            opened = reduce_runs(opened, limit, sizes.batch_rows, partial(_merged, spec), scratch)
+            for window in merge_runs(opened, spec):
+                yield window.batch
+
+    def _run(
+        self, files: tuple[DataFile, ...], columns: tuple[str, ...], sizes: ReadSizes
+    ) -> Iterator[pa.RecordBatch]:
+        predicate = self._key_predicate()
+        for file in files:
+            for batch in self._file(file, columns, predicate, sizes):
+                yield batch if predicate is None else batch.filter(mask(predicate, batch))
+
+    def _file(
+        self,
+        file: DataFile,
+        columns: tuple[str, ...],
+        prunable: Predicate | None,
+        sizes: ReadSizes | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        sizes = sizes or ReadSizes()
+        return read_file(
+            self._ctx,
+            self._bucket_dir,
+            file,
+            columns,
+            batch_size=sizes.batch_rows,
+            buffer_size=sizes.buffer_size,
+            predicate=prunable,
+        )
+
+    def _key_predicate(self) -> Predicate | None:
+        """What the predicate says about the key alone; partition columns are the same in all rows."""
+        return restricted(self._predicate, self._ctx.schema.primary_keys)
+
+    def _sizes(self, runs: Sequence[tuple[DataFile, ...]], columns: tuple[str, ...]) -> tuple[ReadSizes, int]:
+        """What an open run may hold, and how many may be open. Large inputs cost some reads of footers."""
+        if len(runs) <= _FEW_RUNS and all(file.file_size < _SMALL_FILE for run in runs for file in run):
+            return ReadSizes(), _FEW_RUNS
+        paths = [self._ctx.paths.data_file(self._bucket_dir, file) for run in runs for file in run]
+        width = row_bytes(self._ctx.file_io, paths, columns)
+        limit = run_limit(len(columns), width)
+        return sizes_for(min(len(runs), limit), len(columns), width), limit
+
+
+def _merged(spec: MergeSpec, runs: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    """Some of the runs as one; retracting rows stay, for rows that they hide may be in other runs."""
+    for window in merge_runs(runs, replace(spec, drop_retracts=False, columns=None)):
+        yield window.batch
+
+
+def _age(run: tuple[DataFile, ...]) -> tuple[int, int]:
+    """Oldest first, by level and sequence numbers: what decides between rows that are equal in all else."""
+    return -max(file.level for file in run), max(file.max_sequence_number for file in run)

@@ -1,0 +1,1 @@
+"""Rows as bytes, hashes, sort keys, directory names and JSON."""

@@ -1,0 +1,149 @@
+"""Parsed JSON as internal values of a type: the reverse of `json_text`, a little more lenient."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from lakecore.errors import InvalidInputError
+from lakecore.row.variant import parse_variant
+from lakecore.types.datatypes import (
+    ArrayType,
+    AtomicType,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+    VectorType,
+)
+from lakecore.types.text import parse_value
+
+__all__ = ["from_json"]
+
+Convert = Callable[[Any], Any]
+
+_COUNT_TYPE = AtomicType(TypeRoot.INT, nullable=False)
+_INTEGER_BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
+_DAYS = (TypeRoot.DATE, TypeRoot.TIME)
+
+
+def from_json(kind: DataType) -> Convert:
+    """A function from parsed JSON (not None) to the value; it raises InvalidInputError naming both."""
+    match kind:
+        case AtomicType():
+            return _atomic(kind)
+        case ArrayType(element=element):
+            return _list(element)
+        case VectorType(element=element, length=length):
+            return _vector(element, length)
+        case MapType(key=key, value=value):
+            return _pairs(key, value)
+        case MultisetType(element=element):
+            return _pairs(element, _COUNT_TYPE)
+        case RowType():
+            return _row(kind)
+
+
+def _wrong(raw: Any, kind: DataType, hint: str) -> InvalidInputError:
+    return InvalidInputError(f"{raw!r} is not a value of type {kind}: {hint}")
+
+
+def _atomic(kind: AtomicType) -> Convert:
+    root = kind.root
+    if root in (TypeRoot.CHAR, TypeRoot.VARCHAR):
+        return lambda raw: raw if isinstance(raw, str) else _reject(raw, kind, "write it in quotes")
+    if root is TypeRoot.BOOLEAN:
+        return lambda raw: raw if isinstance(raw, bool) else _text(raw, kind)
+    if root in _INTEGER_BITS:
+        return _integer(kind, 1 << (_INTEGER_BITS[root] - 1))
+    if root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        return lambda raw: float(raw) if type(raw) in (int, float) else _text(raw, kind)
+    if root is TypeRoot.DECIMAL:
+        return lambda raw: _text(str(raw) if type(raw) in (int, float) else raw, kind)
+    if root is TypeRoot.VARIANT:
+        return lambda raw: parse_variant(raw if isinstance(raw, str) else json.dumps(raw))
+    if root in _DAYS:
+        return lambda raw: raw if type(raw) is int else _text(raw, kind)
+    return lambda raw: _text(raw, kind)
+
+
+def _reject(raw: Any, kind: DataType, hint: str) -> Any:
+    raise _wrong(raw, kind, hint)
+
+
+def _text(raw: Any, kind: AtomicType) -> Any:
+    return parse_value(raw, kind) if isinstance(raw, str) else _reject(raw, kind, "write it in quotes")
+
+
+def _integer(kind: AtomicType, limit: int) -> Convert:
+    def convert(raw: Any) -> int:
+        if type(raw) is float and raw.is_integer():
+            raw = int(raw)
+        if type(raw) is not int:
+            return int(_text(raw, kind))
+        if not -limit <= raw < limit:
+            raise _wrong(raw, kind, f"the range is {-limit} to {limit - 1}")
+        return raw
+
+    return convert
+
+
+def _element(kind: DataType) -> Convert:
+    convert = from_json(kind)
+    return lambda raw: None if raw is None else convert(raw)
+
+
+def _list(element: DataType) -> Convert:
+    convert = _element(element)
+
+    def to_list(raw: Any) -> list[Any]:
+        if not isinstance(raw, list):
+            raise InvalidInputError(f"{raw!r} is not an array; write [..., ...]")
+        return [convert(item) for item in raw]
+
+    return to_list
+
+
+def _vector(element: DataType, length: int) -> Convert:
+    convert = _list(element)
+
+    def to_vector(raw: Any) -> list[Any]:
+        values = convert(raw)
+        if len(values) != length:
+            raise InvalidInputError(f"{len(values)} elements for a vector of {length}")
+        return list(values)
+
+    return to_vector
+
+
+def _pairs(key: DataType, value: DataType) -> Convert:
+    of_key, of_value = _element(key), _element(value)
+
+    def to_pairs(raw: Any) -> list[tuple[Any, Any]]:
+        pairs = raw.items() if isinstance(raw, dict) else raw
+        if isinstance(raw, str) or any(
+            not isinstance(pair, list | tuple) or len(pair) != 2 for pair in pairs
+        ):
+            raise InvalidInputError(f"{raw!r} is not a map; write [[key, value], ...] or {{key: value}}")
+        # Later pairs replace earlier ones with the same key, as in a map.
+        return list({json.dumps(k): (of_key(k), of_value(v)) for k, v in pairs}.values())
+
+    return to_pairs
+
+
+def _row(kind: RowType) -> Convert:
+    parts = [(field.name, _element(field.type)) for field in kind.fields]
+    names = set(kind.names)
+
+    def to_row(raw: Any) -> tuple[Any, ...]:
+        if isinstance(raw, list) and len(raw) == len(parts):
+            return tuple(convert(item) for (_, convert), item in zip(parts, raw, strict=True))
+        if not isinstance(raw, dict) or not raw.keys() <= names:
+            raise InvalidInputError(
+                f"{raw!r} is not a row of {', '.join(kind.names)}; write {{name: value, ...}}"
+            )
+        return tuple(convert(raw.get(name)) for name, convert in parts)
+
+    return to_row

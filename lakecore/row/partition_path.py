@@ -1,0 +1,109 @@
+"""Partitions as text: directory names of data files (format rule), and the `dt=a,hh=b;dt=c` of requests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lakecore.errors import InvalidInputError, UnsupportedError
+from lakecore.types.datatypes import AtomicType, DataField, DataType, RowType, TypeRoot
+from lakecore.types.text import java_float_text, parse_value, timestamp_text, value_text
+
+__all__ = ["DEFAULT_NAME", "parse_partitions", "partition_path", "partition_text"]
+
+DEFAULT_NAME = "__DEFAULT_PARTITION__"
+
+_ESCAPED = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{}\[\]^]""")
+_JAVA_NOT_BLANK = "\u0085\u00a0\u2007\u202f"
+_TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+_BYTES = (TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.BLOB)
+
+
+def partition_path(
+    values: Sequence[Any], partition_type: RowType, default_name: str, legacy_name: bool
+) -> str:
+    """`dt=19723/hh=2`, without a trailing slash; empty for an unpartitioned table.
+
+    Null, empty and blank values share the directory `default_name`. With `legacy_name` the internal value
+    is named (DATE as a day number), else its cast to string.
+    """
+    return "/".join(
+        f"{_escape(field.name)}={_escape(_directory_text(value, field.type, default_name, legacy_name))}"
+        for field, value in zip(partition_type.fields, values, strict=True)
+    )
+
+
+def partition_text(values: Sequence[Any], partition_type: RowType) -> str:
+    """`dt=2024-01-01,hh=2`: for people, logs and reports; null is the default name."""
+    return ",".join(
+        f"{field.name}={DEFAULT_NAME if value is None else value_text(value, field.type)}"
+        for field, value in zip(partition_type.fields, values, strict=True)
+    )
+
+
+def parse_partitions(
+    text: str, partition_type: RowType, default_name: str = DEFAULT_NAME
+) -> tuple[dict[str, Any], ...]:
+    """`dt=a,hh=b;dt=c` -> ({"dt": "a", "hh": "b"}, {"dt": "c"}); `default_name` stands for null.
+
+    Raises InvalidInputError naming the part that is not `key=value` of a partition key.
+    """
+    fields = {field.name: field for field in partition_type.fields}
+    if not fields:
+        raise InvalidInputError(f"partitions {text!r}: the table is not partitioned; leave them out")
+    specs = [part for part in text.split(";") if part.strip()]
+    if not specs:
+        raise InvalidInputError(
+            f"partitions {text!r}: empty; write for example dt=2024-01-01,hh=2;dt=2024-01-02"
+        )
+    return tuple(_parse_one(spec, fields, default_name) for spec in specs)
+
+
+def _parse_one(spec: str, fields: Mapping[str, DataField], default_name: str) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for part in spec.split(","):
+        key, equals, value = part.partition("=")
+        key, value = key.strip(), value.strip()
+        if not equals or key not in fields:
+            raise InvalidInputError(
+                f"partition {part.strip()!r}: write key=value with a key out of {', '.join(fields)}"
+            )
+        if key in out:
+            raise InvalidInputError(
+                f"partition {spec.strip()!r}: {key} is given twice; separate partitions by ;"
+            )
+        out[key] = None if value == default_name else parse_value(value, fields[key].type)
+    return out
+
+
+def _escape(text: str) -> str:
+    return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", text)
+
+
+def _directory_text(value: Any, kind: DataType, default_name: str, legacy_name: bool) -> str:
+    if value is None:
+        return default_name
+    text = _legacy_text(value, kind) if legacy_name else value_text(value, kind)
+    return default_name if _is_blank(text) else text
+
+
+def _is_blank(text: str) -> bool:
+    """Empty or white space as Java sees it: no-break spaces count as text."""
+    return not text or (text.isspace() and not any(char in _JAVA_NOT_BLANK for char in text))
+
+
+def _legacy_text(value: Any, kind: DataType) -> str:
+    root = kind.root if isinstance(kind, AtomicType) else None
+    if root in (TypeRoot.DATE, TypeRoot.TIME):
+        return str(value)
+    if root in _TIMESTAMPS:
+        text = timestamp_text(value, separator="T")
+        return text.removesuffix(":00") if "." not in text else text
+    if root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        return java_float_text(value, single=root is TypeRoot.FLOAT)
+    if root in _BYTES:
+        raise UnsupportedError(
+            f"directory of a partition by {kind}: set partition.legacy-name=false when creating the table"
+        )
+    return value_text(value, kind)

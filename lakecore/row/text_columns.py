@@ -1,0 +1,71 @@
+"""Columns as plain texts and back, for CSV and terminals: the texts of `json_text` without quotes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakecore.errors import InvalidInputError
+from lakecore.row.json_columns import fast_column
+from lakecore.row.json_text import column_json
+from lakecore.row.json_values import from_json
+from lakecore.row.values import normal_array, values_array
+from lakecore.types.arrow import arrow_type
+from lakecore.types.datatypes import AtomicType, DataField, DataType, TypeRoot
+
+__all__ = ["column_texts", "parse_texts"]
+
+_TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
+_CAST = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
+
+
+def column_texts(column: pa.Array, kind: DataType) -> pa.Array:
+    """The text of each value; null stays null. Nested values are JSON."""
+    if isinstance(kind, AtomicType) and kind.root in _TEXTS:
+        return normal_array(column, kind)
+    texts = column_json(column, kind)
+    if isinstance(kind, AtomicType):
+        texts = _unquoted(texts, kind)
+    return pc.if_else(column.is_valid(), texts, pa.scalar(None, pa.string()))
+
+
+def _unquoted(texts: pa.Array, kind: AtomicType) -> pa.Array:
+    if kind.root is TypeRoot.VARIANT:
+        return pa.array([json.loads(text) for text in texts.to_pylist()], pa.string())
+    return pc.utf8_trim(texts, '"')
+
+
+def parse_texts(texts: pa.Array, field: DataField, first_row: int) -> pa.Array:
+    """The column that `texts` (strings, null is null) stand for. Nested values are JSON.
+
+    Raises InvalidInputError naming row (counted from `first_row`), column and text.
+    """
+    kind = field.type
+    if isinstance(kind, AtomicType) and kind.root in _TEXTS:
+        return texts
+    quick = _fast(texts, kind)
+    return quick if quick is not None else _one_by_one(texts.to_pylist(), field, first_row)
+
+
+def _fast(texts: pa.Array, kind: DataType) -> pa.Array | None:
+    if isinstance(kind, AtomicType) and kind.root in _CAST:
+        try:
+            return texts.cast(arrow_type(kind))
+        except pa.ArrowInvalid:
+            return None
+    return fast_column(texts.to_pylist(), kind)
+
+
+def _one_by_one(texts: list[str | None], field: DataField, first_row: int) -> pa.Array:
+    convert = from_json(field.type)
+    nested = not isinstance(field.type, AtomicType)
+    out: list[Any] = []
+    for row, text in enumerate(texts, first_row):
+        try:
+            out.append(None if text is None else convert(json.loads(text) if nested else text))
+        except (InvalidInputError, ValueError, TypeError, ArithmeticError, KeyError) as err:
+            raise InvalidInputError(f"row {row}, column {field.name}: {err}") from err
+    return values_array(out, field.type)

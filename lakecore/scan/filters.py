@@ -1,0 +1,138 @@
+"""What a scan leaves out before it looks into files: manifests, partitions, buckets, levels. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lakecore.errors import InvalidInputError
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.key_order import comparable
+from lakecore.metadata.manifest_file import ManifestFile
+from lakecore.row.binary_row import decode_row
+from lakecore.types.datatypes import RowType
+
+__all__ = ["EVERYTHING", "ScanFilter", "keeps_manifest", "select_entries"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanFilter:
+    """None means no restriction; restrictions add up.
+
+    `partitions`: partial specifications (column -> internal value), of which one must agree.
+    `serialized`: whole serialised partitions. `levels`: lowest and highest, inclusive.
+    """
+
+    partitions: tuple[Mapping[str, Any], ...] | None = None
+    serialized: frozenset[bytes] | None = None
+    buckets: frozenset[int] | None = None
+    levels: tuple[int, int] | None = None
+
+    def check(self, partition_type: RowType) -> None:
+        """Raises InvalidInputError for a column that is no partition column."""
+        for spec in self.partitions or ():
+            for name in spec:
+                if name not in partition_type.names:
+                    known = ", ".join(partition_type.names) or "none"
+                    raise InvalidInputError(f"{name!r} is not a partition column; there are: {known}")
+
+
+EVERYTHING = ScanFilter()
+
+
+def keeps_manifest(file: ManifestFile, where: ScanFilter, partition_type: RowType) -> bool:
+    """Can the manifest hold an entry that `where` wants? True where bounds were not recorded."""
+    if where.buckets is not None and not _meets(file.min_bucket, file.max_bucket, where.buckets):
+        return False
+    if where.levels is not None and not _meets(file.min_level, file.max_level, where.levels):
+        return False
+    if not partition_type.fields:
+        return True
+    box = _Box.of(file, partition_type)
+    names = partition_type.names
+    if where.partitions is not None and not any(box.meets(spec) for spec in where.partitions):
+        return False
+    if where.serialized is not None:
+        rows = (decode_row(partition, partition_type) for partition in where.serialized)
+        return any(box.meets(dict(zip(names, row, strict=True))) for row in rows)
+    return True
+
+
+def _meets(low: int | None, high: int | None, wanted: Iterable[int]) -> bool:
+    if low is None or high is None:
+        return True
+    return low <= max(wanted, default=low - 1) and min(wanted, default=high + 1) <= high
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """Bounds of one manifest: per column (low, high, null count); None = not recorded."""
+
+    bounds: Mapping[str, tuple[Any, Any, int | None]]
+    entries: int
+
+    @classmethod
+    def of(cls, file: ManifestFile, partition_type: RowType) -> _Box:
+        stats = file.partition_stats
+        lows = decode_row(stats.min_values, partition_type, file.file_name)
+        highs = decode_row(stats.max_values, partition_type, file.file_name)
+        missing = (None,) * len(lows)
+        nulls = (*stats.null_counts, *missing)[: len(lows)]
+        return cls(
+            dict(zip(partition_type.names, zip(lows, highs, nulls, strict=True), strict=True)),
+            file.entry_count,
+        )
+
+    def meets(self, spec: Mapping[str, Any]) -> bool:
+        return all(self._holds(name, value) for name, value in spec.items())
+
+    def _holds(self, name: str, value: Any) -> bool:
+        low, high, nulls = self.bounds[name]
+        if value is None:
+            return nulls != 0
+        if low is None or high is None:
+            return nulls is None or nulls < self.entries
+        return bool(comparable(low) <= comparable(value) <= comparable(high))
+
+
+def select_entries(entries: ManifestEntries, where: ScanFilter, partition_type: RowType) -> ManifestEntries:
+    """The entries that `where` wants, in order. All it looks at is part of an entry's identity."""
+    keep = _partition_mask(entries, where, partition_type)
+    if where.buckets is not None:
+        keep = _both(keep, np.isin(entries.bucket, list(where.buckets)))
+    if where.levels is not None:
+        low, high = where.levels
+        keep = _both(keep, (entries.level >= low) & (entries.level <= high))
+    return entries if keep is None else entries.select(keep)
+
+
+Mask = npt.NDArray[np.bool_]
+
+
+def _both(left: Mask | None, right: Mask) -> Mask:
+    return right if left is None else left & right
+
+
+def _partition_mask(entries: ManifestEntries, where: ScanFilter, partition_type: RowType) -> Mask | None:
+    if where.partitions is None and where.serialized is None:
+        return None
+    wanted = np.array([_wants(value, where, partition_type) for value in entries.partitions], np.bool_)
+    mask: Mask = wanted[entries.partition] if len(wanted) else np.zeros(len(entries), np.bool_)
+    return mask
+
+
+def _wants(partition: bytes, where: ScanFilter, partition_type: RowType) -> bool:
+    if where.serialized is not None and partition not in where.serialized:
+        return False
+    if where.partitions is None:
+        return True
+    row = dict(zip(partition_type.names, decode_row(partition, partition_type), strict=True))
+    return any(all(_same(row[name], value) for name, value in spec.items()) for spec in where.partitions)
+
+
+def _same(left: Any, right: Any) -> bool:
+    return bool(comparable(left) == comparable(right))

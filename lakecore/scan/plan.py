@@ -1,0 +1,152 @@
+"""From live entries to splits. Pure.
+
+Rules of the format: files of an append table are packed in order of their sequence numbers; files of a
+primary-key bucket are packed alone only where no key can occur twice, else whole sections are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lakecore.lsm.sections import sections
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.options import Option, parse_size
+from lakecore.scan.split import SplitPlan
+
+__all__ = ["SplitPolicy", "plan_splits"]
+
+Ints = npt.NDArray[Any]
+
+SPLIT_TARGET = Option("source.split.target-size", parse_size, 128 << 20, "Bytes of files in one split.")
+OPEN_FILE_COST = Option(
+    "source.split.open-file-cost", parse_size, 4 << 20, "Bytes that a small file counts as."
+)
+
+_DENSE = 4
+_MAX_SMALL = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPolicy:
+    """Sizes in bytes."""
+
+    target_size: int
+    open_file_cost: int
+
+    @classmethod
+    def from_options(cls, raw: Mapping[str, str]) -> SplitPolicy:
+        return cls(SPLIT_TARGET.read(raw), OPEN_FILE_COST.read(raw))
+
+
+def plan_splits(
+    entries: ManifestEntries,
+    policy: SplitPolicy,
+    key_of: Callable[[bytes], Any] | None,
+) -> SplitPlan:
+    """Splits over live entries, bucket by bucket in the order of the manifests.
+
+    `key_of` makes serialised keys comparable; None for an append table.
+    """
+    if not len(entries):
+        none = np.zeros(0, np.int64)
+        return SplitPlan(entries, none, np.zeros(1, np.int64), np.zeros(0, np.bool_))
+    order, bounds = _by_bucket(entries, by_sequence=key_of is None)
+    if key_of is None:
+        starts = _pack(_weights(entries, policy)[order], bounds, policy.target_size)
+        return SplitPlan(entries, order, starts, np.ones(len(starts) - 1, np.bool_))
+    return _plan_keyed(entries, policy, key_of, order, bounds)
+
+
+def _weights(entries: ManifestEntries, policy: SplitPolicy) -> Ints:
+    return np.maximum(entries.file_size, policy.open_file_cost)
+
+
+def _by_bucket(entries: ManifestEntries, *, by_sequence: bool) -> tuple[Ints, Ints]:
+    """Entries ordered by bucket (first seen first), and the bounds of the buckets in that order."""
+    group = _bucket_numbers(entries)
+    order = np.lexsort((entries.min_sequence, group)) if by_sequence else np.argsort(group, kind="stable")
+    bounds = np.concatenate([[0], np.cumsum(np.bincount(group))])
+    return order.astype(np.int64), bounds.astype(np.int64)
+
+
+def _bucket_numbers(entries: ManifestEntries) -> Ints:
+    """The bucket of each entry as a number in the order of first appearance; small numbers sort fast."""
+    low = int(entries.bucket.min())
+    width = int(entries.bucket.max()) - low + 1
+    place = entries.partition.astype(np.int64) * width + (entries.bucket - low)
+    if width * len(entries.partitions) > _DENSE * len(entries):
+        place = np.unique(place, return_inverse=True)[1]
+    first = np.full(int(place.max()) + 1, len(place), np.int64)
+    first[place[::-1]] = np.arange(len(place))[::-1]
+    used = np.flatnonzero(first < len(place))
+    rank = np.empty(len(first), np.uint16 if len(used) <= _MAX_SMALL else np.int64)
+    rank[used[np.argsort(first[used])]] = np.arange(len(used))
+    numbers: Ints = rank[place]
+    return numbers
+
+
+def _pack(weights: Ints, bounds: Ints, target: int) -> Ints:
+    """Starts of the packs: in order, a new one where the next item would pass `target`, or a group ends."""
+    total = np.concatenate([[0], np.cumsum(weights)])
+    count = len(weights)
+    ends = np.repeat(bounds[1:], np.diff(bounds))
+    reach = np.searchsorted(total, total[:-1] + target, side="right") - 1
+    jump = np.minimum(np.maximum(reach, np.arange(1, count + 1)), ends).tolist()
+    starts = []
+    at = 0
+    while at < count:
+        starts.append(at)
+        at = jump[at]
+    return np.array([*starts, count], np.int64)
+
+
+def _plan_keyed(
+    entries: ManifestEntries,
+    policy: SplitPolicy,
+    key_of: Callable[[bytes], Any],
+    order: Ints,
+    bounds: Ints,
+) -> SplitPlan:
+    weights = _weights(entries, policy)[order]
+    heads = bounds[:-1]
+    level = entries.level[order]
+    clean = entries.delete_row_count[order] == 0
+    one_level = np.minimum.reduceat(level, heads) == np.maximum.reduceat(level, heads)
+    disjoint = one_level & (np.minimum.reduceat(level, heads) > 0) & np.logical_and.reduceat(clean, heads)
+    alone = disjoint | (np.diff(bounds) == 1)
+    small = np.add.reduceat(weights, heads) <= policy.target_size
+    packed = _pack(weights, bounds, policy.target_size)[:-1]
+    owner = np.searchsorted(bounds, packed, side="right") - 1
+    packed = packed[alone[owner]]
+    owner = owner[alone[owner]]
+    starts = [packed, heads[~alone & small]]
+    raw = [disjoint[owner] | clean[packed], np.zeros(len(starts[1]), np.bool_)]
+    for group in np.flatnonzero(~alone & ~small).tolist():
+        low, high = int(bounds[group]), int(bounds[group + 1])
+        order[low:high], inner, inner_raw = _sections(entries, order[low:high], policy, key_of)
+        starts.append(low + inner)
+        raw.append(inner_raw)
+    every = np.concatenate(starts)
+    sort = np.argsort(every)
+    return SplitPlan(entries, order, np.append(every[sort], len(order)), np.concatenate(raw)[sort])
+
+
+def _sections(
+    entries: ManifestEntries, lanes: Ints, policy: SplitPolicy, key_of: Callable[[bytes], Any]
+) -> tuple[Ints, Ints, Ints]:
+    """The files of one bucket in the order of its sections, where its splits start, and which are raw."""
+    files = entries.files(lanes)
+    lane_of = {id(file): lane for file, lane in zip(files, lanes.tolist(), strict=True)}
+    groups = [[lane_of[id(file)] for file in section.files] for section in sections(files, key_of)]
+    sizes = [max(int(entries.file_size[group].sum()), policy.open_file_cost) for group in groups]
+    packs = _pack(np.array(sizes, np.int64), np.array([0, len(sizes)]), policy.target_size)
+    starts = np.cumsum([0, *map(len, groups)])[packs]
+    order = np.array([lane for group in groups for lane in group], np.int64)
+    single = np.diff(starts) == 1
+    raw = single & (entries.delete_row_count[order[starts[:-1]]] == 0)
+    return order, starts[:-1], raw

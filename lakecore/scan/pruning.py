@@ -1,0 +1,177 @@
+"""Leaving out files that cannot hold a row for which a predicate is true. In doubt a file stays.
+
+Rules of the format: files of an append table by the bounds of any column; files of a primary-key table by
+their key columns only, since a file that is left out must not bring back what it overwrote. Columns are
+matched by field id; a column the file's schema does not have is null, one whose type changed decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.options import BucketMode, TableOptions
+from lakecore.metadata.schema import TableSchema
+from lakecore.metadata.stats_rows import StatsPart, StatsRows
+from lakecore.predicate.evaluate import mask
+from lakecore.predicate.stats import ColumnStats, may_match
+from lakecore.predicate.tree import Compare, Comparison, In, Predicate, columns_of, conjuncts, restricted
+from lakecore.row.binary_row import decode_row
+from lakecore.row.bucket import assign_buckets
+from lakecore.row.values import rows_batch
+from lakecore.scan.stats_columns import arities, row_column
+from lakecore.types.arrow import arrow_schema
+from lakecore.types.datatypes import DataField, RowType, with_nullable
+
+__all__ = ["SchemaOf", "prune_buckets", "prune_files", "prune_partitions"]
+
+SchemaOf: TypeAlias = Callable[[int], TableSchema]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Ints: TypeAlias = npt.NDArray[Any]
+
+_MAX_KEYS = 1000
+
+
+def prune_partitions(
+    entries: ManifestEntries, predicate: Predicate, partition_type: RowType
+) -> ManifestEntries:
+    """The entries of partitions for which the predicate can be true. Exact for conditions on partitions."""
+    condition = restricted(predicate, partition_type.names)
+    if condition is None or not len(entries):
+        return entries
+    rows = [decode_row(partition, partition_type) for partition in entries.partitions]
+    batch = rows_batch(rows, partition_type, arrow_schema(partition_type))
+    wanted = mask(condition, batch).fill_null(False).to_numpy(zero_copy_only=False)
+    return entries.select(wanted[entries.partition])
+
+
+def prune_buckets(
+    entries: ManifestEntries, predicate: Predicate, schema: TableSchema, schema_of: SchemaOf
+) -> ManifestEntries:
+    """The entries of buckets that a predicate on every bucket key can reach (`=` and `in`, few values)."""
+    options = TableOptions.from_schema(schema)
+    if options.bucket_mode is not BucketMode.HASH_FIXED or not schema.bucket_keys or not len(entries):
+        return entries
+    keys = schema.row_type.select(schema.bucket_keys)
+    rows = _key_rows(predicate, keys)
+    if rows is None or not _same_types(entries, keys, schema_of):
+        return entries
+    keep = np.ones(len(entries), np.bool_)
+    batch = rows_batch(rows, keys, arrow_schema(keys))
+    for total in np.unique(entries.total_buckets).tolist():
+        if total > 0:
+            wanted = assign_buckets(batch, keys, total, options.bucket_function.value)
+            keep &= (entries.total_buckets != total) | np.isin(entries.bucket, wanted)
+    return entries.select(keep)
+
+
+def _key_rows(predicate: Predicate, keys: RowType) -> list[tuple[Any, ...]] | None:
+    """The bucket keys for which the predicate can be true; None when they are not few."""
+    values: dict[str, tuple[Any, ...]] = {}
+    for part in conjuncts(predicate):
+        match part:
+            case Compare(column=column, op=Comparison.EQ, value=value):
+                values[column] = (value,)
+            case In(column=column, values=listed) if column not in values:
+                values[column] = listed
+    columns = [values.get(name) for name in keys.names]
+    if any(column is None for column in columns):
+        return None
+    count = int(np.prod([len(column or ()) for column in columns]))
+    return list(product(*(column or () for column in columns))) if 0 < count <= _MAX_KEYS else None
+
+
+def _same_types(entries: ManifestEntries, keys: RowType, schema_of: SchemaOf) -> bool:
+    """Were the rows hashed with the types that the keys have now?"""
+    for schema_id in np.unique(entries.schema_id).tolist():
+        fields = {field.id: field for field in schema_of(schema_id).fields}
+        for key in keys.fields:
+            if key.id not in fields or not _same_type(fields[key.id], key):
+                return False
+    return True
+
+
+def _same_type(left: DataField, right: DataField) -> bool:
+    return with_nullable(left.type, True) == with_nullable(right.type, True)
+
+
+def prune_files(
+    entries: ManifestEntries, predicate: Predicate, schema: TableSchema, schema_of: SchemaOf
+) -> ManifestEntries:
+    """The entries whose statistics allow a matching row. Cost: some us a file; values are not decoded."""
+    part = StatsPart.KEY if schema.primary_keys else StatsPart.VALUE
+    usable = schema.trimmed_primary_keys if schema.primary_keys else schema.row_type.names
+    condition = restricted(predicate, usable)
+    if condition is None or not len(entries):
+        return entries
+    keep = np.ones(len(entries), np.bool_)
+    columns = [field for field in schema.fields if field.name in columns_of(condition)]
+    for lanes, stats in entries.stats(part):
+        for schema_id in np.unique(entries.schema_id[lanes]).tolist():
+            inside = np.flatnonzero(entries.schema_id[lanes] == schema_id)
+            lookup = _Lookup(schema_of(schema_id), part, columns)
+            rows = entries.row_count[lanes[inside]]
+            keep[lanes[inside]] = lookup.keep(stats, inside, rows, condition)
+    return entries.select(keep)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lookup:
+    """Finds wanted columns in the statistics of files of one schema."""
+
+    file_schema: TableSchema
+    part: StatsPart
+    wanted: Sequence[DataField]
+
+    def keep(self, stats: StatsRows, inside: Ints, rows: Ints, condition: Predicate) -> Mask:
+        """`inside`: which of `stats` to look at; `rows`: their row counts."""
+        out = np.ones(len(inside), np.bool_)
+        low = arities(stats.buffer, stats.minimum[inside], stats.minimum_length[inside])
+        high = arities(stats.buffer, stats.maximum[inside], stats.maximum_length[inside])
+        for arity in np.unique(low).tolist():
+            for code in np.unique(stats.column_code[inside]).tolist():
+                same = (low == arity) & (high == arity) & (stats.column_code[inside] == code)
+                lanes = np.flatnonzero(same)
+                if len(lanes) and arity >= 0:
+                    found = self._columns(stats, inside[lanes], rows[lanes], arity, stats.columns[code])
+                    out[lanes] = may_match(condition, found, rows[lanes])
+        return out
+
+    def _columns(
+        self, stats: StatsRows, lanes: Ints, rows: Ints, arity: int, listed: tuple[str, ...] | None
+    ) -> dict[str, ColumnStats]:
+        fields = {field.id: field for field in self.file_schema.fields}
+        names = self._names(listed)
+        out: dict[str, ColumnStats] = {}
+        for wanted in self.wanted:
+            stored = fields.get(wanted.id)
+            if stored is None:
+                out[wanted.name] = ColumnStats(null_counts=rows.astype(np.int64))
+            elif _same_type(stored, wanted) and stored.name in names:
+                index = names.index(stored.name)
+                if index < arity:
+                    out[wanted.name] = _column_stats(stats, lanes, arity, index, wanted)
+        return out
+
+    def _names(self, listed: tuple[str, ...] | None) -> Sequence[str]:
+        if self.part is StatsPart.KEY:
+            return self.file_schema.trimmed_primary_keys
+        return self.file_schema.row_type.names if listed is None else listed
+
+
+def _column_stats(stats: StatsRows, lanes: Ints, arity: int, index: int, field: DataField) -> ColumnStats:
+    bounds = [
+        row_column(stats.buffer, start[lanes], length[lanes], arity=arity, index=index, kind=field.type)
+        for start, length in (
+            (stats.minimum, stats.minimum_length),
+            (stats.maximum, stats.maximum_length),
+        )
+    ]
+    counted = index < stats.null_counts.shape[1]
+    return ColumnStats(bounds[0], bounds[1], stats.null_counts[lanes, index] if counted else None)

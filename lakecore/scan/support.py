@@ -1,0 +1,168 @@
+"""What this release can read, write and compact. What it cannot is refused before a byte is touched.
+
+The rule: never wrong rows, and never a changelog, an index or a row id silently left out. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from lakecore.errors import UnsupportedError
+from lakecore.metadata.index_file import DELETION_VECTORS, IndexFile
+from lakecore.metadata.options import (
+    BucketMode,
+    ChangelogProducer,
+    MergeEngine,
+    TableOptions,
+)
+from lakecore.metadata.schema import TableSchema
+from lakecore.options import parse_bool
+
+__all__ = ["check_compactable", "check_index_files", "check_readable", "check_writable"]
+
+_TRAVEL_OPTIONS = (
+    "scan.snapshot-id",
+    "scan.tag-name",
+    "scan.watermark",
+    "scan.version",
+    "scan.timestamp",
+    "scan.timestamp-millis",
+    "scan.file-creation-time-millis",
+    "scan.creation-time-millis",
+    "incremental-between",
+    "incremental-between-timestamp",
+    "incremental-to-auto-tag",
+)
+_FULL_SCANS = ("default", "latest-full", "full", "latest")
+_READ_ELSEWHERE = (
+    ("scan.fallback-branch", "rows of another branch stand in for missing partitions"),
+    ("scan.primary-branch", "rows of another branch come first"),
+    ("chain-table.enabled", "partitions continue those of other branches"),
+)
+_OFF = ("", "false")
+
+
+def check_readable(
+    table: str, schema: TableSchema, options: TableOptions, *, travelled: bool = False
+) -> None:
+    """Raises UnsupportedError unless a batch read of `table` gives exactly its rows.
+
+    `schema`, `options`: of the snapshot that is read; see `check_index_files` too. `travelled`: the
+    snapshot was named, so that the table's own `scan.*` options do not count. A changelog producer never
+    matters here: it makes a change stream, the rows are the same.
+    """
+    _check_rows(table, schema, options, "read")
+    for key, meaning in _READ_ELSEWHERE:
+        value = schema.options.get(key, "")
+        if value.lower() not in _OFF:
+            raise _refuse(table, key, value, "read", f"{meaning}; use another engine")
+    if not travelled:
+        _check_scan_options(table, schema.options)
+
+
+def check_index_files(table: str, snapshot_id: int, files: Iterable[IndexFile]) -> None:
+    """Raises UnsupportedError when rows of the snapshot are hidden by deletion vectors.
+
+    They count even where option `deletion-vectors.enabled` was switched off later. Other index files only
+    make lookups faster, and are left alone.
+    """
+    for file in files:
+        if file.index_type == DELETION_VECTORS and (file.row_count or file.deletions):
+            raise UnsupportedError(
+                f"table {table}: snapshot {snapshot_id} has deletion vectors ({file.file_name}), which this "
+                "release does not apply; read it with another engine"
+            )
+
+
+def check_writable(table: str, schema: TableSchema, options: TableOptions) -> None:
+    """Raises UnsupportedError unless rows written to `table` become what its options promise."""
+    _check_new_files(table, schema, options, "write")
+    mode = options.bucket_mode
+    if mode in (BucketMode.HASH_DYNAMIC, BucketMode.KEY_DYNAMIC):
+        remedy = "the index of its buckets is not kept; use another engine, or a fixed number of buckets"
+        raise _refuse(table, "bucket", str(options.bucket), "write", f"{remedy}")
+    if mode is BucketMode.POSTPONE:
+        remedy = "postponed buckets; use another engine, or a fixed number of buckets"
+        raise _refuse(table, "bucket", "-2", "write", f"{remedy}")
+
+
+def check_compactable(table: str, schema: TableSchema, options: TableOptions) -> None:
+    """Raises UnsupportedError unless compacting `table` leaves everything its options promise intact."""
+    _check_new_files(table, schema, options, "compact")
+    if options.bucket_mode is BucketMode.POSTPONE:
+        raise _refuse(table, "bucket", "-2", "compact", "its rows have no bucket yet; use another engine")
+    if options.record_expire_ms is not None:
+        text = schema.options.get("record-level.expire-time", str(options.record_expire_ms))
+        raise _refuse(table, "record-level.expire-time", text, "compact", "use another engine")
+    if _is_on(schema.options, "clustering.incremental"):
+        raise _refuse(table, "clustering.incremental", "true", "compact", "use another engine")
+
+
+def _check_new_files(table: str, schema: TableSchema, options: TableOptions, verb: str) -> None:
+    """What both writing and compacting refuse."""
+    raw = schema.options
+    _check_rows(table, schema, options, verb)
+    if options.row_tracking:
+        raise _refuse(
+            table, "row-tracking.enabled", "true", verb, "row ids would be lost; use another engine"
+        )
+    _check_changelog(table, schema, options, verb)
+    for key, value in raw.items():
+        if key.startswith("file-index.") and key.endswith(".columns") and value.strip():
+            remedy = "the index of rewritten rows would be lost; use another engine, or drop the option first"
+            raise _refuse(table, key, value, verb, remedy)
+    if raw.get("data-file.external-paths", "").strip():
+        remedy = "new files belong into other roots; use another engine"
+        raise _refuse(table, "data-file.external-paths", raw["data-file.external-paths"], verb, remedy)
+
+
+def _check_changelog(table: str, schema: TableSchema, options: TableOptions, verb: str) -> None:
+    if not schema.primary_keys:
+        return
+    if options.changelog_producer in (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION):
+        remedy = "its changelog would have a hole; use another engine"
+        raise _refuse(table, "changelog-producer", options.changelog_producer.value, verb, remedy)
+    if options.force_lookup and verb == "compact":
+        raise _refuse(table, "force-lookup", "true", verb, "use another engine")
+
+
+def _check_rows(table: str, schema: TableSchema, options: TableOptions, verb: str) -> None:
+    """What decides the rows of a table, whatever is done with it."""
+    _check_kind(table, schema.options)
+    _check_merge_engine(table, schema, options, verb)
+    if options.deletion_vectors:
+        raise _refuse(table, "deletion-vectors.enabled", "true", verb, "use another engine")
+    if options.data_evolution:
+        raise _refuse(table, "data-evolution.enabled", "true", verb, "use another engine")
+
+
+def _check_merge_engine(table: str, schema: TableSchema, options: TableOptions, verb: str) -> None:
+    if schema.primary_keys and options.merge_engine is not MergeEngine.DEDUPLICATE:
+        remedy = "this release merges with deduplicate; use another engine"
+        raise _refuse(table, "merge-engine", options.merge_engine.value, verb, remedy)
+
+
+def _check_kind(table: str, raw: Mapping[str, str]) -> None:
+    kind = raw.get("type", "table")
+    if kind not in ("table", "materialized-table"):
+        raise _refuse(table, "type", kind, "open", "this release knows plain tables")
+
+
+def _check_scan_options(table: str, raw: Mapping[str, str]) -> None:
+    mode = raw.get("scan.mode", "default").lower()
+    if mode not in _FULL_SCANS:
+        raise _refuse(table, "scan.mode", mode, "read", "name the snapshot, tag or timestamp to read")
+    for key in _TRAVEL_OPTIONS:
+        if key in raw:
+            raise _refuse(table, key, raw[key], "read", "name the snapshot, tag or timestamp to read")
+
+
+def _is_on(raw: Mapping[str, str], key: str) -> bool:
+    try:
+        return parse_bool(raw.get(key, "false"))
+    except ValueError:
+        return True
+
+
+def _refuse(table: str, key: str, value: str, verb: str, remedy: str) -> UnsupportedError:
+    return UnsupportedError(f"table {table}: option {key}={value}: this release cannot {verb} it: {remedy}")

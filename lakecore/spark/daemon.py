@@ -1,0 +1,34 @@
+"""The parent of Spark's Python workers: imports what units need, then forks as pyspark's own daemon does.
+
+A new worker is ready at once, and shares its memory for code. Spark runs `python -m lakecore.spark.daemon`.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from pyspark.daemon import manager
+
+from lakecore.types.pandas_probe import skip_pandas
+
+__all__ = ["preload"]
+
+_NEEDED = (
+    "pyspark.worker",
+    "pyarrow.parquet",
+    "lakecore.spark.executor",
+    "lakecore.compact.append.run",
+    "lakecore.compact.primary_key.run",
+)
+
+
+def preload() -> None:
+    """Import what units need. Starts no thread: forked children would miss it."""
+    skip_pandas()
+    for module in _NEEDED:
+        importlib.import_module(module)
+
+
+if __name__ == "__main__":
+    preload()
+    manager()

@@ -1,0 +1,236 @@
+"""Units on Spark: an RDD map of pickled bytes, results in order as they come, cancelled as one job group.
+
+A unit's own failure is a result, so Spark retries only what died (a killed Python worker, a lost executor).
+Results travel in an accumulator: Spark delivers its updates when a task succeeds, once per task, long before
+the whole job ends.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import pickle
+import queue
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lakecore.clock import SystemClock
+from lakecore.errors import LakeError, UnavailableError
+from lakecore.spark.session import spark_context
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+__all__ = ["SparkExecutor"]
+
+logger = logging.getLogger(__name__)
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+_Numbered = tuple[int, bytes]
+_NUMBERS = itertools.count()
+
+
+class SparkExecutor:
+    """Runs units on Spark. The context is the active one or made at first use; `stop` ends only one's own."""
+
+    name = "spark"
+
+    def __init__(self, master: str | None = None, conf: Mapping[str, str] | None = None) -> None:
+        self._master = master
+        self._conf = dict(conf or {})
+        self._clock = SystemClock()
+        self._context: SparkContext | None = None
+        self._owned = False
+        self._startup = 0.0
+        self._groups: set[str] = set()
+        self._cancelled = threading.Event()
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> SparkExecutor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def parallelism(self) -> int:
+        """Cores of the executors. Starts the context."""
+        return int(self._spark().defaultParallelism)
+
+    @property
+    def startup_seconds(self) -> float:
+        """Seconds that making the context took; 0 before, and when one was active already."""
+        return self._startup
+
+    def run(self, function: Callable[[A], R], tasks: Iterable[A]) -> Iterator[R | BaseException]:
+        """Results in the order of `tasks`. A unit whose worker died on every try yields UnavailableError.
+
+        Leaving the iterator early cancels what still runs.
+        """
+        payloads = [pickle.dumps((function, task)) for task in tasks]
+        if not payloads or self._cancelled.is_set():
+            return
+        spark = self._spark()
+        group = f"lakecore-{id(self)}-{next(_NUMBERS)}"
+        inbox: queue.SimpleQueue[_Numbered | BaseException | None] = queue.SimpleQueue()
+        job = threading.Thread(target=_run_job, args=(spark, group, payloads, inbox), daemon=True)
+        with self._lock:
+            if self._cancelled.is_set():
+                return
+            self._groups.add(group)
+        job.start()
+        complete = False
+        try:
+            yield from self._ordered(inbox, len(payloads))
+            complete = True
+        finally:
+            with self._lock:
+                self._groups.discard(group)
+            if not complete and job.is_alive():
+                _cancel(spark, group)
+            job.join()
+
+    def cancel(self) -> None:
+        """Stop running units; every later `run` yields nothing."""
+        self._cancelled.set()
+        with self._lock:
+            groups = tuple(self._groups)
+            context = self._context
+        for group in groups:
+            if context is not None:
+                _cancel(context, group)
+
+    def stop(self) -> None:
+        """End the context if this executor made it."""
+        with self._lock:
+            context, self._context = self._context, None
+        if context is not None and self._owned:
+            context.stop()
+
+    def _spark(self) -> SparkContext:
+        with self._lock:
+            if self._context is None:
+                began = self._clock.monotonic()
+                self._context, self._owned = spark_context(self._master, self._conf)
+                self._startup = self._clock.monotonic() - began
+            return self._context
+
+    def _ordered(
+        self, inbox: queue.SimpleQueue[_Numbered | BaseException | None], count: int
+    ) -> Iterator[Any]:
+        """Unpickled results by number; after a failed job, its error for each unit that gave none."""
+        waiting: dict[int, bytes] = {}
+        failure: BaseException | None = None
+        ended = False
+        for number in range(count):
+            while number not in waiting and not ended:
+                item = inbox.get()
+                if isinstance(item, tuple):
+                    waiting[item[0]] = item[1]
+                else:
+                    failure, ended = item, True
+            if number in waiting:
+                yield pickle.loads(waiting.pop(number))
+            elif self._cancelled.is_set():
+                return
+            else:
+                yield _lost(number, count, failure)
+
+
+def _cancel(spark: SparkContext, group: str) -> None:
+    """Also when the job is still on its way to the scheduler: every group is used once."""
+    spark._jsc.sc().cancelJobGroupAndFutureJobs(group)
+
+
+def _run_job(
+    spark: SparkContext,
+    group: str,
+    payloads: list[bytes],
+    inbox: queue.SimpleQueue[_Numbered | BaseException | None],
+) -> None:
+    """One job, a partition per unit. Puts results, then None or what ended the job."""
+    try:
+        spark.setJobGroup(group, f"lakecore: {len(payloads)} units", interruptOnCancel=True)
+        results = spark.accumulator(_Results(inbox), _Delivery())
+        numbered = spark.parallelize(list(enumerate(payloads)), len(payloads))
+        numbered.foreach(_Runner(results))
+        inbox.put(None)
+    except Exception as err:  # noqa: BLE001 - the border of a thread: the reader of the inbox raises it
+        inbox.put(err)
+
+
+class _Results(list[_Numbered]):
+    """On the driver: the value of the accumulator, passing on what is added instead of keeping it."""
+
+    def __init__(self, inbox: queue.SimpleQueue[_Numbered | BaseException | None]) -> None:
+        super().__init__()
+        self._inbox = inbox
+
+    def __iadd__(self, results: Iterable[_Numbered]) -> _Results:  # type: ignore[override, misc]
+        for result in results:
+            self._inbox.put(result)
+        return self
+
+
+class _Delivery:
+    """How Spark adds results up (an `AccumulatorParam`): lists, and executors start from an empty one."""
+
+    def zero(self, value: list[_Numbered]) -> list[_Numbered]:
+        return []
+
+    def addInPlace(self, value1: list[_Numbered], value2: list[_Numbered]) -> list[_Numbered]:  # noqa: N802
+        value1 += value2
+        return value1
+
+
+class _Runner:
+    """On an executor: run one pickled unit and hand its pickled result to the accumulator."""
+
+    def __init__(self, results: Any) -> None:
+        self._results = results
+
+    def __call__(self, numbered: _Numbered) -> None:
+        number, payload = numbered
+        self._results.add([(number, _run_unit(payload))])
+
+
+def _run_unit(payload: bytes) -> bytes:
+    try:
+        function, task = pickle.loads(payload)
+        return pickle.dumps(function(task))
+    except Exception as err:  # noqa: BLE001 - the border of a unit: its failure is a result
+        return _pickled_error(err)
+
+
+def _pickled_error(err: Exception) -> bytes:
+    """The exception with its traceback as a note; one that does not survive pickling becomes a LakeError."""
+    err.add_note("".join(traceback.format_exception(err)))
+    try:
+        data = pickle.dumps(err)
+        pickle.loads(data)
+    except Exception:  # noqa: BLE001 - any class may break on its way through pickle
+        plain = LakeError(f"{type(err).__name__}: {err}")
+        for note in err.__notes__:
+            plain.add_note(note)
+        return pickle.dumps(plain)
+    return data
+
+
+def _lost(number: int, count: int, failure: BaseException | None) -> UnavailableError:
+    error = UnavailableError(
+        f"Spark gave no result for unit {number + 1} of {count}: {_reason(failure)}; "
+        "its worker may have been killed (memory?) or its executor lost: look at Spark's logs, then run again"
+    )
+    error.__cause__ = failure
+    return error
+
+
+def _reason(failure: BaseException | None) -> str:
+    """The line of Spark's report that names the cause."""
+    java = getattr(failure, "java_exception", None)
+    text = str(java.getMessage() if java is not None else failure)
+    return text.strip().split("\n", 1)[0]

@@ -1,0 +1,39 @@
+"""Branches of a table: separate lines of snapshots, `branch/branch-<name>/`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakecore.errors import NotFoundError
+from lakecore.fs.file_io import FileIO
+from lakecore.store.paths import MAIN_BRANCH, TablePaths
+
+__all__ = ["BranchStore"]
+
+_PREFIX = "branch-"
+
+
+@dataclass(frozen=True)
+class BranchStore:
+    """The directory `branch/` of a table."""
+
+    file_io: FileIO
+    paths: TablePaths
+
+    def list(self) -> tuple[str, ...]:
+        """Names in order, without `main`."""
+        found = self.file_io.list(self.paths.branches_dir)
+        names = (status.name for status in found if status.is_dir)
+        return tuple(name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX))
+
+    def open(self, name: str) -> TablePaths:
+        """Paths of the branch. Raises NotFoundError that names the branches there are."""
+        if name == MAIN_BRANCH:
+            return self.paths.with_branch(MAIN_BRANCH)
+        branch = self.paths.with_branch(name)
+        if self.file_io.stat(branch.schema_dir) is None:
+            known = ", ".join((MAIN_BRANCH, *self.list()))
+            raise NotFoundError(
+                f"branch {name!r} of {self.paths.table_path} does not exist; there are {known}"
+            )
+        return branch

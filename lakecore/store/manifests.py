@@ -1,0 +1,141 @@
+"""Manifests and manifest lists of one table: reading them, rolling new ones."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from lakecore.clock import Clock, SystemClock
+from lakecore.errors import CorruptDataError, InvalidOptionError, LakeError
+from lakecore.format.manifest import (
+    decode_manifest_list,
+    decode_manifests,
+    encode_manifest_list,
+    encode_manifests,
+)
+from lakecore.fs.file_io import FileIO
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest_file import ManifestFile
+from lakecore.metadata.manifest_stats import describe_manifest
+from lakecore.metadata.schema import TableSchema
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.options import Option, parse_size
+from lakecore.store.paths import TablePaths
+
+__all__ = ["MANIFEST_FORMAT", "MANIFEST_TARGET_SIZE", "ManifestStore"]
+
+logger = logging.getLogger(__name__)
+
+MANIFEST_TARGET_SIZE = Option(
+    "manifest.target-file-size", parse_size, 8 << 20, "A manifest of this many bytes is complete."
+)
+MANIFEST_FORMAT = Option("manifest.format", str.lower, "avro", "File format of manifests.")
+_MANY_FILES = 16
+_READERS = 4
+_FORMATS = ("avro", "parquet", "orc")
+
+
+@dataclass(frozen=True)
+class ManifestStore:
+    """The directory `manifest/` of a table (all branches). `schema` gives partition columns and options."""
+
+    file_io: FileIO
+    paths: TablePaths
+    schema: TableSchema
+    clock: Clock = field(default_factory=SystemClock)
+
+    @property
+    def target_size(self) -> int:
+        """Bytes at which a new manifest ends."""
+        return MANIFEST_TARGET_SIZE.read(self.schema.options)
+
+    @property
+    def file_format(self) -> str:
+        """What new manifests are written as. Raises InvalidOptionError."""
+        kind = MANIFEST_FORMAT.read(self.schema.options)
+        if kind not in _FORMATS:
+            raise InvalidOptionError(f"option manifest.format={kind!r}: must be one of {', '.join(_FORMATS)}")
+        return kind
+
+    def read_list(self, name: str) -> tuple[ManifestFile, ...]:
+        """The lines of a manifest list. Raises NotFoundError, CorruptDataError, UnsupportedError."""
+        path = self.paths.manifest(name)
+        return decode_manifest_list(self.file_io.read(path), path)
+
+    def data_manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
+        """The manifests whose entries make the table at `snapshot`: base, then delta."""
+        return self.read_list(snapshot.base_manifest_list) + self.read_list(snapshot.delta_manifest_list)
+
+    def read(self, files: Sequence[ManifestFile]) -> ManifestEntries:
+        """All entries of these manifests, in order, ADD and DELETE.
+
+        Raises NotFoundError, CorruptDataError (also when a manifest holds other counts than its list says).
+        """
+        paths = [self.paths.manifest(file.file_name) for file in files]
+        entries = decode_manifests(self._contents(paths))
+        listed = sum(file.entry_count for file in files)
+        if len(entries) == listed:
+            return entries
+        if len(files) == 1:
+            raise CorruptDataError(
+                paths[0], f"holds {len(entries)} entries where the manifest list says {listed}"
+            )
+        for file in files:
+            self.read([file])
+        raise CorruptDataError(self.paths.manifest_dir, "manifests changed while they were read")
+
+    def _contents(self, paths: Sequence[str]) -> Iterator[tuple[bytes, str]]:
+        """Each file and its path, in order. Many files are read ahead of use, so that latencies overlap."""
+        if len(paths) < _MANY_FILES:
+            yield from ((self.file_io.read(path), path) for path in paths)
+            return
+        with ThreadPoolExecutor(_READERS, thread_name_prefix="manifest") as pool:
+            ahead: deque[Future[bytes]] = deque()
+            for number, path in enumerate(paths):
+                while number + len(ahead) < len(paths) and len(ahead) < _READERS:
+                    ahead.append(pool.submit(self.file_io.read, paths[number + len(ahead)]))
+                yield ahead.popleft().result(), path
+
+    def write(self, entries: ManifestEntries) -> tuple[ManifestFile, ...]:
+        """New manifests with `entries`, rolled at the target size; a failure leaves none behind."""
+        unique = self.clock.fresh_id()
+        written: list[ManifestFile] = []
+        parts = encode_manifests(entries, self.target_size, self.file_format)
+        try:
+            for number, (part, data) in enumerate(parts):
+                name = f"manifest-{unique}-{number}"
+                self._write_new(name, data)
+                written.append(describe_manifest(part, name, len(data), self.schema.partition_type))
+        except BaseException:
+            for file in written:
+                self._discard(file.file_name)
+            raise
+        return tuple(written)
+
+    def write_list(self, files: Sequence[ManifestFile]) -> tuple[str, int]:
+        """A new manifest list; its name and size in bytes."""
+        name = f"manifest-list-{self.clock.fresh_id()}-0"
+        data = encode_manifest_list(files, self.file_format)
+        self._write_new(name, data)
+        return name, len(data)
+
+    def delete(self, name: str) -> None:
+        """Remove a manifest or list that no snapshot refers to."""
+        self.file_io.delete(self.paths.manifest(name))
+
+    def _write_new(self, name: str, data: bytes) -> None:
+        """The name is fresh: after a failure, whatever is there is the failed write's, and goes."""
+        try:
+            self.file_io.write_new(self.paths.manifest(name), data)
+        except BaseException:
+            self._discard(name)
+            raise
+
+    def _discard(self, name: str) -> None:
+        try:
+            self.delete(name)
+        except LakeError as err:
+            logger.warning("%s of a failed write was not removed: %s", self.paths.manifest(name), err)

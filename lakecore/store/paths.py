@@ -1,0 +1,125 @@
+"""Where everything of a table lies.
+
+A branch has its own `schema`, `snapshot`, `tag`, `changelog` and `consumer` directories; data, manifest,
+index and statistics files of every branch lie in the main table's directories.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakecore.errors import InvalidInputError
+from lakecore.fs.resolve import plain_path
+from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.options import TableOptions
+
+__all__ = ["MAIN_BRANCH", "TablePaths"]
+
+MAIN_BRANCH = "main"
+_POSTPONE_BUCKET = -2
+
+
+@dataclass(frozen=True, slots=True)
+class TablePaths:
+    """Paths of one table seen through one branch. `table_path` is a plain path without a slash at the end."""
+
+    table_path: str
+    branch: str = MAIN_BRANCH
+
+    def with_branch(self, branch: str) -> TablePaths:
+        """The same table seen through another branch."""
+        return TablePaths(self.table_path, branch)
+
+    @property
+    def root(self) -> str:
+        """The directory of what belongs to the branch."""
+        if self.branch == MAIN_BRANCH:
+            return self.table_path
+        return f"{self.branches_dir}/branch-{_name('branch', self.branch)}"
+
+    @property
+    def schema_dir(self) -> str:
+        return f"{self.root}/schema"
+
+    @property
+    def snapshot_dir(self) -> str:
+        return f"{self.root}/snapshot"
+
+    @property
+    def changelog_dir(self) -> str:
+        return f"{self.root}/changelog"
+
+    @property
+    def tag_dir(self) -> str:
+        return f"{self.root}/tag"
+
+    @property
+    def consumer_dir(self) -> str:
+        return f"{self.root}/consumer"
+
+    @property
+    def branches_dir(self) -> str:
+        return f"{self.table_path}/branch"
+
+    @property
+    def manifest_dir(self) -> str:
+        return f"{self.table_path}/manifest"
+
+    @property
+    def index_dir(self) -> str:
+        return f"{self.table_path}/index"
+
+    @property
+    def statistics_dir(self) -> str:
+        return f"{self.table_path}/statistics"
+
+    @property
+    def latest_hint(self) -> str:
+        return f"{self.snapshot_dir}/LATEST"
+
+    @property
+    def earliest_hint(self) -> str:
+        return f"{self.snapshot_dir}/EARLIEST"
+
+    def schema(self, schema_id: int) -> str:
+        return f"{self.schema_dir}/schema-{schema_id}"
+
+    def snapshot(self, snapshot_id: int) -> str:
+        return f"{self.snapshot_dir}/snapshot-{snapshot_id}"
+
+    def tag(self, name: str) -> str:
+        """Raises InvalidInputError for a name that cannot be a file name."""
+        return f"{self.tag_dir}/tag-{_name('tag', name)}"
+
+    def manifest(self, name: str) -> str:
+        """A manifest, a manifest list or an index manifest."""
+        return f"{self.manifest_dir}/{name}"
+
+    def index_file(self, name: str) -> str:
+        return f"{self.index_dir}/{name}"
+
+    def statistics(self, name: str) -> str:
+        return f"{self.statistics_dir}/{name}"
+
+    def bucket_dir(self, partition_path: str, bucket: int, options: TableOptions) -> str:
+        """`partition_path` is `dt=1/hh=2`, or empty for a table without partitions."""
+        bucket_name = "bucket-postpone" if bucket == _POSTPONE_BUCKET else f"bucket-{bucket}"
+        parts = (self.table_path, (options.path_directory or "").strip("/"), partition_path, bucket_name)
+        return "/".join(part for part in parts if part)
+
+    def data_file(self, bucket_dir: str, file: DataFile) -> str:
+        """A data or changelog file: its external path wins over its place in the bucket."""
+        if file.external_path is not None:
+            return plain_path(file.external_path)
+        return f"{bucket_dir}/{file.file_name}"
+
+    def extra_files(self, bucket_dir: str, file: DataFile) -> tuple[str, ...]:
+        """Files that live and die with `file`; always beside it."""
+        directory = self.data_file(bucket_dir, file).rpartition("/")[0]
+        return tuple(f"{directory}/{name}" for name in file.extra_files)
+
+
+def _name(kind: str, name: str) -> str:
+    if not name.strip() or name in (".", "..") or any(char in name for char in "/\\\0"):
+        raise InvalidInputError(f"{name!r} is not a {kind} name: it must not be blank nor hold / \\ or NUL")
+    return name

@@ -1,0 +1,61 @@
+"""Schemas of one branch: `schema/schema-<id>`, created atomically, never changed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from lakecore.clock import Clock, SystemClock
+from lakecore.errors import CorruptDataError, NotFoundError
+from lakecore.fs.file_io import FileIO
+from lakecore.fs.publish import publish_resolved
+from lakecore.metadata.schema import TableSchema
+from lakecore.store.paths import TablePaths
+
+__all__ = ["SchemaStore"]
+
+_SCHEMA = re.compile(r"schema-([0-9]+)")
+
+
+@dataclass(frozen=True)
+class SchemaStore:
+    """The directory `schema/` of a branch. Loaded schemas are kept: they cannot change."""
+
+    file_io: FileIO
+    paths: TablePaths
+    clock: Clock = field(default_factory=SystemClock)
+    _loaded: dict[int, TableSchema] = field(default_factory=dict, repr=False, compare=False)
+
+    def latest(self) -> TableSchema | None:
+        """The schema with the highest id; None when there is no table here. Costs a listing."""
+        ids = self.list_ids()
+        return self.load(ids[-1]) if ids else None
+
+    def load(self, schema_id: int) -> TableSchema:
+        """Raises NotFoundError that names the existing ids, CorruptDataError, UnsupportedError."""
+        if schema_id not in self._loaded:
+            self._loaded[schema_id] = self._read(schema_id)
+        return self._loaded[schema_id]
+
+    def list_ids(self) -> tuple[int, ...]:
+        """Ascending."""
+        names = (_SCHEMA.fullmatch(status.name) for status in self.file_io.list(self.paths.schema_dir))
+        return tuple(sorted(int(match[1]) for match in names if match))
+
+    def publish(self, schema: TableSchema) -> bool:
+        """Create `schema-<id>`. False: another change of the schema took the id."""
+        path = self.paths.schema(schema.id)
+        return publish_resolved(self.file_io, path, schema.to_json().encode(), self.clock)
+
+    def _read(self, schema_id: int) -> TableSchema:
+        path = self.paths.schema(schema_id)
+        try:
+            schema = TableSchema.from_json(self.file_io.read(path), path)
+        except NotFoundError as err:
+            known = ", ".join(map(str, self.list_ids())) or "none"
+            raise NotFoundError(
+                f"schema {schema_id} of {self.paths.root} does not exist; there are {known}"
+            ) from err
+        if schema.id != schema_id:
+            raise CorruptDataError(path, f"says it is schema {schema.id}")
+        return schema

@@ -1,0 +1,160 @@
+"""Snapshots of one branch: finding, loading and publishing them.
+
+The hints LATEST and EARLIEST only save a listing: they may be stale, missing or ahead, and are never
+trusted without a look at the snapshot files themselves.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass, field
+
+from lakecore.clock import Clock, SystemClock
+from lakecore.errors import CorruptDataError, LakeError, NotFoundError
+from lakecore.fs.file_io import FileIO
+from lakecore.fs.publish import publish_resolved
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.store.paths import TablePaths
+
+__all__ = ["SnapshotStore"]
+
+logger = logging.getLogger(__name__)
+
+_SNAPSHOT = re.compile(r"snapshot-([0-9]+)")
+_EARLIEST_TRIES = 4
+
+
+@dataclass(frozen=True)
+class SnapshotStore:
+    """The directory `snapshot/` of a branch. Pickles; holds no state of its own."""
+
+    file_io: FileIO
+    paths: TablePaths
+    clock: Clock = field(default_factory=SystemClock)
+
+    def latest(self) -> Snapshot | None:
+        """The newest snapshot, None before the first. Costs two reads and a look; a listing without hints.
+
+        Rule of the format: LATEST counts only if the next id does not exist. Raises CorruptDataError.
+        """
+        hint = self._hint(self.paths.latest_hint)
+        if hint is not None and self.file_io.stat(self.paths.snapshot(hint + 1)) is None:
+            found = self.find(hint)
+            if found is not None:
+                return found
+        return self._newest_listed()
+
+    def latest_id(self) -> int | None:
+        """The id of `latest()`."""
+        found = self.latest()
+        return None if found is None else found.id
+
+    def earliest(self) -> Snapshot | None:
+        """The oldest snapshot that still exists. Tolerates expiry going on at the same time."""
+        hint = self._hint(self.paths.earliest_hint)
+        if hint is not None:
+            for snapshot_id in range(hint, hint + _EARLIEST_TRIES):
+                found = self.find(snapshot_id)
+                if found is not None:
+                    return found
+        for snapshot_id in self.list_ids():
+            found = self.find(snapshot_id)
+            if found is not None:
+                return found
+        return None
+
+    def load(self, snapshot_id: int) -> Snapshot:
+        """Raises NotFoundError that names the available range, CorruptDataError."""
+        found = self.find(snapshot_id)
+        if found is None:
+            raise self._missing(snapshot_id)
+        return found
+
+    def find(self, snapshot_id: int) -> Snapshot | None:
+        """The snapshot, or None where it does not exist (expired, or not yet there). Raises
+        CorruptDataError.
+        """
+        path = self.paths.snapshot(snapshot_id)
+        try:
+            found = Snapshot.from_json(self.file_io.read(path), path)
+        except NotFoundError:
+            return None
+        if found.id != snapshot_id:
+            raise CorruptDataError(path, f"says it is snapshot {found.id}")
+        return found
+
+    def exists(self, snapshot_id: int) -> bool:
+        """Whether the snapshot file is there now."""
+        return self.file_io.stat(self.paths.snapshot(snapshot_id)) is not None
+
+    def list_ids(self) -> tuple[int, ...]:
+        """Ids of all snapshot files, ascending; there may be gaps. Costs a listing."""
+        names = (_SNAPSHOT.fullmatch(status.name) for status in self.file_io.list(self.paths.snapshot_dir))
+        return tuple(sorted(int(match[1]) for match in names if match))
+
+    def publish(self, snapshot: Snapshot) -> bool:
+        """Make `snapshot` the newest. False: another commit took its id.
+
+        Raises UnavailableError (nothing happened) or CommitUncertainError (it may have landed).
+        """
+        path = self.paths.snapshot(snapshot.id)
+        return publish_resolved(self.file_io, path, snapshot.to_json().encode(), self.clock)
+
+    def write_hints(self, latest_id: int) -> None:
+        """LATEST, and EARLIEST where there is none. Advisory: a failure is logged, not raised."""
+        try:
+            self.file_io.overwrite(self.paths.latest_hint, str(latest_id).encode())
+            if self.file_io.stat(self.paths.earliest_hint) is None:
+                ids = self.list_ids()
+                if ids:
+                    self.file_io.overwrite(self.paths.earliest_hint, str(ids[0]).encode())
+        except LakeError as err:
+            logger.warning("hints of %s not written: %s", self.paths.snapshot_dir, err)
+
+    def missing_file(self, snapshot_id: int, err: NotFoundError) -> LakeError:
+        """The error to raise when a file named by snapshot `snapshot_id` is gone: `err` says which.
+
+        NotFoundError when the snapshot was expired meanwhile (readers race with expiry, which deletes files
+        before the snapshot itself), else CorruptDataError: the newest snapshot has lost a file.
+        """
+        latest = self.latest_id()
+        found = self.exists(snapshot_id)
+        if found and latest is not None and snapshot_id < latest:
+            return NotFoundError(
+                f"snapshot {snapshot_id} of {self.paths.root} has lost a file ({err}): it is being expired, "
+                "or damaged; read a newer snapshot, or run fsck"
+            )
+        if found:
+            return CorruptDataError(self.paths.snapshot(snapshot_id), f"a file that it needs is gone: {err}")
+        return NotFoundError(
+            f"snapshot {snapshot_id} of {self.paths.root} was expired while it was being read "
+            f"({err}); {self._range()}: read again, or keep snapshots longer "
+            "(snapshot.time-retained, a tag)"
+        )
+
+    def _missing(self, snapshot_id: int) -> NotFoundError:
+        ids = self.list_ids()
+        why = "does not exist"
+        if ids and 1 <= snapshot_id < ids[0]:
+            why = "was expired"
+        return NotFoundError(f"snapshot {snapshot_id} of {self.paths.root} {why}; {self._range(ids)}")
+
+    def _range(self, ids: tuple[int, ...] | None = None) -> str:
+        ids = self.list_ids() if ids is None else ids
+        return f"available are {ids[0]} to {ids[-1]}" if ids else "the table has no snapshots"
+
+    def _newest_listed(self) -> Snapshot | None:
+        for snapshot_id in reversed(self.list_ids()):
+            found = self.find(snapshot_id)
+            if found is not None:
+                return found
+        return None
+
+    def _hint(self, path: str) -> int | None:
+        """The number in a hint file; None when it is missing or not a number."""
+        try:
+            text = self.file_io.read(path)
+        except NotFoundError:
+            return None
+        return int(text) if text.strip().isdigit() else None

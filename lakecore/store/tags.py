@@ -1,0 +1,39 @@
+"""Tags of one branch: snapshots kept by name, `tag/tag-<name>`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakecore.errors import NotFoundError
+from lakecore.fs.file_io import FileIO
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.store.paths import TablePaths
+
+__all__ = ["TagStore"]
+
+_PREFIX = "tag-"
+
+
+@dataclass(frozen=True)
+class TagStore:
+    """The directory `tag/` of a branch."""
+
+    file_io: FileIO
+    paths: TablePaths
+
+    def load(self, name: str) -> Snapshot:
+        """The snapshot behind a tag. Raises NotFoundError that names the tags there are, CorruptDataError."""
+        path = self.paths.tag(name)
+        try:
+            return Snapshot.from_json(self.file_io.read(path), path)
+        except NotFoundError as err:
+            known = ", ".join(self.list()) or "none"
+            raise NotFoundError(
+                f"tag {name!r} of {self.paths.root} does not exist; there are {known}"
+            ) from err
+
+    def list(self) -> tuple[str, ...]:
+        """Names in order. Directories are skipped: `tag-success-file` is one."""
+        found = self.file_io.list(self.paths.tag_dir)
+        names = (status.name for status in found if not status.is_dir)
+        return tuple(name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX))

@@ -1,0 +1,370 @@
+"""One table: what it is, reading it, writing it. Wires the packages below together and decides nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from lakecore.clock import Clock, SystemClock
+from lakecore.commit.committer import Committer
+from lakecore.commit.request import CommitResult, Overwrite
+from lakecore.errors import CommitUncertainError, InvalidInputError, LakeError, NotFoundError
+from lakecore.fs.file_io import FileIO
+from lakecore.metadata.options import TableOptions
+from lakecore.metadata.schema import TableSchema
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.predicate.parse import parse_where
+from lakecore.predicate.tree import Predicate
+from lakecore.read.context import ReadContext
+from lakecore.read.split_reader import read_split
+from lakecore.row.partition_path import parse_partitions
+from lakecore.row.values import array_values
+from lakecore.scan.scanner import Scanner
+from lakecore.scan.split import Split, SplitPlan
+from lakecore.scan.support import check_writable
+from lakecore.scan.travel import Travel, travelled_snapshot
+from lakecore.store.branches import BranchStore
+from lakecore.store.manifests import ManifestStore
+from lakecore.store.paths import TablePaths
+from lakecore.store.schemas import SchemaStore
+from lakecore.store.snapshots import SnapshotStore
+from lakecore.store.tags import TagStore
+from lakecore.types.arrow import arrow_schema, arrow_type
+from lakecore.write.bucket_state import BucketState
+from lakecore.write.incoming import batches_of
+from lakecore.write.options import WriteRules
+from lakecore.write.table_write import TableWrite, WriteTarget
+from lakecore.write.upgrade import upgraded
+
+__all__ = ["Commit", "Scan", "Table"]
+
+logger = logging.getLogger(__name__)
+
+_FIXED_OPTIONS = frozenset({
+    "bucket-key", "bucket-function.type", "merge-engine", "sequence.field", "sequence.field.sort-order",
+    "rowkind.field", "primary-key", "partition", "partition.default-name", "partition.legacy-name",
+    "data-file.path-directory",
+})  # fmt: skip
+_USER_PREFIX = "commit.user-prefix"
+
+Partitions = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """Who commits a write. The pair (user, identifier) is one commit: repeating a pair writes nothing new.
+
+    `user` None: a fresh one. `watermark` in milliseconds. `properties` go into the snapshot.
+    """
+
+    user: str | None = None
+    identifier: int = 1
+    watermark: int | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, or a branch of one, as its latest schema described it when it was loaded. Pickles."""
+
+    name: str
+    schema: TableSchema
+    file_io: FileIO
+    paths: TablePaths
+    clock: Clock = field(default_factory=SystemClock, repr=False)
+    overrides: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def path(self) -> str:
+        return self.paths.table_path
+
+    @cached_property
+    def options(self) -> TableOptions:
+        """Typed view of `schema.options`. Raises InvalidOptionError."""
+        return TableOptions.from_schema(self.schema)
+
+    @cached_property
+    def snapshots(self) -> SnapshotStore:
+        return SnapshotStore(self.file_io, self.paths, self.clock)
+
+    @cached_property
+    def schemas(self) -> SchemaStore:
+        return SchemaStore(self.file_io, self.paths, self.clock)
+
+    @cached_property
+    def manifests(self) -> ManifestStore:
+        return ManifestStore(self.file_io, self.paths, self.schema, self.clock)
+
+    @cached_property
+    def tags(self) -> TagStore:
+        return TagStore(self.file_io, self.paths)
+
+    @cached_property
+    def branches(self) -> BranchStore:
+        return BranchStore(self.file_io, self.paths)
+
+    @cached_property
+    def scanner(self) -> Scanner:
+        return Scanner(self.name, self.snapshots, self.schemas, self.manifests)
+
+    def committer(self) -> Committer:
+        """Publishes commit messages of writers and compactors."""
+        return Committer(self.snapshots, self.schemas, self.manifests, self.overrides, self.clock)
+
+    def read_context(self, schema: TableSchema | None = None) -> ReadContext:
+        """What readers of splits need; `schema` is that of the snapshot that is read, else the latest."""
+        return ReadContext(self.file_io, self.paths, schema or self.schema, self.schemas)
+
+    def with_options(self, options: Mapping[str, str]) -> Table:
+        """The same table with options that hold for this handle only.
+
+        Raises InvalidInputError for options that say how stored rows are laid out.
+        """
+        for key, value in options.items():
+            if key in _FIXED_OPTIONS and self.schema.options.get(key) != value:
+                raise InvalidInputError(
+                    f"option {key}={value!r}: it is part of the table and cannot change per run"
+                )
+        merged = {**self.schema.options, **options}
+        overrides = {**self.overrides, **options}
+        return replace(self, schema=replace(self.schema, options=merged), overrides=overrides)
+
+    def at_branch(self, branch: str) -> Table:
+        """The branch of that name. Raises NotFoundError naming the branches there are."""
+        paths = self.branches.open(branch)
+        schema = SchemaStore(self.file_io, paths, self.clock).latest()
+        if schema is None:
+            raise InvalidInputError(f"branch {branch!r} of {self.name} has no schema; run fsck")
+        table = replace(self, schema=schema, paths=paths, overrides={})
+        return table.with_options(self.overrides) if self.overrides else table
+
+    def scan(
+        self,
+        *,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        branch: str | None = None,
+        timestamp_ms: int | None = None,
+        where: str | Predicate | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> Scan:
+        """A batch read, of the latest snapshot unless one is named (by id, tag or time).
+
+        Nothing is read yet, but the snapshot is chosen. Raises NotFoundError, InvalidInputError for an
+        unknown column or a malformed `where`, UnsupportedError for tables this release cannot read.
+        """
+        if branch is not None and branch != self.paths.branch:
+            return self.at_branch(branch).scan(
+                snapshot=snapshot,
+                tag=tag,
+                timestamp_ms=timestamp_ms,
+                where=where,
+                columns=columns,
+                limit=limit,
+            )
+        travel = Travel(snapshot=snapshot, tag=tag, timestamp_ms=timestamp_ms)
+        found = travelled_snapshot(travel, self.snapshots, self.tags)
+        schema = self.schema
+        outdated = found is not None and (found.schema_id > schema.id or not travel.is_latest)
+        if found is not None and outdated and found.schema_id != schema.id:
+            schema = self.schemas.load(found.schema_id)
+            schema = replace(schema, options={**schema.options, **self.overrides})
+        self.scanner.check(found, schema, travelled=not travel.is_latest)
+        if limit is not None and limit < 0:
+            raise InvalidInputError(f"limit {limit}: must not be negative")
+        predicate = parse_where(where, schema.row_type) if isinstance(where, str) else where
+        return Scan(self, found, schema, predicate, _checked_columns(columns, schema), limit)
+
+    def append(self, data: Any, commit: Commit | None = None) -> CommitResult:
+        """Add rows to a table without primary key.
+
+        `data`: Arrow table, batches or reader, or a pandas frame; streamed, columns by name. All rows become
+        visible in one snapshot or none does; no rows, no snapshot. Raises InvalidInputError naming column
+        and row, UnsupportedError before anything is written.
+        """
+        if self.schema.primary_keys:
+            raise InvalidInputError(f"table {self.name} has a primary key: use upsert")
+        return self.write(data, commit)
+
+    def upsert(self, data: Any, commit: Commit | None = None) -> CommitResult:
+        """Insert or replace rows by primary key. A text column `_kind` (+I, -U, +U, -D) says otherwise.
+
+        Later rows of a key win, unless the table has sequence fields. Data and errors as `append`. Rows
+        written by two processes at once for one key: either may win.
+        """
+        if not self.schema.primary_keys:
+            raise InvalidInputError(f"table {self.name} has no primary key: use append")
+        return self.write(data, commit)
+
+    def write(self, data: Any, commit: Commit | None = None) -> CommitResult:
+        """`append` or `upsert`, whichever the table takes."""
+        write = self._new_write(overwrite=False)
+        return self._finish(write, data, commit or Commit(), None)
+
+    def overwrite(
+        self,
+        data: Any,
+        partitions: Partitions | None = None,
+        *,
+        dynamic: bool | None = None,
+        commit: Commit | None = None,
+    ) -> CommitResult:
+        """Replace rows: of `partitions`, or of those that `data` has rows for (`dynamic`), or all.
+
+        `partitions`: `dt=a,hh=b;dt=c` or mappings of column to value; rows elsewhere are refused, and with no
+        rows these partitions are emptied. None: dynamic as option `dynamic-partition-overwrite` says (by
+        default yes for partitioned tables). Data and errors as `append`.
+        """
+        write = self._new_write(overwrite=True)
+        return self._finish(write, data, commit or Commit(), self._overwrite(partitions, dynamic))
+
+    def _overwrite(self, partitions: Partitions | None, dynamic: bool | None) -> Overwrite:
+        if partitions is not None:
+            if dynamic:
+                raise InvalidInputError("partitions and dynamic exclude each other; give one")
+            return Overwrite.static(*self._partition_specs(partitions))
+        if dynamic is None:
+            dynamic = WriteRules.from_options(self.schema.options).dynamic_overwrite
+        return Overwrite.dynamic() if dynamic and self.schema.partition_keys else Overwrite.table()
+
+    def _partition_specs(self, partitions: Partitions) -> tuple[Mapping[str, Any], ...]:
+        kind = self.schema.partition_type
+        if isinstance(partitions, str):
+            return parse_partitions(partitions, kind, self.options.partition_default_name)
+        specs = [partitions] if isinstance(partitions, Mapping) else partitions
+        return tuple(
+            {name: _internal(name, value, self.schema) for name, value in spec.items()} for spec in specs
+        )
+
+    def _new_write(self, *, overwrite: bool) -> TableWrite:
+        check_writable(self.name, self.schema, self.options)
+        target = WriteTarget(self.file_io, self.paths, self.schema, self.clock)
+        return TableWrite(target, None if overwrite else self._bucket_state)
+
+    def _bucket_state(self) -> BucketState:
+        """Of the latest snapshot; of the next one when it expires while it is read."""
+        while (latest := self.snapshots.latest()) is not None:
+            try:
+                return BucketState.of(self.scanner.live_entries(latest))
+            except NotFoundError:
+                if self.snapshots.latest_id() == latest.id:
+                    raise
+        return BucketState()
+
+    def _finish(
+        self, write: TableWrite, data: Any, commit: Commit, overwrite: Overwrite | None
+    ) -> CommitResult:
+        """Stream `data`, commit; remove the new files again unless they are, or may be, in the table."""
+        try:
+            for batch in batches_of(data):
+                write.write(batch)
+            messages = write.finish()
+            if overwrite is not None and WriteRules.from_options(self.schema.options).overwrite_upgrade:
+                messages = upgraded(messages, self.schema)
+        except BaseException:
+            write.abort()
+            raise
+        try:
+            result = self.committer().commit(
+                messages,
+                commit_user=commit.user or self._fresh_user(),
+                identifier=commit.identifier,
+                overwrite=overwrite,
+                watermark=commit.watermark,
+                properties=commit.properties,
+            )
+        except CommitUncertainError:
+            raise
+        except LakeError:
+            write.abort()
+            raise
+        if result.duplicate:
+            logger.info("%s: this commit had landed before; its rows are not written again", self.name)
+            write.abort()
+        return result
+
+    def _fresh_user(self) -> str:
+        prefix = self.schema.options.get(_USER_PREFIX, "").strip() or "lakecore"
+        return f"{prefix}_{self.clock.fresh_id()}"
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A batch read of one snapshot. Every `to_…` reads anew."""
+
+    table: Table
+    snapshot: Snapshot | None
+    table_schema: TableSchema
+    where: Predicate | None
+    columns: tuple[str, ...]
+    limit: int | None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that are read, with their types."""
+        return arrow_schema(self.table_schema.row_type.select(self.columns))
+
+    def plan(self) -> SplitPlan:
+        """The splits to read. Errors: see `Scanner.plan`."""
+        return self.table.scanner.plan(self.snapshot, self.table_schema, predicate=self.where)
+
+    def read(self, split: Split, *, kinds: bool = False) -> Iterator[pa.RecordBatch]:
+        """Rows of one split, of the wanted columns and rows; `limit` does not count here.
+
+        `kinds`: with the row kind (0 insert, 2 update) in a last column, `_VALUE_KIND`.
+        """
+        context = self.table.read_context(self.table_schema)
+        return read_split(context, split, self.columns, self.where, kinds=kinds)
+
+    def to_batches(self, *, kinds: bool = False) -> Iterator[pa.RecordBatch]:
+        """Rows in batches, split by split; holds no more than a split's merge needs. `kinds`: see `read`."""
+        left = self.limit
+        if left == 0:
+            return
+        for split in self.plan():
+            for batch in self.read(split, kinds=kinds):
+                if left is not None:
+                    batch = batch.slice(0, left)
+                    left -= batch.num_rows
+                if batch.num_rows:
+                    yield batch
+                if left == 0:
+                    return
+
+    def to_arrow(self) -> pa.Table:
+        """All rows in memory."""
+        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
+
+    def to_pandas(self) -> Any:
+        """All rows as a pandas frame. Needs pandas (`pip install lakecore[pandas]`)."""
+        return self.to_arrow().to_pandas()
+
+
+def _checked_columns(columns: Sequence[str] | None, schema: TableSchema) -> tuple[str, ...]:
+    names = schema.row_type.names
+    if columns is None:
+        return names
+    for name in columns:
+        if name not in names:
+            raise InvalidInputError(f"column {name!r} is not in the table; there are {', '.join(names)}")
+    if not columns:
+        raise InvalidInputError("columns: name at least one")
+    return tuple(columns)
+
+
+def _internal(name: str, value: Any, schema: TableSchema) -> Any:
+    """A Python value of a partition column as rows hold it."""
+    if name not in schema.partition_keys:
+        known = ", ".join(schema.partition_keys) or "none"
+        raise InvalidInputError(f"{name!r} is not a partition column; there are: {known}")
+    kind = schema.row_type.field(name).type
+    try:
+        return array_values(pa.array([value], arrow_type(kind)), kind)[0]
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as err:
+        raise InvalidInputError(f"partition {name}={value!r}: not a value of type {kind}") from err

@@ -1,0 +1,34 @@
+"""Keeps pandas out of processes without use for it: pyarrow imports it with its first array (0.8 s CPU)."""
+
+from __future__ import annotations
+
+import importlib.abc
+import sys
+from typing import Any
+
+import pyarrow as pa
+
+__all__ = ["skip_pandas"]
+
+
+def skip_pandas() -> None:
+    """Let pyarrow look for pandas now, and find none. For processes of our own: commands, Spark's workers.
+
+    `to_pandas` and `Table.from_pandas` look again and work as ever; only a bare `pyarrow.array(series)`
+    before them takes the series for any sequence. Does nothing once pandas is imported.
+    """
+    if "pandas" in sys.modules:
+        return
+    hidden = _Hidden()
+    sys.meta_path.insert(0, hidden)
+    try:
+        pa.array([None])
+    finally:
+        sys.meta_path.remove(hidden)
+
+
+class _Hidden(importlib.abc.MetaPathFinder):
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
+        """Raises for pandas; None, that is no opinion, for everything else."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError("pandas is not looked for", name=fullname)

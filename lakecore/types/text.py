@@ -1,0 +1,272 @@
+"""Values as text and back: SQL literals, partition values, JSON. Arithmetic only, any year, UTC only."""
+
+from __future__ import annotations
+
+import re
+import struct
+from decimal import Context, Decimal, InvalidOperation
+from typing import Any
+
+from lakecore.errors import InvalidInputError, UnsupportedError
+from lakecore.types.datatypes import AtomicType, DataType, TypeRoot
+
+__all__ = [
+    "date_text",
+    "fraction_text",
+    "java_float_text",
+    "parse_date",
+    "parse_time",
+    "parse_timestamp",
+    "parse_value",
+    "time_text",
+    "timestamp_text",
+    "value_text",
+]
+
+_DAY_SECONDS = 86_400
+_SECOND_NANOS = 1_000_000_000
+_INTEGERS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
+_TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+_TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
+_BYTES = (TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.BLOB)
+_DECIMALS = Context(prec=60)
+
+_DATE_LIMIT = 1 << 31
+_DATE = re.compile(r"([+-]?\d{4,7})-(\d{1,2})-(\d{1,2})")
+_TIME = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?")
+_WHOLE = re.compile(r"[+-]?\d{1,40}")
+_ZONE = re.compile(r"\s*(Z|UTC|[+-]\d{2}:?\d{2})$", re.IGNORECASE)
+
+
+def date_text(days: int) -> str:
+    """`YYYY-MM-DD` of a day counted from 1970-01-01."""
+    year, month, day = _civil(days)
+    return f"{_year_text(year)}-{month:02d}-{day:02d}"
+
+
+def time_text(millis: int, digits: int = 3) -> str:
+    """`HH:MM:SS` and `digits` of the fraction."""
+    seconds, rest = divmod(millis, 1000)
+    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    return f"{text}.{rest:03d}"[: len(text) + 1 + digits] if digits else text
+
+
+def timestamp_text(nanos: int, digits: int | None = None, separator: str = " ") -> str:
+    """`YYYY-MM-DD HH:MM:SS[.fraction]`. `digits` None: as many as are needed, in none, 3, 6 or 9."""
+    seconds, fraction = divmod(nanos, _SECOND_NANOS)
+    days, second = divmod(seconds, _DAY_SECONDS)
+    text = f"{date_text(days)}{separator}{time_text(second * 1000, 0)}"
+    return text + fraction_text(fraction, digits)
+
+
+def fraction_text(nanos: int, digits: int | None) -> str:
+    """`.123` of nanoseconds of a second; see `timestamp_text`."""
+    if digits is None:
+        digits = 0 if not nanos else 3 if nanos % 1_000_000 == 0 else 6 if nanos % 1000 == 0 else 9
+    return f".{nanos:09d}"[: digits + 1] if digits else ""
+
+
+def parse_date(text: str) -> int:
+    """Days from 1970-01-01 of `YYYY-MM-DD`, or of a plain number of days. Raises ValueError."""
+    if re.fullmatch(r"-?\d{1,7}", text):
+        return int(text)
+    match = _DATE.fullmatch(text)
+    if match is None:
+        raise ValueError("not a date; write YYYY-MM-DD")
+    year, month, day = (int(part) for part in match.groups())
+    days = _days(year, month, day)
+    if _civil(days) != (year, month, day):
+        raise ValueError("no such day")
+    if not -_DATE_LIMIT <= days < _DATE_LIMIT:
+        raise ValueError("outside the range of DATE")
+    return days
+
+
+def parse_time(text: str) -> int:
+    """Milliseconds of `HH:MM[:SS[.fraction]]`. Raises ValueError."""
+    return _time_nanos(text) // 1_000_000
+
+
+def parse_timestamp(text: str) -> int:
+    """Nanoseconds from the epoch of `YYYY-MM-DD[ HH:MM[:SS[.fraction]]][zone]`. Raises ValueError."""
+    zone = _ZONE.search(text) if len(text) > len("YYYY-MM-DD") else None
+    offset = 0
+    if zone is not None:
+        text = text[: zone.start()]
+        digits = re.sub(r"\D", "", zone[1])
+        if digits:
+            offset = (int(digits[:2]) * 60 + int(digits[2:])) * (-60 if zone[1][0] == "-" else 60)
+    day, _, clock = text.strip().replace("T", " ", 1).partition(" ")
+    if _DATE.fullmatch(day) is None:
+        raise ValueError("not a timestamp; write YYYY-MM-DD HH:MM:SS")
+    nanos = _time_nanos(clock.strip()) if clock.strip() else 0
+    return (parse_date(day) * _DAY_SECONDS - offset) * _SECOND_NANOS + nanos
+
+
+def value_text(value: Any, kind: DataType) -> str:
+    """The text of an atomic value as a SQL cast to string gives it (LTZ in UTC).
+
+    Raises UnsupportedError for arrays, maps, rows.
+    """
+    if not isinstance(kind, AtomicType):
+        raise UnsupportedError(f"text of a value of type {kind}")
+    root = kind.root
+    if root in _TEXTS:
+        return str(value)
+    if root is TypeRoot.BOOLEAN:
+        return "true" if value else "false"
+    if root is TypeRoot.DATE:
+        return date_text(value)
+    if root is TypeRoot.TIME:
+        return time_text(value, min(kind.precision, 3))
+    if root in _TIMESTAMPS:
+        return timestamp_text(value, kind.precision)
+    if root is TypeRoot.DECIMAL:
+        return f"{value:f}"
+    if root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        return java_float_text(value, single=root is TypeRoot.FLOAT)
+    if root in _BYTES:
+        return bytes(value).decode("utf-8", "replace")
+    return str(value)
+
+
+def parse_value(text: str, kind: DataType) -> Any:
+    """The value that `text` stands for. Raises InvalidInputError naming text and type."""
+    if not isinstance(kind, AtomicType):
+        raise UnsupportedError(f"text {text!r} as a value of type {kind}")
+    try:
+        return _parse(text, kind)
+    except (ValueError, InvalidOperation) as err:
+        raise InvalidInputError(f"{text!r} is not a value of type {kind}: {err}") from err
+
+
+def _parse(text: str, kind: AtomicType) -> Any:
+    root = kind.root
+    if root in _TEXTS:
+        return text
+    if root in _BYTES:
+        return bytes.fromhex(text[2:]) if text[:2].lower() == "0x" else text.encode()
+    text = text.strip()
+    if root in _INTEGERS:
+        return _parse_int(text, _INTEGERS[root])
+    if root is TypeRoot.BOOLEAN:
+        return _parse_bool(text)
+    if root is TypeRoot.DATE:
+        return parse_date(text)
+    if root is TypeRoot.TIME:
+        return int(text) if text.isdecimal() else parse_time(text)
+    if root in _TIMESTAMPS:
+        return parse_timestamp(text)
+    if root is TypeRoot.DECIMAL:
+        return _parse_decimal(text, kind)
+    if root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        return _parse_float(text)
+    raise ValueError("values of this type have no text")
+
+
+def _parse_float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as err:
+        raise ValueError("not a number") from err
+
+
+def _parse_int(text: str, bits: int) -> int:
+    if not _WHOLE.fullmatch(text):
+        raise ValueError("not a whole number")
+    value = int(text)
+    if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+        raise ValueError(f"outside the range of {bits}-bit integers")
+    return value
+
+
+def _parse_bool(text: str) -> bool:
+    value = {"true": True, "false": False, "t": True, "f": False, "1": True, "0": False}.get(text.lower())
+    if value is None:
+        raise ValueError("write true or false")
+    return value
+
+
+def _parse_decimal(text: str, kind: AtomicType) -> Decimal:
+    value = Decimal(text)
+    if not value.is_finite():
+        raise ValueError("not a finite number")
+    scaled = value.quantize(Decimal(1).scaleb(-kind.scale, _DECIMALS), context=_DECIMALS)
+    if scaled != value:
+        raise ValueError(f"more than {kind.scale} digits after the point")
+    if scaled.copy_abs() >= Decimal(10) ** (kind.precision - kind.scale):
+        raise ValueError(f"more than {kind.precision - kind.scale} digits before the point")
+    return scaled
+
+
+def java_float_text(value: float, *, single: bool) -> str:
+    """Shortest decimal form, with an exponent outside [1e-3, 1e7): `1.0`, `1.0E20`, `NaN`, `-Infinity`."""
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    sign, digits, exponent = Decimal(_shortest(value, single=single)).normalize(_DECIMALS).as_tuple()
+    figures = "".join(map(str, digits))
+    point = len(figures) + int(exponent)
+    head = "-" if sign else ""
+    if not value:
+        return head + "0.0"
+    if -3 < point <= 7:
+        figures = figures.rjust(len(figures) - point + 1, "0") if point <= 0 else figures.ljust(point, "0")
+        point = max(point, 1)
+        return f"{head}{figures[:point]}.{figures[point:] or '0'}"
+    return f"{head}{figures[0]}.{figures[1:] or '0'}E{point - 1}"
+
+
+def _shortest(value: float, *, single: bool) -> str:
+    """The fewest digits (two or more) that name this value; for FLOAT, among 32-bit numbers."""
+    if not single:
+        text = repr(value)
+        return f"{value:.1e}" if len(text.partition("e")[0].strip("-")) == 1 else text
+    for digits in range(2, 9):
+        text = f"{value:.{digits}g}"
+        if _as_single(float(text)) == value:
+            return text
+    return f"{value:.9g}"
+
+
+def _as_single(number: float) -> float:
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", number))[0])
+    except OverflowError:
+        return float("inf")
+
+
+def _year_text(year: int) -> str:
+    if 0 <= year <= 9999:
+        return f"{year:04d}"
+    return f"{'-' if year < 0 else '+'}{abs(year):04d}"
+
+
+def _time_nanos(text: str) -> int:
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise ValueError("not a time; write HH:MM:SS")
+    hour, minute, second = int(match[1]), int(match[2]), int(match[3] or 0)
+    if hour > 23 or minute > 59 or second > 59:
+        raise ValueError("no such time")
+    return (hour * 3600 + minute * 60 + second) * _SECOND_NANOS + int((match[4] or "").ljust(9, "0"))
+
+
+# The proleptic Gregorian calendar in whole eras of 400 years (146097 days) counted from 1 March.
+
+
+def _days(year: int, month: int, day: int) -> int:
+    year -= month <= 2
+    era, of_era = divmod(year, 400)
+    of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+    return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
+
+
+def _civil(days: int) -> tuple[int, int, int]:
+    era, of_era = divmod(days + 719_468, 146_097)
+    year_of_era = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    index = (5 * of_year + 2) // 153
+    month = (index + 2) % 12 + 1
+    return era * 400 + year_of_era + (month <= 2), month, of_year - (153 * index + 2) // 5 + 1

@@ -1,0 +1,104 @@
+"""The covered columns of a stored file, found by field id through the schema the file was written with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakecore.errors import CorruptDataError, NotFoundError
+from lakecore.format.canonical import canonical
+from lakecore.format.data_reader import open_reader
+from lakecore.fs.file_io import FileIO
+from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME
+from lakecore.metadata.schema import TableSchema
+from lakecore.types.datatypes import AtomicType, DataField, DataType, TypeRoot
+from lakecore.verify.evolution import widen
+from lakecore.verify.shape import RowShape
+
+__all__ = ["StoredFile", "read_covered"]
+
+_SEQUENCE_TYPE = AtomicType(TypeRoot.BIGINT, nullable=False)
+_KIND_TYPE = AtomicType(TypeRoot.TINYINT, nullable=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A data file: where it is and what its manifest entry says."""
+
+    path: str
+    file: DataFile
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where a covered column comes from: a stored column and its type there, or None for a later column."""
+
+    name: str | None
+    stored: DataType
+    wanted: DataType
+
+
+def read_covered(
+    file_io: FileIO, path: str, shape: RowShape, schema: TableSchema
+) -> Iterator[tuple[pa.Array, ...]]:
+    """Batches of the columns of `shape`, in its order, as hashes want them. `schema`: that of the file.
+
+    Raises NotFoundError, CorruptDataError. Reads only those columns; memory is one batch.
+    """
+    try:
+        reader = open_reader(file_io, path)
+    except NotFoundError as err:
+        raise NotFoundError(
+            f"data file {path} went away before it was checked: its snapshot may be expired; plan again"
+        ) from err
+    try:
+        sources = _sources(shape, schema, set(reader.schema.names), path)
+        names = list(dict.fromkeys(source.name for source in sources if source.name is not None))
+        for batch in reader.batches(names):
+            yield tuple(_column(batch, source, path) for source in sources)
+    finally:
+        reader.close()
+
+
+def _column(batch: pa.RecordBatch, source: _Source, path: str) -> pa.Array:
+    if source.name is None:
+        return pa.nulls(batch.num_rows)
+    array = canonical(batch.column(source.name), source.stored, path)
+    return widen(array, source.stored, source.wanted)
+
+
+def _sources(shape: RowShape, schema: TableSchema, present: set[str], path: str) -> list[_Source]:
+    fields = {field.id: field for field in schema.fields}
+    sources = [_key_source(field, fields, present, path) for field in shape.key]
+    for field in shape.values:
+        before = fields.get(field.id)
+        if before is None:
+            sources.append(_Source(None, field.type, field.type))
+        else:
+            sources.append(_present(_Source(before.name, before.type, field.type), present, path))
+    if shape.keyed:
+        sources.append(_present(_Source(SEQUENCE_NAME, _SEQUENCE_TYPE, _SEQUENCE_TYPE), present, path))
+        sources.append(_present(_Source(KIND_NAME, _KIND_TYPE, _KIND_TYPE), present, path))
+    return sources
+
+
+def _key_source(field: DataField, fields: dict[int, DataField], present: set[str], path: str) -> _Source:
+    """A key column under its own name, or in a thin file (data-file.thin-mode) the value column."""
+    before = fields.get(field.id)
+    if before is None:
+        raise CorruptDataError(path, f"its schema has no key column {field.name} (field id {field.id})")
+    stored = KEY_PREFIX + before.name
+    name = stored if stored in present else before.name
+    return _present(_Source(name, before.type, field.type), present, path)
+
+
+def _present(source: _Source, present: set[str], path: str) -> _Source:
+    """A column of its schema that a file lacks is null, unless it must not be."""
+    if source.name in present:
+        return source
+    if source.stored.nullable:
+        return _Source(None, source.stored, source.wanted)
+    raise CorruptDataError(path, f"column {source.name} is missing; there are {', '.join(sorted(present))}")

@@ -1,0 +1,88 @@
+"""The rows of one data file against its manifest entry: counts, sequence numbers, key order and bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakecore.errors import LakeError, UnavailableError
+from lakecore.format.data_reader import open_reader
+from lakecore.fs.file_io import FileIO
+from lakecore.metadata.key_order import comparable, key_order
+from lakecore.metadata.options import TableOptions
+from lakecore.metadata.schema import TableSchema
+from lakecore.verify.columns import read_covered
+from lakecore.verify.findings import FindingKind, Findings
+from lakecore.verify.keyed_rows import KeyedRows
+from lakecore.verify.references import DataReference
+from lakecore.verify.shape import ProofMode, shape_of
+
+__all__ = ["DataFileCheck"]
+
+
+@dataclass(slots=True)
+class DataFileCheck:
+    """Opens data files. Memory: one batch.
+
+    `keyed`: key-value files are read (key, sequence, kind), others only counted by footer. `deep`: every
+    column of every file is decoded.
+    """
+
+    file_io: FileIO
+    findings: Findings
+    keyed: bool
+    deep: bool
+
+    def check(self, reference: DataReference) -> None:
+        """Compare one file with its entry. Raises UnavailableError only."""
+        try:
+            self._check(reference)
+        except UnavailableError:
+            raise
+        except LakeError as err:
+            self.findings.failed(FindingKind.ROWS, reference.path, err, reference.owner)
+
+    def _check(self, reference: DataReference) -> None:
+        self.findings.files_read += 1
+        if not self.keyed and not self.deep:
+            reader = open_reader(self.file_io, reference.path)
+            rows = reader.num_rows
+            reader.close()
+            self._equal(reference, "rows", rows, reference.file.row_count)
+            return
+        schema = reference.schemas.load(reference.file.schema_id)
+        mode = ProofMode.FULL if self.deep else ProofMode.CHEAP
+        shape = shape_of(schema, TableOptions.from_schema(schema), mode)
+        seen = KeyedRows(shape)
+        rows = 0
+        for columns in read_covered(self.file_io, reference.path, shape, schema):
+            rows += len(columns[0])
+            if shape.keyed:
+                seen.add(columns)
+        self.findings.rows_read += rows
+        self._equal(reference, "rows", rows, reference.file.row_count)
+        if shape.keyed and rows:
+            self._check_keyed(reference, seen, schema)
+
+    def _check_keyed(self, reference: DataReference, seen: KeyedRows, schema: TableSchema) -> None:
+        file = reference.file
+        if file.delete_row_count is not None:
+            self._equal(reference, "deletes", seen.deletes, file.delete_row_count)
+        bounds = (seen.low, seen.high)
+        self._equal(
+            reference, "sequence numbers", bounds, (file.min_sequence_number, file.max_sequence_number)
+        )
+        if not reference.ordered:
+            return
+        if not seen.in_order:
+            self._add(FindingKind.KEY_ORDER, reference, "its keys do not strictly increase")
+        order = key_order(schema.key_type)
+        first, last = (tuple(map(comparable, key)) for key in (seen.first, seen.last))
+        if first < order(file.min_key) or last > order(file.max_key):
+            self._add(FindingKind.KEY_ORDER, reference, "rows lie outside its minimum and maximum key")
+
+    def _equal(self, reference: DataReference, what: str, found: object, said: object) -> None:
+        if found != said:
+            self._add(FindingKind.ROWS, reference, f"{what}: {found}, its description says {said}")
+
+    def _add(self, kind: FindingKind, reference: DataReference, problem: str) -> None:
+        self.findings.add(kind, reference.path, f"{problem} (needed by {reference.owner})")

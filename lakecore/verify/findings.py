@@ -1,0 +1,97 @@
+"""What fsck finds, and its report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from lakecore.errors import CorruptDataError, LakeError, NotFoundError
+
+__all__ = ["Finding", "FindingKind", "Findings", "FsckReport"]
+
+
+class FindingKind(Enum):
+    """HINT and ORPHAN do no harm to readers; all others are damage."""
+
+    HINT = "hint"
+    ORPHAN = "orphan"
+    SNAPSHOT = "snapshot"
+    SCHEMA = "schema"
+    MANIFEST = "manifest"
+    TOTALS = "totals"
+    LEVELS = "levels"
+    DATA_FILE = "data-file"
+    INDEX_FILE = "index-file"
+    STATISTICS = "statistics"
+    ROWS = "rows"
+    KEY_ORDER = "key-order"
+
+    @property
+    def is_damage(self) -> bool:
+        return self not in (FindingKind.HINT, FindingKind.ORPHAN)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One problem. `path`: the file or directory; `problem` says what is wrong and who needs it."""
+
+    kind: FindingKind
+    path: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.value}: {self.path}: {self.problem}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FsckReport:
+    """Counts of what was looked at, and what was wrong. `moved`: snapshots came or went meanwhile, so that
+    missing files and orphans may be theirs: look again. Pickles."""
+
+    findings: tuple[Finding, ...]
+    snapshots: int
+    manifests: int
+    data_files: int
+    files_read: int
+    rows_read: int
+    moved: bool = False
+
+    @property
+    def damage(self) -> tuple[Finding, ...]:
+        """Findings that can lose or change rows for readers."""
+        return tuple(finding for finding in self.findings if finding.kind.is_damage)
+
+
+@dataclass(slots=True)
+class Findings:
+    """Collects findings, each once, and counts."""
+
+    found: dict[Finding, None] = field(default_factory=dict)
+    snapshots: int = 0
+    manifests: int = 0
+    data_files: int = 0
+    files_read: int = 0
+    rows_read: int = 0
+
+    def add(self, kind: FindingKind, path: str, problem: str) -> None:
+        self.found.setdefault(Finding(kind, path, problem))
+
+    def failed(self, kind: FindingKind, path: str, err: LakeError, needed_by: str) -> None:
+        """Record why `path` could not be read. Missing files are found by listing; callers raise when
+        storage does not answer: that is no finding."""
+        if isinstance(err, CorruptDataError):
+            self.add(kind, err.path, f"{err.problem} (needed by {needed_by})")
+        elif not isinstance(err, NotFoundError):
+            self.add(kind, path, f"cannot be checked: {err} (needed by {needed_by})")
+
+    def report(self, *, moved: bool) -> FsckReport:
+        ordered = sorted(self.found, key=lambda finding: (finding.kind.value, finding.path, finding.problem))
+        return FsckReport(
+            findings=tuple(ordered),
+            snapshots=self.snapshots,
+            manifests=self.manifests,
+            data_files=self.data_files,
+            files_read=self.files_read,
+            rows_read=self.rows_read,
+            moved=moved,
+        )

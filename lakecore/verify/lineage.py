@@ -1,0 +1,334 @@
+"""One branch of a table, from hints to manifests: what fsck checks without opening data files.
+
+The files that must exist follow from the state at the first snapshot and what each later one added, so each
+manifest is decoded once or twice whatever the number of snapshots. Checking every state on its own (`deep`)
+also finds a snapshot whose base manifests disagree with its predecessor; it decodes all manifests of all
+snapshots.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from lakecore.errors import CorruptDataError, LakeError, NotFoundError, UnavailableError
+from lakecore.format.index_manifest import decode_index_manifest
+from lakecore.fs.file_io import FileIO
+from lakecore.metadata.data_file import EntryKind
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.key_order import key_order
+from lakecore.metadata.manifest_file import ManifestFile
+from lakecore.metadata.netting import live, remaining_deletes
+from lakecore.metadata.schema import TableSchema
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.store.manifests import ManifestStore
+from lakecore.store.paths import TablePaths
+from lakecore.store.schemas import SchemaStore
+from lakecore.store.snapshots import SnapshotStore
+from lakecore.store.tags import TagStore
+from lakecore.verify.findings import FindingKind, Findings
+from lakecore.verify.references import References
+
+__all__ = ["Lineage"]
+
+_CHANGELOG = re.compile(r"changelog-([0-9]+)")
+
+
+@dataclass(slots=True)
+class Lineage:
+    """Checks one branch and adds what it refers to. `paths` are those of the branch."""
+
+    file_io: FileIO
+    paths: TablePaths
+    schema: TableSchema
+    references: References
+    findings: Findings
+    deep: bool
+    states: set[tuple[str, str]]
+    """States already checked, as pairs of manifest lists: tags and branches share those of snapshots."""
+    schemas: SchemaStore = field(init=False)
+    _recent: dict[str, ManifestEntries] = field(default_factory=dict)
+    """Decoded manifests of the snapshot before: the next one shares most of them."""
+    _used: dict[str, ManifestEntries] = field(default_factory=dict)
+    _total: int | None = None
+
+    def __post_init__(self) -> None:
+        self.schemas = SchemaStore(self.file_io, self.paths)
+
+    def check(self) -> tuple[int, ...]:
+        """Check everything; the ids of the snapshots found."""
+        snapshots = SnapshotStore(self.file_io, self.paths)
+        ids = snapshots.list_ids()
+        self._check_hints(ids)
+        before: int | None = None
+        for snapshot_id in ids:
+            path = self.paths.snapshot(snapshot_id)
+            if before is not None and snapshot_id != before + 1:
+                problem = f"snapshots {before + 1} to {snapshot_id - 1} are missing before it"
+                self.findings.add(FindingKind.SNAPSHOT, path, problem)
+            whole = self.deep or before != snapshot_id - 1 or snapshot_id == ids[-1]
+            self._check_file(path, f"snapshot {snapshot_id}", whole=whole)
+            before = snapshot_id
+        for tag in TagStore(self.file_io, self.paths).list():
+            self._total = None
+            self._check_file(self.paths.tag(tag), f"tag {tag}", whole=True)
+        self._check_changelogs()
+        self._recent, self._used = {}, {}
+        return ids
+
+    def _owner(self, name: str) -> str:
+        return name if self.paths.branch == "main" else f"{name} of branch {self.paths.branch}"
+
+    def _check_hints(self, ids: tuple[int, ...]) -> None:
+        if not ids:
+            return
+        for path, right, needed in (
+            (self.paths.latest_hint, ids[-1], self.paths.branch == "main"),
+            (self.paths.earliest_hint, ids[0], False),
+        ):
+            try:
+                text = self.file_io.read(path).decode(errors="replace").strip()
+            except NotFoundError:
+                if needed:
+                    problem = f"missing; the snapshot is {right}, readers list the directory"
+                    self.findings.add(FindingKind.HINT, path, problem)
+                continue
+            if text != str(right):
+                self.findings.add(FindingKind.HINT, path, f"says {text!r}, the snapshot is {right}")
+
+    def _check_file(self, path: str, name: str, *, whole: bool) -> None:
+        """A snapshot or tag file."""
+        self.findings.snapshots += 1
+        owner = self._owner(name)
+        try:
+            snapshot = Snapshot.from_json(self.file_io.read(path), path)
+            if not name.startswith("tag") and not path.endswith(f"-{snapshot.id}"):
+                raise CorruptDataError(path, f"says it is snapshot {snapshot.id}")
+        except UnavailableError:
+            raise
+        except LakeError as err:
+            self.findings.failed(FindingKind.SNAPSHOT, path, err, owner)
+            self._total = None
+            return
+        self._check_schemas({snapshot.schema_id}, owner)
+        self._check_snapshot(snapshot, path, owner, whole=whole)
+        self._check_side_files(snapshot, owner)
+        self._recent, self._used = self._used, {}
+
+    def _check_schemas(self, ids: set[int], owner: str) -> None:
+        for schema_id in sorted(ids):
+            path = self.paths.schema(schema_id)
+            try:
+                self.schemas.load(schema_id)
+            except UnavailableError:
+                raise
+            except NotFoundError:
+                self.findings.add(FindingKind.SCHEMA, path, f"missing (needed by {owner})")
+            except LakeError as err:
+                self.findings.failed(FindingKind.SCHEMA, path, err, owner)
+
+    def _check_snapshot(self, snapshot: Snapshot, path: str, owner: str, *, whole: bool) -> None:
+        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+        known = lists in self.states
+        self.states.add(lists)
+        base = self._list(lists[0], snapshot.base_manifest_list_size, owner)
+        delta = self._list(lists[1], snapshot.delta_manifest_list_size, owner)
+        if base is None or delta is None:
+            self._total = None
+            return
+        if known and not self.deep:
+            self._total = snapshot.total_record_count
+            return
+        changes = self._entries(delta, owner)
+        if changes is None:
+            self._total = None
+            return
+        added = _signed_rows(changes)
+        self._equal_total(path, "deltaRecordCount", snapshot.delta_record_count, added)
+        if whole:
+            self._check_state(snapshot, path, owner, (base, changes))
+        else:
+            self._expect(changes.select(changes.kind == EntryKind.ADD), owner)
+            if self._total is not None:
+                self._equal_total(path, "totalRecordCount", snapshot.total_record_count, self._total + added)
+        self._total = snapshot.total_record_count
+
+    def _check_state(
+        self,
+        snapshot: Snapshot,
+        path: str,
+        owner: str,
+        parts: tuple[tuple[ManifestFile, ...], ManifestEntries],
+    ) -> None:
+        """Everything live at a snapshot."""
+        before = self._entries(parts[0], owner)
+        if before is None:
+            return
+        entries = ManifestEntries.concat([before, parts[1]])
+        try:
+            files = live(entries, where=path)
+            for name in remaining_deletes(entries).names():
+                problem = f"deletes {name.decode(errors='replace')}, which it does not have"
+                self.findings.add(FindingKind.MANIFEST, path, problem)
+            self._equal_total(
+                path, "totalRecordCount", snapshot.total_record_count, int(files.row_count.sum())
+            )
+            self._expect(files, owner)
+            if self.schema.primary_keys:
+                self._check_levels(files, path)
+        except CorruptDataError as err:
+            self.findings.failed(FindingKind.MANIFEST, path, err, owner)
+
+    def _check_levels(self, files: ManifestEntries, path: str) -> None:
+        """Files of a level above 0 share no key. Cost: decodes two keys a file."""
+        order_of = key_order(self.schema.key_type)
+        upper = files.select((files.level > 0) & (files.bucket >= 0))
+        order = np.lexsort((upper.level, upper.bucket, upper.partition))
+        places = np.stack((upper.partition, upper.bucket, upper.level), axis=1)[order]
+        cuts = np.flatnonzero((places[1:] != places[:-1]).any(axis=1)) + 1
+        for rows in np.split(order, cuts) if len(order) else ():
+            ranges = sorted(
+                (order_of(f.min_key), order_of(f.max_key), f.file_name) for f in upper.files(rows)
+            )
+            where = f"level {int(upper.level[rows[0]])} of bucket {int(upper.bucket[rows[0]])}"
+            for left, right in pairwise(ranges):
+                if left[1] >= right[0]:
+                    problem = f"{left[2]} and {right[2]} overlap on {where}"
+                    self.findings.add(FindingKind.LEVELS, path, problem)
+
+    def _check_side_files(self, snapshot: Snapshot, owner: str) -> None:
+        """Changelog, index and statistics of a snapshot."""
+        if snapshot.changelog_manifest_list is not None:
+            self._check_changelog(
+                snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size, owner
+            )
+        if snapshot.statistics is not None:
+            self.references.expect(self.paths.statistics(snapshot.statistics), None, owner)
+        if snapshot.index_manifest is None:
+            return
+        path = self.paths.manifest(snapshot.index_manifest)
+        if path in self.references.files:
+            return
+        self.references.expect(path, None, owner)
+        try:
+            for file in decode_index_manifest(self.file_io.read(path), path):
+                place = file.external_path or self._index_path(file.partition, file.bucket, file.file_name)
+                self.references.expect(place, file.file_size, owner)
+        except UnavailableError:
+            raise
+        except LakeError as err:
+            self.findings.failed(FindingKind.INDEX_FILE, path, err, owner)
+
+    def _index_path(self, partition: bytes, bucket: int, name: str) -> str:
+        """In `index/`, or with the data (option index-file-in-data-file-dir)."""
+        if self.schema.options.get("index-file-in-data-file-dir", "").lower() == "true":
+            beside = f"{self.references.directory(partition, bucket)}/{name}"
+            if self.file_io.stat(beside) is not None:
+                return beside
+        return self.paths.index_file(name)
+
+    def _check_changelog(self, name: str, size: int | None, owner: str) -> None:
+        files = self._list(name, size, owner)
+        entries = None if files is None else self._entries(files, owner)
+        if entries is not None:
+            self._expect(entries.select(entries.kind == EntryKind.ADD), owner, changelog=True)
+
+    def _check_changelogs(self) -> None:
+        """Changelogs that outlive their snapshots. Their data lists may be gone (rule of the format)."""
+        for status in self.file_io.list(self.paths.changelog_dir):
+            match = _CHANGELOG.fullmatch(status.name)
+            if match is None:
+                continue
+            owner = self._owner(f"changelog {match[1]}")
+            try:
+                snapshot = Snapshot.from_json(self.file_io.read(status.path), status.path)
+            except CorruptDataError as err:
+                self.findings.failed(FindingKind.SNAPSHOT, status.path, err, owner)
+                continue
+            if snapshot.changelog_manifest_list is not None:
+                self._check_changelog(
+                    snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size, owner
+                )
+            elif self.file_io.stat(self.paths.manifest(snapshot.delta_manifest_list)) is not None:
+                self._check_changelog(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size, owner)
+            self._keep_lists(snapshot, owner)
+
+    def _keep_lists(self, snapshot: Snapshot, owner: str) -> None:
+        """Lists of an expired snapshot that are still there belong to its changelog."""
+        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
+            path = self.paths.manifest(name)
+            if self.file_io.stat(path) is None or path in self.references.files:
+                continue
+            for file in self._list(name, None, owner, whole=False) or ():
+                place = self.paths.manifest(file.file_name)
+                if self.file_io.stat(place) is not None:
+                    self.references.expect(place, file.file_size, owner)
+
+    def _expect(self, files: ManifestEntries, owner: str, *, changelog: bool = False) -> None:
+        self._check_schemas(set(np.unique(files.schema_id).tolist()), owner)
+        try:
+            for partition in np.unique(files.partition).tolist():
+                self.references.directory(files.partitions[partition], 0)
+        except CorruptDataError as err:
+            self.findings.failed(FindingKind.MANIFEST, err.path, err, owner)
+            return
+        self.references.expect_data(files, owner, self.schemas, changelog=changelog)
+
+    def _list(
+        self, name: str, size: int | None, owner: str, *, whole: bool = True
+    ) -> tuple[ManifestFile, ...] | None:
+        """The lines of a manifest list; with `whole`, its manifests must exist."""
+        path = self.paths.manifest(name)
+        self.references.expect(path, size, owner)
+        try:
+            files = ManifestStore(self.file_io, self.paths, self.schema).read_list(name)
+            for file in files if whole else ():
+                self.references.expect(self.paths.manifest(file.file_name), file.file_size, owner)
+            return files
+        except UnavailableError:
+            raise
+        except LakeError as err:
+            self.findings.failed(FindingKind.MANIFEST, path, err, owner)
+            return None
+
+    def _entries(self, files: tuple[ManifestFile, ...], owner: str) -> ManifestEntries | None:
+        """The entries of manifests, in order; None when some cannot be read."""
+        parts = [self._manifest(file, owner) for file in files]
+        held = [part for part in parts if part is not None]
+        return ManifestEntries.concat(held) if len(held) == len(parts) else None
+
+    def _manifest(self, file: ManifestFile, owner: str) -> ManifestEntries | None:
+        known = self._used.get(file.file_name, self._recent.get(file.file_name))
+        if known is None:
+            known = self._read(file, owner)
+        if known is not None:
+            self._used[file.file_name] = known
+        return known
+
+    def _read(self, file: ManifestFile, owner: str) -> ManifestEntries | None:
+        path = self.paths.manifest(file.file_name)
+        self.findings.manifests += 1
+        try:
+            entries = ManifestStore(self.file_io, self.paths, self.schema).read([file])
+        except UnavailableError:
+            raise
+        except LakeError as err:
+            self.findings.failed(FindingKind.MANIFEST, path, err, owner)
+            return None
+        added = int((entries.kind == EntryKind.ADD).sum())
+        if (added, len(entries) - added) != (file.num_added_files, file.num_deleted_files):
+            problem = f"adds {added} files, its list says {file.num_added_files} (needed by {owner})"
+            self.findings.add(FindingKind.MANIFEST, path, problem)
+        return entries
+
+    def _equal_total(self, path: str, what: str, said: int | None, found: int) -> None:
+        if said is not None and said != found:
+            self.findings.add(FindingKind.TOTALS, path, f"{what} is {said}, its files hold {found}")
+
+
+def _signed_rows(entries: ManifestEntries) -> int:
+    signs = np.where(entries.kind == EntryKind.ADD, 1, -1)
+    return int((entries.row_count * signs).sum())

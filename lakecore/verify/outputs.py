@@ -1,0 +1,88 @@
+"""Outputs read back: their manifest entries say what the bytes hold, and their keys strictly increase."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+from lakecore.errors import CorruptDataError, ProofError
+from lakecore.fs.file_io import FileIO
+from lakecore.metadata.key_order import comparable
+from lakecore.metadata.schema import TableSchema
+from lakecore.row.binary_row import decode_row
+from lakecore.types.datatypes import RowType
+from lakecore.verify.columns import StoredFile, read_covered
+from lakecore.verify.digest import ZERO, Tally
+from lakecore.verify.keyed_rows import KeyedRows
+from lakecore.verify.order import KeyValues
+from lakecore.verify.rows import tally_rows
+from lakecore.verify.shape import RowShape
+
+__all__ = ["OutputEvidence", "check_output_file"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputEvidence:
+    """What files hold, read back. Keys are None for append files. Pickles."""
+
+    rows: Tally = ZERO
+    files: int = 0
+    first_key: KeyValues | None = None
+    last_key: KeyValues | None = None
+
+
+def check_output_file(
+    unit: str, file_io: FileIO, stored: StoredFile, shape: RowShape, schema: TableSchema, first_row: int
+) -> OutputEvidence:
+    """Read one output and compare it with its manifest entry. `first_row`: rows of the unit before this file.
+
+    Raises ProofError naming `unit` and the file; also when the file cannot be decoded.
+    """
+
+    def refuse(problem: str) -> NoReturn:
+        raise ProofError(unit, f"output {stored.path}: {problem}")
+
+    _check_size(file_io, stored, refuse)
+    seen = KeyedRows(shape)
+    rows = ZERO
+    try:
+        for columns in read_covered(file_io, stored.path, shape, schema):
+            rows += tally_rows(columns, shape, first_row + rows.rows)
+            if shape.keyed:
+                seen.add(columns)
+    except CorruptDataError as err:
+        raise ProofError(unit, f"output {stored.path} cannot be read back: {err.problem}") from err
+    if rows.rows != stored.file.row_count:
+        refuse(f"its row count is {rows.rows}, its description says {stored.file.row_count}")
+    if shape.keyed:
+        if not seen.in_order:
+            refuse("its keys do not strictly increase")
+        _check_keyed(refuse, seen, stored, RowType(shape.key))
+    return OutputEvidence(rows=rows, files=1, first_key=seen.first_key, last_key=seen.last_key)
+
+
+def _check_size(file_io: FileIO, stored: StoredFile, refuse: Callable[[str], NoReturn]) -> None:
+    status = file_io.stat(stored.path)
+    if status is None:
+        refuse("it does not exist")
+    if status.size != stored.file.file_size:
+        refuse(f"it has {status.size} bytes, its description says {stored.file.file_size}")
+
+
+def _check_keyed(
+    refuse: Callable[[str], NoReturn], seen: KeyedRows, stored: StoredFile, kind: RowType
+) -> None:
+    file = stored.file
+    facts: list[tuple[str, object, object]] = [("delete row count", seen.deletes, file.delete_row_count)]
+    if seen.first_key is not None:
+        first, last = (decode_row(key, kind, stored.path) for key in (file.min_key, file.max_key))
+        facts += [
+            ("minimum sequence number", seen.low, file.min_sequence_number),
+            ("maximum sequence number", seen.high, file.max_sequence_number),
+            ("minimum key", list(map(comparable, seen.first)), list(map(comparable, first))),
+            ("maximum key", list(map(comparable, seen.last)), list(map(comparable, last))),
+        ]
+    for what, found, said in facts:
+        if found != said:
+            refuse(f"its {what} is {found}, its description says {said}")

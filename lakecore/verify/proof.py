@@ -1,0 +1,226 @@
+"""The proof before a commit: what a unit wrote is what it read, less what its merge gave account of.
+
+Primary-key tables (merge engine deduplicate): inputs = outputs read back + rows lost + deletes dropped, by
+count and digest; keys of outputs strictly increase; the merge's certificate holds. Append tables: outputs
+are the inputs in order, by count and digest. An upgrade changes a level and nothing else. What a digest
+covers: `shape_of`.
+
+A pick may be cut into units by key ranges. Then inputs are tallied once, whole, and compared with the sum
+of the units: rows that no unit read, or that two units read, show up. `prove_unit` is both halves for a
+pick of one unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lakecore.errors import ProofError
+from lakecore.fs.file_io import FileIO
+from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.schema import TableSchema
+from lakecore.verify.certificate import UnitEvidence, join_evidence
+from lakecore.verify.columns import StoredFile, read_covered
+from lakecore.verify.digest import DIGEST_VERSION, ZERO, Tally, total
+from lakecore.verify.outputs import OutputEvidence, check_output_file
+from lakecore.verify.rows import tally_rows
+from lakecore.verify.shape import RowShape
+
+__all__ = [
+    "PickProof",
+    "ProofContext",
+    "UnitProof",
+    "check_outputs",
+    "check_upgrade",
+    "proof_properties",
+    "prove_pick",
+    "prove_unit",
+    "tally_input",
+]
+
+_PROPERTY = "lakecore.proof"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProofContext:
+    """What reading for a proof needs. `schemas`: those of all files of the pick, by id. Pickles."""
+
+    file_io: FileIO
+    shape: RowShape
+    schemas: Mapping[int, TableSchema]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitProof:
+    """One unit's half: its outputs as read back, and its merge's evidence (None for append tables)."""
+
+    unit: str
+    outputs: OutputEvidence
+    evidence: UnitEvidence | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PickProof:
+    """A pick that holds. `covered`: names of the columns in the digest, besides key and system columns.
+
+    `uncompared`: columns that should be, but changed their type in a way that may change values.
+    """
+
+    pick: str
+    mode: str
+    inputs: Tally
+    outputs: Tally
+    lost: Tally = ZERO
+    dropped: Tally = ZERO
+    ties: int = 0
+    keyed: bool
+    covered: tuple[str, ...] = ()
+    uncompared: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """What was proven, for a report."""
+        what = f"{self.mode} proof v{DIGEST_VERSION}: {self.inputs.rows} rows in = {self.outputs.rows} out"
+        if self.keyed:
+            what += f" + {self.lost.rows} replaced + {self.dropped.rows} deletes dropped"
+        text = f"{what}, by count and digest of {_columns(self)}"
+        if self.keyed:
+            text += "; keys of outputs strictly increase; each replaced row precedes a row of its key"
+        return text
+
+
+def _columns(proof: PickProof) -> str:
+    if proof.mode == "full":
+        parts: tuple[str, ...] = ("every column",)
+    else:
+        parts = (("key",) if proof.keyed else ()) + proof.covered
+    text = ", ".join(parts + (("sequence number", "row kind") if proof.keyed else ("row order",)))
+    if proof.uncompared:
+        text += f" (not {', '.join(proof.uncompared)}: the type changed)"
+    return text
+
+
+def tally_input(context: ProofContext, unit: str, stored: StoredFile, first_row: int = 0) -> Tally:
+    """Count and digest of one input, read whole. `first_row`: rows of the inputs before it (append tables).
+
+    Raises ProofError when the file does not hold as many rows as its manifest entry says, CorruptDataError.
+    """
+    rows = ZERO
+    schema = context.schemas[stored.file.schema_id]
+    for columns in read_covered(context.file_io, stored.path, context.shape, schema):
+        rows += tally_rows(columns, context.shape, first_row + rows.rows)
+    if rows.rows != stored.file.row_count:
+        raise ProofError(unit, f"input {stored.path} has {rows.rows} rows, not {stored.file.row_count}")
+    return rows
+
+
+def check_outputs(context: ProofContext, unit: str, outputs: Sequence[StoredFile]) -> OutputEvidence:
+    """Read the outputs of a unit back, in key order (append tables: in row order). Raises ProofError."""
+    whole = OutputEvidence()
+    for stored in outputs:
+        schema = context.schemas[stored.file.schema_id]
+        part = check_output_file(unit, context.file_io, stored, context.shape, schema, whole.rows.rows)
+        whole = _join_outputs(unit, whole, part)
+    return whole
+
+
+def prove_unit(
+    context: ProofContext,
+    unit: str,
+    inputs: Sequence[StoredFile],
+    outputs: Sequence[StoredFile],
+    evidence: UnitEvidence | None = None,
+) -> PickProof:
+    """The whole proof of a pick of one unit. `inputs` of an append table: in the order they were read.
+
+    Raises ProofError naming `unit`. Cost: reads the covered columns of inputs and outputs once.
+    """
+    tallies: list[Tally] = []
+    for stored in inputs:
+        tallies.append(tally_input(context, unit, stored, sum(part.rows for part in tallies)))
+    proof = UnitProof(unit=unit, outputs=check_outputs(context, unit, outputs), evidence=evidence)
+    return prove_pick(context.shape, unit, tallies, [proof])
+
+
+def prove_pick(shape: RowShape, pick: str, inputs: Iterable[Tally], units: Sequence[UnitProof]) -> PickProof:
+    """Compare whole inputs with the sum of the units, given in key order. Pure. Raises ProofError."""
+    before = total(inputs)
+    evidence = UnitEvidence()
+    outputs = OutputEvidence()
+    for unit in units:
+        _check_unit(shape, unit)
+        if unit.evidence is not None:
+            evidence = join_evidence(pick, (evidence, unit.evidence))
+        outputs = _join_outputs(pick, outputs, unit.outputs)
+    after = outputs.rows + evidence.lost + evidence.dropped
+    if before != after:
+        raise ProofError(
+            pick,
+            f"inputs hold {before}; outputs and the rows that left hold {after} (outputs {outputs.rows}; "
+            f"replaced {evidence.lost}; deletes dropped {evidence.dropped})",
+        )
+    return PickProof(
+        pick=pick,
+        mode=shape.mode.value,
+        inputs=before,
+        outputs=outputs.rows,
+        lost=evidence.lost,
+        dropped=evidence.dropped,
+        ties=evidence.ties,
+        keyed=shape.keyed,
+        covered=tuple(field.name for field in shape.values),
+        uncompared=shape.uncompared,
+    )
+
+
+def _check_unit(shape: RowShape, proof: UnitProof) -> None:
+    """The merge's account of a unit agrees with the unit's outputs."""
+    if not shape.keyed:
+        return
+    seen, found = proof.evidence, proof.outputs
+    if seen is None:
+        raise ProofError(proof.unit, "its merge gave no account of the rows that left")
+    kept = seen.rows - seen.lost.rows - seen.dropped.rows
+    if kept != found.rows.rows:
+        raise ProofError(proof.unit, f"its merge kept {kept} rows, its outputs hold {found.rows.rows}")
+    if found.first_key is None or found.last_key is None:
+        return
+    first, last = seen.first_key, seen.last_key
+    if first is None or last is None or first > found.first_key or last < found.last_key:
+        reach = f"from key {found.first_key} to {found.last_key}"
+        raise ProofError(proof.unit, f"its outputs reach {reach}, beyond the rows merged")
+
+
+def _join_outputs(unit: str, whole: OutputEvidence, part: OutputEvidence) -> OutputEvidence:
+    if whole.last_key is not None and part.first_key is not None and part.first_key <= whole.last_key:
+        raise ProofError(unit, f"an output from key {part.first_key} follows one up to {whole.last_key}")
+    return OutputEvidence(
+        rows=whole.rows + part.rows,
+        files=whole.files + part.files,
+        first_key=part.first_key if whole.first_key is None else whole.first_key,
+        last_key=whole.last_key if part.last_key is None else part.last_key,
+    )
+
+
+def check_upgrade(unit: str, before: DataFile, after: DataFile) -> None:
+    """An upgraded file is the same file on a higher level. Raises ProofError."""
+    if replace(before, level=after.level) != after or after.level < before.level:
+        raise ProofError(unit, f"upgrade of {before.file_name} changes more than its level")
+
+
+def proof_properties(proofs: Iterable[PickProof]) -> dict[str, str]:
+    """What a commit's snapshot records: mode, version, rows and the digests of what its picks read and wrote.
+
+    Empty when nothing was rewritten.
+    """
+    held = list(proofs)
+    if not held:
+        return {}
+    inputs, outputs = total(proof.inputs for proof in held), total(proof.outputs for proof in held)
+    return {
+        _PROPERTY: held[0].mode,
+        f"{_PROPERTY}.version": str(DIGEST_VERSION),
+        f"{_PROPERTY}.rows-in": str(inputs.rows),
+        f"{_PROPERTY}.rows-out": str(outputs.rows),
+        f"{_PROPERTY}.digest-in": f"{inputs.digest:016x}",
+        f"{_PROPERTY}.digest-out": f"{outputs.digest:016x}",
+    }

@@ -1,0 +1,110 @@
+"""What a proof looks at: the columns whose values make the digest, and how rows of one key are ordered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from lakecore.metadata.options import SequenceOrder, TableOptions
+from lakecore.metadata.row_kind import KEY_FIELD_ID_START, KIND_FIELD_ID, SEQUENCE_FIELD_ID
+from lakecore.metadata.schema import TableSchema
+from lakecore.types.datatypes import AtomicType, DataField, TypeRoot
+from lakecore.verify.evolution import keeps_values
+
+__all__ = ["ProofMode", "RowShape", "shape_of"]
+
+
+class ProofMode(Enum):
+    """How much of a row the digest covers.
+
+    CHEAP: key, sequence fields, sequence number and row kind; of an append table a few columns (`shape_of`).
+    FULL: every column of inputs and outputs.
+    """
+
+    CHEAP = "cheap"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowShape:
+    """The covered columns, in the order in which their arrays are passed around. Pickles.
+
+    `key`: key columns in key order, empty for append tables. `sequence`: user sequence fields. `values`:
+    table columns in the digest besides the key; includes `sequence`. `ignore_retracts`: rows of kind -U and
+    -D do not count where a key has several rows (option `ignore-delete`). `positional`: the digest includes
+    each row's place, so outputs must be the inputs in order. `uncompared`: columns that should be in the
+    digest but are not, because their type changed in a way that may change values.
+    """
+
+    mode: ProofMode
+    key: tuple[DataField, ...] = ()
+    sequence: tuple[DataField, ...] = ()
+    descending: bool = False
+    ignore_retracts: bool = False
+    values: tuple[DataField, ...] = ()
+    positional: bool = False
+    uncompared: tuple[str, ...] = ()
+
+    @property
+    def keyed(self) -> bool:
+        return bool(self.key)
+
+    @property
+    def field_ids(self) -> tuple[int, ...]:
+        """Ids of key, values, then sequence number and row kind (or nothing): the constants of a row hash."""
+        keys = tuple(KEY_FIELD_ID_START + field.id for field in self.key)
+        system = (SEQUENCE_FIELD_ID, KIND_FIELD_ID) if self.keyed else ()
+        return keys + tuple(field.id for field in self.values) + system
+
+
+_COLUMNS_PER_SAMPLE = 4
+_MOST_SAMPLES = 3
+_VARIABLE = (
+    TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.VARIANT, TypeRoot.BLOB,
+)  # fmt: skip
+
+
+def shape_of(
+    schema: TableSchema, options: TableOptions, mode: ProofMode, older: Iterable[TableSchema] = ()
+) -> RowShape:
+    """The columns that a proof of `mode` covers. `older`: schemas of the inputs.
+
+    Cheap, append table: one column of every four, at most three and at least one, in schema order, columns
+    of fixed width first. Reading and hashing them costs about a fifth of the job.
+    """
+    full = mode is ProofMode.FULL
+    keyed = bool(schema.primary_keys)
+    row = schema.row_type
+    sequence = tuple(row.field(name) for name in options.sequence_fields) if keyed else ()
+    values = schema.fields if full else sequence if keyed else _samples(schema)
+    changed = {field.id for before in older for field in values if not _keeps(before, field)}
+    return RowShape(
+        mode=mode,
+        key=schema.key_type.fields if keyed else (),
+        sequence=sequence,
+        descending=options.sequence_order is SequenceOrder.DESCENDING,
+        ignore_retracts=options.ignore_delete,
+        values=tuple(field for field in values if field.id not in changed),
+        positional=not keyed,
+        uncompared=tuple(field.name for field in values if field.id in changed),
+    )
+
+
+def _keeps(before: TableSchema, field: DataField) -> bool:
+    old = next((other for other in before.fields if other.id == field.id), None)
+    return old is None or keeps_values(old.type, field.type)
+
+
+def _samples(schema: TableSchema) -> tuple[DataField, ...]:
+    count = min(_MOST_SAMPLES, max(1, len(schema.fields) // _COLUMNS_PER_SAMPLE))
+    constant = set(schema.partition_keys)
+    cheapest = sorted(schema.fields, key=lambda field: (field.name in constant, _cost(field)))
+    chosen = {field.id for field in cheapest[:count]}
+    return tuple(field for field in schema.fields if field.id in chosen)
+
+
+def _cost(field: DataField) -> int:
+    if not isinstance(field.type, AtomicType):
+        return 2
+    return int(field.type.root in _VARIABLE)

@@ -1,0 +1,186 @@
+"""Columns a caller brought, in the types of the table: lossless conversions, errors that name the column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakecore.errors import InvalidInputError
+from lakecore.types.arrow import arrow_type
+from lakecore.types.datatypes import (
+    MAX_LENGTH,
+    ArrayType,
+    AtomicType,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+    VectorType,
+    with_nullable,
+)
+
+__all__ = ["cast_column", "first_null"]
+
+_COUNT = AtomicType(TypeRoot.INT, nullable=False)
+_TEXT = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR})
+_BYTES = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.BLOB})
+_NUMBERS = frozenset(
+    {TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.FLOAT, TypeRoot.DOUBLE}
+)
+
+
+def cast_column(array: pa.Array, kind: DataType, name: str) -> pa.Array:
+    """`array` in the Arrow type of `kind`. `name` is the column, or the path of a nested field.
+
+    Raises InvalidInputError for another kind of type (text for a number), for a value that does not fit,
+    and for nulls in nested fields that are NOT NULL. Nulls of the column itself are the caller's matter.
+    """
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), arrow_type(kind))
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    match kind:
+        case AtomicType():
+            return _cast_atomic(array, kind, name)
+        case ArrayType(element=element):
+            return _cast_list(array, kind, element, name)
+        case MapType(key=key, value=value):
+            return _cast_map(array, kind, (with_nullable(key, False), value), name)
+        case MultisetType(element=element):
+            return _cast_map(array, kind, (with_nullable(element, False), _COUNT), name)
+        case RowType():
+            return _cast_struct(array, kind, name)
+        case VectorType():
+            _require(
+                pa.types.is_fixed_size_list(array.type) or pa.types.is_list(array.type), array, kind, name
+            )
+            return _arrow_cast(array, kind, name)
+
+
+def first_null(array: pa.Array) -> int:
+    """Position of the first null; `array` has one."""
+    return int(pc.index(array.is_null(), True).as_py())
+
+
+def _cast_atomic(array: pa.Array, kind: AtomicType, name: str) -> pa.Array:
+    _require(_accepts(kind.root, array.type), array, kind, name)
+    result = _arrow_cast(array, kind, name)
+    if kind.root in _TEXT and kind.length < MAX_LENGTH:
+        _check_length(pc.utf8_length(result), kind, name)
+    elif kind.root in _BYTES and 0 < kind.length < MAX_LENGTH:
+        _check_length(pc.binary_length(result), kind, name)
+    return result
+
+
+def _accepts(root: TypeRoot, given: pa.DataType) -> bool:
+    """Is an Arrow type of the same family as a table type: conversions inside a family keep the meaning."""
+    types = pa.types
+    if root in _TEXT:
+        return bool(types.is_string(given) or types.is_large_string(given) or given == pa.string_view())
+    if root in _BYTES:
+        return bool(
+            types.is_binary(given)
+            or types.is_large_binary(given)
+            or types.is_fixed_size_binary(given)
+            or given == pa.binary_view()
+        )
+    if root in _NUMBERS:  # whole floats too: what pandas makes of integers with gaps
+        return bool(types.is_floating(given) or types.is_integer(given))
+    return bool(_OTHERS[root](given))
+
+
+_OTHERS: dict[TypeRoot, Callable[[Any], Any]] = {
+    TypeRoot.BOOLEAN: pa.types.is_boolean,
+    TypeRoot.DECIMAL: lambda kind: pa.types.is_decimal(kind) or pa.types.is_integer(kind),
+    TypeRoot.DATE: pa.types.is_date,
+    TypeRoot.TIME: pa.types.is_time,
+    TypeRoot.TIMESTAMP: lambda kind: pa.types.is_timestamp(kind) and kind.tz is None,
+    TypeRoot.TIMESTAMP_LTZ: lambda kind: pa.types.is_timestamp(kind) and kind.tz is not None,
+    TypeRoot.VARIANT: pa.types.is_struct,
+}
+
+
+def _require(accepted: bool, array: pa.Array, kind: DataType, name: str) -> None:
+    if not accepted:
+        raise InvalidInputError(
+            f"column {name}: the table has {_text(kind)}, the data {array.type}; cast it first"
+        )
+
+
+def _text(kind: DataType) -> str:
+    return str(kind) if isinstance(kind, AtomicType) else str(arrow_type(kind))
+
+
+def _arrow_cast(array: pa.Array, kind: DataType, name: str) -> pa.Array:
+    target = arrow_type(kind)
+    if array.type == target:
+        return array
+    try:
+        return array.cast(target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as err:
+        raise InvalidInputError(
+            f"column {name}: {array.type} does not fit {_text(kind)} of the table: {err}"
+        ) from err
+
+
+def _check_length(lengths: pa.Array, kind: AtomicType, name: str) -> None:
+    longest = pc.max(lengths).as_py()
+    if longest is not None and longest > kind.length:
+        raise InvalidInputError(f"column {name}: a value of length {longest} in {kind}; shorten it")
+
+
+def _cast_list(array: pa.Array, kind: ArrayType, element: DataType, name: str) -> pa.Array:
+    types = pa.types
+    accepted = (
+        types.is_list(array.type) or types.is_large_list(array.type) or types.is_fixed_size_list(array.type)
+    )
+    _require(accepted, array, kind, name)
+    values = _cast_part(array.flatten(), element, f"{name}[]")
+    return pa.ListArray.from_arrays(_offsets(array), values, type=arrow_type(kind), mask=_mask(array))
+
+
+def _cast_map(array: pa.Array, kind: DataType, parts: tuple[DataType, DataType], name: str) -> pa.Array:
+    _require(pa.types.is_map(array.type), array, kind, name)
+    start, stop = array.offsets[0].as_py(), array.offsets[-1].as_py()
+    keys = _cast_part(array.keys[start:stop], parts[0], f"{name} (key)")
+    items = _cast_part(array.items[start:stop], parts[1], f"{name} (value)")
+    offsets = pc.subtract(array.offsets, start).cast(pa.int32())
+    return pa.MapArray.from_arrays(offsets, keys, items, type=arrow_type(kind), mask=_mask(array))
+
+
+def _cast_struct(array: pa.Array, kind: RowType, name: str) -> pa.Array:
+    _require(pa.types.is_struct(array.type), array, kind, name)
+    names = [array.type.field(i).name for i in range(array.type.num_fields)]
+    if unknown := sorted(set(names) - set(kind.names)):
+        raise InvalidInputError(f"column {name}.{unknown[0]}: the table has no such field; leave it out")
+    valid = None if array.null_count == 0 else array.is_valid()
+    given = dict(zip(names, array.flatten(), strict=True))
+    children = []
+    for field in kind.fields:
+        child = given.get(field.name, pa.nulls(len(array)))
+        children.append(_cast_part(child, field.type, f"{name}.{field.name}", valid))
+    return pa.StructArray.from_arrays(children, fields=list(arrow_type(kind)), mask=_mask(array))
+
+
+def _cast_part(array: pa.Array, kind: DataType, name: str, relevant: pa.Array | None = None) -> pa.Array:
+    """A nested part, null only where it may be (or where its parent is, by `relevant`)."""
+    result = cast_column(array, kind, name)
+    if not kind.nullable and result.null_count:
+        nulls = result.is_null() if relevant is None else pc.and_(result.is_null(), relevant)
+        if pc.any(nulls).as_py():
+            raise InvalidInputError(f"column {name}: a null where the table says NOT NULL")
+    return result
+
+
+def _offsets(array: pa.Array) -> pa.Array:
+    lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int64())
+    total = pc.cumulative_sum(lengths)
+    return pa.concat_arrays([pa.array([0], pa.int64()), total]).cast(pa.int32())
+
+
+def _mask(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None

@@ -1,0 +1,177 @@
+"""Batches a caller brought, as rows of the table: columns by name, types, defaults, NOT NULL, row kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakecore.errors import InvalidInputError
+from lakecore.metadata.options import TableOptions
+from lakecore.metadata.row_kind import RowKind
+from lakecore.metadata.schema import TableSchema
+from lakecore.row.values import values_array
+from lakecore.types.arrow import arrow_schema
+from lakecore.types.datatypes import DataField
+from lakecore.types.text import parse_value
+from lakecore.write.casting import cast_column, first_null
+
+__all__ = ["KIND_COLUMN", "Incoming", "Rows", "batches_of"]
+
+KIND_COLUMN = "_kind"
+
+_SYMBOLS = pa.array([kind.symbol for kind in RowKind])
+_BATCH_ROWS = 1 << 17
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows in the table's own types. `kinds`: one RowKind a row as int8; None when all are inserts."""
+
+    batch: pa.RecordBatch
+    kinds: np.ndarray[Any, Any] | None = None
+
+
+def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
+    """Batches of an Arrow table, batch, reader, pandas frame, or anything with an Arrow stream.
+
+    Raises InvalidInputError for other values.
+    """
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    elif type(data).__module__.partition(".")[0] == "pandas":
+        data = pa.Table.from_pandas(data, preserve_index=False)
+    if isinstance(data, pa.Table):
+        return iter(data.to_batches(max_chunksize=_BATCH_ROWS))
+    if isinstance(data, pa.RecordBatchReader):
+        return _pieces(data)
+    if hasattr(data, "__arrow_c_stream__"):
+        return _pieces(pa.RecordBatchReader.from_stream(data))
+    if isinstance(data, Iterable) and not isinstance(data, str | bytes | dict):
+        return _checked_batches(data)
+    raise InvalidInputError(
+        f"cannot write {type(data).__name__}; pass an Arrow table, batches or a pandas frame"
+    )
+
+
+def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for start in range(0, batch.num_rows, _BATCH_ROWS):
+            yield batch.slice(start, _BATCH_ROWS)
+
+
+def _checked_batches(items: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+    for item in items:
+        if not isinstance(item, pa.RecordBatch | pa.Table):
+            raise InvalidInputError(
+                f"cannot write {type(item).__name__}; pass an Arrow table, batches or a pandas frame"
+            )
+        yield from batches_of(item)
+
+
+class Incoming:
+    """Turns batches into rows of one table; counts rows, so that errors name their position in the input."""
+
+    def __init__(self, schema: TableSchema, options: TableOptions) -> None:
+        self._row_type = schema.row_type
+        self._arrow = arrow_schema(schema.row_type)
+        self._keyed = bool(schema.primary_keys)
+        self._options = options
+        self._rows_seen = 0
+
+    def rows(self, batch: pa.RecordBatch) -> Rows:
+        """Raises InvalidInputError naming column, row (from 0) and what does not fit.
+
+        Rows that ignore-delete or ignore-update-before leave out are gone; they count as seen.
+        """
+        self._check_names(batch)
+        columns = [self._column(batch, field) for field in self._row_type]
+        rows = pa.RecordBatch.from_arrays(columns, schema=self._arrow)
+        kinds = self._kinds(batch, rows)
+        self._rows_seen += batch.num_rows
+        return self._without_ignored(rows, kinds)
+
+    def _check_names(self, batch: pa.RecordBatch) -> None:
+        names = batch.schema.names
+        known = {*self._row_type.names, KIND_COLUMN}
+        if unknown := [name for name in names if name not in known]:
+            raise InvalidInputError(
+                f"column {unknown[0]!r} is not in the table; there are {', '.join(self._row_type.names)}"
+            )
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InvalidInputError(f"column {twice!r} is in the data twice")
+
+    def _column(self, batch: pa.RecordBatch, field: DataField) -> pa.Array:
+        given = field.name in batch.schema.names
+        column = batch.column(field.name) if given else pa.nulls(batch.num_rows)
+        column = cast_column(column, field.type, field.name)
+        if column.null_count and field.default_value is not None:
+            column = pc.fill_null(column, _default(field))
+        if column.null_count and not field.type.nullable:
+            if not given:
+                raise InvalidInputError(f"column {field.name} is NOT NULL and missing from the data")
+            row = self._rows_seen + first_null(column)
+            raise InvalidInputError(f"column {field.name} is NOT NULL: row {row} has no value")
+        return column
+
+    def _kinds(self, batch: pa.RecordBatch, rows: pa.RecordBatch) -> np.ndarray[Any, Any] | None:
+        name = self._options.rowkind_field
+        given = KIND_COLUMN in batch.schema.names
+        if name is not None and given:
+            raise InvalidInputError(
+                f"the data has {KIND_COLUMN}, but kinds of this table come from column {name} (rowkind.field)"
+            )
+        if name is None and not given:
+            return None
+        kinds = self._codes(batch.column(KIND_COLUMN) if name is None else rows.column(name), name)
+        if not kinds.any():
+            return None
+        if not self._keyed:
+            row = self._rows_seen + int(np.flatnonzero(kinds)[0])
+            raise InvalidInputError(
+                f"row {row} is {RowKind(int(kinds.max())).symbol}: a table without primary key takes +I only"
+            )
+        return kinds
+
+    def _codes(self, symbols: pa.Array, name: str | None) -> np.ndarray[Any, Any]:
+        """Kinds by symbol. A null `_kind` is an insert; a null in a rowkind field is an error."""
+        symbols = cast_column(symbols, _TEXT_FIELD.type, name or KIND_COLUMN)
+        if name is None and symbols.null_count:
+            symbols = pc.fill_null(symbols, RowKind.INSERT.symbol)
+        codes = pc.index_in(symbols, value_set=_SYMBOLS)
+        if codes.null_count:
+            at = first_null(codes)
+            raise InvalidInputError(
+                f"column {name or KIND_COLUMN}, row {self._rows_seen + at}: {symbols[at].as_py()!r} is not a "
+                "row kind; use +I, -U, +U or -D"
+            )
+        return np.asarray(codes.to_numpy()).astype(np.int8)
+
+    def _without_ignored(self, rows: pa.RecordBatch, kinds: np.ndarray[Any, Any] | None) -> Rows:
+        if kinds is None:
+            return Rows(rows)
+        drop = np.zeros(len(kinds), bool)
+        if self._options.ignore_delete:
+            drop |= (kinds == RowKind.DELETE) | (kinds == RowKind.UPDATE_BEFORE)
+        if self._options.ignore_update_before:
+            drop |= kinds == RowKind.UPDATE_BEFORE
+        if not drop.any():
+            return Rows(rows, kinds)
+        return Rows(rows.filter(pa.array(~drop)), kinds[~drop])
+
+
+_TEXT_FIELD = DataField.from_json({"id": 0, "name": KIND_COLUMN, "type": "STRING"})
+
+
+def _default(field: DataField) -> Any:
+    """The default of a column as an Arrow scalar of its type. Raises InvalidInputError when it is not one."""
+    try:
+        value = parse_value(str(field.default_value), field.type)
+    except (ValueError, InvalidInputError) as err:
+        raise InvalidInputError(f"column {field.name}: default value {field.default_value!r}: {err}") from err
+    return values_array([value], field.type)[0]

@@ -1,0 +1,134 @@
+"""Rows of one bucket of a primary-key table: sorted, one row a key, numbered, into level 0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lakecore.fs.file_io import FileIO
+from lakecore.merge.sorted_merge import MergeSpec
+from lakecore.metadata.data_file import DataFile
+from lakecore.write.incoming import Rows
+from lakecore.write.rolling import FileSpec, RollingWriter
+from lakecore.write.sort_buffer import SortBuffer
+from lakecore.write.spill import Spill
+
+__all__ = ["KeyValueSpec", "KeyValueWriter"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyValueSpec:
+    """Files of one bucket and how rows of one key become one.
+
+    `changelog` None: no changelog files; else every incoming row goes there too (changelog-producer=input).
+    `descending`: the lowest sequence fields win, not the highest. `first_sequence`: number of the first row.
+    `spillable`: a full buffer goes to disk, not to level 0.
+    """
+
+    files: FileSpec
+    changelog: FileSpec | None
+    sequence_fields: tuple[str, ...]
+    descending: bool = False
+    first_sequence: int
+    spillable: bool
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        return self.files.schema.trimmed_primary_keys
+
+
+class KeyValueWriter:
+    """One flush writes disjoint files; with a buffer that may spill, there is one flush, at `close`."""
+
+    def __init__(
+        self, file_io: FileIO, spill_io: FileIO, spec: KeyValueSpec, now_ms: Callable[[], int]
+    ) -> None:
+        self._file_io = file_io
+        self._spec = spec
+        self._now_ms = now_ms
+        self._sequence = spec.first_sequence
+        self._buffer = SortBuffer(spec.key_names, spec.sequence_fields, descending=spec.descending)
+        merge = MergeSpec(
+            key_columns=spec.key_names, sequence_columns=spec.sequence_fields, descending=spec.descending
+        )
+        self._spill = Spill(spill_io, merge)
+        self._made: list[RollingWriter] = []
+        self._files: list[DataFile] = []
+        self._changelog: RollingWriter | None = None
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that `relieve` would free."""
+        return self._buffer.size
+
+    @property
+    def holds_file(self) -> bool:
+        """Never between two calls, but for the changelog of a buffer that was spilled."""
+        return False
+
+    def park(self) -> None:
+        """Files are open during a flush only: nothing to close."""
+
+    def write(self, rows: Rows) -> None:
+        """Every row takes the next sequence number, whatever its sequence fields say."""
+        self._buffer.add(rows, self._sequence)
+        self._sequence += rows.batch.num_rows
+
+    def relieve(self) -> None:
+        """Empty the buffer: to a sorted run on local disk, or to files where spilling is switched off."""
+        if not self._spec.spillable:
+            self._flush(self._sorted())
+            return
+        run = self._sorted()
+        first = next(run, None)
+        if first is not None:
+            self._spill.add(_chain(first, run))
+
+    def close(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
+        """(data files, changelog files) of all rows."""
+        if self._spill:
+            self.relieve()
+            self._flush(self._spill.merged())
+            self._spill.clear()
+        else:
+            self._flush(self._sorted())
+        changelog = () if self._changelog is None else self._changelog.close()
+        return tuple(self._files), changelog
+
+    def abort(self) -> None:
+        """Remove every file. Safe after `close`."""
+        self._spill.clear()
+        for writer in self._made:
+            writer.abort()
+
+    def _sorted(self) -> Iterator[pa.RecordBatch]:
+        """Drain the buffer; incoming rows go to the changelog on the way, before rows of a key become one."""
+        drained = self._buffer.drain()
+        if drained is None:
+            return iter(())
+        if self._spec.changelog is not None:
+            if self._changelog is None:
+                self._changelog = self._opened(self._spec.changelog)
+            for batch in drained.raw():
+                self._changelog.write(batch)
+        return drained.merged()
+
+    def _flush(self, batches: Iterable[pa.RecordBatch]) -> None:
+        writer = self._opened(self._spec.files)
+        for batch in batches:
+            writer.write(batch)
+        self._files.extend(writer.close())
+        started = self._spec.files.first_index + writer.files_started
+        self._spec = replace(self._spec, files=replace(self._spec.files, first_index=started))
+
+    def _opened(self, files: FileSpec) -> RollingWriter:
+        writer = RollingWriter(self._file_io, files, self._now_ms)
+        self._made.append(writer)
+        return writer
+
+
+def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    yield from rest

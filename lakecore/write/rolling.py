@@ -1,0 +1,213 @@
+"""Record batches to files of one bucket and level, a new file when one is large enough, with their metadata.
+
+Append and compaction write through this. Rows arrive in file order; what makes a file wrong (order of
+keys, one record a key) is the caller's promise.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from lakecore.errors import LakeError
+from lakecore.format.data_writer import DataFileWriter, WriterOptions, open_writer
+from lakecore.format.statistics import stats_modes
+from lakecore.fs.file_io import FileIO
+from lakecore.metadata.data_file import DataFile, FileSource
+from lakecore.metadata.options import THIN_MODE
+from lakecore.metadata.row_kind import KEY_PREFIX
+from lakecore.metadata.schema import TableSchema
+from lakecore.read.key_value import key_value_type
+from lakecore.types.arrow import arrow_schema
+from lakecore.types.datatypes import RowType
+from lakecore.write.file_meta import FileSummary, data_file
+from lakecore.write.options import FileRules
+
+__all__ = ["FileSpec", "RollingWriter", "check_file_options"]
+
+logger = logging.getLogger(__name__)
+
+_MIN_SLICE = 1000
+_CHECKS_PER_FILE = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSpec:
+    """What the files of one writer have in common. Pickles.
+
+    Files are `<directory>/<name_prefix>-<n>.<extension>`, n from `first_index`. `target_size` in bytes.
+    `format` None: what the options say for this level. `first_sequence`: number of the first row of an
+    append file (key-value rows carry theirs); rows count up from it over all files of the writer.
+    """
+
+    directory: str
+    name_prefix: str
+    schema: TableSchema
+    keyed: bool
+    source: FileSource
+    target_size: int
+    options: Mapping[str, str]
+    format: str | None = None
+    level: int = 0
+    changelog: bool = False
+    first_sequence: int = 0
+    first_index: int = 0
+
+    @cached_property
+    def rules(self) -> FileRules:
+        """Format, codec and statistics by the options. Raises InvalidOptionError."""
+        rules = FileRules.of(self.options, self.level, changelog=self.changelog)
+        return rules if self.format is None else rules.with_format(self.format)
+
+    @property
+    def row_type(self) -> RowType:
+        """Columns of a file: the table's, behind the key-value columns when there is a key."""
+        if not self.keyed:
+            return self.schema.row_type
+        return key_value_type(self.schema, thin=THIN_MODE.read(self.options))
+
+
+def check_file_options(schema: TableSchema) -> None:
+    """Raises InvalidOptionError for options that would otherwise fail a file that is being written."""
+    for changelog in (False, True):
+        rules = FileRules.of(schema.options, 0, changelog=changelog)
+        stats_modes(schema.row_type, schema.options, rules.stats_mode)
+        WriterOptions.from_options(schema.options, rules.compression)
+
+
+class RollingWriter:
+    """Writes batches to as many files as needed. Not for several threads.
+
+    After a failure of `write` or `close` call `abort`: it removes every file this writer made.
+    """
+
+    def __init__(self, file_io: FileIO, spec: FileSpec, now_ms: Callable[[], int]) -> None:
+        self._file_io = file_io
+        self._spec = spec
+        self._now_ms = now_ms
+        self._schema = arrow_schema(spec.row_type)
+        self._index = spec.first_index
+        self._sequence = spec.first_sequence
+        self._current: _OpenFile | None = None
+        self._files: list[DataFile] = []
+        self._paths: list[str] = []
+
+    @property
+    def files_started(self) -> int:
+        """Files opened so far: the next writer with this prefix starts at first_index + this."""
+        return self._index - self._spec.first_index
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every file this writer made so far."""
+        return tuple(self._paths)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows; columns are taken by name (key columns of thin files are left out)."""
+        conformed = _conform(batch, self._schema)
+        start = 0
+        for length in _slices(batch, self._spec.target_size):
+            self._write_slice(batch.slice(start, length), conformed.slice(start, length))
+            start += length
+
+    def close(self) -> tuple[DataFile, ...]:
+        """Finish the last file; the files in the order they were written."""
+        self._roll()
+        return tuple(self._files)
+
+    def abort(self) -> None:
+        """Remove everything this writer made. Safe after `close`, and twice.
+
+        What storage refuses to remove is logged: it stays as an orphan, which no reader sees.
+        """
+        paths, self._paths = self._paths, []
+        self._files.clear()
+        if self._current is not None:
+            with _tolerated(self._current.name):
+                self._current.writer.abort()
+            self._current = None
+        for path in paths:
+            with _tolerated(path):
+                self._file_io.delete(path)
+
+    def _write_slice(self, batch: pa.RecordBatch, conformed: pa.RecordBatch) -> None:
+        if batch.num_rows == 0:
+            return
+        if self._current is None:
+            self._current = self._open()
+        self._current.writer.write(conformed)
+        self._current.summary.add(batch)
+        if self._current.writer.size_estimate >= self._spec.target_size:
+            self._roll()
+
+    def _open(self) -> _OpenFile:
+        spec = self._spec
+        name = f"{spec.name_prefix}-{self._index}.{spec.rules.extension}"
+        path = f"{spec.directory}/{name}"
+        self._index += 1
+        self._paths.append(path)
+        options = WriterOptions.from_options(spec.options, spec.rules.compression)
+        writer = open_writer(self._file_io, path, spec.rules.format, self._schema, options)
+        summary = FileSummary(spec.schema.key_type) if spec.keyed else FileSummary(None, self._sequence)
+        return _OpenFile(name, writer, summary)
+
+    def _roll(self) -> None:
+        """`_current` is kept until the file is whole, so that `abort` still knows a failed one."""
+        if self._current is None:
+            return
+        done = self._current.writer.close()
+        summary = self._current.summary
+        self._files.append(data_file(self._spec, self._current.name, done, summary, self._creation_time()))
+        self._sequence += summary.row_count
+        self._current = None
+
+    def _creation_time(self) -> int:
+        """Rule of the format: the writer's local wall clock, as if it were UTC."""
+        now = self._now_ms()
+        return now + time.localtime(now / 1000).tm_gmtoff * 1000
+
+
+@contextmanager
+def _tolerated(path: str) -> Iterator[None]:
+    try:
+        yield
+    except LakeError as err:
+        logger.warning("%s of a failed write was not removed: %s", path, err)
+
+
+@dataclass(slots=True)
+class _OpenFile:
+    name: str
+    writer: DataFileWriter
+    summary: FileSummary
+
+
+class _Described(Protocol):
+    num_rows: int
+    nbytes: int
+
+
+def _slices(batch: _Described, target_size: int) -> list[int]:
+    """Lengths of the parts between two looks at the file's size: several looks for every file."""
+    step = batch.num_rows
+    if batch.nbytes * _CHECKS_PER_FILE > target_size:
+        step = max(_MIN_SLICE, batch.num_rows * target_size // (batch.nbytes * _CHECKS_PER_FILE))
+    full, rest = divmod(batch.num_rows, max(step, 1))
+    return [step] * full + ([rest] if rest else [])
+
+
+def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    names = set(batch.schema.names)
+    columns: list[Any] = []
+    for field in schema:
+        source = field.name if field.name in names else field.name.removeprefix(KEY_PREFIX)
+        column = batch.column(source)
+        columns.append(column if column.type == field.type else column.cast(field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

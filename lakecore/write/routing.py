@@ -1,0 +1,89 @@
+"""Which partition and bucket each row goes to, as groups of rows that keep their order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakecore.metadata.options import BucketMode, TableOptions
+from lakecore.metadata.schema import TableSchema
+from lakecore.row.binary_row import encode_row
+from lakecore.row.bucket import assign_buckets
+from lakecore.row.values import batch_rows
+from lakecore.types.datatypes import RowType
+from lakecore.write.incoming import Rows
+
+__all__ = ["Router", "Share"]
+
+Codes = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Rows of one partition and bucket. `values` are internal; `partition` is the serialised row of them."""
+
+    partition: bytes
+    values: tuple[Any, ...]
+    bucket: int
+    rows: Rows
+
+
+class Router:
+    """Splits batches of one table. Fixed buckets by hash; a table without buckets has only bucket 0."""
+
+    def __init__(self, schema: TableSchema, options: TableOptions) -> None:
+        self._partition_type = schema.partition_type
+        self._bucket_key = schema.row_type.select(schema.bucket_keys)
+        self._options = options
+
+    def split(self, rows: Rows) -> list[Share]:
+        """Shares in order of partition and bucket; every row is in one of them."""
+        batch = rows.batch
+        if batch.num_rows == 0:
+            return []
+        partitions, values = _partitions(batch, self._partition_type)
+        total, buckets = self._buckets(batch)
+        groups = partitions.astype(np.int64) * total + buckets
+        order = np.argsort(groups, kind="stable")
+        starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+        shares = []
+        for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
+            partition, bucket = divmod(int(groups[order[start]]), total)
+            part = rows if len(starts) == 1 else _take(rows, order[start:stop])
+            key = encode_row(values[partition], self._partition_type)
+            shares.append(Share(key, values[partition], bucket, part))
+        return shares
+
+    def _buckets(self, batch: pa.RecordBatch) -> tuple[int, Codes]:
+        if self._options.bucket_mode is not BucketMode.HASH_FIXED:
+            return 1, np.zeros(batch.num_rows, np.int32)
+        function = self._options.bucket_function.value
+        return self._options.bucket, assign_buckets(batch, self._bucket_key, self._options.bucket, function)
+
+
+def _partitions(batch: pa.RecordBatch, kind: RowType) -> tuple[Codes, list[tuple[Any, ...]]]:
+    """A code per row and the values of each code."""
+    if not kind.fields:
+        return np.zeros(batch.num_rows, np.int32), [()]
+    codes = reduce(_combined, (_codes(batch.column(name)) for name in kind.names))
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    samples = batch.select(list(kind.names)).take(pa.array(first))
+    return inverse, batch_rows(samples, kind)
+
+
+def _codes(column: pa.Array) -> Codes:
+    encoded = column.dictionary_encode(null_encoding="encode")
+    return np.asarray(encoded.indices.to_numpy(zero_copy_only=False)).astype(np.int64)
+
+
+def _combined(left: Codes, right: Codes) -> Codes:
+    return left * (int(right.max()) + 1) + right
+
+
+def _take(rows: Rows, picked: Codes) -> Rows:
+    kinds = None if rows.kinds is None else rows.kinds[picked]
+    return Rows(rows.batch.take(pa.array(picked)), kinds)

@@ -1,0 +1,215 @@
+"""Batches of rows to the files of a table, as commit messages. Nothing is visible before a commit."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import pyarrow as pa
+
+from lakecore.clock import Clock
+from lakecore.errors import InvalidInputError
+from lakecore.fs.file_io import FileIO
+from lakecore.fs.local import LocalFileIO
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.data_file import DataFile, FileSource
+from lakecore.metadata.options import BucketMode, ChangelogProducer, SequenceOrder, TableOptions
+from lakecore.metadata.schema import TableSchema
+from lakecore.row.partition_path import partition_path, partition_text
+from lakecore.store.paths import TablePaths
+from lakecore.write.append_writer import AppendWriter
+from lakecore.write.bucket_state import BucketState
+from lakecore.write.incoming import Incoming, Rows
+from lakecore.write.key_value_writer import KeyValueSpec, KeyValueWriter
+from lakecore.write.options import WriteRules
+from lakecore.write.rolling import FileSpec, check_file_options
+from lakecore.write.routing import Router, Share
+
+__all__ = ["TableWrite", "WriteTarget"]
+
+_Place = tuple[bytes, int]
+"""Serialised partition, bucket."""
+
+logger = logging.getLogger(__name__)
+
+_MAX_BUFFER = 1 << 30
+_MAX_OPEN_FILES = 128
+_NOT_BUCKETED = -1
+
+
+@dataclass(frozen=True)
+class WriteTarget:
+    """The table that is written to. `spill_io`: local storage for full sort buffers."""
+
+    file_io: FileIO
+    paths: TablePaths
+    schema: TableSchema
+    clock: Clock
+    spill_io: FileIO = field(default_factory=lambda: LocalFileIO(sync=False))
+
+
+class _Writer(Protocol):
+    @property
+    def buffered(self) -> int: ...
+
+    @property
+    def holds_file(self) -> bool: ...
+
+    def write(self, rows: Rows) -> None: ...
+
+    def relieve(self) -> None: ...
+
+    def park(self) -> None: ...
+
+    def close(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]: ...
+
+    def abort(self) -> None: ...
+
+
+class TableWrite:
+    """One write of any size. After a failure, or when its commit does not land, call `abort`.
+
+    `state` is asked for once, when the first row comes, and tells where sequence numbers go on. None: an
+    overwrite; numbers start at 0 and there is no changelog. All writers share `write-buffer-size` bytes.
+    """
+
+    def __init__(self, target: WriteTarget, state: Callable[[], BucketState] | None) -> None:
+        self._target = target
+        self._schema = target.schema
+        self._options = TableOptions.from_schema(target.schema)
+        self._rules = WriteRules.from_options(target.schema.options)
+        check_file_options(target.schema)
+        self._incoming = Incoming(target.schema, self._options)
+        self._router = Router(target.schema, self._options)
+        self._load_state = state
+        self._state: BucketState | None = None
+        self._limit = min(self._rules.buffer_size, _MAX_BUFFER)
+        self._buffered = 0
+        self._writers: dict[_Place, _Writer] = {}
+        self._holders: dict[_Place, _Writer] = {}
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows. Raises InvalidInputError naming column and row; nothing of the batch is then written."""
+        shares = self._router.split(self._incoming.rows(batch))
+        for share in shares:
+            self._check_total(share)
+        for share in shares:
+            place = (share.partition, share.bucket)
+            writer = self._writers.get(place) or self._new_writer(share)
+            self._writers[place] = writer
+            self._buffered -= writer.buffered
+            writer.write(share.rows)
+            self._buffered += writer.buffered
+            self._park_others(place, writer)
+            if self._buffered > self._limit:
+                self._relieve()
+
+    def finish(self) -> tuple[CommitMessage, ...]:
+        """Write what is buffered; one message a bucket, in the order their first rows came."""
+        messages = []
+        for (partition, bucket), writer in self._writers.items():
+            files, changelog = writer.close()
+            if files or changelog:
+                messages.append(self._message(partition, bucket, files, changelog))
+        return tuple(messages)
+
+    def abort(self) -> None:
+        """Remove every file this write made."""
+        for writer in self._writers.values():
+            writer.abort()
+        self._writers.clear()
+
+    @property
+    def _total_buckets(self) -> int:
+        fixed = self._options.bucket_mode is BucketMode.HASH_FIXED
+        return self._options.bucket if fixed else _NOT_BUCKETED
+
+    @property
+    def _known(self) -> BucketState:
+        if self._state is None:
+            unaware = self._options.bucket_mode is BucketMode.BUCKET_UNAWARE
+            load = None if unaware else self._load_state
+            self._state = BucketState() if load is None else load()
+        return self._state
+
+    def _check_total(self, share: Share) -> None:
+        """Rule of the format: all buckets of a partition are of one count until it is overwritten."""
+        total = self._known.totals.get(share.partition, self._total_buckets)
+        if total != self._total_buckets:
+            name = partition_text(share.values, self._schema.partition_type) or "the table"
+            raise InvalidInputError(
+                f"{name} has {total} buckets, but option bucket is {self._total_buckets}: overwrite it first"
+            )
+
+    def _message(
+        self, partition: bytes, bucket: int, files: tuple[DataFile, ...], changelog: tuple[DataFile, ...]
+    ) -> CommitMessage:
+        return CommitMessage(
+            partition=partition,
+            bucket=bucket,
+            total_buckets=self._total_buckets,
+            new_files=files,
+            changelog_files=changelog,
+        )
+
+    def _park_others(self, place: _Place, writer: _Writer) -> None:
+        """Keep few files open: the ones that were written to last."""
+        if writer.holds_file:
+            self._holders.pop(place, None)
+            self._holders[place] = writer
+        while len(self._holders) > _MAX_OPEN_FILES:
+            self._holders.pop(next(iter(self._holders))).park()
+
+    def _relieve(self) -> None:
+        """Empty the fullest buffers until half of the limit is free: seldom, and few small files or runs."""
+        logger.debug("write buffers hold %d bytes; emptying the fullest", self._buffered)
+        for place, writer in sorted(self._writers.items(), key=lambda item: -item[1].buffered):
+            if self._buffered * 2 <= self._limit:
+                return
+            self._buffered -= writer.buffered
+            writer.relieve()
+            self._park_others(place, writer)
+
+    def _new_writer(self, share: Share) -> _Writer:
+        target = self._target
+        files = self._file_spec(share)
+        if not self._schema.primary_keys:
+            return AppendWriter(target.file_io, files, target.clock.now_ms)
+        spec = KeyValueSpec(
+            files=files,
+            changelog=self._changelog_spec(files),
+            sequence_fields=self._options.sequence_fields,
+            descending=self._options.sequence_order is SequenceOrder.DESCENDING,
+            first_sequence=self._known.next_sequence(share.partition, share.bucket),
+            spillable=self._rules.spillable,
+        )
+        return KeyValueWriter(target.file_io, target.spill_io, spec, target.clock.now_ms)
+
+    def _file_spec(self, share: Share) -> FileSpec:
+        options = self._options
+        path = partition_path(
+            share.values,
+            self._schema.partition_type,
+            options.partition_default_name,
+            options.partition_legacy_name,
+        )
+        return FileSpec(
+            directory=self._target.paths.bucket_dir(path, share.bucket, options),
+            name_prefix=f"{options.data_file_prefix}{self._target.clock.fresh_id()}",
+            schema=self._schema,
+            keyed=bool(self._schema.primary_keys),
+            source=FileSource.APPEND,
+            target_size=options.target_file_size,
+            options=self._schema.options,
+            first_sequence=self._known.next_sequence(share.partition, share.bucket),
+        )
+
+    def _changelog_spec(self, files: FileSpec) -> FileSpec | None:
+        """Rule of the format: an overwriting snapshot has no changelog."""
+        if self._load_state is None or self._options.changelog_producer is not ChangelogProducer.INPUT:
+            return None
+        unique = files.name_prefix.removeprefix(self._options.data_file_prefix)
+        prefix = f"{self._options.changelog_file_prefix}{unique}"
+        return replace(files, name_prefix=prefix, changelog=True)

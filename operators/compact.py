@@ -1,0 +1,210 @@
+"""Compaction of a table as an Airflow task."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowException, AirflowSkipException
+
+from operators.hooks import LakeHook, airflow_errors
+from operators.identity import commit_identity
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from lakecore.clock import Clock
+    from lakecore.executor import Executor
+    from lakecore.jobs.compact import Progress, Report
+
+__all__ = ["CompactTableOperator"]
+
+E = TypeVar("E", bound=Enum)
+
+_LISTED = 20
+
+
+class CompactTableOperator(BaseOperator):
+    """Compact one table and return the report of `lakecore.jobs.compact` (small, JSON) as XCom.
+
+    A retry repeats the commit identity of the first try, so a commit whose answer was lost is recognised and
+    not made twice, and files that a killed try left are removed. A table in good shape is left alone and the
+    report says so. Two DAGs may work on one table: of commits that touch the same files the first wins, and
+    the other run drops these files and names them in its report.
+
+    :param table: `database.table`. (templated)
+    :param strategy: `universal` (what needs it, as writers would) or `full`. (templated)
+    :param where: partitions as in Paimon, `dt=a,hh=b;dt=c`; None means every partition. (templated)
+    :param options: table options for this run only. (templated)
+    :param until: stop at the next unit boundary after this time, commit what is proven and report the rest:
+        ISO date and time, or `HH:MM` (UTC) for the next such time after the DAG run started, so that every
+        mapped task and every retry has the same end. (templated)
+    :param engine: `spark`, or `local` for tables too small to be worth a session. (templated)
+    :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
+    :param spark_conf: settings of the Spark session, for example `spark.executor.memory`. (templated)
+    :param proof: `cheap`, or `full` to compare every column of inputs and outputs. (templated)
+    :param skip_unsupported: skip the task, instead of failing it, when this release cannot compact the table.
+    """
+
+    template_fields: Sequence[str] = (
+        "table",
+        "strategy",
+        "where",
+        "options",
+        "until",
+        "engine",
+        "master",
+        "spark_conf",
+        "proof",
+        "lake_conn_id",
+    )
+    ui_color = "#dcefe3"
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        strategy: str = "universal",
+        where: str | None = None,
+        options: Mapping[str, str] | None = None,
+        until: str | None = None,
+        engine: str = "spark",
+        master: str | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+        proof: str = "cheap",
+        skip_unsupported: bool = False,
+        lake_conn_id: str = LakeHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.strategy = strategy
+        self.where = where
+        self.options = options
+        self.until = until
+        self.engine = engine
+        self.master = master
+        self.spark_conf = spark_conf
+        self.proof = proof
+        self.skip_unsupported = skip_unsupported
+        self.lake_conn_id = lake_conn_id
+        self._executor: Executor | None = None
+        self._killed = False
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from lakecore.errors import UnsupportedError
+
+        try:
+            with airflow_errors():
+                report = self._compact(context)
+        except Exception as err:  # the cause decides: unsupported tables may be skipped by request
+            if self.skip_unsupported and isinstance(err.__cause__, UnsupportedError):
+                reason = str(err.__cause__)
+                self.log.warning("left alone: %s", reason)
+                context["ti"].xcom_push("refused", reason)
+                raise AirflowSkipException(reason) from err
+            raise
+        if self._killed:
+            raise AirflowException(
+                f"killed: {report.picks_done} picks are committed, {report.picks_left} left"
+            )
+        self._log(report)
+        return _small(report)
+
+    def _compact(self, context: Context) -> Report:
+        from lakecore.clock import SystemClock
+        from lakecore.jobs import compact
+        from lakecore.jobs.until import parse_until
+
+        hook = LakeHook(self.lake_conn_id)
+        clock = SystemClock()
+        user, identifier = commit_identity(context["ti"])
+        job = compact.Job(
+            table=self.table,
+            strategy=_choice(compact.Strategy, self.strategy, "strategy"),
+            where=self.where or None,
+            options=dict(self.options or {}),
+            until_ms=parse_until(self.until, _run_started_ms(context, clock)) if self.until else None,
+            proof=_choice(compact.ProofMode, self.proof, "proof"),
+            commit_user=user,
+            commit_identifier=identifier,
+        )
+        with ExitStack() as ends:
+            ends.callback(setattr, self, "_executor", None)
+            self._executor = self._make_executor(hook, ends)
+            return compact.run(job, hook.catalog(), self._executor, clock, on_progress=self._tell)
+
+    def _tell(self, progress: Progress) -> None:
+        done, total = progress.picks_done, progress.picks
+        self.log.info(
+            "%s: %d of %d picks are committed, %d rows", self.table, done, total, progress.rows_done
+        )
+
+    def _log(self, report: Report) -> None:
+        if report.nothing_to_do:
+            self.log.info("%s is in good shape: nothing to do", self.table)
+            return
+        before, after = report.before, report.after
+        self.log.info("%s: %d -> %d files", self.table, before.files, after.files)
+        self.log.info("%s: %s", self.table, report.proof or "nothing was rewritten")
+        if report.picks_left or report.dropped:
+            left, dropped = report.picks_left, ", ".join(report.dropped[:_LISTED]) or "none"
+            self.log.warning(
+                "%s: %d picks left for the next run; lost to other commits: %s", self.table, left, dropped
+            )
+
+    def _make_executor(self, hook: LakeHook, ends: ExitStack) -> Executor:
+        from lakecore.errors import InvalidInputError
+        from lakecore.executor import SerialExecutor
+
+        if self.engine == "local":
+            return SerialExecutor()
+        if self.engine != "spark":
+            raise InvalidInputError(f"engine {self.engine!r}: use spark or local")
+        from lakecore.spark.executor import SparkExecutor
+
+        conf = dict(self.spark_conf or {})
+        return ends.enter_context(SparkExecutor(master=self.master or hook.spark_master(), conf=conf))
+
+    def on_kill(self) -> None:
+        """Stop the units; what is committed stays, the rest leaves no files. Airflow kills hard 5 s later.
+
+        Runs inside the signal handler of the task's main thread: that thread may hold the lock that a
+        cancellation takes, so another one cancels. A unit of the local engine is in this very thread, and
+        is ended by an exception.
+        """
+        executor = self._executor
+        if executor is None:
+            return
+        self._killed = True
+        if executor.name != "local":
+            threading.Thread(target=executor.cancel, name="lakecore-cancel", daemon=True).start()
+        else:
+            executor.cancel()
+            raise AirflowException(f"killed while compacting {self.table}")
+
+
+def _small(report: Report) -> dict[str, Any]:
+    """The report for XCom: of long lists the first names, and how many there are."""
+    raw = report.to_json()
+    return raw | {"dropped": raw["dropped"][:_LISTED], "dropped_count": len(report.dropped)}
+
+
+def _run_started_ms(context: Context, clock: Clock) -> int:
+    """When the DAG run started: the same for its mapped tasks and their tries."""
+    started = getattr(context.get("dag_run"), "start_date", None)
+    return clock.now_ms() if started is None else int(started.timestamp() * 1000)
+
+
+def _choice(kind: type[E], text: str, argument: str) -> E:
+    from lakecore.errors import InvalidInputError
+
+    try:
+        return kind(text)
+    except ValueError as err:
+        choices = ", ".join(str(member.value) for member in kind)
+        raise InvalidInputError(f"{argument}={text!r}: use one of {choices}") from err

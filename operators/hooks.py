@@ -1,0 +1,107 @@
+"""The `lakecore` connection: from its fields to a catalog, and from lakecore's errors to Airflow's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowFailException
+
+if TYPE_CHECKING:
+    from lakecore.catalog.filesystem import FilesystemCatalog
+
+__all__ = ["LakeHook", "airflow_errors", "is_permanent"]
+
+_OPTIONS = {"s3_endpoint": "s3.endpoint", "s3_region": "s3.region", "s3_session_token": "s3.session-token"}
+
+
+@contextmanager
+def airflow_errors() -> Iterator[None]:
+    """Errors that no retry can mend fail the task at once; every other error takes the ordinary retry."""
+    from lakecore.errors import LakeError
+
+    try:
+        yield
+    except LakeError as err:
+        if is_permanent(err):
+            raise AirflowFailException(f"{type(err).__name__}: {err}") from err
+        raise
+
+
+def is_permanent(err: Exception) -> bool:
+    """Whether trying again without changing anything must fail again."""
+    from lakecore.errors import CorruptDataError, InvalidInputError, NotFoundError, ProofError
+
+    return isinstance(err, (InvalidInputError, CorruptDataError, NotFoundError, ProofError))
+
+
+class LakeHook(BaseHook):
+    """Opens the catalog that a connection of type `lakecore` describes.
+
+    Host is the warehouse; login and password are S3 keys; other fields are in `extra`, read key by key.
+    """
+
+    conn_name_attr = "lake_conn_id"
+    default_conn_name = "lake_default"
+    conn_type = "lakecore"
+    hook_name = "Paimon lake (lakecore)"
+
+    def __init__(self, lake_conn_id: str = default_conn_name, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.lake_conn_id = lake_conn_id
+
+    def warehouse(self) -> str:
+        """The warehouse of the connection. Raises InvalidInputError when its host field is empty."""
+        from lakecore.errors import InvalidInputError
+
+        conn = self.get_connection(self.lake_conn_id)
+        if not conn.host:
+            raise InvalidInputError(
+                f"connection {self.lake_conn_id!r} names no warehouse: put its path or s3:// address there"
+            )
+        return _location(conn.host, conn.schema)
+
+    def options(self) -> dict[str, str]:
+        """Storage options of the connection, under the names of Paimon's catalog options."""
+        conn = self.get_connection(self.lake_conn_id)
+        extra = conn.extra_dejson
+        options = {option: str(extra[field]) for field, option in _OPTIONS.items() if extra.get(field)}
+        if str(extra.get("s3_path_style", "")).lower() in ("true", "1"):  # text when the connection is a URI
+            options["s3.path.style.access"] = "true"
+        if conn.login:
+            options["s3.access-key"] = conn.login
+        if conn.password:
+            options["s3.secret-key"] = conn.password
+        return options
+
+    def spark_master(self) -> str | None:
+        """The master that the connection names; None leaves it to the engine's default, `local[*]`."""
+        master = self.get_connection(self.lake_conn_id).extra_dejson.get("spark_master")
+        return str(master) if master else None
+
+    def catalog(self) -> FilesystemCatalog:
+        """The catalog of the warehouse. Raises NotFoundError, InvalidInputError, UnavailableError."""
+        from lakecore.catalog.config import CatalogConfig
+        from lakecore.catalog.filesystem import FilesystemCatalog
+
+        return FilesystemCatalog.open(CatalogConfig(self.warehouse(), self.options()))
+
+    def get_conn(self) -> FilesystemCatalog:
+        return self.catalog()
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Lists the warehouse's databases: what the Test button of the connection form shows."""
+        from lakecore.errors import LakeError
+
+        try:
+            databases = self.catalog().list_databases()
+        except LakeError as err:
+            return False, str(err)
+        return True, f"{self.warehouse()} is reachable: {len(databases)} database(s)"
+
+
+def _location(host: str, scheme: str | None) -> str:
+    """A connection given as a URI (`lakecore://…`) may carry its scheme apart."""
+    return f"{scheme}://{host}" if scheme and "://" not in host else host

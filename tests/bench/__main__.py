@@ -1,0 +1,31 @@
+"""All benches: `python -m tests.bench [--small]`."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--small", action="store_true", help="a tenth of the size: shows that the benches run"
+    )
+    small = parser.parse_args().small
+    benches = [
+        ["plan", "--files", "10000" if small else "100000", *([] if small else ["--files", "1000000"])],
+        ["proof", "200000" if small else "2000000"],
+        ["compact", "--rows", "500000" if small else "5000000", "--runs", "2" if small else "5"],
+    ]
+    failed = []
+    for name, *arguments in benches:
+        print(f"\n== {name} {' '.join(arguments)}", flush=True)
+        command = [sys.executable, "-m", f"tests.bench.{name}", *arguments]
+        if subprocess.run(command, check=False).returncode:
+            failed.append(name)
+    sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,220 @@
+"""Benchmark: compaction next to Java Paimon, on the same files.
+
+    .venv/bin/python -m tests.bench.compact [--rows 5000000] [--runs 5] [--engine spark|local] [--json FILE]
+
+Three tables that Java writes: one bucket, four buckets (five sorted runs each, a random quarter of the keys), and an append
+table of 400 files. Both sides compact fresh copies in turn; the first time is from process start, the others are
+warm and give the medians. The floor is pyarrow reading the same files and writing as many rows, without any merge.
+Ratios count: absolute times depend on the machine, and on what else it does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tests.bench.processes import Contestant, Measured
+
+ROOT = Path(__file__).resolve().parents[2]
+CASES = {"pk1": "one bucket", "pk4": "four buckets", "app": "append, 400 files"}
+SORTED_RUNS = 5
+LOW_CARDINALITY = ("_VALUE_KIND", "c_small", "c_city")
+JARS = Path(os.environ.get("PAIMON_JARS", "~/.cache/paimon-oracle/1.4.2/jars")).expanduser()
+OPENS = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("nio", "lang", "util")]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--runs", type=int, default=5, help="warm runs of each side")
+    parser.add_argument("--engine", choices=("spark", "local"), default="spark")
+    parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--json", type=Path, help="also write the figures there")
+    parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--floor", nargs=2, metavar=("TABLE", "ROWS"), help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    if options.work:
+        return work(options.work, options.engine)
+    if options.floor:
+        return floor(Path(options.floor[0]), int(options.floor[1]))
+    warehouse = prepare(options.rows)
+    figures = [compare(warehouse, case, options.runs, options.engine) for case in options.cases.split(",")]
+    show(figures, options.rows)
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=2))
+    return None
+
+
+def prepare(rows: int) -> Path:
+    """The warehouse with the three tables, made once per size (a minute for 5 M rows)."""
+    subprocess.run([ROOT / "tests/oracle/oracle", "version"], check=True, stdout=subprocess.DEVNULL)
+    cache = ROOT / ".cache" / "bench"
+    classes = cache / "classes"
+    shutil.rmtree(classes, ignore_errors=True)
+    classes.mkdir(parents=True)
+    sources = sorted((ROOT / "tests/bench/java").glob("*.java"))
+    subprocess.run(
+        ["javac", "-nowarn", "-Xlint:none", "-cp", f"{JARS}/*", "-d", classes, *sources], check=True
+    )
+    warehouse = cache / f"tables-{rows}"
+    if not (warehouse / "complete").exists():
+        print(f"writing {rows:,} rows to each of three tables", file=sys.stderr)
+        shutil.rmtree(warehouse, ignore_errors=True)
+        warehouse.mkdir()
+        tables = ",".join(CASES)
+        subprocess.run([*java("Gen"), warehouse, str(rows), str(SORTED_RUNS), tables], check=True)
+        (warehouse / "complete").touch()
+    return warehouse
+
+
+def java(main_class: str) -> list[str]:
+    classes = f"{ROOT}/.cache/bench/classes:{JARS}/*"
+    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+    return ["java", "-Xmx4g", quiet, *OPENS, "-cp", classes, main_class]
+
+
+def compare(warehouse: Path, case: str, runs: int, engine: str) -> dict[str, Any]:
+    """Both sides on copies of one table, in turn."""
+    threads = "1" if case == "pk1" else "2"
+    ours = [sys.executable, "-m", "tests.bench.compact", "--engine", engine, "--work", str(warehouse)]
+    sides = {
+        "java": Contestant("java", [*java("Peer"), str(warehouse), threads], warehouse / "java.log"),
+        "lakecore": Contestant("lakecore", ours, warehouse / "lakecore.log"),
+    }
+    cold: dict[str, Measured] = {}
+    warm: dict[str, list[Measured]] = {name: [] for name in sides}
+    floors: list[float] = []
+    for number in range(runs + 1):
+        for name, side in sides.items():
+            with fresh_copy(warehouse, case) as table:
+                if number:
+                    warm[name].append(side.ask(table.name))
+                else:
+                    cold[name] = side.first(table.name)
+                    check(case, name, cold[name].report)
+        if number:
+            floors.append(floor_cpu(warehouse / "db.db" / case, warm["java"][0].report["rows_out"]))
+    figures = {
+        name: {
+            "cold_seconds": cold[name].seconds,
+            "seconds": median(m.report["seconds"] for m in warm[name]),
+            "cpu": median(m.cpu for m in warm[name]),
+            "rows_per_second": median(m.report["rows_in"] / m.report["seconds"] for m in warm[name]),
+            "peak_bytes": side.peaks(),
+            "rows_in": cold[name].report["rows_in"],
+            "rows_out": cold[name].report["rows_out"],
+            "files_out": cold[name].report["files_out"],
+            "all_seconds": [m.report["seconds"] for m in warm[name]],
+        }
+        for name, side in sides.items()
+    }
+    for side in sides.values():
+        side.close()
+    if figures["java"]["rows_out"] != figures["lakecore"]["rows_out"]:
+        raise RuntimeError(f"{case}: the two sides disagree on the rows that are left: {figures}")
+    return {"case": case, "engine": engine, "floor_cpu": median(floors), "load": os.getloadavg(), **figures}
+
+
+def check(case: str, name: str, report: dict[str, Any]) -> None:
+    if report.get("error") or not report["rows_in"]:
+        raise RuntimeError(f"{case}: {name} compacted nothing: {report}")
+
+
+@contextmanager
+def fresh_copy(warehouse: Path, case: str) -> Iterator[Path]:
+    table = warehouse / "db.db" / f"{case}_copy"
+    shutil.rmtree(table, ignore_errors=True)
+    shutil.copytree(warehouse / "db.db" / case, table)
+    try:
+        yield table
+    finally:
+        shutil.rmtree(table)
+
+
+def work(warehouse: Path, engine: str) -> None:
+    """Our side: compacts each table named on stdin, proof included; its report as a line of JSON."""
+    import lakecore
+    from lakecore.executor import Executor, SerialExecutor
+    from lakecore.jobs import compact
+    from lakecore.spark.executor import SparkExecutor
+    from lakecore.types.pandas_probe import skip_pandas
+
+    skip_pandas()  # as the command line does
+    executor: Executor = SparkExecutor() if engine == "spark" else SerialExecutor()
+    catalog = lakecore.load_catalog(str(warehouse))
+    for line in sys.stdin:
+        name = line.strip()  # Java's coordinator joins small files once, as `universal` does
+        strategy = compact.Strategy.UNIVERSAL if name.startswith("app") else compact.Strategy.FULL
+        job = compact.Job(table=f"db.{name}", strategy=strategy)
+        print(json.dumps(compact.run(job, catalog, executor).to_json()), flush=True)
+
+
+def floor_cpu(table: Path, rows: int) -> float:
+    command = [sys.executable, "-m", "tests.bench.compact", "--floor", str(table), str(rows)]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def floor(table: Path, rows: int) -> None:
+    """CPU seconds of decoding every column of the data files and encoding `rows` of their rows."""
+    import pyarrow.parquet as pq
+
+    files = sorted(table.glob("bucket-*/data-*.parquet"))
+    target = table.parent.parent / "floor.parquet"
+    schema = pq.read_schema(files[0])
+    low = [name for name in LOW_CARDINALITY if name in schema.names]
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    left = rows
+    with pq.ParquetWriter(
+        target, schema, compression="zstd", compression_level=1, use_dictionary=low
+    ) as writer:
+        for file in files:
+            for batch in pq.ParquetFile(file).iter_batches(batch_size=1 << 16, use_threads=False):
+                if left:
+                    writer.write_batch(batch.slice(0, left), row_group_size=1 << 20)
+                    left -= min(left, batch.num_rows)
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    target.unlink()
+    print(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+def show(figures: Sequence[dict[str, Any]], rows: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    title = f"compaction of {rows:,} rows: Java Paimon 1.4.2 and lakecore on {figures[0]['engine']}, proof included"
+    table = Table("", *(CASES[one["case"]] for one in figures), title=title)
+    for name, cell in LINES.items():
+        table.add_row(name, *(cell(one["java"], one["lakecore"], one["floor_cpu"]) for one in figures))
+    Console(width=110).print(table)
+    print("load average at the end of each:", *(f"{one['load'][0]:.1f}" for one in figures))
+
+
+Side = dict[str, Any]
+LINES: dict[str, Callable[[Side, Side, float], str]] = {
+    "warm, s: Java / lakecore": lambda java, ours, _: f"{java['seconds']:.2f} / {ours['seconds']:.2f}",
+    "rows/s, lakecore : Java": lambda java, ours, _: (
+        f"{ours['rows_per_second'] / java['rows_per_second']:.2f}x (aim 2.5x)"
+    ),
+    "from process start, s": lambda java, ours, _: f"{java['cold_seconds']:.1f} / {ours['cold_seconds']:.1f}",
+    "CPU, s": lambda java, ours, _: f"{java['cpu']:.2f} / {ours['cpu']:.2f}",
+    "CPU, lakecore : floor": lambda _, ours, floor: f"{ours['cpu'] / floor:.2f}x of {floor:.2f} (aim 1.55x)",
+    "peak MB, Java": lambda java, *_: f"{java['peak_bytes'].get('jvm', 0) / 1e6:.0f}",
+    "peak MB, a worker + JVM": lambda _, ours, __: " + ".join(
+        f"{ours['peak_bytes'].get(kind, 0) / 1e6:.0f}" for kind in ("python", "jvm")
+    ),
+    "files after": lambda java, ours, _: f"{java['files_out']} / {ours['files_out']}",
+}
+
+
+if __name__ == "__main__":
+    main()

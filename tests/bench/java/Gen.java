@@ -1,0 +1,141 @@
+import org.apache.paimon.catalog.Catalog;
+import org.apache.paimon.catalog.CatalogContext;
+import org.apache.paimon.catalog.CatalogFactory;
+import org.apache.paimon.catalog.Identifier;
+import org.apache.paimon.data.BinaryString;
+import org.apache.paimon.data.Decimal;
+import org.apache.paimon.data.GenericRow;
+import org.apache.paimon.data.InternalRow;
+import org.apache.paimon.data.Timestamp;
+import org.apache.paimon.disk.IOManager;
+import org.apache.paimon.fs.Path;
+import org.apache.paimon.schema.Schema;
+import org.apache.paimon.table.Table;
+import org.apache.paimon.table.sink.BatchTableCommit;
+import org.apache.paimon.table.sink.BatchTableWrite;
+import org.apache.paimon.table.sink.BatchWriteBuilder;
+import org.apache.paimon.table.sink.CommitMessage;
+import org.apache.paimon.types.DataTypes;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * Tables of the compaction bench. Arguments: WAREHOUSE ROWS RUNS TABLE[,TABLE]; tables are pk1, pk4 (so many buckets; each of
+ * RUNS commits holds a random quarter of the key space, in random order) and app (400 files without a key).
+ */
+public class Gen {
+    static final int APPEND_FILES = 400;
+    static final String[] CITIES = new String[1000];
+
+    static {
+        for (int i = 0; i < CITIES.length; i++) {
+            CITIES[i] = "city_" + Integer.toString(i * 7919 % 100000, 36);
+        }
+    }
+
+    static long mix(long z) {
+        z = (z ^ (z >>> 33)) * 0xff51afd7ed558ccdL;
+        z = (z ^ (z >>> 33)) * 0xc4ceb9fe1a85ec53L;
+        return z ^ (z >>> 33);
+    }
+
+    static InternalRow row(long id, long version) {
+        long a = mix(id * 31 + version * 1_000_003 + 7), b = mix(a + 1), c = mix(a + 2);
+        return GenericRow.of(
+                id,
+                (int) (a & 0x7fffffff),
+                (int) ((a >>> 32) % 1000),
+                b >>> 20,
+                (b & 0xfffff) / 16.0,
+                Double.longBitsToDouble((c >>> 12) | 0x3ff0000000000000L),
+                BinaryString.fromString(CITIES[(int) ((c >>> 8) % 1000 + 1000) % 1000]),
+                BinaryString.fromString(Long.toString(c & 0xfffffffffL, 36)),
+                Decimal.fromUnscaledLong((a >>> 16) % 10_000_000_000L, 18, 2),
+                Timestamp.fromMicros(1_700_000_000_000_000L + id * 1000 + version * 1_000_000L + (a & 0xff)),
+                (a & 64) == 0 ? null : (Object) ((a & 128) != 0));
+    }
+
+    static Schema schema(boolean keyed, int buckets) {
+        Schema.Builder builder = Schema.newBuilder()
+                .column("id", keyed ? DataTypes.BIGINT().notNull() : DataTypes.BIGINT())
+                .column("c_int", DataTypes.INT())
+                .column("c_small", DataTypes.INT())
+                .column("c_big", DataTypes.BIGINT())
+                .column("c_d1", DataTypes.DOUBLE())
+                .column("c_d2", DataTypes.DOUBLE())
+                .column("c_city", DataTypes.STRING())
+                .column("c_name", DataTypes.STRING())
+                .column("c_dec", DataTypes.DECIMAL(18, 2))
+                .column("c_ts", DataTypes.TIMESTAMP(6))
+                .column("c_flag", DataTypes.BOOLEAN())
+                .option("bucket", "" + buckets)
+                .option("file.format", "parquet")
+                .option("file.compression", "zstd")
+                .option("write-only", "true");
+        return (keyed ? builder.primaryKey("id") : builder).build();
+    }
+
+    public static void main(String[] args) throws Exception {
+        long rows = Long.parseLong(args[1]);
+        int runs = Integer.parseInt(args[2]);
+        Catalog catalog = CatalogFactory.createCatalog(CatalogContext.create(new Path("file://" + args[0])));
+        catalog.createDatabase("db", true);
+        IOManager io = IOManager.create(System.getProperty("java.io.tmpdir"));
+        for (String name : args[3].split(",")) {
+            boolean keyed = name.startsWith("pk");
+            Identifier id = Identifier.create("db", name);
+            catalog.dropTable(id, true);
+            catalog.createTable(id, schema(keyed, keyed ? Integer.parseInt(name.substring(2)) : -1), false);
+            Table table = catalog.getTable(id);
+            if (keyed) {
+                keyed(table, io, rows / runs * 4, runs);
+            } else {
+                append(table, io, rows);
+            }
+        }
+        System.exit(0);
+    }
+
+    static void keyed(Table table, IOManager io, long space, int runs) throws Exception {
+        for (int run = 0; run < runs; run++) {
+            BatchWriteBuilder builder = table.newBatchWriteBuilder();
+            try (BatchTableWrite write = builder.newWrite(); BatchTableCommit commit = builder.newCommit()) {
+                write.withIOManager(io);
+                long step = 0x9E3779B1L + 2 * run * 7919; // walks through all keys when it has no factor in common with space
+                while (gcd(step, space) != 1) {
+                    step += 2;
+                }
+                for (long i = 0; i < space; i++) {
+                    long key = Math.floorMod(i * step + run * 12345L, space);
+                    if ((mix(key * 1_000_003L + run * 77L + 5) & 3) == 0) {
+                        write.write(row(key, run));
+                    }
+                }
+                commit.commit(write.prepareCommit());
+            }
+        }
+    }
+
+    static void append(Table table, IOManager io, long rows) throws Exception {
+        BatchWriteBuilder builder = table.newBatchWriteBuilder();
+        List<CommitMessage> messages = new ArrayList<>();
+        long each = rows / APPEND_FILES;
+        for (int file = 0; file < APPEND_FILES; file++) {
+            try (BatchTableWrite write = builder.newWrite()) {
+                write.withIOManager(io);
+                for (long i = 0; i < each; i++) {
+                    write.write(row(file * each + i, 0));
+                }
+                messages.addAll(write.prepareCommit());
+            }
+        }
+        try (BatchTableCommit commit = builder.newCommit()) {
+            commit.commit(messages);
+        }
+    }
+
+    static long gcd(long x, long y) {
+        return y == 0 ? x : gcd(y, x % y);
+    }
+}

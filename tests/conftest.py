@@ -1,0 +1,70 @@
+"""Fixtures of all tests, the order of tests (fast ones first) and the time that each directory took."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import PurePosixPath
+
+import pytest
+
+from tests.support.golden import GoldenTable, golden_tables
+from tests.support.oracle import Oracle
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--rewrite", action="store_true", help="store new output in testdata files; review the diff"
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    seconds: dict[str, float] = defaultdict(float)
+    tests: dict[str, set[str]] = defaultdict(set)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                folder = str(PurePosixPath(report.nodeid.split("::")[0]).parent)
+                seconds[folder] += report.duration
+                tests[folder].add(report.nodeid)
+    if sum(map(len, tests.values())) > 1:
+        terminalreporter.section("seconds per directory")
+        for folder in sorted(seconds, key=lambda name: -seconds[name]):
+            terminalreporter.write_line(f"{seconds[folder]:8.1f} s {len(tests[folder]):6d} tests  {folder}")
+
+
+@pytest.fixture
+def rewrite(request: pytest.FixtureRequest) -> bool:
+    """Whether data-driven tests store what they got."""
+    return bool(request.config.getoption("--rewrite"))
+
+
+@pytest.fixture(scope="session")
+def golden() -> Callable[[str], GoldenTable]:
+    """A golden table by its name, `db.t`."""
+    by_name = {table.name: table for table in golden_tables()}
+    return by_name.__getitem__
+
+
+@pytest.fixture(scope="session")
+def oracles() -> Iterator[dict[str, Oracle]]:
+    """Java Paimon by version; a JVM starts when it is first asked. Tests that use one are slow."""
+    with Oracle("1.4.2") as old, Oracle("2.0.0") as new:
+        yield {old.version: old, new.version: new}
+
+
+@pytest.fixture(scope="session")
+def oracle(oracles: dict[str, Oracle]) -> Oracle:
+    """Java Paimon 1.4.2."""
+    return oracles["1.4.2"]
+
+
+@pytest.fixture(scope="session")
+def oracle2(oracles: dict[str, Oracle]) -> Oracle:
+    """Java Paimon 2.0.0."""
+    return oracles["2.0.0"]

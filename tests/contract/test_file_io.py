@@ -1,0 +1,174 @@
+"""What every `FileIO` must do: local disk, memory, an S3-compatible server, and the fault injector."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakecore.errors import AlreadyExistsError, NotFoundError
+from lakecore.fs.file_io import FileIO
+from lakecore.fs.local import LocalFileIO
+from lakecore.fs.memory import MemoryFileIO
+from lakecore.fs.resolve import file_io_for
+from tests.support.fault_fs import FaultyFileIO
+from tests.support.s3_server import S3Server, s3_server
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Server]:
+    with s3_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["local", "memory", "faulty", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[FileIO, str]:
+    """Storage, and an empty directory in it."""
+    match request.param:
+        case "local":
+            return LocalFileIO(), f"{tmp_path}/root"
+        case "memory":
+            return MemoryFileIO(uuid.uuid4().hex), "memory://test/root"
+        case "faulty":
+            return FaultyFileIO(MemoryFileIO(uuid.uuid4().hex)), "memory://test/root"
+    server: S3Server = request.getfixturevalue("s3")
+    root = f"s3://{server.bucket}/{uuid.uuid4().hex}"
+    return file_io_for(root, server.options), root
+
+
+Place = tuple[FileIO, str]
+
+
+def test_written_files_read_back(place: Place) -> None:
+    storage, root = place
+    storage.write_new(f"{root}/a/b/file", b"hello")
+    assert storage.read(f"{root}/a/b/file") == b"hello"
+    with storage.open_input(f"{root}/a/b/file") as file:
+        assert file.size() == 5
+        file.seek(1)
+        assert file.read(3) == b"ell"
+
+
+def test_missing_files_are_not_found(place: Place) -> None:
+    storage, root = place
+    with pytest.raises(NotFoundError, match="nothing"):
+        storage.read(f"{root}/nothing")
+    with pytest.raises(NotFoundError, match="nothing"):
+        storage.open_input(f"{root}/nothing")
+    assert storage.stat(f"{root}/nothing") is None
+    assert storage.list(f"{root}/nothing") == []
+    storage.delete(f"{root}/nothing")
+
+
+def test_write_new_refuses_a_name_that_is_taken(place: Place) -> None:
+    storage, root = place
+    storage.write_new(f"{root}/file", b"first")
+    with pytest.raises(AlreadyExistsError, match="file"):
+        storage.write_new(f"{root}/file", b"second")
+    assert storage.read(f"{root}/file") == b"first"
+
+
+def test_publish_happens_once(place: Place) -> None:
+    storage, root = place
+    assert storage.publish(f"{root}/x/snapshot-1", b"one")
+    assert not storage.publish(f"{root}/x/snapshot-1", b"two")
+    assert storage.read(f"{root}/x/snapshot-1") == b"one"
+    assert [status.name for status in storage.list(f"{root}/x")] == ["snapshot-1"]
+
+
+def test_of_many_publishers_one_wins(place: Place) -> None:
+    storage, root = place
+    won: list[int] = []
+
+    def publish(number: int) -> None:
+        if storage.publish(f"{root}/x/snapshot-1", b"%d" % number):
+            won.append(number)
+
+    threads = [threading.Thread(target=publish, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [b"%d" % number for number in won] == [storage.read(f"{root}/x/snapshot-1")]
+
+
+def test_overwrite_replaces(place: Place) -> None:
+    storage, root = place
+    storage.overwrite(f"{root}/LATEST", b"1")
+    storage.overwrite(f"{root}/LATEST", b"12")
+    assert storage.read(f"{root}/LATEST") == b"12"
+    assert [status.name for status in storage.list(root)] == ["LATEST"]
+
+
+def test_list_and_stat_tell_files_from_directories(place: Place) -> None:
+    storage, root = place
+    storage.write_new(f"{root}/b", b"12")
+    storage.write_new(f"{root}/a/c", b"123")
+    storage.write_new(f"{root}/dt=a%2Fb c/ü", b"")
+    found = [(status.path, status.is_dir, status.size) for status in storage.list(root)]
+    assert found == [(f"{root}/a", True, 0), (f"{root}/b", False, 2), (f"{root}/dt=a%2Fb c", True, 0)]
+    assert storage.read(f"{root}/dt=a%2Fb c/ü") == b""
+    file, directory = storage.stat(f"{root}/a/c"), storage.stat(f"{root}/a")
+    assert file is not None
+    assert (file.size, file.is_dir) == (3, False)
+    assert file.mtime_ms > 1_500_000_000_000
+    assert directory is not None
+    assert directory.is_dir
+
+
+def test_delete_removes_a_file(place: Place) -> None:
+    storage, root = place
+    storage.write_new(f"{root}/a/file", b"")
+    storage.delete(f"{root}/a/file")
+    assert storage.stat(f"{root}/a/file") is None
+
+
+def test_output_counts_bytes_and_appears_when_closed(place: Place) -> None:
+    storage, root = place
+    with storage.open_output(f"{root}/d/out") as out:
+        out.write(b"abc")
+        out.write(pa.py_buffer(b"defg"))
+        assert out.tell() == 7
+        assert not out.closed
+    assert out.closed
+    assert storage.read(f"{root}/d/out") == b"abcdefg"
+
+
+def test_aborted_output_leaves_nothing(place: Place) -> None:
+    storage, root = place
+    out = storage.open_output(f"{root}/d/out")
+    out.write(b"abc")
+    out.abort()
+    out.abort()
+    assert storage.stat(f"{root}/d/out") is None
+    with suppress(RuntimeError), storage.open_output(f"{root}/d/out") as out:
+        out.write(b"abc")
+        raise RuntimeError
+    assert storage.stat(f"{root}/d/out") is None
+    done = storage.open_output(f"{root}/d/out")
+    done.write(b"abc")
+    done.close()
+    done.abort()
+    assert storage.stat(f"{root}/d/out") is None
+
+
+def test_output_is_a_sink_of_pyarrow(place: Place) -> None:
+    storage, root = place
+    table = pa.table({"a": list(range(1000))})
+    with storage.open_output(f"{root}/d/t.parquet") as out, pq.ParquetWriter(out, table.schema) as writer:
+        writer.write_table(table)
+    with storage.open_input(f"{root}/d/t.parquet") as file:
+        assert pq.ParquetFile(file).read() == table
+
+
+def test_storage_pickles(place: Place) -> None:
+    storage, root = place
+    storage.write_new(f"{root}/file", b"x")
+    assert pickle.loads(pickle.dumps(storage)).read(f"{root}/file") == b"x"

@@ -1,0 +1,96 @@
+"""One real Airflow for the whole session, with a lake of tables that Java Paimon wrote."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lakecore
+from lakecore.row.json_rows import batch_to_json
+from lakecore.table import Table
+from tests.support.golden import canonical, golden_table
+from tools.airflow_api import ENDED, AirflowApi
+from tools.airflow_server import AirflowServer
+
+_BUNDLE = Path(__file__).parent / "bundle"
+_LOCAL_BUNDLE = "airflow.dag_processing.bundles.local.LocalDagBundle"
+_DAGS = (
+    "lakecore_nightly",
+    "lakecore_on_snapshot",
+    "lakecore_partition",
+    "lakecore_lost_answer",
+    "lakecore_slow",
+)
+_ENDS_AFTER_S = 180.0
+
+
+@dataclass(frozen=True)
+class AirflowLake:
+    """A running Airflow whose connection `lake_default` is the warehouse `path`."""
+
+    api: AirflowApi
+    path: Path
+
+    def place(self, golden: str, database: str) -> Table:
+        """A copy of a golden table in a database of the test's own."""
+        source = golden_table(golden)
+        shutil.copytree(source.path, self.path / f"{database}.db" / source.table)
+        return self.load_table(f"{database}.{source.table}")
+
+    def load_table(self, name: str) -> Table:
+        return lakecore.load_catalog(str(self.path)).load_table(name)
+
+    def run(self, dag_id: str, conf: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
+        """Start a run by hand and wait until it ends; its state and task instances."""
+        run_id = self.api.trigger(dag_id, conf)
+        return self.end_of(dag_id, run_id), self.api.tasks(dag_id, run_id)
+
+    def end_of(self, dag_id: str, run_id: str) -> str:
+        def ended() -> str | None:
+            state = self.api.run_state(dag_id, run_id)
+            return state if state in ENDED else None
+
+        return str(self.api.wait(f"the end of {dag_id}", ended, _ENDS_AFTER_S))
+
+    def state_of(self, dag_id: str, run_id: str, task_id: str) -> str:
+        [task] = [task for task in self.api.tasks(dag_id, run_id) if task["task_id"] == task_id]
+        return str(task["state"])
+
+
+@pytest.fixture(scope="session")
+def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowLake]:
+    """Started once (20 s on two free cores). Tests that ask for it are slow."""
+    home = tmp_path_factory.mktemp("airflow")
+    lake = home / "lake"
+    lake.mkdir()
+    bundles = [
+        {"name": "dags", "classpath": _LOCAL_BUNDLE, "kwargs": {}},
+        {"name": "tests", "classpath": _LOCAL_BUNDLE, "kwargs": {"path": str(_BUNDLE)}},
+    ]
+    environment = {
+        "AIRFLOW_CONN_LAKE_DEFAULT": json.dumps({"conn_type": "lakecore", "host": str(lake)}),
+        "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
+        "LAKECORE_NIGHTLY_CRON": "",
+        "LAKECORE_SNAPSHOT_CRON": "",
+        "LAKECORE_POKE_SECONDS": "3",
+    }
+    with AirflowServer(home / "airflow", environment) as server:
+        for dag_id in _DAGS:
+            server.api.wait(dag_id, lambda dag_id=dag_id: server.api.has_dag(dag_id), 120)
+            server.api.unpause(dag_id)
+        yield AirflowLake(server.api, lake)
+
+
+def rows(table: Table) -> list[str]:
+    """All rows, as `GoldenTable.rows` gives them."""
+    scan = table.scan()
+    row_type = table.schema.row_type
+    return canonical(
+        line for batch in scan.to_arrow().to_batches() for line in batch_to_json(batch, row_type)
+    )

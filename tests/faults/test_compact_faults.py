@@ -1,0 +1,167 @@
+"""Storage fails at operation 1, 2, 3, … of a compaction: afterwards the same rows, nothing missing, no debris.
+
+The job run again with the same identity then finishes the work, and does none of it twice.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from lakecore.catalog.filesystem import FilesystemCatalog
+from lakecore.errors import CommitUncertainError, LakeError
+from lakecore.fs.memory import MemoryFileIO
+from lakecore.jobs.compact import Job, Report, Strategy, run
+from lakecore.table import Table
+from lakecore.verify.findings import FindingKind
+from lakecore.verify.fsck import fsck
+from tests.support.fault_fs import FaultMode, FaultyFileIO
+from tests.support.lake import append_table, key_table, live_files, memory_catalog, paths_of, put, rows_of
+
+SETTLED = (FaultMode.ERROR, FaultMode.ERROR_AFTER_EFFECT)
+"""Only this operation fails: what the job made must be gone again if it is not in the table."""
+
+Shape = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A table ready to be compacted; `reset` puts every byte of it back."""
+
+    catalog: FilesystemCatalog
+    table: Table
+    strategy: Strategy
+    image: dict[str, bytes]
+
+    @classmethod
+    def of(cls, catalog: FilesystemCatalog, table: Table, strategy: Strategy) -> Scenario:
+        return cls(catalog, table, strategy, {p: catalog.file_io.read(p) for p in paths_of(table, "")})
+
+    def reset(self) -> None:
+        storage = self.catalog.file_io
+        assert isinstance(storage, MemoryFileIO)
+        storage.clear()
+        for path, data in self.image.items():
+            storage.write_new(path, data)
+
+    def compact(self, storage: Any = None) -> Report:
+        catalog = self.catalog if storage is None else replace(self.catalog, file_io=storage)
+        job = Job(table=self.table.name, strategy=self.strategy, commit_user="job", commit_identifier=7)
+        return run(job, catalog, clock=catalog.clock)
+
+    def compactions(self) -> dict[int, int]:
+        """Identifiers of the job's commits by snapshot, oldest first."""
+        snapshots = [self.table.snapshots.load(i) for i in self.table.snapshots.list_ids()]
+        return {s.id: s.commit_identifier for s in snapshots if s.commit_user == "job"}
+
+    def shape(self) -> list[Shape]:
+        """Level and rows of every live file."""
+        return sorted((file.level, file.row_count) for file in live_files(self.table))
+
+
+def keyed_full() -> Scenario:
+    catalog = memory_catalog("fault-compact-full")
+    table = key_table(catalog)
+    put(
+        table,
+        [{"k": 1, "v": "a"}, {"k": 2, "v": "b"}],
+        [{"k": 2, "v": None, "_kind": "-D"}, {"k": 3, "v": "c"}],
+    )
+    return Scenario.of(catalog, table, Strategy.FULL)
+
+
+def keyed_universal() -> Scenario:
+    """Two partitions: one merges two files and moves a third to its level, one only merges."""
+    catalog = memory_catalog("fault-compact-universal")
+    columns = ("p STRING", "k INT", "v STRING")
+    options = {"num_sorted_run__compaction_trigger": "2", "target_file_size": "1 b"}
+    table = key_table(catalog, columns, keys=("p", "k"), partitions=("p",), **options)
+    put(
+        table,
+        [{"p": "a", "k": 1, "v": "old"}, {"p": "b", "k": 1, "v": "old"}],
+        [{"p": "a", "k": 1, "v": "new"}, {"p": "b", "k": 1, "v": None, "_kind": "-D"}],
+        [{"p": "a", "k": 9, "v": "alone"}, {"p": "b", "k": 2, "v": "two"}],
+    )
+    return Scenario.of(catalog, table, Strategy.UNIVERSAL)
+
+
+def joined() -> Scenario:
+    catalog = memory_catalog("fault-compact-append")
+    table = append_table(catalog)
+    put(table, *([{"v": n, "p": "x"}] for n in range(5)))
+    return Scenario.of(catalog, table, Strategy.UNIVERSAL)
+
+
+def _cases() -> list[Any]:
+    cases = [*itertools.product((keyed_full, joined), FaultMode)]
+    cases += [(keyed_universal, mode) for mode in (*SETTLED, FaultMode.TORN)]
+    return [
+        pytest.param(
+            make,
+            mode,
+            id=f"{make.__name__}-{mode.value}",
+            marks=[] if (make, mode) == (keyed_full, FaultMode.ERROR) else [pytest.mark.slow],
+        )
+        for make, mode in cases
+    ]
+
+
+@pytest.mark.parametrize(("make", "mode"), _cases())
+def test_every_operation_fails_once(make: Callable[[], Scenario], mode: FaultMode) -> None:
+    scenario = make()
+    before = rows_of(scenario.table)
+    scenario.compact()
+    done, commits = scenario.shape(), scenario.compactions()
+    assert commits
+    for number in itertools.count(1):
+        scenario.reset()
+        storage = FaultyFileIO(scenario.catalog.file_io, fail_at=number, mode=mode)
+        error = _failure(scenario, storage)
+        where = f"operation {number} ({storage.log[number - 1 : number]}), then {error!r}"
+        assert rows_of(scenario.table) == before, where
+        _check_files(scenario, storage, error, where)
+        landed = scenario.compactions()
+        again = scenario.compact()
+        assert again.error is None, where
+        if scenario.compactions() != landed:
+            assert _stray(scenario, "/bucket-") == [], f"{where}: debris of the first try"
+        assert rows_of(scenario.table) == before, where
+        assert scenario.shape() == done, f"{where}: the second try"
+        found = scenario.compactions()
+        assert list(found.values()) == list(range(7, 7 + len(found))), f"{where}: the second try"
+        assert again.snapshots == tuple(found), f"{where}: the second try"
+        if not storage.fired:
+            assert (error, found) == (None, commits)
+            assert number > 30
+            return
+
+
+def _failure(scenario: Scenario, storage: FaultyFileIO) -> LakeError | None:
+    try:
+        scenario.compact(storage)
+    except LakeError as err:
+        return err
+    return None
+
+
+def _check_files(scenario: Scenario, storage: FaultyFileIO, error: LakeError | None, where: str) -> None:
+    """Nothing is damaged; what nobody names is gone, or could not be removed."""
+    table = scenario.table
+    report = fsck(table.file_io, table.paths, now_ms=scenario.catalog.clock.now_ms(), read_data=True)
+    assert report.damage == (), where
+    failed = storage.log[storage.fail_at - 1] if storage.fired else ""
+    if storage.mode not in SETTLED or isinstance(error, CommitUncertainError):
+        return
+    stray = _stray(scenario, "")
+    assert [path for path in stray if failed not in (f"delete {path}", f"abort {path}")] == [], where
+
+
+def _stray(scenario: Scenario, part: str) -> list[str]:
+    """Files that nothing refers to."""
+    table = scenario.table
+    report = fsck(table.file_io, table.paths, now_ms=scenario.catalog.clock.now_ms())
+    return [f.path for f in report.findings if f.kind is FindingKind.ORPHAN and part in f.path]

@@ -1,0 +1,134 @@
+"""Storage fails at operation 1, 2, 3, … of a write: afterwards the old or the new table, and nothing missing."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakecore.catalog.filesystem import load_catalog
+from lakecore.errors import LakeError
+from lakecore.fs.memory import MemoryFileIO
+from lakecore.table import Commit, Table
+from tests.support.fake_clock import FakeClock
+from tests.support.fault_fs import FaultMode, FaultyFileIO
+
+SETTLED = (FaultMode.ERROR, FaultMode.ERROR_AFTER_EFFECT)
+"""Only this operation fails: what the write made must be gone again if it is not in the table."""
+
+COMMIT = Commit(user="job", identifier=1)
+
+
+def fresh_table(name: str, definition: dict[str, Any]) -> Table:
+    MemoryFileIO(name).clear()
+    catalog = replace(load_catalog(f"memory://{name}/wh"), clock=FakeClock())
+    return catalog.create_table("d.t", definition)
+
+
+def append_table() -> tuple[Table, Callable[[Table], None]]:
+    table = fresh_table("fault-append", {"columns": ["k INT", "p STRING"], "partitionKeys": ["p"]})
+    table.append(pa.table({"k": [1, 2], "p": ["a", "b"]}))
+    return table, lambda t: _run(t.append, {"k": [3, 4, 5], "p": ["a", "b", "c"]})
+
+
+def key_table() -> tuple[Table, Callable[[Table], None]]:
+    options = {"bucket": "2", "changelog-producer": "input", "file.format": "avro"}
+    table = fresh_table(
+        "fault-upsert", {"columns": ["k INT", "v INT"], "primaryKeys": ["k"], "options": options}
+    )
+    table.upsert(pa.table({"k": [1, 2, 3], "v": [1, 1, 1]}))
+    return table, lambda t: _run(t.upsert, {"k": [2, 3, 4], "v": [2, 2, 2]})
+
+
+def overwritten_table() -> tuple[Table, Callable[[Table], None]]:
+    table = fresh_table("fault-overwrite", {"columns": ["k INT", "p STRING"], "partitionKeys": ["p"]})
+    table.append(pa.table({"k": [1, 2], "p": ["a", "b"]}))
+    return table, lambda t: _run(t.overwrite, {"k": [3], "p": ["a"]})
+
+
+def _run(verb: Any, columns: dict[str, Any]) -> None:
+    verb(pa.table(columns), commit=COMMIT)
+
+
+def rows(table: Table) -> list[str]:
+    return sorted(str(row) for row in table.scan().to_arrow().to_pylist())
+
+
+def data_files(table: Table) -> set[str]:
+    found, folders = set(), [table.path]
+    while folders:
+        for status in table.file_io.list(folders.pop()):
+            if status.is_dir:
+                folders.append(status.path)
+            elif "/bucket-" in status.path:
+                found.add(status.name)
+    return found
+
+
+def named_files(table: Table) -> set[str]:
+    """Data files that a snapshot names, live or replaced; changelog files too."""
+    names = set()
+    for snapshot_id in table.snapshots.list_ids():
+        snapshot = table.snapshots.load(snapshot_id)
+        for name in filter(None, (snapshot.delta_manifest_list, snapshot.changelog_manifest_list)):
+            entries = table.manifests.read(table.manifests.read_list(name))
+            names |= {entry.file.file_name for entry in entries}
+    return names
+
+
+FAST = {
+    (append_table, FaultMode.TORN),
+    (key_table, FaultMode.ERROR),
+    (overwritten_table, FaultMode.DEAD_AFTER_EFFECT),
+}
+CASES = [
+    pytest.param(
+        scenario,
+        mode,
+        id=f"{scenario.__name__}-{mode.value}",
+        marks=[] if (scenario, mode) in FAST else [pytest.mark.slow],
+    )
+    for scenario, mode in itertools.product((append_table, key_table, overwritten_table), FaultMode)
+]
+
+
+@pytest.mark.parametrize(("scenario", "mode"), CASES)
+def test_every_operation_fails_once(
+    scenario: Callable[[], tuple[Table, Callable[[Table], None]]], mode: FaultMode
+) -> None:
+    healthy, write = scenario()
+    old = rows(healthy)
+    write(healthy)
+    new = rows(healthy)
+    assert old != new
+
+    for number in itertools.count(1):
+        table, write = scenario()
+        storage = FaultyFileIO(table.file_io, number, mode)
+        error = _failure(write, replace(table, file_io=storage))
+        got = rows(table)
+        where = f"operation {number} ({storage.log[number - 1] if storage.fired else 'none'}), {error!r}"
+        assert got in (old, new), where
+        if error is None:
+            assert got == new, where
+        stray = data_files(table) - named_files(table)
+        assert named_files(table) <= data_files(table), where
+        if mode in SETTLED and number < storage.count and "abort" not in storage.log[number - 1]:
+            assert not {name for name in stray if not storage.log[number - 1].endswith(name)}, where
+        write(table)
+        assert rows(table) == new, f"{where}: the second try"
+        if not storage.fired:
+            break
+    assert number > 10
+
+
+def _failure(write: Callable[[Table], None], table: Table) -> LakeError | None:
+    try:
+        write(table)
+    except LakeError as err:
+        return err
+    return None

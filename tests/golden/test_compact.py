@@ -1,0 +1,126 @@
+"""Every claimed golden table, compacted by lakecore: Java reads the same rows from it, finds nothing new to complain of,
+and can write and compact on top, with the same result as on a table that lakecore never touched.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lakecore
+from lakecore.errors import UnsupportedError
+from lakecore.jobs import compact
+from tests.golden.scope import unclaimed_compaction
+from tests.support.golden import GoldenTable, View, golden_tables
+from tests.support.oracle import Oracle, findings
+
+pytestmark = pytest.mark.slow
+
+LATEST = View("rows.jsonl")
+CLAIMED = [table for table in golden_tables() if unclaimed_compaction(table) is None]
+REFUSED = [table for table in golden_tables() if unclaimed_compaction(table) is not None]
+STRATEGIES = (compact.Strategy.UNIVERSAL, compact.Strategy.FULL)
+
+
+def run(table: GoldenTable, strategy: compact.Strategy, identifier: int = 1) -> compact.Report:
+    job = compact.Job(table=table.name, strategy=strategy, commit_user="test", commit_identifier=identifier)
+    return compact.run(job, lakecore.load_catalog(str(table.warehouse)))
+
+
+@pytest.mark.parametrize("table", CLAIMED, ids=lambda table: table.name)
+def test_java_accepts_the_compacted_table(
+    table: GoldenTable, tmp_path: Path, oracles: dict[str, Oracle]
+) -> None:
+    java = oracles[table.version]
+    untouched = after_java(java, table.copy_to(tmp_path / "untouched"), table)
+    for strategy in STRATEGIES:
+        copy = table.copy_to(tmp_path / strategy.value)
+        report = run(copy, strategy)
+        assert report.error is None
+        assert java.read(copy.warehouse, copy.name) == table.rows(LATEST)
+        for tag in table.facts["tags"]:
+            rows = java.read(copy.warehouse, copy.name, tag=tag["name"])
+            assert rows == table.rows(View(f"tag-{tag['name']}.jsonl.gz"))
+        assert new_findings(java, copy, table) == set()
+        assert report.nothing_to_do == (report.snapshot is None) == (report.before == report.after)
+        if strategy is compact.Strategy.FULL and table.facts["schema"]["primaryKeys"]:
+            buckets, unmerged = buckets_to_merge(table)
+            assert report.after.sorted_runs <= buckets
+            assert report.picks_done >= unmerged
+        again = run(copy, strategy, identifier=2000)
+        assert again.nothing_to_do, again
+        assert again.snapshot is None
+        assert after_java(java, copy, table) == untouched
+        assert new_findings(java, copy, table) == set()
+
+
+@pytest.mark.parametrize("table", REFUSED, ids=lambda table: table.name)
+def test_what_is_not_claimed_is_refused_untouched(table: GoldenTable, tmp_path: Path) -> None:
+    copy = table.copy_to(tmp_path)
+    before = files(copy.path)
+    for strategy in STRATEGIES:
+        with pytest.raises(UnsupportedError):
+            run(copy, strategy)
+    assert files(copy.path) == before
+
+
+def test_what_is_claimed() -> None:
+    assert {version: sum(t.version == version for t in CLAIMED) for version in ("1.4.2", "2.0.0")} == {
+        "1.4.2": 83,
+        "2.0.0": 77,
+    }
+
+
+def after_java(java: Oracle, copy: GoldenTable, table: GoldenTable) -> list[str]:
+    """Rows of `copy` after a Java write and a full Java compaction."""
+    java.write(copy.warehouse, copy.name, further_rows(table))
+    if not stale_partitions(table):  # elsewhere Java refuses to compact, whoever wrote the table
+        java.compact(copy.warehouse, copy.name, full=True)
+    return java.read(copy.warehouse, copy.name)
+
+
+def further_rows(table: GoldenTable) -> list[dict[str, Any]]:
+    """Changes to rows that are there: with a key two deletes and six updates, else six more rows."""
+    stale = stale_partitions(table)
+    rows = [
+        row
+        for row in map(json.loads, table.rows(LATEST))
+        if not any(partition.items() <= row.items() for partition in stale)
+    ][:8]
+    schema = table.facts["schema"]
+    fixed = {*schema["primaryKeys"], *schema["partitionKeys"]}
+    if not schema["primaryKeys"]:
+        return rows[:6]
+    deletes = [{"_kind": "-D", **row} for row in rows[:2]]
+    updates = [
+        {name: (row if name in fixed else other)[name] for name in row}
+        for row, other in zip(rows[2:], rows[3:] + rows[:1], strict=True)
+    ]
+    return deletes + updates
+
+
+def stale_partitions(table: GoldenTable) -> list[dict[str, Any]]:
+    """Partitions with another number of buckets than new writers use: Java refuses to write there."""
+    buckets = int(table.options["bucket"])
+    files = table.layout.get("files", []) if buckets > 0 else []
+    return [file["partition"] for file in files if file["totalBuckets"] != buckets]
+
+
+def buckets_to_merge(table: GoldenTable) -> tuple[int, int]:
+    """Buckets of the latest snapshot: all, and those with more than one sorted run."""
+    runs: dict[tuple[str, int], int] = defaultdict(int)
+    for group in table.layout.get("groups", []):
+        runs[group["partition"], group["bucket"]] += 1 if group["level"] else group["files"]
+    return len(runs), sum(count > 1 for count in runs.values())
+
+
+def new_findings(java: Oracle, copy: GoldenTable, table: GoldenTable) -> set[str]:
+    return findings(java.fsck(copy.warehouse, copy.name)) - findings(table.facts["fsck"])
+
+
+def files(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}

@@ -1,0 +1,197 @@
+"""A warehouse on a file system: finding, making and dropping tables."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lakecore
+from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
+from lakecore.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    InvalidOptionError,
+    NotFoundError,
+    UnavailableError,
+)
+from lakecore.fs.memory import MemoryFileIO
+from tests.support.s3_server import s3_server
+
+KEYED = {"columns": ["k INT", "v STRING"], "primaryKeys": ["k"], "options": {"bucket": "1"}}
+
+
+@pytest.fixture
+def catalog() -> FilesystemCatalog:
+    MemoryFileIO("catalog").clear()
+    return load_catalog("memory://catalog/wh")
+
+
+def test_tables_are_found(catalog: FilesystemCatalog) -> None:
+    for name in ("b.t2", "b.t1", "a.t"):
+        catalog.create_table(name, KEYED)
+    catalog.file_io.overwrite(f"{catalog.warehouse}/.lakecore/reports/x", b"")
+    catalog.file_io.overwrite(f"{catalog.warehouse}/b.db/.tmp/schema/schema-0", b"")
+    catalog.file_io.overwrite(f"{catalog.warehouse}/b.db/no_table/file", b"")
+    catalog.file_io.overwrite(f"{catalog.warehouse}/other/file", b"")
+
+    assert catalog.list_databases() == ["a", "b"]
+    assert catalog.list_tables("b") == ["t1", "t2"]
+    table = catalog.load_table("b.t1")
+    assert (table.name, table.path) == ("b.t1", f"{catalog.warehouse}/b.db/t1")
+    assert table.schema.primary_keys == ("k",)
+
+
+def test_what_is_missing_is_named_with_what_there_is(catalog: FilesystemCatalog) -> None:
+    catalog.create_table("a.t", KEYED)
+    with pytest.raises(NotFoundError, match=r"table 'a.x' does not exist .*; tables of a: t"):
+        catalog.load_table("a.x")
+    with pytest.raises(NotFoundError, match=r"table 'z.t' does not exist .*; databases: a"):
+        catalog.load_table("z.t")
+    with pytest.raises(NotFoundError, match=r"database 'z' does not exist .*; databases: a"):
+        catalog.list_tables("z")
+    with pytest.raises(NotFoundError, match=r"branch 'x' .* there are main"):
+        catalog.load_table("a.t$branch_x")
+
+
+def test_of_many_tables_the_closest_are_named(catalog: FilesystemCatalog) -> None:
+    for name in ("orders", "orders_2024", "Orders_2025", "customers", "items", "users"):
+        catalog.create_table(f"a.{name}", KEYED)
+        catalog.create_table(f"{name}.t", KEYED)
+    catalog.file_io.overwrite(f"{catalog.warehouse}/a.db/orders_2026/file", b"")  # no table
+
+    with pytest.raises(NotFoundError, match=r"; closest of 7 tables of a: Orders_2025, orders_2024, orders$"):
+        catalog.load_table("a.orders_2023")
+    with pytest.raises(NotFoundError, match=r"; none of 7 tables of a is like it$"):
+        catalog.load_table("a.xyz")
+    with pytest.raises(NotFoundError, match=r"; closest of 7 databases: customers, users$"):
+        catalog.load_table("Customer.t")
+
+
+def test_a_table_is_made_once(catalog: FilesystemCatalog) -> None:
+    catalog.create_table("a.t", KEYED)
+    with pytest.raises(AlreadyExistsError, match=r"table 'a\.t' exists"):
+        catalog.create_table("a.t", KEYED)
+
+
+def test_racing_creators_make_one_table(tmp_path: Path) -> None:
+    catalog = load_catalog(tmp_path)
+    outcomes: list[str] = []
+
+    def create(number: int) -> None:
+        try:
+            catalog.create_table("d.t", pa.schema([pa.field(f"c{number}", pa.int32())]))
+            outcomes.append("made")
+        except AlreadyExistsError:
+            outcomes.append("taken")
+
+    threads = [threading.Thread(target=create, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["made"] + ["taken"] * 7
+    assert os.listdir(tmp_path / "d.db" / "t" / "schema") == ["schema-0"]
+
+
+def test_a_bad_definition_leaves_nothing(catalog: FilesystemCatalog) -> None:
+    with pytest.raises(InvalidOptionError):
+        catalog.create_table("a.t", {"columns": ["k INT"], "options": {"bucket": "x"}})
+    assert catalog.list_databases() == []
+
+
+@pytest.mark.parametrize("name", ["../t", "a.../x", "a./t", "a.\\t", "..t", "a\0.t"])
+def test_names_stay_inside(catalog: FilesystemCatalog, name: str) -> None:
+    for call in (catalog.load_table, catalog.drop_table, lambda n: catalog.create_table(n, KEYED)):
+        with pytest.raises(InvalidInputError):
+            call(name)
+    with pytest.raises(InvalidInputError):
+        catalog.list_tables(name)
+
+
+def test_a_dropped_table_is_gone(tmp_path: Path) -> None:
+    catalog = load_catalog(tmp_path)
+    for name in ("d.t", "d.u"):
+        catalog.create_table(name, KEYED).upsert(pa.table({"k": [1], "v": ["a"]}))
+    catalog.drop_table("d.t")
+
+    assert catalog.list_tables("d") == ["u"]
+    assert os.listdir(tmp_path / "d.db") == ["u"]
+    with pytest.raises(NotFoundError):
+        catalog.drop_table("d.t")
+
+
+def test_options_for_one_handle(catalog: FilesystemCatalog) -> None:
+    catalog.create_table("a.t", KEYED)
+
+    assert catalog.load_table("a.t", {"target-file-size": "1 mb"}).options.target_file_size == 1 << 20
+    assert catalog.load_table("a.t").options.target_file_size == 128 << 20
+    with pytest.raises(InvalidInputError, match="merge-engine"):
+        catalog.load_table("a.t", {"merge-engine": "first-row"})
+
+
+def test_no_such_warehouse(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match=r"warehouse .*/nope does not exist; check the path"):
+        load_catalog(tmp_path / "nope")
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidInputError, match="is a file"):
+        load_catalog(tmp_path / "file")
+    made = load_catalog(tmp_path / "new", create_warehouse=True)
+    assert made.list_databases() == []
+    made.create_table("d.t", KEYED)
+    assert load_catalog(tmp_path / "new").list_tables("d") == ["t"]
+
+
+def test_a_warehouse_that_cannot_be_written(tmp_path: Path) -> None:
+    """A file where the database's directory would be: also root cannot write there."""
+    (tmp_path / "d.db").touch()
+    with pytest.raises(UnavailableError, match=r"d\.db.*"):
+        load_catalog(tmp_path).create_table("d.t", KEYED)
+
+
+def test_catalogs_and_tables_travel(tmp_path: Path) -> None:
+    catalog = load_catalog(tmp_path)
+    table = catalog.create_table("d.t", KEYED)
+    table.upsert(pa.table({"k": [1], "v": ["a"]}))
+
+    there = pickle.loads(pickle.dumps(table))
+    assert there.scan().to_arrow().to_pylist() == [{"k": 1, "v": "a"}]
+    assert pickle.loads(pickle.dumps(catalog)).list_tables("d") == ["t"]
+
+
+def test_the_package_exports_lazily() -> None:
+    assert lakecore.load_catalog is load_catalog
+    assert lakecore.NotFoundError is NotFoundError
+    assert set(lakecore.__all__) <= set(dir(lakecore))
+    assert all(getattr(lakecore, name) is not None for name in lakecore.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nope'"):
+        _ = lakecore.nope
+
+
+@pytest.mark.slow
+def test_a_warehouse_on_an_object_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by its name in the configuration; made, written, read and dropped through conditional puts."""
+    with s3_server() as server:
+        lines = [f'"{key}" = "{value}"' for key, value in server.options.items()]
+        text = "\n".join(["[catalogs.lake]", f'warehouse = "s3://{server.bucket}/wh"', *lines])
+        (tmp_path / "lakecore.toml").write_text(text)
+        monkeypatch.setenv("LAKECORE_CONFIG", str(tmp_path / "lakecore.toml"))
+        catalog = load_catalog("lake")
+
+        assert catalog.list_databases() == []
+        table = catalog.create_table("d.t", KEYED)
+        with pytest.raises(AlreadyExistsError):
+            catalog.create_table("d.t", KEYED)
+        table.upsert(pa.table({"k": [1, 2], "v": ["a", "b"]}))
+        pickle.loads(pickle.dumps(table)).upsert(pa.table({"k": [2], "v": ["c"]}))
+        rows = catalog.load_table("d.t").scan().to_arrow().to_pylist()
+        assert sorted(rows, key=str) == [{"k": 1, "v": "a"}, {"k": 2, "v": "c"}]
+        assert (catalog.list_databases(), catalog.list_tables("d")) == (["d"], ["t"])
+        catalog.drop_table("d.t")
+        assert catalog.list_databases() == []
+        with pytest.raises(NotFoundError):
+            catalog.load_table("d.t")

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.lakecore.cli.conftest import SCHEMA, Cli
+from tests.support.golden import GoldenTable
+
+
+def test_lists(cli: Cli, keyed: str, parted: str) -> None:
+    assert cli("databases", "--json").json == [{"database": "db"}]
+    assert [row["name"] for row in cli("--json", "tables").json] == [parted, keyed]
+    assert [row["table"] for row in cli("tables", "db", "--json").json] == ["p", "t"]
+    assert "db" in cli("databases").out
+    assert cli("tables", "none").code == 1
+
+
+def test_describe(cli: Cli, keyed: str) -> None:
+    found = cli("describe", keyed, "--json").json
+    assert (found["primary_keys"], found["bucket_mode"], found["snapshot"]["id"]) == (["k"], "fixed", 1)
+    assert found["fields"][3]["type"] == {"type": "ARRAY", "element": "INT"}
+    assert "ARRAY<INT>" in cli("describe", keyed).out
+
+
+def test_snapshots_and_files(cli: Cli, keyed: str, parted: str) -> None:
+    (snapshot,) = cli("snapshots", keyed, "--json").json
+    assert (snapshot["id"], snapshot["kind"], snapshot["records"]) == (1, "APPEND", 1)
+    (file,) = cli("files", keyed, "--json").json
+    assert (file["bucket"], file["level"], file["rows"], file["min_key"]) == (0, 0, 1, "k=1")
+    assert [row["partition"] for row in cli("files", parted, "--where", "p=b", "--json").json] == ["p=b"]
+    assert cli("files", parted, "--where", "n=1").code == 1
+    assert "2 files" in cli("files", parted).err
+
+
+def test_a_table_without_snapshots(cli: Cli) -> None:
+    cli("create", "db.empty", "--schema", json.dumps(SCHEMA))
+    for command in ("describe", "snapshots", "files", "read"):
+        assert cli(command, "db.empty").code == 0
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ("{", "not JSON"), ("nowhere.json", "does not exist"), ('{"columns": ["k FOO"]}', "FOO"), ('{"columns": []}', "columns"),
+        ('{"columns": ["k INT"], "primaryKeys": ["z"]}', "'z'"), ('{"columns": ["k INT"], "zz": 1}', "'zz'"),
+        ('{"columns": ["k INT"], "options": {"bucket": "x"}}', "bucket='x'"),
+    ],
+)  # fmt: skip
+def test_create_names_what_is_wrong(cli: Cli, warehouse: Path, schema: str, message: str) -> None:
+    answer = cli("create", "db.t", "--schema", schema)
+    assert answer.code == 1
+    assert message in answer.err
+    assert not warehouse.exists() or not list(warehouse.rglob("schema-*"))
+
+
+def test_create_once(cli: Cli, keyed: str, tmp_path: Path) -> None:
+    path = tmp_path / "schema.json"
+    path.write_text(json.dumps(SCHEMA))
+    assert cli("create", keyed, "--schema", str(path)).code == 1
+    assert cli("create", "db.other", "--schema", str(path)).code == 0
+    for name in ("../x.t", "db./t", "db...", "db.a\\b", "t"):
+        assert cli("create", name, "--schema", str(path)).code == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nope",), "nope"), (("read",), "DB.TABLE"), (("read", "db.t", "--nope"), "--nope"), (("compact", "db.t", "--engine", "x"), "--engine"),
+        (("compact", "db.t", "--until", "soon"), "until 'soon'"), (("compact", "zz*.t"), "no table matches"), (("compact", "*"), "DATABASE.TABLE"),
+        (("compact", "db.t", "--engine", "local", "--master", "local[2]"), "--master"), (("compact", "db.t", "--option", "x"), "key=value"),
+    ],
+)  # fmt: skip
+def test_usage_errors_are_one_line_and_exit_1(
+    cli: Cli, keyed: str, arguments: tuple[str, ...], message: str
+) -> None:
+    answer = cli(*arguments)
+    assert answer.code == 1
+    assert message in answer.err
+    assert len(answer.err.splitlines()) == 1
+
+
+def test_where_the_warehouse_comes_from(
+    cli: Cli, keyed: str, warehouse: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert cli("tables", warehouse=None).code == 1
+    assert "does not exist" in cli("tables", warehouse=tmp_path / "none").err
+    monkeypatch.setenv("LAKECORE_WAREHOUSE", str(warehouse))
+    assert cli("tables", warehouse=None).code == 0
+    monkeypatch.delenv("LAKECORE_WAREHOUSE")
+    (tmp_path / "lakecore.toml").write_text(f'[catalogs.mine]\nwarehouse = "{warehouse}"\n')
+    monkeypatch.chdir(tmp_path)
+    assert cli("tables", "--catalog", "mine", warehouse=None).code == 0
+    assert cli("--catalog=mine", "tables", warehouse=None).code == 0
+    assert cli("--warehouse", "lake", "tables", warehouse=None).code == 0
+    assert "'other'" in cli("--catalog", "other", "tables", warehouse=None).err
+    assert "exclude each other" in cli("--catalog", "mine", "tables").err
+
+
+def test_help_and_version(cli: Cli) -> None:
+    assert "compact" in cli("--help").out
+    assert "--strategy" in cli("compact", "--help").out
+    assert cli("--version").out.startswith("lakecore ")
+
+
+def test_compact(cli: Cli, golden: Callable[[str], GoldenTable], warehouse: Path) -> None:
+    for name in ("g1.a_pk_seq", "g1.a_append_unaware", "g1.a_pk_agg"):
+        table = golden(name)
+        shutil.copytree(table.path, warehouse / "g1.db" / table.table)
+    before = cli("read", "g1.a_pk_seq").rows
+    planned = cli("compact", "g1.*", "--engine", "local", "--dry-run", "--json", "--strategy", "full")
+    assert [report["snapshot"] for report in planned.json] == [None] * 3
+    answer = cli("compact", "g1.*", "g1.none", "--engine", "local", "--json")
+    assert answer.code == 1
+    reports = {report["table"]: report for report in answer.json}
+    assert list(reports) == ["g1.a_append_unaware", "g1.a_pk_agg", "g1.a_pk_seq", "g1.none"]
+    done = reports["g1.a_pk_seq"]
+    wanted = {
+        "table",
+        "seconds",
+        "rows_in",
+        "rows_out",
+        "files_in",
+        "files_out",
+        "snapshot",
+        "engine",
+        "proof",
+        "error",
+    }
+    assert wanted <= done.keys()
+    assert done["error"] is None
+    assert (done["engine"], done["files_in"] > done["files_out"]) == ("local", True)
+    assert "merge-engine=aggregation" in reports["g1.a_pk_agg"]["error"]
+    assert "does not exist" in reports["g1.none"]["error"]
+    assert cli("read", "g1.a_pk_seq").rows == before
+    again = cli("compact", "g1.a_pk_seq", "--engine", "local")
+    assert again.code == 0
+    assert "nothing to do" in again.out
+
+
+def test_fsck(cli: Cli, keyed: str, parted: str, warehouse: Path) -> None:
+    clean = cli("fsck", "db.*", "--json")
+    assert clean.code == 0
+    assert [one["findings"] for one in clean.json] == [[], []]
+    (data,) = (warehouse / "db.db" / "t").rglob("data-*.parquet")
+    data.write_bytes(data.read_bytes()[:-40])
+    damaged = cli("fsck", keyed, "--json")
+    assert damaged.code == 2
+    assert damaged.json[0]["findings"][0]["damage"]
+    assert "damaged" in cli("fsck", keyed).out
+    assert cli("fsck", keyed, "db.none").code == 1
+    (warehouse / "db.db" / "t" / "schema" / "schema-0").write_text("{")
+    assert cli("fsck", keyed, "--json").json[0]["findings"][0]["kind"] == "schema"
+
+
+def test_control_characters_do_not_reach_the_terminal(cli: Cli, keyed: str) -> None:
+    cli("write", keyed, "-", stdin=json.dumps({"k": 5, "v": "\x1b[31mred\x07"}))
+    assert "\x1b" not in cli("read", keyed, "--format", "table").out

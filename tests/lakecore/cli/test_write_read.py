@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.lakecore.cli.conftest import SCHEMA, Cli
+
+ROW = '{"_kind":"+I","k":1,"v":"x","d":"1.50","a":[1,null]}'
+
+
+def test_create_write_read(cli: Cli, keyed: str) -> None:
+    assert cli("read", keyed).lines == [ROW]
+    assert cli("read", keyed, "--columns", "v,k").lines == ['{"v":"x","k":1}']
+    done = cli("write", keyed, "-", "--json", stdin='{"k": 2}\n{"_kind": "-D", "k": 1}')
+    assert (done.json["rows"], done.json["snapshots"]) == (2, [2])
+    assert cli("read", keyed).rows == [{"k": 2, "v": None, "d": None, "a": None}]
+    assert cli("read", keyed, "--snapshot", "1").lines == [ROW]
+    assert cli("read", keyed, "--where", "k = 7").lines == []
+    assert cli("read", keyed, "--limit", "0").lines == []
+
+
+def test_compaction_follows_unless_the_table_is_write_only(cli: Cli, keyed: str) -> None:
+    for i in range(6):
+        answer = cli("write", keyed, "-", "--json", stdin=json.dumps({"k": i}))
+        assert answer.code == 0
+    assert any(row["kind"] == "COMPACT" for row in cli("snapshots", keyed, "--json").json)
+    write_only = {**SCHEMA, "options": {"bucket": "1", "write-only": "true"}}
+    cli("create", "db.w", "--schema", json.dumps(write_only))
+    for i in range(7):
+        assert cli("write", "db.w", "-", "--json", stdin=json.dumps({"k": i})).json["compaction"] is None
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet", "arrow"])
+def test_what_read_writes_write_reads(cli: Cli, keyed: str, form: str, tmp_path: Path) -> None:
+    cli("write", keyed, "-", stdin='{"k": 2, "v": ""}\n{"k": 3, "v": "a,\\"b\\"\\nc", "d": "-0.01"}')
+    path = str(tmp_path / f"out.{form}")
+    assert cli("read", keyed, "--output", path).code == 0
+    cli("create", "db.copy", "--schema", json.dumps(SCHEMA))
+    assert cli("write", "db.copy", path).code == 0
+    assert cli("read", "db.copy").rows == cli("read", keyed).rows
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_formats_on_standard_output(cli: Cli, keyed: str) -> None:
+    assert cli("read", keyed, "--format", "csv").lines[0] == '"k","v","d","a"'
+    table = cli("read", keyed, "--format", "table").out
+    assert "k" in table
+    assert "[1,null]" in table
+
+
+def test_arrow_and_parquet_files(cli: Cli, keyed: str, tmp_path: Path) -> None:
+    cli("read", keyed, "--output", str(tmp_path / "o.parquet"))
+    assert pq.ParquetFile(tmp_path / "o.parquet").read().to_pylist()[0]["a"] == [1, None]
+    cli("read", keyed, "--format", "arrow", "--output", str(tmp_path / "o.bin"))
+    assert pa.ipc.open_stream(tmp_path / "o.bin").read_all().num_rows == 1
+    with (
+        pa.OSFile(str(tmp_path / "o.feather"), "wb") as sink,
+        pa.ipc.new_file(sink, pa.schema([("k", pa.int32())])) as out,
+    ):
+        out.write_batch(pa.record_batch({"k": pa.array([9], pa.int32())}))
+    assert cli("write", keyed, str(tmp_path / "o.feather")).code == 0
+    assert [row["k"] for row in cli("read", keyed).rows] == [1, 9]
+
+
+def test_overwrite(cli: Cli, parted: str) -> None:
+    cli("write", parted, "-", "--overwrite", "dynamic", stdin='{"p": "a", "n": 10}')
+    assert cli("read", parted).rows == [{"p": "a", "n": 10}, {"p": "b", "n": 2}]
+    cli("write", parted, "-", "--overwrite", "p=b", stdin='{"p": "b", "n": 20}')
+    assert cli("read", parted).rows == [{"p": "a", "n": 10}, {"p": "b", "n": 20}]
+    refused = cli("write", parted, "-", "--overwrite", "p=b", stdin='{"p": "a", "n": 0}')
+    assert refused.code == 1
+    cli("write", parted, "-", "--overwrite", "all", stdin='{"p": "c", "n": 30}')
+    assert cli("read", parted).rows == [{"p": "c", "n": 30}]
+
+
+def test_a_repeated_commit_writes_nothing(cli: Cli, parted: str) -> None:
+    arguments = ("write", parted, "-", "--commit-user", "me", "--identifier", "7", "--json")
+    assert not cli(*arguments, stdin='{"p": "a", "n": 3}').json["duplicate"]
+    assert cli(*arguments, stdin='{"p": "a", "n": 3}').json["duplicate"]
+    assert len(cli("read", parted).lines) == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"k": "x"}', "line 1, column k: 'x' is not a value of type BIGINT"), ("nope", "line 1: not JSON"), ('{"zz": 1}', "no column 'zz'"),
+        ('{"v": "x"}', "k is NOT NULL"), ('{"k": 1, "_kind": "?"}', "_kind '?'"), ('{"k": 2}\n{"k": 2, "d": "1.555"}', "line 2, column d"),
+    ],
+)  # fmt: skip
+def test_bad_rows_are_named_and_change_nothing(
+    cli: Cli, keyed: str, line: str, message: str, warehouse: Path
+) -> None:
+    before = sorted(warehouse.rglob("*"))
+    answer = cli("write", keyed, "-", stdin=line)
+    assert answer.code == 1
+    assert message in answer.err
+    assert answer.err.startswith("error: standard input: ")
+    assert len(answer.err.splitlines()) == 1
+    assert cli("read", keyed).lines == [ROW]
+    assert [path for path in sorted(warehouse.rglob("*")) if path.is_file()] == [
+        p for p in before if p.is_file()
+    ]
+
+
+def test_bad_files_are_named(cli: Cli, keyed: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 nothing of the kind")
+    (tmp_path / "bad.csv").write_text("k,zz\n1,2\n")
+    (tmp_path / "short.csv").write_text("k,v\n1\n")
+    (tmp_path / "number.csv").write_text("k\n1\nx\n")
+    for name, message in {
+        "none.jsonl": "does not exist", "bad.parquet": "not readable as parquet", "bad.csv": "no column 'zz'", "short.csv": "not readable as csv",
+        "number.csv": "row 2, column k: 'x'", "rows.txt": "say --format",
+    }.items():  # fmt: skip
+        answer = cli("write", keyed, str(tmp_path / name))
+        assert answer.code == 1
+        assert message in answer.err
+        assert name in answer.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("db.none",), "'db.none' does not exist"), (("none.t",), "databases: db"), (("t",), "DATABASE.TABLE"), (("db.t", "--snapshot", "9"), "available are 1 to 1"),
+        (("db.t", "--tag", "x"), "tag 'x'"), (("db.t", "--branch", "x"), "branch 'x'"), (("db.t", "--columns", "zz"), "'zz'"), (("db.t", "--where", "k ="), "value is missing"),
+        (("db.t", "--timestamp", "soon"), "--timestamp 'soon'"), (("db.t", "--timestamp", "2001-01-01"), "at or before"), (("db.t", "--limit", "-1"), "--limit"),
+        (("db.t", "--format", "xml"), "--format"), (("db./../t",), "must not"), (("../x.t",), "must not"), (("db.t", "--output", "/nowhere/x.csv"), "/nowhere/x.csv cannot be written"),
+        (("db.t", "--snapshot", "1", "--tag", "x"), "exclude each other"),
+    ],
+)  # fmt: skip
+def test_bad_reads_are_one_line(cli: Cli, keyed: str, arguments: tuple[str, ...], message: str) -> None:
+    answer = cli("read", *arguments)
+    assert answer.code == 1
+    assert answer.out == ""
+    assert message in answer.err
+    assert len(answer.err.splitlines()) == 1
+
+
+def test_null_and_empty_text_in_csv(cli: Cli, keyed: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text('k,v,a\n2,,"[1,2]"\n3,"",\n')
+    assert cli("write", keyed, str(tmp_path / "rows.csv")).code == 0
+    rows = cli("read", keyed, "--where", "k > 1").rows
+    assert [(row["v"], row["a"]) for row in rows] == [(None, [1, 2]), ("", None)]

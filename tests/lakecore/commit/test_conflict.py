@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+from lakecore.commit.conflict import describe, find_conflicts
+from lakecore.errors import CommitConflictError
+from lakecore.metadata.data_file import EntryKind, ManifestEntry
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.key_order import key_order
+from lakecore.metadata.snapshot import CommitKind
+from tests.support import datadriven
+from tests.support.builders import data_file, manifest_entry, table_schema
+
+TESTDATA = Path(__file__).parent / "testdata"
+
+
+def entry(words: list[str]) -> ManifestEntry:
+    kind, name, place, level, keys = words
+    bucket, total = map(int, place.split("/"))
+    low, high = map(int, keys.split("-"))
+    return manifest_entry(
+        data_file(name, level=int(level), keys=(low, high)),
+        kind=EntryKind.ADD if kind == "+" else EntryKind.DELETE,
+        bucket=bucket,
+        total_buckets=total,
+    )
+
+
+def run(case: datadriven.Case) -> str:
+    lines = [line.split() for line in case.input]
+    base, delta = (
+        ManifestEntries.from_rows([entry(line[1:]) for line in lines if line[0] == side])
+        for side in ("base", "delta")
+    )
+    kind = CommitKind(case.args.get("kind", "APPEND"))
+    return describe(find_conflicts(base, delta, kind, key_order(table_schema().key_type))) or "fits"
+
+
+def test_conflicts(rewrite: bool) -> None:
+    datadriven.check(TESTDATA / "conflict.txt", run, rewrite)
+
+
+def test_tables_without_keys_have_no_ranges() -> None:
+    delta = ManifestEntries.from_rows([manifest_entry(data_file(name, level=1)) for name in "ab"])
+    assert find_conflicts(ManifestEntries.empty(), delta, CommitKind.COMPACT, None) == ()
+
+
+def test_the_error_keeps_its_files_through_pickling() -> None:
+    error = CommitConflictError("does not fit", ((b"p", 3, "f"),))
+    again = pickle.loads(pickle.dumps(error))
+    assert again.files == ((b"p", 3, "f"),)
+    assert str(again) == "does not fit"
+
+
+def test_a_large_bucket_is_checked_quickly() -> None:
+    files = [manifest_entry(data_file(f"f{i}", level=5, keys=(2 * i, 2 * i + 1))) for i in range(20_000)]
+    base = ManifestEntries.from_rows(files)
+    delta = ManifestEntries.from_rows([manifest_entry(files[0].file, kind=EntryKind.DELETE)])
+    assert find_conflicts(base, delta, CommitKind.COMPACT, key_order(table_schema().key_type)) == ()

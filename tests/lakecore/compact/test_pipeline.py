@@ -1,0 +1,50 @@
+"""A generator one step ahead in a thread: items, exceptions, early ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+
+import pytest
+
+from lakecore.compact.pipeline import read_ahead
+
+
+def count(made: list[int], closed: threading.Event, fail_at: int = -1) -> Generator[int]:
+    try:
+        for number in range(5):
+            if number == fail_at:
+                raise ValueError("broken")
+            made.append(number)
+            yield number
+    finally:
+        closed.set()
+
+
+def threads() -> int:
+    return sum(thread.name == "read-ahead" for thread in threading.enumerate())
+
+
+def test_items_come_in_order() -> None:
+    closed = threading.Event()
+    assert list(read_ahead(count([], closed))) == [0, 1, 2, 3, 4]
+    assert closed.is_set()
+    assert threads() == 0
+
+
+def test_an_exception_comes_in_its_place() -> None:
+    ahead = read_ahead(count([], threading.Event(), fail_at=2))
+    assert [next(ahead), next(ahead)] == [0, 1]
+    with pytest.raises(ValueError, match="broken"):
+        next(ahead)
+
+
+def test_an_early_end_closes_the_source() -> None:
+    made: list[int] = []
+    closed = threading.Event()
+    ahead = read_ahead(count(made, closed))
+    assert next(ahead) == 0
+    ahead.close()
+    assert closed.wait(5)
+    assert threads() == 0
+    assert len(made) <= 4

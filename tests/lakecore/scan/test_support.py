@@ -1,0 +1,115 @@
+"""What is refused, and that the message names table, option, value and a way out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from lakecore.errors import UnsupportedError
+from lakecore.metadata.data_file import EMPTY_ROW
+from lakecore.metadata.index_file import DELETION_VECTORS, HASH_INDEX, DeletionRange, IndexFile
+from lakecore.metadata.options import TableOptions
+from lakecore.metadata.schema import TableSchema
+from lakecore.scan.support import check_compactable, check_index_files, check_readable, check_writable
+from tests.support.builders import table_schema
+
+
+def verdict(schema: TableSchema) -> str:
+    """`rwc`, with a dash for what is refused; each message names table, option and value."""
+    checks = (("r", check_readable), ("w", check_writable), ("c", check_compactable))
+    return "".join("-" if _is_refused(check, schema) else letter for letter, check in checks)
+
+
+def _is_refused(check: Callable[..., None], schema: TableSchema) -> bool:
+    message = ""
+    try:
+        check("db.t", schema, TableOptions.from_schema(schema))
+    except UnsupportedError as err:
+        message = str(err)
+    ways_out = ("use another engine", "name the snapshot", "plain tables")
+    assert not message or "table db.t: option " in message
+    assert not message or any(way in message for way in ways_out)
+    return bool(message)
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ("", "rwc"),
+        ("merge-engine=deduplicate", "rwc"),
+        ("merge-engine=partial-update", "---"),
+        ("merge-engine=aggregation", "---"),
+        ("merge-engine=first-row", "---"),
+        ("changelog-producer=input", "rwc"),
+        ("changelog-producer=lookup", "r--"),
+        ("changelog-producer=full-compaction", "r--"),
+        ("force-lookup=true", "rw-"),
+        ("deletion-vectors.enabled=true", "---"),
+        ("bucket=-1", "r-c"),
+        ("bucket=-2", "r--"),
+        ("sequence.field=v;sequence.field.sort-order=descending", "rwc"),
+        ("rowkind.field=v", "rwc"),
+        ("ignore-delete=true", "rwc"),
+        ("data-file.thin-mode=true", "rwc"),
+        ("record-level.expire-time=1 h;record-level.time-field=v", "rw-"),
+        ("file-index.bloom-filter.columns=v", "r--"),
+        ("file-index.in-manifest-threshold=1 kb", "rwc"),
+        ("data-file.external-paths=s3://b/x", "r--"),
+        ("scan.fallback-branch=b", "-wc"),
+        ("scan.mode=compacted-full", "-wc"),
+        ("scan.mode=latest-full", "rwc"),
+        ("scan.snapshot-id=3", "-wc"),
+        ("type=format-table", "---"),
+    ],
+)
+def test_keyed_tables(options: str, wanted: str) -> None:
+    raw = dict(option.split("=", 1) for option in options.split(";") if option)
+    assert verdict(table_schema(options=raw)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ("bucket=-1", "rwc"),
+        ("bucket=2;bucket-key=k", "rwc"),
+        ("merge-engine=aggregation;bucket=-1", "rwc"),
+        ("row-tracking.enabled=true;bucket=-1", "r--"),
+        ("data-evolution.enabled=true;row-tracking.enabled=true;bucket=-1", "---"),
+        ("deletion-vectors.enabled=true;bucket=-1", "---"),
+        ("clustering.incremental=true;bucket=-1", "rw-"),
+    ],
+)
+def test_append_tables(options: str, wanted: str) -> None:
+    raw = dict(option.split("=", 1) for option in options.split(";"))
+    assert verdict(table_schema(primary_keys=(), options=raw)) == wanted
+
+
+def test_cross_partition_tables_are_read_and_compacted() -> None:
+    schema = table_schema(
+        "p INT, k BIGINT NOT NULL", primary_keys=("k",), partition_keys=("p",), options={"bucket": "-1"}
+    )
+    assert verdict(schema) == "r-c"
+
+
+def test_a_named_snapshot_overrides_scan_options() -> None:
+    schema = table_schema(options={"scan.tag-name": "x"})
+    check_readable("db.t", schema, TableOptions.from_schema(schema), travelled=True)
+
+
+def index_file(kind: str, rows: int = 3, *ranges: DeletionRange) -> IndexFile:
+    return IndexFile(
+        partition=EMPTY_ROW, bucket=0, index_type=kind, file_name="index-1", file_size=9, row_count=rows,
+        deletions=ranges,
+    )  # fmt: skip
+
+
+def test_deletion_vectors_count_where_the_option_is_off() -> None:
+    with pytest.raises(UnsupportedError, match=r"table db\.t: snapshot 7 has deletion vectors \(index-1\)"):
+        check_index_files("db.t", 7, [index_file(DELETION_VECTORS, 1, DeletionRange("f", 1, 9))])
+
+
+def test_other_index_files_hide_nothing() -> None:
+    check_index_files(
+        "db.t", 7, [index_file(HASH_INDEX), index_file(DELETION_VECTORS, 0), index_file("btree")]
+    )

@@ -1,0 +1,75 @@
+"""Which snapshot a read sees."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakecore.errors import InvalidInputError, NotFoundError
+from lakecore.fs.memory import MemoryFileIO
+from lakecore.scan.travel import LATEST, Travel, travelled_snapshot
+from lakecore.store.paths import TablePaths
+from lakecore.store.snapshots import SnapshotStore
+from lakecore.store.tags import TagStore
+from tests.support.builders import snapshot
+from tests.support.fake_clock import FakeClock
+
+PATHS = TablePaths("memory://travel/t")
+
+
+@pytest.fixture
+def stores() -> tuple[SnapshotStore, TagStore]:
+    """Snapshots 3, 4, 6 (5 was removed by hand) at 30, 40, 60 ms, and tag `old` of the expired snapshot 1."""
+    file_io = MemoryFileIO("travel")
+    file_io.clear()
+    snapshots = SnapshotStore(file_io, PATHS, FakeClock())
+    for number in (3, 4, 6):
+        assert snapshots.publish(snapshot(number, time_millis=10 * number))
+    file_io.overwrite(PATHS.tag("old"), snapshot(1, time_millis=10).to_json().encode())
+    return snapshots, TagStore(file_io, PATHS)
+
+
+@pytest.mark.parametrize(
+    ("travel", "wanted"),
+    [
+        (LATEST, 6),
+        (Travel(snapshot=4), 4),
+        (Travel(tag="old"), 1),
+        (Travel(timestamp_ms=30), 3),
+        (Travel(timestamp_ms=59), 4),
+        (Travel(timestamp_ms=60), 6),
+        (Travel(timestamp_ms=10**15), 6),
+    ],
+)
+def test_travel(stores: tuple[SnapshotStore, TagStore], travel: Travel, wanted: int) -> None:
+    found = travelled_snapshot(travel, *stores)
+    assert found is not None
+    assert found.id == wanted
+
+
+@pytest.mark.parametrize(
+    ("travel", "message"),
+    [
+        (Travel(snapshot=2), r"snapshot 2 .*expired; available are 3 to 6"),
+        (Travel(snapshot=9), r"snapshot 9 .*available are 3 to 6"),
+        (Travel(tag="new"), r"tag 'new' .*there are old"),
+        (Travel(timestamp_ms=29), r"at or before 29 ms; the earliest is 3 at 30 ms"),
+    ],
+)
+def test_what_is_not_there(stores: tuple[SnapshotStore, TagStore], travel: Travel, message: str) -> None:
+    with pytest.raises(NotFoundError, match=message):
+        travelled_snapshot(travel, *stores)
+
+
+def test_an_empty_table() -> None:
+    file_io = MemoryFileIO("travel-empty")
+    stores = SnapshotStore(file_io, PATHS, FakeClock()), TagStore(file_io, PATHS)
+    assert travelled_snapshot(LATEST, *stores) is None
+    with pytest.raises(NotFoundError, match="there are none"):
+        travelled_snapshot(Travel(timestamp_ms=1), *stores)
+
+
+def test_one_at_a_time() -> None:
+    with pytest.raises(InvalidInputError, match="snapshot and tag exclude each other"):
+        Travel(snapshot=1, tag="a")
+    assert LATEST.is_latest
+    assert not Travel(timestamp_ms=0).is_latest

@@ -1,0 +1,73 @@
+"""Schemas, tags and branches."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+
+import pytest
+
+from lakecore.errors import CorruptDataError, NotFoundError
+from lakecore.fs.memory import MemoryFileIO
+from lakecore.store.branches import BranchStore
+from lakecore.store.paths import TablePaths
+from lakecore.store.schemas import SchemaStore
+from lakecore.store.tags import TagStore
+from tests.support.builders import snapshot, table_schema
+
+PATHS = TablePaths("/t")
+
+
+@pytest.fixture
+def storage() -> MemoryFileIO:
+    return MemoryFileIO(uuid.uuid4().hex)
+
+
+def test_schemas_are_published_once(storage: MemoryFileIO) -> None:
+    store = SchemaStore(storage, PATHS)
+    assert store.latest() is None
+    assert store.publish(table_schema())
+    assert not store.publish(table_schema(options={"bucket": "2"}))
+    assert store.publish(replace(table_schema(), id=1))
+    assert store.list_ids() == (0, 1)
+    assert store.load(0).options == {"bucket": "1"}
+    latest = store.latest()
+    assert latest is not None
+    assert latest.id == 1
+
+
+def test_missing_and_broken_schemas_are_named(storage: MemoryFileIO) -> None:
+    store = SchemaStore(storage, PATHS)
+    store.publish(table_schema())
+    with pytest.raises(NotFoundError, match="schema 7 of /t does not exist; there are 0"):
+        store.load(7)
+    storage.overwrite("/t/schema/schema-1", b"{")
+    with pytest.raises(CorruptDataError, match="/t/schema/schema-1"):
+        store.latest()
+    storage.overwrite("/t/schema/schema-1", table_schema().to_json().encode())
+    with pytest.raises(CorruptDataError, match="says it is schema 0"):
+        store.latest()
+
+
+def test_tags(storage: MemoryFileIO) -> None:
+    store = TagStore(storage, PATHS)
+    storage.overwrite(PATHS.tag("a b"), snapshot(3).to_json().encode())
+    storage.overwrite("/t/tag/tag-success-file/x_SUCCESS", b"")
+    assert store.list() == ("a b",)
+    assert store.load("a b").id == 3
+    with pytest.raises(NotFoundError, match="tag 'c' of /t does not exist; there are a b"):
+        store.load("c")
+    storage.overwrite(PATHS.tag("c"), b"{}")
+    with pytest.raises(CorruptDataError, match="tag-c"):
+        store.load("c")
+
+
+def test_branches(storage: MemoryFileIO) -> None:
+    store = BranchStore(storage, PATHS)
+    assert store.list() == ()
+    SchemaStore(storage, PATHS.with_branch("b")).publish(table_schema())
+    assert store.list() == ("b",)
+    assert store.open("b") == PATHS.with_branch("b")
+    assert store.open("main") == PATHS
+    with pytest.raises(NotFoundError, match="branch 'c' of /t does not exist; there are main, b"):
+        store.open("c")

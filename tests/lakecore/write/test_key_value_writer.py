@@ -1,0 +1,193 @@
+"""The sort buffer and its spill: what reaches level 0 and the changelog, whatever the buffer's size."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakecore.errors import UnavailableError
+from lakecore.format.data_reader import open_reader
+from lakecore.fs.memory import MemoryFileIO
+from lakecore.metadata.data_file import DataFile, FileSource
+from lakecore.write import spill
+from lakecore.write.incoming import Rows
+from lakecore.write.key_value_writer import KeyValueSpec, KeyValueWriter
+from lakecore.write.rolling import FileSpec
+from tests.support.builders import table_schema
+from tests.support.fault_fs import FaultyFileIO
+
+SCHEMA = table_schema(
+    "b BIGINT NOT NULL, a STRING NOT NULL, s INT, v INT",
+    primary_keys=("a", "b"),
+    options={"sequence.field": "s"},
+)
+Row = tuple[int, str, int | None, int, int]
+"""b, a, s, v, kind"""
+
+
+def memory(name: str) -> MemoryFileIO:
+    storage = MemoryFileIO(name)
+    storage.clear()
+    return storage
+
+
+def writer(
+    storage: MemoryFileIO,
+    local: Any,
+    *,
+    changelog: bool = False,
+    spillable: bool = True,
+    descending: bool = False,
+    target_size: int = 1 << 20,
+) -> KeyValueWriter:
+    common: dict[str, Any] = {
+        "directory": "/t/bucket-0",
+        "schema": SCHEMA,
+        "keyed": True,
+        "source": FileSource.APPEND,
+        "target_size": target_size,
+        "options": SCHEMA.options,
+    }
+    spec = KeyValueSpec(
+        files=FileSpec(name_prefix="data-u", **common),
+        changelog=FileSpec(name_prefix="changelog-u", changelog=True, **common) if changelog else None,
+        sequence_fields=("s",),
+        descending=descending,
+        first_sequence=100,
+        spillable=spillable,
+    )
+    return KeyValueWriter(storage, local, spec, lambda: 0)
+
+
+def rows(values: list[Row]) -> Rows:
+    columns: Mapping[str, Any] = {
+        "b": pa.array([v[0] for v in values], pa.int64()),
+        "a": pa.array([v[1] for v in values], pa.string()),
+        "s": pa.array([v[2] for v in values], pa.int32()),
+        "v": pa.array([v[3] for v in values], pa.int32()),
+    }
+    return Rows(pa.RecordBatch.from_pydict(columns), np.array([v[4] for v in values], np.int8))
+
+
+def content(storage: MemoryFileIO, files: tuple[DataFile, ...]) -> list[list[dict[str, Any]]]:
+    out = []
+    for file in files:
+        reader = open_reader(storage, f"/t/bucket-0/{file.file_name}")
+        out.append(pa.Table.from_batches(list(reader.batches())).to_pylist())
+        reader.close()
+    return out
+
+
+def expected(batches: list[list[Row]], *, descending: bool = False) -> list[tuple[Any, ...]]:
+    """(a, b, sequence, v, kind) of the winner of each key: highest s, or lowest; null last of all; then latest."""
+    best: dict[tuple[str, int], tuple[Any, ...]] = {}
+    for number, (b, a, s, v, kind) in enumerate((row for batch in batches for row in batch), 100):
+        order = (s is not None, -(s or 0) if descending else s or 0, number)
+        if (a, b) not in best or best[a, b][0] <= order:
+            best[a, b] = (order, number, v, kind)
+    return [(a, b, *best[a, b][1:]) for a, b in sorted(best)]
+
+
+row = st.tuples(
+    st.integers(0, 4),
+    st.sampled_from(["", "a", "b", "ü", "\U0001f600", "\uffff"]),
+    st.one_of(st.none(), st.integers(-1, 2)),
+    st.integers(0, 9),
+    st.integers(0, 3),
+)
+batches_of_rows = st.lists(st.lists(row, min_size=1, max_size=12), min_size=1, max_size=8)
+
+
+@settings(deadline=None)
+@given(batches_of_rows, st.sets(st.integers(0, 7)), st.booleans(), st.booleans())
+def test_the_latest_row_of_a_key_survives(
+    batches: list[list[Row]], spills: set[int], changelog: bool, descending: bool
+) -> None:
+    storage, local = memory("kv"), memory("kv-spill")
+    kv = writer(storage, local, changelog=changelog, descending=descending)
+    for i, batch in enumerate(batches):
+        kv.write(rows(batch))
+        if i in spills:
+            kv.relieve()
+            assert kv.buffered == 0
+    files, changes = kv.close()
+
+    found = [row for part in content(storage, files) for row in part]
+    plain = [(r["_KEY_a"], r["_KEY_b"], r["_SEQUENCE_NUMBER"], r["v"], r["_VALUE_KIND"]) for r in found]
+    assert plain == [
+        (a, b, number, v, kind) for a, b, number, v, kind in expected(batches, descending=descending)
+    ]
+    assert sum(file.delete_row_count or 0 for file in files) == sum(kind in (1, 3) for *_, kind in plain)
+    assert local.list(tempfile.gettempdir()) == []
+    raw = [row["_SEQUENCE_NUMBER"] for part in content(storage, changes) for row in part]
+    count = sum(map(len, batches))
+    assert sorted(raw) == (list(range(100, 100 + count)) if changelog else [])
+
+
+def test_a_buffer_that_may_not_spill_becomes_files() -> None:
+    storage, local = memory("kv"), memory("kv-spill")
+    kv = writer(storage, local, spillable=False)
+    kv.write(rows([(1, "a", 1, 1, 0)]))
+    kv.relieve()
+    kv.write(rows([(1, "a", 0, 2, 0)]))
+    files, _ = kv.close()
+
+    assert [file.file_name for file in files] == ["data-u-0.parquet", "data-u-1.parquet"]
+    assert [[row["v"] for row in part] for part in content(storage, files)] == [[1], [2]]
+
+
+def test_many_runs_are_merged_in_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spill, "_MAX_RUNS", 3)
+    storage, local = memory("kv"), memory("kv-spill")
+    kv = writer(storage, local)
+    for i in range(20):
+        kv.write(rows([(i % 7, "a", None, i, 0)]))
+        kv.relieve()
+    files, _ = kv.close()
+
+    assert [row["v"] for row in content(storage, files)[0]] == [14, 15, 16, 17, 18, 19, 13]
+    assert local.list(tempfile.gettempdir()) == []
+
+
+def test_a_flush_of_several_files_is_disjoint() -> None:
+    storage, local = memory("kv"), memory("kv-spill")
+    kv = writer(storage, local, target_size=20_000)
+    kv.write(rows([(i % 20_000, str(i % 3), None, i, 0) for i in range(40_000)]))
+    files, _ = kv.close()
+
+    keys = [[(row["_KEY_a"], row["_KEY_b"]) for row in part] for part in content(storage, files)]
+    assert len(files) > 2
+    assert [key for part in keys for key in part] == sorted({(str(i % 3), i % 20_000) for i in range(40_000)})
+
+
+@pytest.mark.parametrize("close_first", [True, False])
+def test_abort_removes_files_and_spills(close_first: bool) -> None:
+    storage, local = memory("kv"), memory("kv-spill")
+    kv = writer(storage, local, changelog=True)
+    for i in range(3):
+        kv.write(rows([(i, "a", 1, 1, 0)]))
+        kv.relieve()
+    if close_first:
+        kv.close()
+
+    kv.abort()
+
+    assert storage.list("/t/bucket-0") == []
+    assert local.list(tempfile.gettempdir()) == []
+
+
+def test_a_full_spill_disk_is_named() -> None:
+    storage, local = memory("kv"), memory("kv-spill")
+    kv = writer(storage, FaultyFileIO(local, fail_at=2))
+    kv.write(rows([(1, "a", 1, 1, 0)]))
+    with pytest.raises(UnavailableError, match="lakecore-merge"):
+        kv.relieve()
+    kv.abort()
+    assert local.list(tempfile.gettempdir()) == []

@@ -1,0 +1,79 @@
+"""The connection: its fields become a warehouse and storage options."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+from operators.get_provider_info import get_provider_info
+from operators.hooks import LakeHook
+from operators.identity import commit_identity
+from tests.operators.conftest import FakeTaskInstance
+
+
+def _connect(monkeypatch: pytest.MonkeyPatch, **fields: object) -> LakeHook:
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE_TEST", json.dumps({"conn_type": "lakecore"} | fields))
+    return LakeHook("lake_test")
+
+
+def test_fields_become_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    hook = _connect(
+        monkeypatch,
+        host="s3://bucket/wh",
+        login="key",
+        password="secret",
+        extra={
+            "s3_endpoint": "http://127.0.0.1:9",
+            "s3_path_style": True,
+            "spark_master": "spark://m:7077",
+            "x": "y",
+        },
+    )
+    assert hook.warehouse() == "s3://bucket/wh"
+    assert hook.options() == {
+        "s3.endpoint": "http://127.0.0.1:9",
+        "s3.path.style.access": "true",
+        "s3.access-key": "key",
+        "s3.secret-key": "secret",
+    }
+    assert hook.spark_master() == "spark://m:7077"
+
+
+def test_a_connection_may_be_a_uri(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text, wanted in (("false", {}), ("true", {"s3.path.style.access": "true"})):
+        monkeypatch.setenv(
+            "AIRFLOW_CONN_LAKE_TEST", f"lakecore://s3%3A%2F%2Fbucket%2Fwh/?s3_path_style={text}"
+        )
+        hook = LakeHook("lake_test")
+        assert (hook.warehouse(), hook.options()) == ("s3://bucket/wh", wanted)
+
+
+def test_the_test_button_tells_what_is_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    good, text = _connect(monkeypatch, host=str(tmp_path)).test_connection()
+    assert (good, str(tmp_path) in text) == (True, True)
+    bad, text = _connect(monkeypatch, host=str(tmp_path / "nowhere")).test_connection()
+    assert (bad, "nowhere" in text) == (False, True)
+    empty, text = _connect(monkeypatch).test_connection()
+    assert (empty, "names no warehouse" in text) == (False, True)
+
+
+def test_the_provider_names_classes_that_exist() -> None:
+    [connection] = get_provider_info()["connection-types"]
+    module, _, name = connection["hook-class-name"].rpartition(".")
+    hook = getattr(importlib.import_module(module), name)
+    assert hook.conn_type == connection["connection-type"]
+    assert hook.hook_name == connection["hook-name"]
+
+
+def test_the_commit_identity_is_the_same_on_every_try_and_differs_between_tasks() -> None:
+    first = commit_identity(FakeTaskInstance())
+    assert first == commit_identity(FakeTaskInstance())
+    others = [FakeTaskInstance(run_id="run2"), FakeTaskInstance(map_index=0), FakeTaskInstance(task_id="b")]
+    assert len({first, *map(commit_identity, others)}) == 4
+    user, identifier = first
+    assert user == "lakecore-dag-task"
+    assert 0 <= identifier < 2**53
+    assert identifier % 1024 == 0

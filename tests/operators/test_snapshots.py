@@ -1,0 +1,131 @@
+"""The sensor: what satisfies it, what it remembers, how it defers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, TaskDeferred
+
+from operators.snapshots import NewSnapshotSensor
+from operators.triggers import NewSnapshotTrigger
+from tests.operators.conftest import context
+from tests.support.golden import GoldenTable
+
+TABLE = "g1.a_pk_dedup_l0"  # eight snapshots, all of them APPEND
+
+
+@pytest.fixture
+def table(lake: Path, golden: Callable[[str], GoldenTable]) -> GoldenTable:
+    golden(TABLE).copy_to(lake)
+    return golden(TABLE)
+
+
+def _sensor(**arguments: object) -> NewSnapshotSensor:
+    with DAG("d", schedule=None):
+        return NewSnapshotSensor(**({"task_id": "wait", "table": TABLE, "deferrable": True} | arguments))
+
+
+def test_the_first_run_takes_all_there_is_and_the_next_waits_for_more(table: GoldenTable) -> None:
+    sensor = _sensor()
+    assert sensor.execute(context()) == {"first": 1, "last": 8, "count": 8}
+    assert sensor.execute(context()) == {"first": 1, "last": 8, "count": 8}, (
+        "a retry of the run gets the same"
+    )
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor.execute(context(run_id="run2"))
+    assert deferred.value.trigger.after_snapshot == 8
+
+
+def test_a_given_snapshot_wins(table: GoldenTable) -> None:
+    sensor = _sensor(after_snapshot="{{ params.n }}")
+    sensor.render_template_fields({"params": {"n": 6}})
+    assert sensor.execute(context()) == {"first": 7, "last": 8, "count": 2}
+    with pytest.raises(AirflowFailException, match="soon"):
+        _sensor(after_snapshot="soon").execute(context())
+
+
+def test_our_own_compactions_are_not_new_data(lake: Path, golden: Callable[[str], GoldenTable]) -> None:
+    golden("g1.a_pk_dedup_b1").copy_to(lake)
+    facts = golden("g1.a_pk_dedup_b1").facts["snapshots"]
+    appends = [snapshot["id"] for snapshot in facts if snapshot["kind"] == "APPEND"]
+    assert len(appends) < len(facts)
+    found = _sensor(table="g1.a_pk_dedup_b1").execute(context())
+    assert found == {"first": appends[0], "last": appends[-1], "count": len(appends)}
+
+
+def test_a_backfill_takes_the_snapshots_of_its_interval_at_once(table: GoldenTable) -> None:
+    times = (
+        [snapshot["timeMillis"] for snapshot in table.facts["snapshots"]]
+        if "timeMillis" in table.facts["snapshots"][0]
+        else _times(table)
+    )
+    interval = {
+        "run_type": "backfill",
+        "data_interval_start": datetime.fromtimestamp(times[2] / 1000, UTC),
+        "data_interval_end": datetime.fromtimestamp(times[-1] / 1000, UTC),
+    }
+    expected = [i + 1 for i, time in enumerate(times) if times[2] <= time < times[-1]]
+    found = _sensor().execute(context(**interval))
+    assert found == {"first": expected[0], "last": expected[-1], "count": len(expected)}
+    assert _sensor().execute(context())["first"] == 1, "a backfill does not move the position"
+    past = interval | {
+        "data_interval_start": datetime(2020, 1, 1, tzinfo=UTC),
+        "data_interval_end": datetime(2020, 1, 2, tzinfo=UTC),
+    }
+    with pytest.raises(AirflowSkipException, match="data interval"):
+        _sensor().execute(context(**past))
+
+
+def _times(table: GoldenTable) -> list[int]:
+    import json
+
+    folder = table.path / "snapshot"
+    return [
+        json.loads((folder / f"snapshot-{snapshot['id']}").read_text())["timeMillis"]
+        for snapshot in table.facts["snapshots"]
+    ]
+
+
+def test_the_trigger_survives_serialisation_and_fires_once(table: GoldenTable) -> None:
+    trigger = NewSnapshotTrigger(
+        table=TABLE, after_snapshot=5, lake_conn_id="lake_default", poke_interval=0.01
+    )
+    path, arguments = trigger.serialize()
+    assert path == f"{NewSnapshotTrigger.__module__}.{NewSnapshotTrigger.__qualname__}"
+    copy = NewSnapshotTrigger(**arguments)
+    assert copy.serialize() == trigger.serialize()
+    events = asyncio.run(_events(copy))
+    assert [event.payload for event in events] == [
+        {"status": "found", "range": {"first": 6, "last": 8, "count": 3}}
+    ]
+    sensor = _sensor()
+    assert sensor.execute_complete(context(), events[0].payload) == {"first": 6, "last": 8, "count": 3}
+
+
+def test_a_trigger_that_fails_fails_its_sensor(lake: Path) -> None:
+    trigger = NewSnapshotTrigger(
+        table="g1.gone", after_snapshot=0, lake_conn_id="lake_default", poke_interval=0.01
+    )
+    [event] = asyncio.run(_events(trigger))
+    assert event.payload["status"] == "error"
+    with pytest.raises(AirflowFailException, match=r"g1\.gone"):
+        _sensor(table="g1.gone").execute_complete(context(), event.payload)
+    with pytest.raises(AirflowException, match="storm"):
+        _sensor().execute_complete(context(), {"status": "error", "error": "storm", "permanent": False})
+
+
+@pytest.mark.parametrize("rule", ["soft_fail", "never_fail"])
+def test_the_first_look_obeys_the_rules_of_sensors(lake: Path, rule: str) -> None:
+    with pytest.raises(AirflowFailException, match=r"g1\.gone"):
+        _sensor(table="g1.gone").execute(context())
+    with pytest.raises(AirflowSkipException, match=r"g1\.gone"):
+        _sensor(table="g1.gone", **{rule: True}).execute(context())
+
+
+async def _events(trigger: NewSnapshotTrigger) -> list[object]:
+    return [event async for event in trigger.run()]

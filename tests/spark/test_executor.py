@@ -1,0 +1,140 @@
+"""Units on a real Spark: order, failures as results, retries of what was killed, cancellation."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from lakecore.errors import CorruptDataError, InvalidInputError, LakeError, UnavailableError
+from lakecore.executor import Executor
+from lakecore.spark.executor import SparkExecutor
+from lakecore.spark.session import spark_context
+from tests.spark import units
+
+pytestmark = pytest.mark.slow
+
+
+def test_results_come_in_the_order_of_tasks(spark: SparkExecutor) -> None:
+    executor: Executor = spark
+    assert executor.name == "spark"
+    assert executor.parallelism == 2
+    assert list(executor.run(units.double, range(20))) == [2 * number for number in range(20)]
+    assert list(executor.run(units.double, [])) == []
+
+
+def test_results_come_before_the_job_ends(spark: SparkExecutor) -> None:
+    list(spark.run(units.double, range(4)))  # workers are up
+    started = time.monotonic()
+    results = spark.run(units.slow, range(12))
+    assert next(results) == 0
+    first = time.monotonic() - started
+    assert list(results) == list(range(1, 12))
+    assert first < (time.monotonic() - started) / 2
+
+
+def test_a_failed_unit_is_a_result(spark: SparkExecutor) -> None:
+    corrupt, odd, fine = spark.run(units.broken, range(3))
+    assert isinstance(corrupt, CorruptDataError)
+    assert corrupt.path == "/lake/file-0"
+    assert "units.py" in corrupt.__notes__[0]
+    assert isinstance(odd, LakeError)
+    assert str(odd) == "Unpicklable: odd 1"
+    assert fine == 2
+
+
+def test_a_result_that_does_not_pickle_is_a_failure(spark: SparkExecutor) -> None:
+    (result,) = spark.run(units.unpicklable_result, [0])
+    assert isinstance(result, Exception)
+    assert "pickle" in str(result)
+
+
+def test_a_killed_worker_is_tried_again(spark: SparkExecutor, tmp_path: Path) -> None:
+    assert list(spark.run(units.die_once, [str(tmp_path / "died")])) == ["second try"]
+
+
+def test_a_worker_killed_every_time_gives_an_error_and_spark_lives_on(spark: SparkExecutor) -> None:
+    (result,) = spark.run(units.die, [0])
+    assert isinstance(result, UnavailableError)
+    assert "unit 1 of 1" in str(result)
+    assert "Python worker exited" in str(result)
+    assert list(spark.run(units.double, [4])) == [8]
+
+
+def test_leaving_early_cancels_the_rest(spark: SparkExecutor, tmp_path: Path) -> None:
+    results = spark.run(units.wait, [str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "c")])
+    closer = threading.Thread(target=next, args=(results, None))
+    closer.start()
+    _wait_for(tmp_path / "a")
+    spark_context()[0].cancelAllJobs()
+    closer.join(timeout=30)
+    assert not closer.is_alive()
+    results.close()  # type: ignore[attr-defined]
+    assert not list(tmp_path.glob("*.done"))
+
+
+def test_cancel_from_another_thread_ends_the_run(spark: SparkExecutor, tmp_path: Path) -> None:
+    executor = SparkExecutor()  # shares the active context: cancelling is for good
+    markers = [str(tmp_path / name) for name in "abc"]
+    got: list[object] = []
+    runner = threading.Thread(target=lambda: got.extend(executor.run(units.wait, markers)))
+    runner.start()
+    _wait_for(tmp_path / "a")
+    executor.cancel()
+    executor.cancel()
+    runner.join(timeout=30)
+    assert not runner.is_alive()
+    assert got == []
+    assert list(executor.run(units.double, [1])) == []
+    executor.stop()
+    assert list(spark.run(units.double, [1])) == [2]
+
+
+def test_cancel_at_the_very_start_ends_the_run(spark: SparkExecutor, tmp_path: Path) -> None:
+    for delay in (0.0, 0.01, 0.05):
+        executor = SparkExecutor()
+        executor.parallelism  # noqa: B018 - the context is there
+        got: list[object] = []
+        runner = threading.Thread(target=lambda: got.extend(executor.run(units.wait, [str(tmp_path / "a")])))  # noqa: B023
+        runner.start()
+        time.sleep(delay)
+        executor.cancel()
+        runner.join(timeout=30)
+        assert not runner.is_alive()
+        assert got == []
+    assert list(spark.run(units.double, [1])) == [2]
+
+
+def test_the_active_context_is_used(spark: SparkExecutor) -> None:
+    spark.parallelism  # noqa: B018 - starts the context
+    context, new = spark_context("local[7]")
+    assert not new
+    assert context.defaultParallelism == 2
+
+
+def test_without_java_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    script = "from lakecore.spark.session import spark_context; spark_context()"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert InvalidInputError.__name__ in ended.stderr
+    assert "no java on the PATH" in ended.stderr
+    assert "local engine" in ended.stderr
+
+
+def test_a_new_context_prints_nothing_of_its_own() -> None:
+    script = "from lakecore.spark.executor import SparkExecutor as S\nwith S('local[1]') as s: s.parallelism"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ended.stdout == ""
+    assert [line for line in ended.stderr.splitlines() if "incubator" not in line] == []
+
+
+def _wait_for(marker: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not marker.exists():
+        assert time.monotonic() < deadline, "the unit never started"
+        time.sleep(0.05)

@@ -1,0 +1,57 @@
+"""Units for the Spark tests: functions that executors import."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from lakecore.errors import CorruptDataError
+
+
+class Unpicklable(Exception):
+    """Loses its arguments on the way through pickle, as many exceptions of other libraries do."""
+
+    def __init__(self, name: str, *, code: int) -> None:
+        super().__init__(f"{name} {code}")
+
+
+def double(number: int) -> int:
+    return 2 * number
+
+
+def slow(number: int) -> int:
+    time.sleep(0.3 if number % 2 else 0.05)
+    return number
+
+
+def broken(number: int) -> int:
+    if number == 0:
+        raise CorruptDataError("/lake/file-0", "bad magic")
+    if number == 1:
+        raise Unpicklable("odd", code=number)
+    return number
+
+
+def unpicklable_result(_: int) -> object:
+    return lambda: None
+
+
+def die_once(marker: str) -> str:
+    """Killed on the first try, as by an out-of-memory killer."""
+    if not Path(marker).exists():
+        Path(marker).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "second try"
+
+
+def die(_: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def wait(marker: str) -> None:
+    """Tells that it runs, then takes longer than any test."""
+    Path(marker).touch()
+    time.sleep(120)
+    Path(marker).with_suffix(".done").touch()
