@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,26 +37,34 @@ def rows_of_round(user: str, number: int) -> dict[str, list[Any]]:
     return {"who": [user] * 5, "k": keys, "v": [f"{user}{number}.{i}" for i in range(5)]}
 
 
-def write_rounds(warehouse: str, user: str) -> None:
+def write_rounds(warehouse: str, user: str, landed: Any) -> None:
+    """Write all rounds; every 25th waits for a compaction, so that a fast writer leaves none out."""
     table = table_at(warehouse)
     for number in range(ROUNDS):
+        if number % 25 == 24:
+            wait_for(lambda wanted=number // 25: landed.value > wanted)
         rows = rows_of_round(user, number)
         table.write(
             pa.table({**rows, "k": pa.array(rows["k"], pa.int32())}), Commit(user=user, identifier=number)
         )
 
 
-def compact_rounds(warehouse: str, done: Any) -> None:
+def wait_for(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not reached():
+        assert time.monotonic() < deadline, "no compaction lands beside two writers"
+        time.sleep(0.01)
+
+
+def compact_rounds(warehouse: str, done: Any, landed: Any) -> None:
     """Universal and full compactions in turn until the writers are done; a conflict may drop all of one."""
     catalog = load_catalog(warehouse, **{"local.fsync": "false"})
-    number = landed = 0
-    while not done.is_set() or landed < 3:
+    number = 0
+    while not done.is_set():
         number += 1
         strategy = Strategy.FULL if number % 3 == 0 else Strategy.UNIVERSAL
         job = Job(table="d.t", strategy=strategy, options=PATIENT, commit_user=f"compactor{number}")
-        landed += len(run(job, catalog).snapshots)
-        if done.is_set() and number > 2000:
-            raise AssertionError("nothing lands")
+        landed.value += len(run(job, catalog).snapshots)
 
 
 TABLES = {
@@ -77,9 +86,9 @@ def test_two_writers_and_a_compactor(kind: str, oracle: Oracle, tmp_path: Path) 
     columns = ["who STRING NOT NULL", "k INT NOT NULL", "v STRING"]
     oracle.create(tmp_path, "d.t", {"columns": columns, **TABLES[kind]})
     context = multiprocessing.get_context("spawn")
-    done = context.Event()
-    writers = [context.Process(target=write_rounds, args=(str(tmp_path), user)) for user in "ab"]
-    compactor = context.Process(target=compact_rounds, args=(str(tmp_path), done))
+    done, landed = context.Event(), context.Value("i", 0)
+    writers = [context.Process(target=write_rounds, args=(str(tmp_path), user, landed)) for user in "ab"]
+    compactor = context.Process(target=compact_rounds, args=(str(tmp_path), done, landed))
     for process in (*writers, compactor):
         process.start()
     for process in writers:
