@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.index_file import IndexFile
 
 __all__ = ["CommitMessage"]
 
@@ -14,7 +15,8 @@ class CommitMessage:
     """Files of one (partition, bucket). `partition` is a serialised row.
 
     `new_files`, `deleted_files`, `changelog_files` make an APPEND (or OVERWRITE) snapshot;
-    `compact_before`, `compact_after`, `compact_changelog` a COMPACT snapshot.
+    `compact_before`, `compact_after`, `compact_changelog` a COMPACT snapshot. The index files that each
+    of the two adds and takes away (hash indexes, deletion vectors) belong to the same snapshot as its data files.
     """
 
     partition: bytes
@@ -26,3 +28,7 @@ class CommitMessage:
     compact_before: tuple[DataFile, ...] = ()
     compact_after: tuple[DataFile, ...] = ()
     compact_changelog: tuple[DataFile, ...] = ()
+    new_index_files: tuple[IndexFile, ...] = ()
+    deleted_index_files: tuple[IndexFile, ...] = ()
+    compact_new_index_files: tuple[IndexFile, ...] = ()
+    compact_deleted_index_files: tuple[IndexFile, ...] = ()

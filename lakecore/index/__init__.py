@@ -1,0 +1,1 @@
+"""File indexes, deletion vectors and hash indexes: bytes to answers and back. No IO."""

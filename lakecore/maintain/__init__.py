@@ -1,0 +1,1 @@
+"""Maintenance: a folder per chore, each `plan.py` (pure) and `apply.py`; reachability, quarantine, ledger."""
