@@ -15,8 +15,8 @@ class CommitMessage:
     """Files of one (partition, bucket). `partition` is a serialised row.
 
     `new_files`, `deleted_files`, `changelog_files` make an APPEND (or OVERWRITE) snapshot;
-    `compact_before`, `compact_after`, `compact_changelog` a COMPACT snapshot. The index files that each
-    of the two adds and takes away (hash indexes, deletion vectors) belong to the same snapshot as its data files.
+    `compact_before`, `compact_after`, `compact_changelog` a COMPACT snapshot. Index files (hash indexes,
+    deletion vectors) that come and go belong to the same snapshot as its data files.
     """
 
     partition: bytes
