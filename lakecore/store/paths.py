@@ -91,6 +91,13 @@ class TablePaths:
         """Raises InvalidInputError for a name that cannot be a file name."""
         return f"{self.tag_dir}/tag-{_name('tag', name)}"
 
+    def consumer(self, consumer_id: str) -> str:
+        """Raises InvalidInputError for a name that cannot be a file name."""
+        return f"{self.consumer_dir}/consumer-{_name('consumer', consumer_id)}"
+
+    def changelog(self, snapshot_id: int) -> str:
+        return f"{self.changelog_dir}/changelog-{snapshot_id}"
+
     def manifest(self, name: str) -> str:
         """A manifest, a manifest list or an index manifest."""
         return f"{self.manifest_dir}/{name}"

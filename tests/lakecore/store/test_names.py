@@ -1,4 +1,4 @@
-"""Schemas, tags and branches."""
+"""Schemas, tags, branches, consumers and changelogs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from lakecore.errors import CorruptDataError, NotFoundError
+from lakecore.errors import CorruptDataError, InvalidInputError, NotFoundError
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.store.branches import BranchStore
+from lakecore.store.changelogs import ChangelogStore
+from lakecore.store.consumers import ConsumerStore
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 from lakecore.store.tags import TagStore
 from tests.support.builders import snapshot, table_schema
+from tests.support.fake_clock import FakeClock
 
 PATHS = TablePaths("/t")
 
@@ -71,3 +74,37 @@ def test_branches(storage: MemoryFileIO) -> None:
     assert store.open("main") == PATHS
     with pytest.raises(NotFoundError, match="branch 'c' of /t does not exist; there are main, b"):
         store.open("c")
+
+
+def test_consumers(storage: MemoryFileIO) -> None:
+    store = ConsumerStore(storage, PATHS, clock := FakeClock())
+    assert store.list() == ()
+    assert store.find("etl") is None
+    store.write("etl", 3)
+    store.write("b", 7)
+    store.write("etl", 4)
+    assert storage.read("/t/consumer/consumer-etl") == b'{\n  "nextSnapshot": 4\n}'
+    assert [(consumer.id, consumer.next_snapshot) for consumer in store.list()] == [("b", 7), ("etl", 4)]
+    with pytest.raises(NotFoundError, match="consumer 'c' of /t does not exist; there are b, etl"):
+        store.load("c")
+    with pytest.raises(InvalidInputError, match="consumer name"):
+        store.write("../x", 1)
+    store.delete("etl")
+    store.delete("etl")
+    assert store.find("etl") is None
+    storage.overwrite(PATHS.consumer("b"), b'{"nextSnapshot"')
+    with pytest.raises(CorruptDataError, match="consumer-b: not a consumer"):
+        store.list()
+    assert len(clock.slept) > 1, "another writer may just be replacing it"
+
+
+def test_changelogs(storage: MemoryFileIO) -> None:
+    store = ChangelogStore(storage, PATHS)
+    assert store.list_ids() == ()
+    storage.overwrite(PATHS.changelog(3), snapshot(3).to_json().encode())
+    storage.overwrite(PATHS.changelog(12), snapshot(3).to_json().encode())
+    assert store.list_ids() == (3, 12)
+    assert store.find(3) == snapshot(3)
+    assert store.find(4) is None
+    with pytest.raises(CorruptDataError, match="says it is of snapshot 3"):
+        store.find(12)

@@ -1,0 +1,37 @@
+"""A consumer: the saved position of a streaming read, and its JSON (`consumer/consumer-<id>`)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from lakecore.errors import CorruptDataError, reason
+
+__all__ = ["Consumer"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consumer:
+    """Whoever reads on under `id` still needs snapshot `next_snapshot` and all later ones.
+
+    `updated_ms`: when its file was last written, milliseconds since the epoch (0: not yet, or unknown);
+    the age that option `consumer.expiration-time` counts.
+    """
+
+    id: str
+    next_snapshot: int
+    updated_ms: int = 0
+
+    @classmethod
+    def from_json(cls, text: bytes, path: str, *, consumer_id: str, updated_ms: int = 0) -> Consumer:
+        """Raises CorruptDataError naming `path`."""
+        try:
+            position = json.loads(text)["nextSnapshot"]
+            if not isinstance(position, int) or isinstance(position, bool):
+                raise TypeError("nextSnapshot is not an integer")
+        except (ValueError, KeyError, TypeError, RecursionError) as err:
+            raise CorruptDataError(path, f"not a consumer: {reason(err)}") from err
+        return cls(id=consumer_id, next_snapshot=position, updated_ms=updated_ms)
+
+    def to_json(self) -> str:
+        return json.dumps({"nextSnapshot": self.next_snapshot}, indent=2)

@@ -1,0 +1,43 @@
+"""Changelogs of one branch that outlive their snapshots: `changelog/changelog-<id>`.
+
+Where `changelog.*-retained` is longer than `snapshot.*-retained`, expiry keeps what a stream needs of a
+snapshot as a changelog of the same id. Ids of changelogs are below those of snapshots and have no gaps.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from lakecore.errors import CorruptDataError, NotFoundError
+from lakecore.fs.file_io import FileIO
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.store.paths import TablePaths
+
+__all__ = ["ChangelogStore"]
+
+_CHANGELOG = re.compile(r"changelog-([0-9]+)")
+
+
+@dataclass(frozen=True)
+class ChangelogStore:
+    """The directory `changelog/` of a branch. A changelog is written like the snapshot that it was."""
+
+    file_io: FileIO
+    paths: TablePaths
+
+    def list_ids(self) -> tuple[int, ...]:
+        """Ascending. Costs a listing."""
+        names = (_CHANGELOG.fullmatch(status.name) for status in self.file_io.list(self.paths.changelog_dir))
+        return tuple(sorted(int(match[1]) for match in names if match))
+
+    def find(self, snapshot_id: int) -> Snapshot | None:
+        """The changelog of that snapshot, None where there is none. Raises CorruptDataError."""
+        path = self.paths.changelog(snapshot_id)
+        try:
+            found = Snapshot.from_json(self.file_io.read(path), path)
+        except NotFoundError:
+            return None
+        if found.id != snapshot_id:
+            raise CorruptDataError(path, f"says it is of snapshot {found.id}")
+        return found

@@ -1,0 +1,76 @@
+"""Consumers of one branch: positions of streaming reads by name, `consumer/consumer-<id>`.
+
+A position is the first snapshot still needed: expiry must keep it and what follows. An unreadable file is an
+error, never "no consumer": expiry would delete what somebody still has to read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lakecore.clock import Clock, SystemClock
+from lakecore.errors import CorruptDataError, NotFoundError
+from lakecore.fs.file_io import FileIO, FileStatus
+from lakecore.metadata.consumer import Consumer
+from lakecore.store.paths import TablePaths
+
+__all__ = ["ConsumerStore"]
+
+_PREFIX = "consumer-"
+_TRIES = 5
+_WAIT = 0.1
+
+
+@dataclass(frozen=True)
+class ConsumerStore:
+    """The directory `consumer/` of a branch."""
+
+    file_io: FileIO
+    paths: TablePaths
+    clock: Clock = field(default_factory=SystemClock)
+
+    def list(self) -> tuple[Consumer, ...]:
+        """All consumers, by name. Those deleted meanwhile are left out. Raises CorruptDataError."""
+        statuses = [status for status in self.file_io.list(self.paths.consumer_dir) if not status.is_dir]
+        named = [status for status in statuses if status.name.startswith(_PREFIX)]
+        found = (self._read(status.name.removeprefix(_PREFIX), status) for status in named)
+        return tuple(consumer for consumer in found if consumer is not None)
+
+    def find(self, consumer_id: str) -> Consumer | None:
+        """The consumer, None where there is none of that name. Raises CorruptDataError."""
+        status = self.file_io.stat(self.paths.consumer(consumer_id))
+        return None if status is None else self._read(consumer_id, status)
+
+    def load(self, consumer_id: str) -> Consumer:
+        """Raises NotFoundError that names the consumers there are, CorruptDataError."""
+        found = self.find(consumer_id)
+        if found is None:
+            known = ", ".join(consumer.id for consumer in self.list()) or "none"
+            raise NotFoundError(
+                f"consumer {consumer_id!r} of {self.paths.root} does not exist; there are {known}"
+            )
+        return found
+
+    def write(self, consumer_id: str, next_snapshot: int) -> None:
+        """Create the consumer, or move it, also backwards. Readers see the old or the new position."""
+        consumer = Consumer(id=consumer_id, next_snapshot=next_snapshot)
+        self.file_io.overwrite(self.paths.consumer(consumer_id), consumer.to_json().encode())
+
+    def delete(self, consumer_id: str) -> None:
+        """Forget the consumer; it may be missing."""
+        self.file_io.delete(self.paths.consumer(consumer_id))
+
+    def _read(self, consumer_id: str, status: FileStatus) -> Consumer | None:
+        """Other writers of the format replace the file in place: half of it is looked at again."""
+        path = self.paths.consumer(consumer_id)
+        for last in (False,) * (_TRIES - 1) + (True,):
+            try:
+                data = self.file_io.read(path)
+                return Consumer.from_json(data, path, consumer_id=consumer_id, updated_ms=status.mtime_ms)
+            except NotFoundError:
+                return None
+            except CorruptDataError:
+                if last:
+                    raise
+                self.clock.sleep(_WAIT)
+        raise AssertionError("unreachable")
