@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -17,15 +17,13 @@ from lakecore.errors import CommitUncertainError, InvalidInputError, LakeError, 
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
-from lakecore.metadata.snapshot import Snapshot
-from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate
 from lakecore.read.context import ReadContext
-from lakecore.read.split_reader import read_split
+from lakecore.read.scan import Scan
+from lakecore.read.snapshot_rows import SnapshotRows
 from lakecore.row.partition_path import parse_partitions
 from lakecore.row.values import array_values
 from lakecore.scan.scanner import Scanner
-from lakecore.scan.split import Split, SplitPlan
 from lakecore.scan.support import check_writable
 from lakecore.scan.travel import Travel, travelled_snapshot
 from lakecore.store.branches import BranchStore
@@ -34,7 +32,7 @@ from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 from lakecore.store.snapshots import SnapshotStore
 from lakecore.store.tags import TagStore
-from lakecore.types.arrow import arrow_schema, arrow_type
+from lakecore.types.arrow import arrow_type
 from lakecore.write.bucket_state import BucketState
 from lakecore.write.incoming import batches_of
 from lakecore.write.options import WriteRules
@@ -176,10 +174,8 @@ class Table:
             schema = self.schemas.load(found.schema_id)
             schema = replace(schema, options={**schema.options, **self.overrides})
         self.scanner.check(found, schema, travelled=not travel.is_latest)
-        if limit is not None and limit < 0:
-            raise InvalidInputError(f"limit {limit}: must not be negative")
-        predicate = parse_where(where, schema.row_type) if isinstance(where, str) else where
-        return Scan(self, found, schema, predicate, _checked_columns(columns, schema), limit)
+        source = SnapshotRows(self.scanner, self.read_context(schema), found)
+        return Scan.of(source, where, columns, limit)
 
     def append(self, data: Any, commit: Commit | None = None) -> CommitResult:
         """Add rows to a table without primary key.
@@ -292,70 +288,6 @@ class Table:
     def _fresh_user(self) -> str:
         prefix = self.schema.options.get(_USER_PREFIX, "").strip() or "lakecore"
         return f"{prefix}_{self.clock.fresh_id()}"
-
-
-@dataclass(frozen=True)
-class Scan:
-    """A batch read of one snapshot. Every `to_…` reads anew."""
-
-    table: Table
-    snapshot: Snapshot | None
-    table_schema: TableSchema
-    where: Predicate | None
-    columns: tuple[str, ...]
-    limit: int | None
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns that are read, with their types."""
-        return arrow_schema(self.table_schema.row_type.select(self.columns))
-
-    def plan(self) -> SplitPlan:
-        """The splits to read. Errors: see `Scanner.plan`."""
-        return self.table.scanner.plan(self.snapshot, self.table_schema, predicate=self.where)
-
-    def read(self, split: Split, *, kinds: bool = False) -> Iterator[pa.RecordBatch]:
-        """Rows of one split, of the wanted columns and rows; `limit` does not count here.
-
-        `kinds`: with the row kind (0 insert, 2 update) in a last column, `_VALUE_KIND`.
-        """
-        context = self.table.read_context(self.table_schema)
-        return read_split(context, split, self.columns, self.where, kinds=kinds)
-
-    def to_batches(self, *, kinds: bool = False) -> Iterator[pa.RecordBatch]:
-        """Rows in batches, split by split; holds no more than a split's merge needs. `kinds`: see `read`."""
-        left = self.limit
-        if left == 0:
-            return
-        for split in self.plan():
-            for batch in self.read(split, kinds=kinds):
-                if left is not None:
-                    batch = batch.slice(0, left)
-                    left -= batch.num_rows
-                if batch.num_rows:
-                    yield batch
-                if left == 0:
-                    return
-
-    def to_arrow(self) -> pa.Table:
-        """All rows in memory."""
-        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
-
-    def to_pandas(self) -> Any:
-        """All rows as a pandas frame. Needs pandas (`pip install lakecore[pandas]`)."""
-        return self.to_arrow().to_pandas()
-
-
-def _checked_columns(columns: Sequence[str] | None, schema: TableSchema) -> tuple[str, ...]:
-    names = schema.row_type.names
-    if columns is None:
-        return names
-    for name in columns:
-        if name not in names:
-            raise InvalidInputError(f"column {name!r} is not in the table; there are {', '.join(names)}")
-    if not columns:
-        raise InvalidInputError("columns: name at least one")
-    return tuple(columns)
 
 
 def _internal(name: str, value: Any, schema: TableSchema) -> Any:

@@ -57,8 +57,7 @@ def read(
         columns=None if columns is None else _names(columns),
         limit=_TABLE_ROWS if shortened else limit,
     )
-    row_type = scan.table_schema.row_type.select(scan.columns)
-    out = RowOutput(session, row_type, output)
+    out = RowOutput(session, scan.row_type, output)
     batches = scan.to_batches(kinds=chosen is OutputFormat.JSONL and columns is None)
     if output is None and sys.stdout.isatty():
         out.write(batches, chosen)

@@ -21,8 +21,7 @@ def read(table: GoldenTable, view: View) -> list[str]:
     scan = lakecore.load_catalog(str(table.warehouse)).load_table(table.name).scan(**view.arguments)
     rows = scan.to_arrow()
     assert rows.schema.names == list(scan.columns)
-    row_type = scan.table_schema.row_type.select(scan.columns)
-    return canonical(line for batch in rows.to_batches() for line in batch_to_json(batch, row_type))
+    return canonical(line for batch in rows.to_batches() for line in batch_to_json(batch, scan.row_type))
 
 
 def kinds(table: GoldenTable, view: View) -> Counter[str]:

@@ -91,7 +91,7 @@ def inserts(rows: list[str]) -> list[str]:
 
 def ours(table: Table) -> list[str]:
     scan = table.scan()
-    kind = scan.table_schema.row_type
+    kind = scan.row_type
     return canonical(line for batch in scan.to_batches() for line in batch_to_json(batch, kind, "+I"))
 
 

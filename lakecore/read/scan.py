@@ -1,0 +1,114 @@
+"""A batch read of anything that has rows: a snapshot, the changes between two, a system table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from lakecore.errors import InvalidInputError
+from lakecore.predicate.parse import parse_where
+from lakecore.predicate.tree import Predicate
+from lakecore.types.arrow import arrow_schema
+from lakecore.types.datatypes import RowType
+
+__all__ = ["RowSource", "Scan", "checked_columns"]
+
+
+class RowSource(Protocol):
+    """Rows of one type, in parts that can be read alone."""
+
+    @property
+    def row_type(self) -> RowType:
+        """All columns there are."""
+
+    def plan(self, where: Predicate | None) -> Sequence[Any]:
+        """The parts, without those that certainly hold no row for which `where` is true."""
+
+    def read(
+        self, part: Any, columns: Sequence[str], where: Predicate | None, *, kinds: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows of a part for which `where` is true; `kinds`: with `_VALUE_KIND` as the last column."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A batch read. Every `to_…` reads anew."""
+
+    source: RowSource
+    where: Predicate | None
+    columns: tuple[str, ...]
+    limit: int | None
+
+    @classmethod
+    def of(
+        cls,
+        source: RowSource,
+        where: str | Predicate | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> Scan:
+        """Raises InvalidInputError for an unknown column, a malformed `where` or a negative limit."""
+        if limit is not None and limit < 0:
+            raise InvalidInputError(f"limit {limit}: must not be negative")
+        predicate = parse_where(where, source.row_type) if isinstance(where, str) else where
+        return cls(source, predicate, checked_columns(columns, source.row_type), limit)
+
+    @property
+    def row_type(self) -> RowType:
+        """The columns that are read."""
+        return self.source.row_type.select(self.columns)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that are read, with their Arrow types."""
+        return arrow_schema(self.row_type)
+
+    def plan(self) -> Sequence[Any]:
+        """The parts to read (of a table: its splits). Raises NotFoundError when the snapshot expired."""
+        return self.source.plan(self.where)
+
+    def read(self, part: Any, *, kinds: bool = False) -> Iterator[pa.RecordBatch]:
+        """Rows of one part, of the wanted columns and rows; `limit` does not count here.
+
+        `kinds`: with the row kind (0 insert, 1 and 2 update, 3 delete) in a last column, `_VALUE_KIND`.
+        """
+        return self.source.read(part, self.columns, self.where, kinds=kinds)
+
+    def to_batches(self, *, kinds: bool = False) -> Iterator[pa.RecordBatch]:
+        """Rows in batches, part by part; holds no more than a part's merge needs. `kinds`: see `read`."""
+        left = self.limit
+        if left == 0:
+            return
+        for part in self.plan():
+            for batch in self.read(part, kinds=kinds):
+                if left is not None:
+                    batch = batch.slice(0, left)
+                    left -= batch.num_rows
+                if batch.num_rows:
+                    yield batch
+                if left == 0:
+                    return
+
+    def to_arrow(self) -> pa.Table:
+        """All rows in memory."""
+        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
+
+    def to_pandas(self) -> Any:
+        """All rows as a pandas frame. Needs pandas (`pip install lakecore[pandas]`)."""
+        return self.to_arrow().to_pandas()
+
+
+def checked_columns(columns: Sequence[str] | None, row_type: RowType) -> tuple[str, ...]:
+    """The names to read, all for None. Raises InvalidInputError naming an unknown one."""
+    names = row_type.names
+    if columns is None:
+        return names
+    for name in columns:
+        if name not in names:
+            raise InvalidInputError(f"column {name!r} is not in the table; there are {', '.join(names)}")
+    if not columns:
+        raise InvalidInputError("columns: name at least one")
+    return tuple(columns)

@@ -1,0 +1,41 @@
+"""The rows of a table at one snapshot, as a source for scans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.predicate.tree import Predicate
+from lakecore.read.context import ReadContext
+from lakecore.read.split_reader import read_split
+from lakecore.scan.scanner import Scanner
+from lakecore.scan.split import Split, SplitPlan
+from lakecore.types.datatypes import RowType
+
+__all__ = ["SnapshotRows"]
+
+
+@dataclass(frozen=True)
+class SnapshotRows:
+    """Merged rows of `snapshot` with the columns of `context.schema`; no rows where there is no snapshot."""
+
+    scanner: Scanner
+    context: ReadContext
+    snapshot: Snapshot | None
+
+    @property
+    def row_type(self) -> RowType:
+        return self.context.schema.row_type
+
+    def plan(self, where: Predicate | None) -> SplitPlan:
+        """The splits to read. Errors: see `Scanner.plan`."""
+        return self.scanner.plan(self.snapshot, self.context.schema, predicate=where)
+
+    def read(
+        self, part: Split, columns: Sequence[str], where: Predicate | None, *, kinds: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """See `read_split`."""
+        return read_split(self.context, part, columns, where, kinds=kinds)
