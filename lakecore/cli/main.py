@@ -20,6 +20,7 @@ from lakecore.cli.read import read
 from lakecore.cli.session import Session
 from lakecore.cli.write import write
 from lakecore.errors import LakeError
+from lakecore.types.pandas_probe import skip_pandas
 
 __all__ = ["app", "main"]
 
@@ -70,6 +71,7 @@ for command in (databases, tables, describe, snapshots, files, create, write, re
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Errors are one line on standard error."""
+    skip_pandas()
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = app(_globals_first(given), prog_name="lakecore", standalone_mode=False)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from lakecore.merge.key_columns import concat
 from lakecore.merge.row_order import Bools, Ordered, SequenceColumn, order_rows
 from lakecore.merge.windows import Part, windows
-from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind
+from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, retracting
 
 __all__ = ["Evidence", "MergeSpec", "MergedWindow", "merge_runs"]
 
@@ -101,7 +101,7 @@ def _ordered(parts: Sequence[Part], batch: pa.RecordBatch, spec: MergeSpec) -> O
 
 def _verdicts(kinds: Any, last: Bools, spec: MergeSpec, *, alone: bool) -> tuple[Bools, Bools]:
     """(lost, dropped) of rows in merge order. `alone`: every key has a single row."""
-    retracts = (kinds == RowKind.DELETE) | (kinds == RowKind.UPDATE_BEFORE)
+    retracts = retracting(kinds)
     dropped = np.zeros(len(kinds), bool)
     if not retracts.any():
         return ~last, dropped

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 __all__ = [
     "KEY_FIELD_ID_START",
@@ -12,6 +16,7 @@ __all__ = [
     "SEQUENCE_FIELD_ID",
     "SEQUENCE_NAME",
     "RowKind",
+    "retracting",
 ]
 
 KEY_PREFIX = "_KEY_"
@@ -40,3 +45,9 @@ class RowKind(IntEnum):
     @property
     def retracts(self) -> bool:
         return self in (RowKind.UPDATE_BEFORE, RowKind.DELETE)
+
+
+def retracting(kinds: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which rows take something back."""
+    found: npt.NDArray[np.bool_] = (kinds == RowKind.DELETE) | (kinds == RowKind.UPDATE_BEFORE)
+    return found

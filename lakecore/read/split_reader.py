@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakecore.errors import UnsupportedError
 from lakecore.lsm.sections import Section, sections
@@ -21,7 +20,7 @@ from lakecore.merge.sorted_merge import MergeSpec, merge_runs
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.options import MergeEngine, SequenceOrder
-from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind
+from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind, retracting
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of, restricted
 from lakecore.read.context import ReadContext
@@ -31,7 +30,6 @@ from lakecore.scan.split import Split
 
 __all__ = ["read_split"]
 
-_RETRACTS = pa.array([kind for kind in RowKind if kind.retracts], pa.int8())
 _FEW_RUNS = 4
 _SMALL_FILE = 1 << 20
 
@@ -112,8 +110,8 @@ class _Reader:
             yield from self._file(file, self._columns, prunable)
             return
         for batch in self._file(file, tuple(dict.fromkeys((*self._columns, KIND_NAME))), prunable):
-            retracts = pc.is_in(batch.column(KIND_NAME), _RETRACTS)
-            live = batch.filter(pc.invert(retracts)) if pc.any(retracts).as_py() else batch
+            retracts = retracting(batch.column(KIND_NAME).to_numpy())
+            live = batch.filter(pa.array(~retracts)) if retracts.any() else batch
             yield live.select(list(self._columns))
 
     def _merge(self, section: Section) -> Iterator[pa.RecordBatch]:

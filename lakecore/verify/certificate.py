@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakecore.errors import ProofError
-from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME, RowKind
+from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME, retracting
 from lakecore.verify.digest import ZERO, Tally, tally
 from lakecore.verify.order import Bools, KeyValues, Rank, compare_neighbours, key_at, ranks
 from lakecore.verify.shape import ProofMode, RowShape
@@ -127,7 +127,7 @@ class Certifier:
         return [rank for field in fields for rank in ranks(field, descending=falling)] + [*ranks(number)]
 
     def _check_verdicts(self, same: Bools, kinds: Any, lost: Bools, dropped: Bools) -> None:
-        retracts = (kinds == RowKind.DELETE) | (kinds == RowKind.UPDATE_BEFORE)
+        retracts = retracting(kinds)
         winners = np.append(~same, True)
         if self._shape.ignore_retracts and retracts.any():
             winners = _winners_without(retracts, same)

@@ -11,7 +11,7 @@ from lakecore.format.data_writer import WrittenFile
 from lakecore.format.statistics import DENSE_STORE, key_modes, simple_stats, stats_modes
 from lakecore.metadata.data_file import EMPTY_ROW, EMPTY_STATS, DataFile, SimpleStats
 from lakecore.metadata.options import THIN_MODE
-from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME, RowKind
+from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME, retracting
 from lakecore.read.key_value import key_fields
 from lakecore.row.binary_row import encode_row
 from lakecore.row.values import array_values
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from lakecore.write.rolling import FileSpec
 
 __all__ = ["FileSummary", "data_file", "serialised_key"]
-
-_RETRACTS = pa.array([kind for kind in RowKind if kind.retracts], pa.int8())
 
 
 class FileSummary:
@@ -51,7 +49,7 @@ class FileSummary:
         low, high = bounds["min"].as_py(), bounds["max"].as_py()
         self.min_sequence = low if self.min_sequence is None else min(low, self.min_sequence)
         self.max_sequence = high if self.max_sequence is None else max(high, self.max_sequence)
-        self.delete_count += pc.sum(pc.is_in(batch.column(KIND_NAME), _RETRACTS)).as_py()
+        self.delete_count += int(retracting(batch.column(KIND_NAME).to_numpy()).sum())
         keys = batch.select(_key_columns(batch, self._key_type))
         if self._first is None:
             self._first = keys.slice(0, 1)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lakecore.errors import InvalidInputError
 from lakecore.metadata.options import TableOptions
-from lakecore.metadata.row_kind import RowKind
+from lakecore.metadata.row_kind import RowKind, retracting
 from lakecore.metadata.schema import TableSchema
 from lakecore.row.values import values_array
 from lakecore.types.arrow import arrow_schema
@@ -24,7 +24,7 @@ __all__ = ["KIND_COLUMN", "Incoming", "Rows", "batches_of"]
 
 KIND_COLUMN = "_kind"
 
-_SYMBOLS = pa.array([kind.symbol for kind in RowKind])
+_SYMBOLS = [kind.symbol for kind in RowKind]
 _BATCH_ROWS = 1 << 17
 
 
@@ -143,7 +143,7 @@ class Incoming:
         symbols = cast_column(symbols, _TEXT_FIELD.type, name or KIND_COLUMN)
         if name is None and symbols.null_count:
             symbols = pc.fill_null(symbols, RowKind.INSERT.symbol)
-        codes = pc.index_in(symbols, value_set=_SYMBOLS)
+        codes = pc.index_in(symbols, value_set=pa.array(_SYMBOLS))
         if codes.null_count:
             at = first_null(codes)
             raise InvalidInputError(
@@ -157,7 +157,7 @@ class Incoming:
             return Rows(rows)
         drop = np.zeros(len(kinds), bool)
         if self._options.ignore_delete:
-            drop |= (kinds == RowKind.DELETE) | (kinds == RowKind.UPDATE_BEFORE)
+            drop |= retracting(kinds)
         if self._options.ignore_update_before:
             drop |= kinds == RowKind.UPDATE_BEFORE
         if not drop.any():

@@ -132,7 +132,7 @@ def check(case: str, name: str, report: dict[str, Any]) -> None:
 
 @contextmanager
 def fresh_copy(warehouse: Path, case: str) -> Iterator[Path]:
-    table = warehouse / "db.db" / f"{case}_copy"
+    table = warehouse / "db.db" / f"{case}_copy_{os.getpid()}"
     shutil.rmtree(table, ignore_errors=True)
     shutil.copytree(warehouse / "db.db" / case, table)
     try:

@@ -32,24 +32,31 @@ class Contestant:
         self.name = name
         self._log = log
         self._cpu = 0.0
-        self._started = time.monotonic()
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log.open("w"), text=True
-        )
+        self._command = command
+        self._process: subprocess.Popen[str] | None = None
 
     def first(self, task: str) -> Measured:
-        """The first task: seconds and CPU count from the start of the process."""
+        """Start the process and give it its first task: seconds and CPU count from the start."""
+        started = time.monotonic()
+        self._process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log.open("w"),
+            text=True,
+        )
         done = self.ask(task)
-        return Measured(done.report, time.monotonic() - self._started, self._cpu)
+        return Measured(done.report, time.monotonic() - started, self._cpu)
 
     def ask(self, task: str) -> Measured:
         """Raises RuntimeError with the end of the log when the process died."""
         before, started = self._cpu, time.monotonic()
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(task + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
+        process = self._running
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(task + "\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
         seconds = time.monotonic() - started
         if not line.strip():
             tail = "\n".join(self._log.read_text().splitlines()[-20:])
@@ -68,10 +75,15 @@ class Contestant:
 
     def close(self) -> None:
         """End of input is the signal to exit."""
-        self._process.communicate(timeout=60)
+        self._running.communicate(timeout=60)
+
+    @property
+    def _running(self) -> subprocess.Popen[str]:
+        assert self._process is not None, f"{self.name} was not started: call first"
+        return self._process
 
     def _tree(self) -> Iterator[int]:
-        waiting = [self._process.pid]
+        waiting = [self._running.pid]
         while waiting:
             pid = waiting.pop()
             yield pid
