@@ -1,4 +1,7 @@
-"""The streaming merge of sorted runs: window by window, whole columns at a time, latest row of a key wins."""
+"""The streaming merge of sorted runs: window by window, whole columns at a time.
+
+The latest row of a key wins (merge engine deduplicate), or an `Engine` folds the rows of a key.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +13,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.merge.groups import Engine, FoldedGroups, Groups, fold
 from lakecore.merge.key_columns import concat
 from lakecore.merge.row_order import Bools, Ordered, SequenceColumn, order_rows
 from lakecore.merge.windows import Part, windows
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, retracting
 
-__all__ = ["Evidence", "MergeSpec", "MergedWindow", "merge_runs"]
+__all__ = ["Evidence", "MergeSpec", "MergedWindow", "group_rows", "merge_runs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSpec:
-    """How rows of one key become one (merge engine deduplicate).
+    """How rows of one key become one. `engine`: None is merge engine deduplicate.
 
     `key_columns`: names in key order, `_KEY_` or value columns alike. Rows of a key are ordered by
     `sequence_columns` (nulls first; `descending` applies to these only), then `_SEQUENCE_NUMBER`, then run.
     `drop_retracts`: a key whose latest row retracts leaves nothing. `ignore_retracts`: retracting rows do
     not count where a key has several rows (a single row passes as it is: rule of the format).
+    Of no matter with an engine, which knows its own rule.
     `columns`: what a window's batch holds, None for all columns of the input.
     `evidence`: also return what a proof needs; `gone`: with all columns of the rows that leave.
     """
@@ -38,6 +43,7 @@ class MergeSpec:
     columns: tuple[str, ...] | None = None
     evidence: bool = False
     gone: bool = False
+    engine: Engine | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +53,11 @@ class Evidence:
     `sequence`: the sequence columns, then `_SEQUENCE_NUMBER`. A row neither lost nor dropped is in the batch.
     `lost`: another row of its key was preferred. `dropped`: a retracting row that was left out. `gone`: all
     columns of the rows lost or dropped, when asked for.
+
+    With an engine, rows of keys that have several rows are all `lost`, and `made` holds what became of them,
+    in key order: key and sequence columns, `_SEQUENCE_NUMBER` and `_VALUE_KIND` (with `gone`: all columns).
+    `unmade[i]`: row i of `made` retracts and was left out of the batch. So input rows and those of `made`
+    that were kept are together the rows of the batch and the rows lost or dropped.
     """
 
     keys: tuple[pa.Array, ...]
@@ -55,6 +66,8 @@ class Evidence:
     lost: Bools
     dropped: Bools
     gone: pa.RecordBatch | None = None
+    made: pa.RecordBatch | None = None
+    unmade: Bools | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +87,49 @@ def merge_runs(runs: Sequence[Iterator[pa.RecordBatch]], spec: MergeSpec) -> Ite
     run out of key order.
     """
     for parts in windows(runs, spec.key_columns):
-        yield _merge(parts, spec)
+        yield _merge(parts, spec) if spec.engine is None else _folded(parts, spec, spec.engine)
+
+
+def group_rows(parts: Sequence[Part], spec: MergeSpec) -> Groups:
+    """The rows of a window in merge order."""
+    batch = parts[0].batch if len(parts) == 1 else pa.concat_batches([part.batch for part in parts])
+    order = None if len(parts) == 1 else _ordered(parts, batch, spec)
+    last = np.ones(batch.num_rows, bool) if order is None else np.append(~order.same, True)
+    runs = tuple((part.run, part.batch.num_rows) for part in parts)
+    return Groups(batch=batch, order=None if order is None else order.rows, last=last, runs=runs)
+
+
+def _folded(parts: Sequence[Part], spec: MergeSpec, engine: Engine) -> MergedWindow:
+    groups = group_rows(parts, spec)
+    found = fold(groups, engine, spec.columns)
+    left_out = np.asarray(found.kinds & 1, bool) if spec.drop_retracts else np.zeros(len(found.kinds), bool)
+    batch = found.batch.filter(pa.array(~left_out)) if left_out.any() else found.batch
+    evidence = _folded_evidence(groups, found, left_out, spec) if spec.evidence else None
+    return MergedWindow(batch, groups.batch.num_rows, evidence)
+
+
+def _folded_evidence(groups: Groups, found: FoldedGroups, left_out: Bools, spec: MergeSpec) -> Evidence:
+    """Needs all columns in what was folded."""
+    batch, rows = groups.batch, groups.rows
+    lost = np.repeat(found.several, np.diff(groups.starts, append=len(rows)))
+    single = found.several[found.present]
+    dropped = np.zeros(len(rows), bool)
+    dropped[groups.starts[found.present]] = left_out & ~single
+    made = found.batch.filter(pa.array(single))
+    sequence = (*spec.sequence_columns, SEQUENCE_NAME)
+    names = list(dict.fromkeys((*spec.key_columns, *sequence, KIND_NAME)))
+    gone = batch.take(pa.array(rows[lost | dropped])) if spec.gone else None
+    places = pa.array(rows)
+    return Evidence(
+        keys=tuple(batch.column(name).take(places) for name in spec.key_columns),
+        sequence=tuple(batch.column(name).take(places) for name in sequence),
+        kinds=batch.column(KIND_NAME).to_numpy()[rows],
+        lost=lost,
+        dropped=dropped,
+        gone=gone,
+        made=made if spec.gone else made.select(names),
+        unmade=left_out[single],
+    )
 
 
 def _merge(parts: Sequence[Part], spec: MergeSpec) -> MergedWindow:

@@ -15,10 +15,11 @@ __all__ = ["Part", "windows"]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows of one run that fall into a window, with their keys."""
+    """Rows of run number `run` that fall into a window, with their keys."""
 
     batch: pa.RecordBatch
     keys: Keys
+    run: int = 0
 
 
 class _Cursor:
@@ -39,7 +40,7 @@ class _Cursor:
             if batch.num_rows:
                 keys = Keys.of([batch.column(name) for name in self._key_columns])
                 self._check(keys)
-                self.part = Part(batch, keys)
+                self.part = Part(batch, keys, self._number)
                 return
 
     def take(self, bound: KeyTuple) -> Part | None:
@@ -52,8 +53,8 @@ class _Cursor:
         if count == batch.num_rows:
             taken, self.part = self.part, None
             return taken
-        self.part = Part(batch.slice(count), keys.slice(count, len(keys)))
-        return Part(batch.slice(0, count), keys.slice(0, count))
+        self.part = Part(batch.slice(count), keys.slice(count, len(keys)), self._number)
+        return Part(batch.slice(0, count), keys.slice(0, count), self._number)
 
     def _check(self, keys: Keys) -> None:
         in_order = self._before is None or self._before < keys.first

@@ -1,0 +1,42 @@
+"""Merge engine first-row: the first row of a key stays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lakecore.errors import UnsupportedError
+from lakecore.merge.groups import NO_ROW, Folded, Picked, Several
+
+__all__ = ["FirstRow"]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRow:
+    """`table`: for messages. `ignore_retracts`: option `ignore-delete`; else a retraction is an error."""
+
+    table: str
+    ignore_retracts: bool = False
+
+    def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """The order of rows is enough."""
+        return ()
+
+    def fold(self, several: Several, columns: Sequence[str]) -> Folded:
+        """Raises UnsupportedError for -U and -D, unless they are ignored."""
+        retracts = several.retracts
+        if not retracts.any():
+            first = several.starts[:-1]
+            return Folded(dict.fromkeys(columns, Picked(several.rows[first])), several.kinds[first])
+        if not self.ignore_retracts:
+            raise UnsupportedError(
+                f"table {self.table}: merge engine first-row takes no -U and -D rows; set option "
+                "ignore-delete=true to leave them out"
+            )
+        first = np.full(several.count, -1, np.int64)
+        counted = np.flatnonzero(~retracts)[::-1]
+        first[several.groups[counted]] = counted
+        kinds = np.where(first < 0, NO_ROW, several.kinds[first])
+        return Folded(dict.fromkeys(columns, Picked(several.rows[first])), kinds)

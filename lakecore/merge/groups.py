@@ -1,0 +1,203 @@
+"""One window's rows in merge order, group by group, and the fold of each group into one row.
+
+What every merge engine but deduplicate works on; changelogs look at the same groups. A group is all rows of
+one key in the window. Rule of the format: a row alone in its group is not given to the engine, it passes as
+it is, whatever its kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from lakecore.merge.row_order import Bools, Indices
+from lakecore.metadata.row_kind import KIND_NAME
+
+__all__ = ["NO_ROW", "Column", "Engine", "Folded", "FoldedGroups", "Groups", "Picked", "Several", "fold"]
+
+NO_ROW = -1
+"""In place of a row kind: the group leaves no row at all."""
+_CHUNK_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Groups:
+    """Rows of a window. `order[i]`: where in `batch` the i-th row in merge order is; None: as they stand.
+
+    `last[i]`: the i-th row is the last of its group. `runs`: number of the run (0 the oldest) and count of
+    rows of each stretch of `batch`; empty when the rows are of no run.
+    """
+
+    batch: pa.RecordBatch
+    order: Indices | None
+    last: Bools
+    runs: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def rows(self) -> Indices:
+        """Places in `batch`, in merge order."""
+        return np.arange(self.batch.num_rows) if self.order is None else self.order
+
+    @property
+    def starts(self) -> Indices:
+        """The place in merge order of the first row of each group."""
+        return np.flatnonzero(np.append(True, self.last[:-1])) if len(self.last) else np.empty(0, np.int64)
+
+    @property
+    def run_of_rows(self) -> Indices:
+        """The run of each row, in merge order."""
+        numbers = np.repeat([run for run, _ in self.runs], [count for _, count in self.runs])
+        return np.asarray(numbers[self.rows])
+
+    def chunks(self) -> Iterator[Groups]:
+        """The same groups in parts of about 65,536 rows; no group is divided. Copies no values."""
+        ends = np.flatnonzero(self.last) + 1
+        done = 0
+        while done < len(self.last):
+            at = int(np.searchsorted(ends, done + _CHUNK_ROWS))
+            end = int(ends[min(at, len(ends) - 1)])
+            yield Groups(batch=self.batch, order=self.rows[done:end], last=self.last[done:end])
+            done = end
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """The rows of groups with several rows: `rows` (places in `batch`) and `kinds` in merge order.
+
+    Group i is from `starts[i]` up to `starts[i + 1]`; `starts` has one more element than there are groups.
+    """
+
+    batch: pa.RecordBatch
+    rows: Indices
+    kinds: Any
+    starts: Indices
+
+    @property
+    def count(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def retracts(self) -> Bools:
+        """Rows of kind -U or -D: the odd ones."""
+        return np.asarray(self.kinds & 1, bool)
+
+    @property
+    def groups(self) -> Indices:
+        """The group of each row."""
+        return np.repeat(np.arange(self.count), np.diff(self.starts))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Picked:
+    """A column's values after a fold, as places in the window's batch; negative: null."""
+
+    rows: Indices
+
+
+Column: TypeAlias = Picked | pa.Array
+"""A column after a fold, one value a group: picked from the rows, or made anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """What an engine makes of `Several`: `columns` by name, and a kind (or `NO_ROW`) for each group."""
+
+    columns: Mapping[str, Column]
+    kinds: Any
+
+
+class Engine(Protocol):
+    """How the rows of one key become one row (`merge-engine`). Pickles; keeps nothing between calls."""
+
+    def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Columns that folding `columns` looks at besides them."""
+        ...
+
+    def fold(self, several: Several, columns: Sequence[str]) -> Folded:
+        """Fold each group. `columns` includes `_VALUE_KIND` only if its values are in `Folded.kinds`.
+
+        Raises UnsupportedError for a retraction that the engine cannot take.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedGroups:
+    """One row a group, in key order. `several[i]`: group i had more than one row.
+
+    `present`: groups that left a row; `batch` and `kinds` hold only these.
+    """
+
+    batch: pa.RecordBatch
+    kinds: Any
+    several: Bools
+    present: Bools
+
+
+def fold(groups: Groups, engine: Engine, columns: Sequence[str] | None = None) -> FoldedGroups:
+    """Fold every group into one row of `columns` (None: all of the batch). No Python work a row.
+
+    Raises what `Engine.fold` raises.
+    """
+    batch = groups.batch
+    names = list(batch.schema.names if columns is None else columns)
+    starts = groups.starts
+    sizes = np.diff(starts, append=len(groups.last))
+    many = sizes > 1
+    kinds = batch.column(KIND_NAME).to_numpy()[groups.rows]
+    picked = groups.rows[starts]
+    result_kinds = kinds[starts]
+    if not many.any():
+        present = np.ones(len(starts), bool)
+        wanted = batch.select(names)
+        made = wanted if groups.order is None else wanted.take(pa.array(picked))
+        return FoldedGroups(made, result_kinds, many, present)
+    member = np.repeat(many, sizes)
+    offsets = np.concatenate(([0], np.cumsum(sizes[many])))
+    folded = engine.fold(Several(batch, groups.rows[member], kinds[member], offsets), names)
+    result_kinds[many] = folded.kinds
+    present = result_kinds != NO_ROW
+    target = _Target(batch, picked, many, present)
+    arrays = [_column(target, name, folded, result_kinds) for name in names]
+    fields = [batch.schema.field(name) for name in names]
+    made = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+    return FoldedGroups(made, result_kinds[present], many, present)
+
+
+class _Target:
+    """Puts columns together from single rows and folded groups; columns picked alike share their indices."""
+
+    def __init__(self, batch: pa.RecordBatch, picked: Indices, many: Bools, present: Bools) -> None:
+        self.batch = batch
+        self.present = present
+        self._picked = picked
+        self._many = many
+        self._indices: dict[int, pa.Array] = {}
+
+    def take(self, name: str, picked: Picked) -> pa.Array:
+        indices = self._indices.get(id(picked))
+        if indices is None:
+            indices = self._indices[id(picked)] = self._index(picked.rows)
+        return self.batch.column(name).take(indices)
+
+    def mixed(self, name: str, made: pa.Array) -> pa.Array:
+        column = self.batch.column(name)
+        places = len(column) + np.arange(len(made))
+        return pa.concat_arrays([column, made]).take(self._index(places))
+
+    def _index(self, several: Indices) -> pa.Array:
+        rows = self._picked.copy()
+        rows[self._many] = several
+        rows = rows[self.present]
+        return pa.array(rows, mask=rows < 0)
+
+
+def _column(target: _Target, name: str, folded: Folded, kinds: Any) -> pa.Array:
+    if name == KIND_NAME:
+        return pa.array(kinds[target.present], pa.int8())
+    value = folded.columns[name]
+    return target.take(name, value) if isinstance(value, Picked) else target.mixed(name, value)

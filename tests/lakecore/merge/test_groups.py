@@ -1,0 +1,67 @@
+"""Groups of a window, and folding them: singles pass, dropped results are accounted for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from lakecore.errors import UnsupportedError
+from lakecore.merge.engines.first_row import FirstRow
+from lakecore.merge.sorted_merge import MergeSpec, group_rows, merge_runs
+from lakecore.merge.windows import windows
+
+Row = tuple[int, int, int, str]
+NAMES = ["k", "_SEQUENCE_NUMBER", "_VALUE_KIND", "v"]
+TYPES = [pa.int64(), pa.int64(), pa.int8(), pa.string()]
+OLD: list[Row] = [(1, 0, 0, "a"), (2, 1, 0, "b"), (4, 2, 3, "c")]
+NEW: list[Row] = [(1, 9, 2, "x"), (3, 8, 1, "y"), (4, 7, 0, "z"), (5, 6, 0, "w")]
+
+
+def run(rows: list[Row]) -> Iterator[pa.RecordBatch]:
+    columns = [
+        pa.array(list(column), kind) for column, kind in zip(zip(*rows, strict=True), TYPES, strict=True)
+    ]
+    return iter([pa.RecordBatch.from_arrays(columns, names=NAMES)])
+
+
+def test_a_window_tells_order_groups_and_runs() -> None:
+    spec = MergeSpec(key_columns=("k",))
+    first, second = (group_rows(parts, spec) for parts in windows([run(OLD), run(NEW)], ["k"]))
+    keys = first.batch.column("k").take(pa.array(first.rows)).to_pylist()
+    assert keys == [1, 1, 2, 3, 4, 4]
+    assert first.starts.tolist() == [0, 2, 3, 4]
+    assert first.run_of_rows.tolist() == [0, 1, 0, 1, 0, 1]
+    assert second.run_of_rows.tolist() == [1]
+
+
+@pytest.mark.parametrize("drop", [False, True])
+def test_the_account_of_a_fold_adds_up(drop: bool) -> None:
+    spec = MergeSpec(
+        key_columns=("k",),
+        drop_retracts=drop,
+        evidence=True,
+        gone=True,
+        engine=FirstRow("t", ignore_retracts=True),
+    )
+    rows = OLD + NEW
+    found: list[Row] = []
+    account: list[Row] = []
+    for window in merge_runs([run(OLD), run(NEW)], spec):
+        found += [tuple(row.values()) for row in window.batch.to_pylist()]
+        seen = window.evidence
+        account += [tuple(row.values()) for row in seen.gone.to_pylist()]
+        made = [tuple(row.values()) for row in seen.made.to_pylist()]
+        rows += [row for row, out in zip(made, seen.unmade, strict=True) if not out]
+    assert found == [row for row in [OLD[0], OLD[1], NEW[1], NEW[2], NEW[3]] if not drop or row != NEW[1]]
+    assert sorted(found + account) == sorted(rows)
+
+
+def test_first_row_refuses_retracts_unless_they_are_ignored() -> None:
+    with pytest.raises(UnsupportedError, match=r"table t: .* ignore-delete=true"):
+        list(merge_runs([run(OLD), run(NEW)], MergeSpec(key_columns=("k",), engine=FirstRow("t"))))
+    both: list[list[Row]] = [[(1, 0, 3, "a")], [(1, 1, 1, "b")]]
+    engine = FirstRow("t", ignore_retracts=True)
+    (window,) = merge_runs([run(rows) for rows in both], MergeSpec(key_columns=("k",), engine=engine))
+    assert window.batch.num_rows == 0
