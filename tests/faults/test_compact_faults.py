@@ -140,15 +140,15 @@ def test_every_operation_fails_once(make: Callable[[], Scenario], mode: FaultMod
             return
 
 
-def _failure(scenario: Scenario, storage: FaultyFileIO) -> LakeError | None:
+def _failure(scenario: Scenario, storage: FaultyFileIO) -> BaseException | None:
     try:
         scenario.compact(storage)
-    except LakeError as err:
+    except (LakeError, KeyboardInterrupt) as err:
         return err
     return None
 
 
-def _check_files(scenario: Scenario, storage: FaultyFileIO, error: LakeError | None, where: str) -> None:
+def _check_files(scenario: Scenario, storage: FaultyFileIO, error: BaseException | None, where: str) -> None:
     """Nothing is damaged; what nobody names is gone, or could not be removed."""
     table = scenario.table
     report = fsck(table.file_io, table.paths, now_ms=scenario.catalog.clock.now_ms(), read_data=True)

@@ -126,9 +126,9 @@ def test_every_operation_fails_once(
     assert number > 10
 
 
-def _failure(write: Callable[[Table], None], table: Table) -> LakeError | None:
+def _failure(write: Callable[[Table], None], table: Table) -> BaseException | None:
     try:
         write(table)
-    except LakeError as err:
+    except (LakeError, KeyboardInterrupt) as err:
         return err
     return None

@@ -33,10 +33,15 @@ class FaultMode(Enum):
     """It happens, then the process is killed."""
     TORN = "torn"
     """Writes that are not atomic leave half of their bytes; then the process is killed."""
+    INTERRUPTED = "interrupted"
+    """A signal (KeyboardInterrupt) comes before it; what cleans up behind works."""
+    INTERRUPTED_AFTER_EFFECT = "interrupted-after-effect"
+    """It happens, and then the signal comes."""
 
 
 _LASTING = (FaultMode.DEAD, FaultMode.DEAD_AFTER_EFFECT, FaultMode.TORN)
-_LATE = (FaultMode.ERROR_AFTER_EFFECT, FaultMode.DEAD_AFTER_EFFECT)
+_LATE = (FaultMode.ERROR_AFTER_EFFECT, FaultMode.DEAD_AFTER_EFFECT, FaultMode.INTERRUPTED_AFTER_EFFECT)
+_SIGNALS = (FaultMode.INTERRUPTED, FaultMode.INTERRUPTED_AFTER_EFFECT)
 
 
 class FaultyFileIO:
@@ -101,10 +106,12 @@ class FaultyFileIO:
             return effect()
         if self.mode in _LATE:
             effect()
-            if name == "publish":
+            if name == "publish" and self.mode not in _SIGNALS:
                 raise CommitUncertainError(f"injected after {name} {path}")
         if self.mode is FaultMode.TORN and torn is not None:
             torn()
+        if self.mode in _SIGNALS:
+            raise KeyboardInterrupt(f"injected at operation {self.count}: {name} {path}")
         raise UnavailableError(f"injected at operation {self.count}: {name} {path}")
 
 
