@@ -27,6 +27,7 @@ from lakecore.scan.scanner import Scanner
 from lakecore.scan.support import check_writable
 from lakecore.scan.travel import Travel, travelled_snapshot
 from lakecore.store.branches import BranchStore
+from lakecore.store.indexes import IndexStore
 from lakecore.store.manifests import ManifestStore
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
@@ -97,6 +98,10 @@ class Table:
     @cached_property
     def manifests(self) -> ManifestStore:
         return ManifestStore(self.file_io, self.paths, self.schema, self.clock)
+
+    @cached_property
+    def indexes(self) -> IndexStore:
+        return IndexStore(self.file_io, self.paths, self.schema, self.clock)
 
     @cached_property
     def tags(self) -> TagStore:

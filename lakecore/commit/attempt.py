@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lakecore.clock import Clock
-from lakecore.commit.conflict import describe, find_conflicts
+from lakecore.commit.conflict import Conflict, describe, find_conflicts
 from lakecore.commit.duplicates import DuplicateSearch
+from lakecore.commit.index_changes import indexes_after
 from lakecore.commit.manifest_merge import MergePolicy
 from lakecore.commit.partitions import SpecFilter
 from lakecore.commit.plan import Change, SnapshotLists, next_snapshot, record_delta
@@ -19,7 +20,7 @@ from lakecore.commit.publish import ManifestDraft
 from lakecore.commit.request import CommitRequest
 from lakecore.commit.retry import RetryPolicy
 from lakecore.commit.support import check_committable
-from lakecore.commit.view import LiveView
+from lakecore.commit.view import LiveView, data_files
 from lakecore.errors import (
     CommitConflictError,
     InvalidInputError,
@@ -29,7 +30,9 @@ from lakecore.errors import (
 )
 from lakecore.metadata.data_file import EntryKind
 from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.index_file import IndexFile
 from lakecore.metadata.key_order import key_order
+from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from lakecore.store.manifests import ManifestStore
@@ -107,17 +110,18 @@ class ChangeCommit:
             retry += 1
 
     def _plan(self, latest: Snapshot | None, schema: TableSchema) -> Snapshot | None:
-        check_committable(schema, latest, self._change.kind)
+        check_committable(schema)
         options = {**schema.options, **self._options}
         base, entries = self._compare(latest, schema)
-        if not len(entries) and not len(self._change.changelog):
+        index = self._index(latest, schema, base, entries)
+        if not len(entries) and not len(self._change.changelog) and index is None:
             return None
         previous = latest and self._complete(latest, schema, base)
         return next_snapshot(
             previous,
             self._change.kind,
             self._request,
-            self._write(latest, schema, entries, MergePolicy.from_options(options)),
+            self._write(latest, schema, entries, index, MergePolicy.from_options(options)),
             schema.id,
             self._clock.now_ms(),
         )
@@ -136,13 +140,47 @@ class ChangeCommit:
             entries = ManifestEntries.concat([removed, entries])
         key_of = key_order(schema.key_type) if schema.primary_keys else None
         conflicts = find_conflicts(base, entries, change.kind, key_of)
+        self._refuse(conflicts, latest)
+        return base, entries
+
+    def _refuse(self, conflicts: Sequence[Conflict], latest: Snapshot | None) -> None:
         if conflicts:
             at = "an empty table" if latest is None else f"snapshot {latest.id}"
             raise CommitConflictError(
                 f"{self._stores.table}: the commit does not fit {at}: {describe(conflicts)}; plan it again",
                 tuple((c.partition, c.bucket, c.file_name) for c in conflicts),
             )
-        return base, entries
+
+    def _index(
+        self,
+        latest: Snapshot | None,
+        schema: TableSchema,
+        base: ManifestEntries | None,
+        entries: ManifestEntries,
+    ) -> tuple[IndexFile, ...] | None:
+        """All index files after the change; None where they stay as they are. Raises on a conflict.
+
+        Costs a read of the index manifest, unless the change is a plain append.
+        """
+        change = self._change
+        if not change.index and not change.checked:
+            return None
+        before = () if latest is None else self._stores.manifests.read_index(latest.index_manifest)
+        unaware = TableOptions.from_schema(schema).bucket_mode is BucketMode.BUCKET_UNAWARE
+        data = data_files(base, entries, self._emptied(schema))
+        after, conflicts = indexes_after(before, change.index, data, one_per_bucket=not unaware)
+        self._refuse(conflicts, latest)
+        return None if after == before else after
+
+    def _emptied(self, schema: TableSchema) -> Callable[[Iterable[bytes]], frozenset[bytes]]:
+        """Which of some partitions the change overwrites."""
+        overwrite = self._request.overwrite
+        if self._change.kind is not CommitKind.OVERWRITE or overwrite is None:
+            return lambda _: frozenset()
+        if overwrite.partitions is None:
+            return frozenset(self._change.entries.partitions).intersection
+        spec = SpecFilter(overwrite.partitions, schema.partition_type)
+        return lambda partitions: spec.select(tuple(partitions))
 
     def _live(self, latest: Snapshot | None, schema: TableSchema) -> ManifestEntries:
         if self._view is None:
@@ -154,7 +192,8 @@ class ChangeCommit:
 
     def _touched(self, schema: TableSchema) -> frozenset[bytes] | SpecFilter:
         """The partitions whose live files matter."""
-        written = frozenset(self._change.entries.partitions)
+        marked = {file.partition for file in self._change.index.files}
+        written = frozenset(self._change.entries.partitions).union(marked)
         overwrite = self._request.overwrite
         if self._change.kind is not CommitKind.OVERWRITE or overwrite is None or overwrite.partitions is None:
             return written
@@ -168,14 +207,21 @@ class ChangeCommit:
         return spec
 
     def _write(
-        self, latest: Snapshot | None, schema: TableSchema, entries: ManifestEntries, policy: MergePolicy
+        self,
+        latest: Snapshot | None,
+        schema: TableSchema,
+        entries: ManifestEntries,
+        index: tuple[IndexFile, ...] | None,
+        policy: MergePolicy,
     ) -> SnapshotLists:
+        inherited = None if latest is None else latest.index_manifest
         before = () if latest is None else self._stores.manifests.data_manifests(latest)
         changelog = self._change.changelog
         return SnapshotLists(
             base=self._draft.write_base(before, schema.partition_type, policy),
             delta=self._draft.write_list(entries),
             changelog=self._draft.write_list(changelog) if len(changelog) else None,
+            index=inherited if index is None else self._draft.write_index(index),
             delta_rows=record_delta(entries),
             changelog_rows=int(changelog.row_count.sum()) if len(changelog) else None,
         )

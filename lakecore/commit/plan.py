@@ -1,8 +1,8 @@
 """From commit messages to changes, and from a change to the fields of its snapshot. Pure.
 
 Rules of the format: one commit makes up to two snapshots with the same user and identifier, first the written
-data (APPEND, or OVERWRITE when it removes files), then the compaction (COMPACT). Within a delta DELETEs come
-before ADDs: expiry replays deltas in order, and an upgraded file must end up added.
+data (APPEND, or OVERWRITE when it removes files or rows), then the compaction (COMPACT). Within a delta
+DELETEs come before ADDs: expiry replays deltas in order, and an upgraded file must end up added.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from lakecore.commit.index_changes import IndexChange
 from lakecore.commit.request import CommitRequest
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.data_file import DataFile, EntryKind, ManifestEntry
@@ -27,6 +28,7 @@ class Change:
     entries: ManifestEntries
     changelog: ManifestEntries
     checked: bool
+    index: IndexChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,12 @@ class ListFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotLists:
-    """The manifest lists of a new snapshot, and what its delta and changelog count."""
+    """The manifests of a new snapshot, and what its delta and changelog count. `index`: a manifest's name."""
 
     base: ListFile
     delta: ListFile
     changelog: ListFile | None
+    index: str | None = None
     delta_rows: int
     changelog_rows: int | None
 
@@ -57,21 +60,26 @@ def plan_changes(messages: Sequence[CommitMessage], request: CommitRequest) -> t
     changes = []
     data = _entries(messages, _removed, _added)
     replaces = request.overwrite is not None
-    removes = replaces or any(message.deleted_files for message in messages)
+    index = _data_index(messages)
+    removes = replaces or index.deletes_rows or any(message.deleted_files for message in messages)
     written = _changelog(messages, _written_changelog)
-    if len(data) or len(written) or _replaces_unconditionally(request):
+    if len(data) or len(written) or index or _replaces_unconditionally(request):
         changes.append(
             Change(
                 kind=CommitKind.OVERWRITE if removes else CommitKind.APPEND,
                 entries=data,
                 changelog=ManifestEntries.empty() if replaces else written,
                 checked=removes or request.check_append,
+                index=index,
             )
         )
     compacted = _entries(messages, _compact_before, _compact_after)
     changelog = _changelog(messages, _compact_changelog)
-    if len(compacted) or len(changelog):
-        changes.append(Change(kind=CommitKind.COMPACT, entries=compacted, changelog=changelog, checked=True))
+    index = _compact_index(messages)
+    if len(compacted) or len(changelog) or index:
+        changes.append(
+            Change(kind=CommitKind.COMPACT, entries=compacted, changelog=changelog, checked=True, index=index)
+        )
     return tuple(changes)
 
 
@@ -91,7 +99,7 @@ def next_snapshot(
 ) -> Snapshot:
     """The snapshot after `previous`, which must have a total record count if it exists.
 
-    Carried over: index manifest, statistics, next row id, the higher watermark. Times never go back, since
+    Carried over: statistics, next row id, the higher watermark. Times never go back, since
     readers search snapshots by time. `schema_id` is the latest schema's, not the one files were written with.
     """
     changelog = lists.changelog
@@ -113,6 +121,7 @@ def next_snapshot(
         changelog_record_count=lists.changelog_rows,
         watermark=request.watermark,
         properties=dict(request.properties) or None,
+        index_manifest=lists.index,
     )
     return fresh if previous is None else _after(previous, fresh)
 
@@ -121,7 +130,6 @@ def _after(previous: Snapshot, fresh: Snapshot) -> Snapshot:
     return replace(
         fresh,
         id=previous.id + 1,
-        index_manifest=previous.index_manifest,
         time_millis=max(fresh.time_millis, previous.time_millis),
         total_record_count=(previous.total_record_count or 0) + (fresh.total_record_count or 0),
         watermark=_later(previous.watermark, fresh.watermark),
@@ -137,6 +145,20 @@ def _later(left: int | None, right: int | None) -> int | None:
 
 def _replaces_unconditionally(request: CommitRequest) -> bool:
     return request.overwrite is not None and request.overwrite.partitions is not None
+
+
+def _data_index(messages: Sequence[CommitMessage]) -> IndexChange:
+    return IndexChange(
+        tuple(file for message in messages for file in message.new_index_files),
+        tuple(file for message in messages for file in message.deleted_index_files),
+    )
+
+
+def _compact_index(messages: Sequence[CommitMessage]) -> IndexChange:
+    return IndexChange(
+        tuple(file for message in messages for file in message.compact_new_index_files),
+        tuple(file for message in messages for file in message.compact_deleted_index_files),
+    )
 
 
 def _removed(message: CommitMessage) -> tuple[DataFile, ...]:

@@ -17,6 +17,7 @@ from lakecore.commit.plan import ListFile
 from lakecore.errors import LakeError, UnsupportedError
 from lakecore.metadata.data_file import EntryKind
 from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.index_file import IndexFile
 from lakecore.metadata.manifest_file import ManifestFile
 from lakecore.metadata.netting import cancelled
 from lakecore.store.manifests import ManifestStore
@@ -48,6 +49,12 @@ class ManifestDraft:
     ) -> ListFile:
         """The base list: the manifests of the previous snapshot, merged where the rule says so."""
         return self._list(self.merge(before, partition_type, policy))
+
+    def write_index(self, files: Sequence[IndexFile]) -> str:
+        """A complete index manifest; its name."""
+        name = self._manifests.write_index(files)
+        self._names.append(name)
+        return name
 
     def merge(
         self, before: Sequence[ManifestFile], partition_type: RowType, policy: MergePolicy

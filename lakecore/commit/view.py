@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from lakecore.commit.index_changes import DataFiles, Place
 from lakecore.commit.partitions import PartitionBox, SpecFilter
+from lakecore.metadata.data_file import EntryKind
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.manifest_file import ManifestFile
 from lakecore.metadata.netting import live
@@ -15,7 +17,7 @@ from lakecore.store.manifests import ManifestStore
 from lakecore.store.snapshots import SnapshotStore
 from lakecore.types.datatypes import RowType
 
-__all__ = ["LiveView"]
+__all__ = ["LiveView", "data_files"]
 
 
 class LiveView:
@@ -76,3 +78,35 @@ class LiveView:
             inside = self._wanted
         codes = [code for code, value in enumerate(entries.partitions) if value in inside]
         return entries.select(np.isin(entries.partition, codes))
+
+
+def data_files(
+    base: ManifestEntries | None,
+    delta: ManifestEntries,
+    emptied: Callable[[Iterable[bytes]], frozenset[bytes]],
+) -> DataFiles:
+    """What `delta` does to the live files `base`, for those who look after their indexes."""
+
+    def gone() -> frozenset[Place]:
+        return _places(delta, EntryKind.DELETE) - _places(delta, EntryKind.ADD)
+
+    def alive(buckets: frozenset[tuple[bytes, int]]) -> frozenset[Place]:
+        before = base if base is not None else ManifestEntries.empty()
+        after = _places(_of_buckets(before, buckets), EntryKind.ADD) - gone()
+        return after | _places(delta, EntryKind.ADD)
+
+    return DataFiles(gone, alive, emptied)
+
+
+def _places(entries: ManifestEntries, kind: EntryKind) -> frozenset[Place]:
+    part = entries.select(entries.kind == kind)
+    partitions = [part.partitions[code] for code in part.partition.tolist()]
+    names = (name.decode() for name in part.names())
+    return frozenset(zip(partitions, part.bucket.tolist(), names, strict=True))
+
+
+def _of_buckets(entries: ManifestEntries, buckets: frozenset[tuple[bytes, int]]) -> ManifestEntries:
+    wanted = {partition for partition, _ in buckets}
+    codes = [code for code, value in enumerate(entries.partitions) if value in wanted]
+    numbers = sorted({bucket for _, bucket in buckets})
+    return entries.select(np.isin(entries.partition, codes) & np.isin(entries.bucket, numbers))

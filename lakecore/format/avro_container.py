@@ -10,7 +10,7 @@ import bz2
 import hashlib
 import lzma
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,11 +29,13 @@ __all__ = [
     "encode_container",
     "is_avro",
     "open_container",
+    "record_blocks",
 ]
 
 AVRO_MAGIC = b"Obj\x01"
 
 _SYNC_SIZE = 16
+_BLOCK_SIZE = 64_000
 _MAX_BLOCK = 256 << 20
 """A block that grows beyond this is damage (or an attack): no writer makes blocks of even 1 MB."""
 _ZSTD: Mapping[int, int] = {
@@ -147,6 +149,20 @@ def _blocks(data: bytes, at: int, sync: bytes) -> Iterator[AvroBlock]:
 def deflate_block(count: int, data: bytes | bytearray) -> AvroBlock:
     """A block of `count` records as `encode_container` stores it: zstd."""
     return AvroBlock(count, zstd.compress(data, options=_ZSTD))
+
+
+def record_blocks(records: Iterable[bytes]) -> Iterator[AvroBlock]:
+    """Encoded records, in blocks of the usual size."""
+    waiting: list[bytes] = []
+    size = 0
+    for record in records:
+        waiting.append(record)
+        size += len(record)
+        if size >= _BLOCK_SIZE:
+            yield deflate_block(len(waiting), b"".join(waiting))
+            waiting, size = [], 0
+    if waiting:
+        yield deflate_block(len(waiting), b"".join(waiting))
 
 
 def encode_container(schema_text: str, blocks: Sequence[AvroBlock]) -> bytes:

@@ -1,33 +1,51 @@
-"""Index manifests: which index files are valid at a snapshot. Reading only.
+"""Index manifests: which index files are valid at a snapshot, bytes to values and back.
 
 Spec: the file is complete, not incremental, and holds ADD entries. The odd name
-`_DELETIONS_VECTORS_RANGES` is the format's.
+`_DELETIONS_VECTORS_RANGES` is the format's. Reading resolves columns by name; writing makes the columns of
+release 2.0, which older releases read by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lakecore.errors import CorruptDataError, reason
+from lakecore.format.avro_container import encode_container, record_blocks
+from lakecore.format.avro_schema import parse_avro_schema
+from lakecore.format.avro_values import encoder
 from lakecore.format.manifest import decode_records
+from lakecore.format.manifest_arrow import ManifestFormat, encode_arrow
 from lakecore.format.manifest_record import check_version, optional, typed
-from lakecore.metadata.index_file import DeletionRange, IndexFile
+from lakecore.format.manifest_schema import INDEX_MANIFEST_SCHEMA, INDEX_MANIFEST_VERSION, known_fields
+from lakecore.metadata.data_file import EntryKind
+from lakecore.metadata.index_file import DELETION_VECTORS, DeletionRange, GlobalIndex, IndexFile
 
-__all__ = ["decode_index_manifest"]
+__all__ = ["decode_index_manifest", "encode_index_manifest"]
 
-_VERSION = 1
+_KNOWN = known_fields(INDEX_MANIFEST_SCHEMA)
+_write_record = encoder(parse_avro_schema(INDEX_MANIFEST_SCHEMA, "index manifest schema"))
 
 
 def decode_index_manifest(data: bytes, path: str) -> tuple[IndexFile, ...]:
     """Every index file. Raises CorruptDataError naming `path`, UnsupportedError for another version."""
-    records, _ = decode_records(data, path, frozenset())
-    return tuple(_index_file(record, path) for record in records)
+    records, unknown = decode_records(data, path, _KNOWN)
+    return tuple(_index_file(record, path, has_unknown_columns=unknown) for record in records)
 
 
-def _index_file(record: Mapping[str, Any], path: str) -> IndexFile:
-    check_version(record, _VERSION, path, "index manifest")
+def encode_index_manifest(files: Sequence[IndexFile], kind: ManifestFormat = "avro") -> bytes:
+    """A complete index manifest; one of no files is a file too."""
+    records = [_record(file) for file in files]
+    if kind != "avro":
+        return encode_arrow(records, INDEX_MANIFEST_SCHEMA, kind)
+    return encode_container(INDEX_MANIFEST_SCHEMA, list(record_blocks(map(_encoded, records))))
+
+
+def _index_file(record: Mapping[str, Any], path: str, *, has_unknown_columns: bool) -> IndexFile:
+    check_version(record, INDEX_MANIFEST_VERSION, path, "index manifest")
     try:
+        if record["_KIND"] != EntryKind.ADD:
+            raise ValueError(f"_KIND {record['_KIND']!r} where only added files belong")
         return IndexFile(
             partition=typed(record["_PARTITION"], bytes),
             bucket=typed(record["_BUCKET"], int),
@@ -37,6 +55,8 @@ def _index_file(record: Mapping[str, Any], path: str) -> IndexFile:
             row_count=typed(record["_ROW_COUNT"], int),
             deletions=_deletions(record.get("_DELETIONS_VECTORS_RANGES")),
             external_path=optional(record.get("_EXTERNAL_PATH"), str),
+            global_index=_global_index(record.get("_GLOBAL_INDEX")),
+            has_unknown_columns=has_unknown_columns,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as err:
         raise CorruptDataError(path, f"not a line of an index manifest: {reason(err)}") from err
@@ -53,3 +73,57 @@ def _deletions(ranges: list[Mapping[str, Any] | None] | None) -> tuple[DeletionR
         for item in ranges or ()
         if item is not None
     )
+
+
+def _global_index(record: Mapping[str, Any] | None) -> GlobalIndex | None:
+    if record is None:
+        return None
+    extra = record.get("_EXTRA_FIELD_IDS")
+    return GlobalIndex(
+        first=typed(record["_ROW_RANGE_START"], int),
+        last=typed(record["_ROW_RANGE_END"], int),
+        field_id=typed(record["_INDEX_FIELD_ID"], int),
+        extra_field_ids=None if extra is None else tuple(typed(item, int) for item in extra),
+        meta=optional(record.get("_INDEX_META"), bytes),
+        source_meta=optional(record.get("_SOURCE_META"), bytes),
+    )
+
+
+def _record(file: IndexFile) -> dict[str, Any]:
+    """Every column of the format, in its order."""
+    ranges = [
+        {"f0": item.data_file, "f1": item.offset, "f2": item.length, "_CARDINALITY": item.cardinality}
+        for item in file.deletions
+    ]
+    return {
+        "_VERSION": INDEX_MANIFEST_VERSION,
+        "_KIND": int(EntryKind.ADD),
+        "_PARTITION": file.partition,
+        "_BUCKET": file.bucket,
+        "_INDEX_TYPE": file.index_type,
+        "_FILE_NAME": file.file_name,
+        "_FILE_SIZE": file.file_size,
+        "_ROW_COUNT": file.row_count,
+        "_DELETIONS_VECTORS_RANGES": ranges if file.index_type == DELETION_VECTORS else None,
+        "_EXTERNAL_PATH": file.external_path,
+        "_GLOBAL_INDEX": _global_record(file.global_index),
+    }
+
+
+def _encoded(record: dict[str, Any]) -> bytes:
+    out = bytearray()
+    _write_record(out, record)
+    return bytes(out)
+
+
+def _global_record(index: GlobalIndex | None) -> dict[str, Any] | None:
+    if index is None:
+        return None
+    return {
+        "_ROW_RANGE_START": index.first,
+        "_ROW_RANGE_END": index.last,
+        "_INDEX_FIELD_ID": index.field_id,
+        "_EXTRA_FIELD_IDS": None if index.extra_field_ids is None else list(index.extra_field_ids),
+        "_INDEX_META": index.meta,
+        "_SOURCE_META": index.source_meta,
+    }

@@ -14,10 +14,10 @@ from lakecore.errors import CorruptDataError
 from lakecore.format.avro_container import (
     AvroBlock,
     AvroContainer,
-    deflate_block,
     encode_container,
     is_avro,
     open_container,
+    record_blocks,
 )
 from lakecore.format.avro_schema import parse_avro_schema
 from lakecore.format.avro_values import Encode, encoder
@@ -50,7 +50,6 @@ __all__ = [
     "encode_manifests",
 ]
 
-_BLOCK_SIZE = 64_000
 _ARROW_ROWS = 20_000
 _COPIED_ROWS = 8192
 _CURRENT = MANIFEST_SCHEMA.encode()
@@ -153,7 +152,7 @@ def encode_manifests(
         return
     blocks: list[AvroBlock] = []
     first = last = size = 0
-    for block in _blocks(_entry_bytes(entries)):
+    for block in record_blocks(_entry_bytes(entries)):
         blocks.append(block)
         last += block.count
         size += len(block.data)
@@ -168,7 +167,7 @@ def _encode_rows(rows: Sequence[ManifestEntry], kind: ManifestFormat) -> bytes:
     records = [entry_to_record(row) for row in rows]
     if kind != "avro":
         return encode_arrow(records, MANIFEST_SCHEMA, kind)
-    return encode_container(MANIFEST_SCHEMA, list(_blocks(_encoded(_write_entry, records))))
+    return encode_container(MANIFEST_SCHEMA, list(record_blocks(_encoded(_write_entry, records))))
 
 
 def encode_manifest_list(files: Sequence[ManifestFile], kind: ManifestFormat = "avro") -> bytes:
@@ -176,7 +175,7 @@ def encode_manifest_list(files: Sequence[ManifestFile], kind: ManifestFormat = "
     records = [manifest_file_to_record(file) for file in files]
     if kind != "avro":
         return encode_arrow(records, MANIFEST_LIST_SCHEMA, kind)
-    return encode_container(MANIFEST_LIST_SCHEMA, list(_blocks(_encoded(_write_line, records))))
+    return encode_container(MANIFEST_LIST_SCHEMA, list(record_blocks(_encoded(_write_line, records))))
 
 
 def _encoded(write: Encode, records: Iterable[dict[str, Any]]) -> Iterator[bytes]:
@@ -206,19 +205,6 @@ def _entry_bytes(entries: ManifestEntries) -> Iterator[bytes]:
 def _with_kind(record: bytes, kind: int) -> bytes:
     """A record begins with `_VERSION` and `_KIND`, a byte each; the kind may have been turned."""
     return record[:1] + bytes([2 * kind]) + record[2:]
-
-
-def _blocks(records: Iterable[bytes]) -> Iterator[AvroBlock]:
-    waiting: list[bytes] = []
-    size = 0
-    for record in records:
-        waiting.append(record)
-        size += len(record)
-        if size >= _BLOCK_SIZE:
-            yield deflate_block(len(waiting), b"".join(waiting))
-            waiting, size = [], 0
-    if waiting:
-        yield deflate_block(len(waiting), b"".join(waiting))
 
 
 def decode_records(data: bytes, path: str, known: frozenset[str]) -> tuple[list[dict[str, Any]], bool]:

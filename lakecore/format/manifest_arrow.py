@@ -57,8 +57,9 @@ def _names(fields: Any, prefix: str) -> list[str]:
     out = []
     for field in fields:
         out.append(prefix + field.name)
-        if pa.types.is_struct(field.type):
-            out.extend(_names(field.type, f"{prefix}{field.name}."))
+        nested = field.type.value_type if pa.types.is_list(field.type) else field.type
+        if pa.types.is_struct(nested):
+            out.extend(_names(nested, f"{prefix}{field.name}."))
     return out
 
 
@@ -104,9 +105,8 @@ def _arrow(name: str, avro: Any, field_id: int, kind: ManifestFormat) -> pa.Data
         optional = isinstance(avro["items"], list)
         items = avro["items"][1] if optional else avro["items"]
         element_id = _NESTED_ID_BASE + field_id * _NESTED_ID_STEP + 1
-        return pa.list_(
-            pa.field("element", _ATOMS[items], nullable=optional, metadata=_ids(element_id, kind))
-        )
+        element = _arrow("element", items, element_id, kind)
+        return pa.list_(pa.field("element", element, nullable=optional, metadata=_ids(element_id, kind)))
     return pa.timestamp("ms")
 
 

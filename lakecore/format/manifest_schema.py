@@ -1,4 +1,4 @@
-"""The avro schemas of manifests and manifest lists that lakecore writes, and what it knows to read.
+"""The avro schemas of manifests, manifest lists and index manifests that lakecore writes, and what it reads.
 
 Spec: exactly these fields, in this order and with these record names; later releases of the format validate
 manifests by position, earlier ones resolve them by name. Fields behind these are unknown columns.
@@ -13,6 +13,8 @@ from typing import Any
 from lakecore.format.avro_schema import AvroArray, AvroNode, AvroRecord, AvroUnion
 
 __all__ = [
+    "INDEX_MANIFEST_SCHEMA",
+    "INDEX_MANIFEST_VERSION",
     "MANIFEST_LIST_SCHEMA",
     "MANIFEST_LIST_VERSION",
     "MANIFEST_SCHEMA",
@@ -23,6 +25,7 @@ __all__ = [
 
 MANIFEST_VERSION = 2
 MANIFEST_LIST_VERSION = 2
+INDEX_MANIFEST_VERSION = 1
 
 _Json = dict[str, Any]
 
@@ -120,16 +123,55 @@ MANIFEST_LIST_SCHEMA = _root(
 )
 
 
+_DELETIONS = _record(
+    "record__DELETIONS_VECTORS_RANGES",
+    [_field("f0", "string"), _field("f1", "int"), _field("f2", "int"), _optional("_CARDINALITY", "long")],
+)
+
+_GLOBAL_INDEX = _record(
+    "record__GLOBAL_INDEX",
+    [
+        _field("_ROW_RANGE_START", "long"),
+        _field("_ROW_RANGE_END", "long"),
+        _field("_INDEX_FIELD_ID", "int"),
+        _optional("_EXTRA_FIELD_IDS", _array("int")),
+        _optional("_INDEX_META", "bytes"),
+        _optional("_SOURCE_META", "bytes"),
+    ],
+)
+
+INDEX_MANIFEST_SCHEMA = _root(
+    [
+        _field("_VERSION", "int"),
+        _field("_KIND", "int"),
+        _field("_PARTITION", "bytes"),
+        _field("_BUCKET", "int"),
+        _field("_INDEX_TYPE", "string"),
+        _field("_FILE_NAME", "string"),
+        _field("_FILE_SIZE", "long"),
+        _field("_ROW_COUNT", "long"),
+        _optional("_DELETIONS_VECTORS_RANGES", _array(["null", _DELETIONS])),
+        _optional("_EXTERNAL_PATH", "string"),
+        _optional("_GLOBAL_INDEX", _GLOBAL_INDEX),
+    ]
+)
+
+
 def known_fields(schema_text: str) -> frozenset[str]:
     """Dotted names of every field of a schema of ours."""
     return frozenset(_json_names(json.loads(schema_text), ""))
 
 
 def _json_names(node: Any, prefix: str) -> Iterable[str]:
-    for field in node["fields"]:
-        name = f"{prefix}{field['name']}"
-        yield name
-        if isinstance(field["type"], dict) and field["type"]["type"] == "record":
+    if isinstance(node, list):
+        for branch in node:
+            yield from _json_names(branch, prefix)
+    elif isinstance(node, dict) and node["type"] == "array":
+        yield from _json_names(node["items"], prefix)
+    elif isinstance(node, dict) and node["type"] == "record":
+        for field in node["fields"]:
+            name = f"{prefix}{field['name']}"
+            yield name
             yield from _json_names(field["type"], name + ".")
 
 

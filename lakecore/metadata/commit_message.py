@@ -17,6 +17,10 @@ class CommitMessage:
     `new_files`, `deleted_files`, `changelog_files` make an APPEND (or OVERWRITE) snapshot;
     `compact_before`, `compact_after`, `compact_changelog` a COMPACT snapshot. Index files (hash indexes,
     deletion vectors) that come and go belong to the same snapshot as its data files.
+
+    An index file that takes the place of another one must name it among the deleted ones: that is how a
+    commit tells that nobody changed the index meanwhile. So must a message that removes a data file whose
+    rows have a deletion vector, with a new index file for the other vectors of the old one.
     """
 
     partition: bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DELETION_VECTORS", "HASH_INDEX", "DeletionRange", "IndexFile"]
+__all__ = ["DELETION_VECTORS", "HASH_INDEX", "DeletionRange", "GlobalIndex", "IndexFile"]
 
 DELETION_VECTORS = "DELETION_VECTORS"
 HASH_INDEX = "HASH"
@@ -21,8 +21,24 @@ class DeletionRange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GlobalIndex:
+    """What an index over rows of many files covers: row ids `first` to `last`, both included."""
+
+    first: int
+    last: int
+    field_id: int
+    extra_field_ids: tuple[int, ...] | None = None
+    meta: bytes | None = None
+    source_meta: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IndexFile:
-    """`partition` is a serialised row. `deletions` is empty for other types. Sizes in bytes."""
+    """`partition` is a serialised row. `deletions` is empty for other types. Sizes in bytes.
+
+    `row_count`: hashes of a hash index, vectors of a deletion vector file. `has_unknown_columns`: its line
+    has columns that rewriting it would lose.
+    """
 
     partition: bytes
     bucket: int
@@ -32,3 +48,5 @@ class IndexFile:
     row_count: int
     deletions: tuple[DeletionRange, ...] = ()
     external_path: str | None = None
+    global_index: GlobalIndex | None = None
+    has_unknown_columns: bool = False

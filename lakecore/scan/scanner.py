@@ -9,7 +9,6 @@ from typing import TypeVar
 import numpy as np
 
 from lakecore.errors import NotFoundError, UnsupportedError
-from lakecore.format.index_manifest import decode_index_manifest
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.index_file import IndexFile
 from lakecore.metadata.key_order import key_order
@@ -52,11 +51,7 @@ class Scanner:
 
     def index_files(self, snapshot: Snapshot) -> tuple[IndexFile, ...]:
         """The index files valid at `snapshot`. Errors as `live_entries`."""
-        name = snapshot.index_manifest
-        if name is None:
-            return ()
-        path = self.manifests.paths.manifest(name)
-        return self._load(snapshot, lambda: decode_index_manifest(self.manifests.file_io.read(path), path))
+        return self._load(snapshot, lambda: self.manifests.read_index(snapshot.index_manifest))
 
     def live_entries(self, snapshot: Snapshot, where: ScanFilter = EVERYTHING) -> ManifestEntries:
         """The live files at `snapshot` that `where` wants, as ADD entries in the order of the manifests.

@@ -1,4 +1,4 @@
-"""Manifests and manifest lists of one table: reading them, rolling new ones."""
+"""Manifests, manifest lists and index manifests of one table: reading them, rolling new ones."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.errors import CorruptDataError, InvalidOptionError, LakeError
+from lakecore.format.index_manifest import decode_index_manifest, encode_index_manifest
 from lakecore.format.manifest import (
     decode_manifest_list,
     decode_manifests,
@@ -18,6 +19,7 @@ from lakecore.format.manifest import (
 )
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.index_file import IndexFile
 from lakecore.metadata.manifest_file import ManifestFile
 from lakecore.metadata.manifest_stats import describe_manifest
 from lakecore.metadata.schema import TableSchema
@@ -64,6 +66,13 @@ class ManifestStore:
         """The lines of a manifest list. Raises NotFoundError, CorruptDataError, UnsupportedError."""
         path = self.paths.manifest(name)
         return decode_manifest_list(self.file_io.read(path), path)
+
+    def read_index(self, name: str | None) -> tuple[IndexFile, ...]:
+        """The index files of an index manifest; none where a snapshot has none. Errors as `read_list`."""
+        if name is None:
+            return ()
+        path = self.paths.manifest(name)
+        return decode_index_manifest(self.file_io.read(path), path)
 
     def data_manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
         """The manifests whose entries make the table at `snapshot`: base, then delta."""
@@ -121,6 +130,12 @@ class ManifestStore:
         data = encode_manifest_list(files, self.file_format)
         self._write_new(name, data)
         return name, len(data)
+
+    def write_index(self, files: Sequence[IndexFile]) -> str:
+        """A new, complete index manifest; its name."""
+        name = f"index-manifest-{self.clock.fresh_id()}-0"
+        self._write_new(name, encode_index_manifest(files, self.file_format))
+        return name
 
     def delete(self, name: str) -> None:
         """Remove a manifest or list that no snapshot refers to."""

@@ -11,10 +11,12 @@ from lakecore.commit.committer import Committer
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.index_file import IndexFile
 from lakecore.metadata.netting import live
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
+from lakecore.store.indexes import IndexStore
 from lakecore.store.manifests import ManifestStore
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
@@ -43,6 +45,7 @@ class CommitTable:
         self.snapshots = SnapshotStore(self.storage, self.paths, self.clock)
         self.schemas = SchemaStore(self.storage, self.paths, self.clock)
         self.manifests = ManifestStore(self.storage, self.paths, self.schema, self.clock)
+        self.indexes = IndexStore(self.storage, self.paths, self.schema, self.clock)
 
     def created(self) -> CommitTable:
         """Publish the schema; returns itself."""
@@ -98,7 +101,15 @@ class CommitTable:
                 manifests = self.manifests.read_list(name)
                 self.manifests.read(manifests)
                 names |= {name, *(manifest.file_name for manifest in manifests)}
+            if snapshot.index_manifest is not None:
+                self.manifests.read_index(snapshot.index_manifest)
+                names.add(snapshot.index_manifest)
         return names
+
+    def index_files(self) -> tuple[IndexFile, ...]:
+        """Of the latest snapshot."""
+        snapshot = self.snapshots.latest()
+        return () if snapshot is None else self.manifests.read_index(snapshot.index_manifest)
 
     def orphans(self) -> set[str]:
         """Manifests and lists that no snapshot needs."""

@@ -409,22 +409,11 @@ def test_a_lost_manifest_is_an_error(table: CommitTable) -> None:
 # refusals and doubts
 
 
-@pytest.mark.parametrize(
-    "option", ["deletion-vectors.enabled", "row-tracking.enabled", "data-evolution.enabled"]
-)
+@pytest.mark.parametrize("option", ["row-tracking.enabled", "data-evolution.enabled"])
 def test_tables_this_release_must_not_touch(option: str) -> None:
     table = CommitTable(table_schema(options={option: "true"})).created()
     with pytest.raises(UnsupportedError, match=option):
         append(table, "a", 1)
-
-
-def test_an_index_that_would_have_to_change(table: CommitTable) -> None:
-    append(table, "a", 1)
-    indexed = replace(table.snapshots.load(1), index_manifest="index-manifest-1")
-    table.storage.overwrite(table.paths.snapshot(1), indexed.to_json().encode())
-    with pytest.raises(UnsupportedError, match="index-manifest-1"):
-        table.commit([commit_message(compact_before=(data_file("a"),))], identifier=2)
-    append(table, "b", 3)
 
 
 def test_no_table_here() -> None:

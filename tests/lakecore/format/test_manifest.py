@@ -173,7 +173,7 @@ def _by_rows(files: list[tuple[bytes, str]]) -> ManifestEntries:
 def test_lock_step_agrees_on_every_kind_of_value(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether blocks are walked together or (too few for that) one by one."""
     monkeypatch.setattr("lakecore.format.avro_lanes._MIN_LANES", lanes)
-    monkeypatch.setattr(codec, "_BLOCK_SIZE", 700)
+    monkeypatch.setattr("lakecore.format.avro_container._BLOCK_SIZE", 700)
     data = encode_manifest([entry(number) for number in [*range(150), 1 << 40, (1 << 62) - 1]])
     assert_same(decode_manifest(data, "m"), _by_rows([(data, "m")]))
 

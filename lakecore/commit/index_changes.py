@@ -1,0 +1,155 @@
+"""Which index files are valid after a commit. Pure.
+
+Rules of the format: an index manifest is complete; a data file has one deletion vector at most; a bucket of a
+table with buckets has one index file of each type. Beyond the format: a commit must name what it replaces, so
+that rows which others deleted, or keys which others placed, since it looked are never lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from lakecore.commit.conflict import Conflict
+from lakecore.errors import UnsupportedError
+from lakecore.metadata.index_file import DELETION_VECTORS, HASH_INDEX, IndexFile
+
+__all__ = ["DataFiles", "IndexChange", "Place", "indexes_after"]
+
+Place = tuple[bytes, int, str]
+"""A data file: serialised partition, bucket, name."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexChange:
+    """Index files that one snapshot adds and removes."""
+
+    added: tuple[IndexFile, ...] = ()
+    removed: tuple[IndexFile, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed)
+
+    @property
+    def files(self) -> tuple[IndexFile, ...]:
+        return self.added + self.removed
+
+    @property
+    def deletes_rows(self) -> bool:
+        """Deletion vectors come or go."""
+        return any(file.index_type == DELETION_VECTORS for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class DataFiles:
+    """What the same commit does to data files, asked only where there are deletion vectors.
+
+    `gone`: places of files that it removes for good. `live`: of those, among given buckets, that are in the
+    table afterwards. `emptied`: partitions that it overwrites.
+    """
+
+    gone: Callable[[], frozenset[Place]]
+    live: Callable[[frozenset[tuple[bytes, int]]], frozenset[Place]]
+    emptied: Callable[[Iterable[bytes]], frozenset[bytes]]
+
+
+def indexes_after(
+    previous: Sequence[IndexFile], change: IndexChange, data: DataFiles, *, one_per_bucket: bool
+) -> tuple[tuple[IndexFile, ...], tuple[Conflict, ...]]:
+    """All index files after the change, and why it does not fit, if so.
+
+    `one_per_bucket`: deletion vectors of a bucket are in one file (every table but those with unaware
+    buckets). Raises UnsupportedError for other indexes over the changed rows, and for columns that would be
+    lost.
+    """
+    emptied = data.emptied({file.partition for file in previous})
+    dropped = {file.file_name for file in change.removed}
+    kept = tuple(f for f in previous if f.partition not in emptied and f.file_name not in dropped)
+    _refuse_others(kept, data)
+    conflicts = (
+        *_lost(previous, change, emptied),
+        *_doubled(kept, change.added, one_per_bucket=one_per_bucket),
+        *_forgotten(kept, data),
+        *_aimless(change.added, data),
+    )
+    after = (*kept, *change.added)
+    if after != tuple(previous) and any(file.has_unknown_columns for file in kept):
+        raise UnsupportedError(
+            "this commit would rewrite an index manifest with columns this release does not know, and "
+            "lose them; commit with the newer version that wrote them"
+        )
+    return after, conflicts
+
+
+def _refuse_others(kept: Sequence[IndexFile], data: DataFiles) -> None:
+    for file in kept:
+        if file.index_type not in (DELETION_VECTORS, HASH_INDEX) and data.gone():
+            raise UnsupportedError(
+                f"index {file.file_name} of type {file.index_type} would have to be rewritten with the data "
+                "files that this commit replaces; this release cannot: use another engine"
+            )
+
+
+def _lost(
+    previous: Sequence[IndexFile], change: IndexChange, emptied: frozenset[bytes]
+) -> Iterator[Conflict]:
+    present = {file.file_name for file in previous}
+    for file in change.removed:
+        if file.file_name not in present and file.partition not in emptied:
+            yield _conflict("the index file to be replaced is gone: another commit replaced it", file)
+
+
+def _doubled(
+    kept: Sequence[IndexFile], added: Sequence[IndexFile], *, one_per_bucket: bool
+) -> Iterator[Conflict]:
+    """Two index files of a bucket, or two vectors of a data file, of which one is new."""
+    buckets = {_slot(file) for file in kept if one_per_bucket or file.index_type == HASH_INDEX}
+    vectors = {place for file in kept for place in _places(file)}
+    for file in added:
+        if _slot(file) in buckets:
+            yield _conflict("another commit wrote an index of this bucket meanwhile", file)
+        if one_per_bucket or file.index_type == HASH_INDEX:
+            buckets.add(_slot(file))
+        for place in _places(file):
+            if place in vectors:
+                yield Conflict("another commit deleted rows of this file meanwhile", *place)
+            vectors.add(place)
+
+
+def _forgotten(kept: Sequence[IndexFile], data: DataFiles) -> Iterator[Conflict]:
+    """Vectors of data files that the commit removes without having taken them into account."""
+    if not _vectors(kept):
+        return
+    gone = data.gone()
+    for file in kept:
+        for place in _places(file):
+            if place in gone:
+                yield Conflict("rows of the file to be replaced were deleted meanwhile", *place)
+
+
+def _aimless(added: Sequence[IndexFile], data: DataFiles) -> Iterator[Conflict]:
+    """New vectors of data files that are not in the table."""
+    vectors = _vectors(added)
+    if not vectors:
+        return
+    live = data.live(frozenset((file.partition, file.bucket) for file in vectors))
+    for file in vectors:
+        for place in _places(file):
+            if place not in live:
+                yield Conflict("the file whose rows are deleted is gone: another commit replaced it", *place)
+
+
+def _vectors(files: Sequence[IndexFile]) -> list[IndexFile]:
+    return [file for file in files if file.deletions]
+
+
+def _slot(file: IndexFile) -> tuple[bytes, int, str]:
+    return file.partition, file.bucket, file.index_type
+
+
+def _places(file: IndexFile) -> list[Place]:
+    return [(file.partition, file.bucket, place.data_file) for place in file.deletions]
+
+
+def _conflict(reason: str, file: IndexFile) -> Conflict:
+    return Conflict(reason, file.partition, file.bucket, file.file_name)

@@ -1,0 +1,139 @@
+"""Deletion vectors: which rows of a data file are deleted. Index files of them, bytes to values and back.
+
+Spec: the file begins with the byte 1; vectors follow, at offsets that the index manifest records. Positions
+count the rows of the data file as written, from 0. A vector says by its magic which of two layouts it has:
+V1 (32-bit positions; the recorded length leaves out the leading size and the checksum) or V2 (64-bit
+positions in maps of 2^32, as other lake formats have them; the recorded length is that of everything).
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Mapping
+from enum import Enum
+
+from pyroaring import BitMap
+
+from lakecore.errors import CorruptDataError, UnsupportedError, reason
+from lakecore.metadata.index_file import DeletionRange
+
+__all__ = ["VectorLayout", "decode_vector", "decode_vectors", "encode_vector", "encode_vectors"]
+
+_FILE_VERSION = 1
+_MAGIC_V1 = struct.pack(">i", 1581511376)
+_MAGIC_V2 = struct.pack("<i", 1681511377)
+_FRAME = 4
+"""Bytes of the size in front, and of the checksum behind."""
+_MAP_HEAD = struct.Struct("<qi")
+_MAX_POSITION_V1 = 2**31 - 2
+
+
+class VectorLayout(Enum):
+    """How new vectors are laid out; V2 is option `deletion-vectors.bitmap64`."""
+
+    V1 = 1
+    V2 = 2
+
+
+def encode_vectors(
+    vectors: Mapping[str, BitMap], layout: VectorLayout
+) -> tuple[bytes, tuple[DeletionRange, ...]]:
+    """An index file with the vector of each data file, in order, and where each lies.
+
+    Raises UnsupportedError for a position that V1 cannot hold.
+    """
+    out = bytearray([_FILE_VERSION])
+    ranges = []
+    for name, positions in vectors.items():
+        data = encode_vector(positions, layout, name)
+        length = len(data) if layout is VectorLayout.V2 else len(data) - 2 * _FRAME
+        ranges.append(DeletionRange(name, len(out), length, len(positions)))
+        out += data
+    return bytes(out), tuple(ranges)
+
+
+def encode_vector(positions: BitMap, layout: VectorLayout, name: str) -> bytes:
+    """One vector: size, magic, bitmap, checksum. `name` is the data file's, for errors."""
+    packed = BitMap(positions)
+    packed.run_optimize()
+    body = packed.serialize()
+    if layout is VectorLayout.V2:
+        maps = _MAP_HEAD.pack(1, 0) + body if positions else struct.pack("<q", 0)
+        payload = _MAGIC_V2 + maps
+    elif positions and positions.max() > _MAX_POSITION_V1:
+        raise UnsupportedError(
+            f"row {positions.max()} of {name} is beyond what a deletion vector of 32 bits holds; set option "
+            "deletion-vectors.bitmap64"
+        )
+    else:
+        payload = _MAGIC_V1 + body
+    return struct.pack(">i", len(payload)) + payload + struct.pack(">I", zlib.crc32(payload))
+
+
+def decode_vectors(data: bytes, ranges: Mapping[str, DeletionRange], path: str) -> dict[str, BitMap]:
+    """The vectors at these places of an index file. Raises CorruptDataError naming `path`."""
+    if data[:1] != bytes([_FILE_VERSION]):
+        raise CorruptDataError(path, f"version {data[:1].hex()} of deletion vectors; there is 01")
+    return {name: _decode_at(data, place, path) for name, place in ranges.items()}
+
+
+def _decode_at(data: bytes, place: DeletionRange, path: str) -> BitMap:
+    end = place.offset + place.length + 2 * _FRAME
+    if place.offset < 1 or place.length < 0:
+        raise CorruptDataError(path, f"vector of {place.data_file} at {place.offset}, {place.length} bytes")
+    vector = decode_vector(data[place.offset : end], path, recorded=place.length)
+    if place.cardinality is not None and len(vector) != place.cardinality:
+        raise CorruptDataError(
+            path,
+            f"the vector of {place.data_file} deletes {len(vector)} rows where the index manifest says "
+            f"{place.cardinality}",
+        )
+    return vector
+
+
+def decode_vector(data: bytes, path: str, *, recorded: int | None = None) -> BitMap:
+    """The vector that `data` begins with. `recorded`: its length by the index manifest.
+
+    Raises CorruptDataError naming `path` for a wrong magic, length or checksum; UnsupportedError for
+    positions from 2^32 on.
+    """
+    size = int.from_bytes(data[:_FRAME], "big", signed=True)
+    payload = data[_FRAME : _FRAME + max(size, 0)]
+    if size < _FRAME or len(payload) != size or len(data) < size + 2 * _FRAME:
+        raise CorruptDataError(path, f"a deletion vector of {size} bytes where {len(data)} are left")
+    magic = payload[:_FRAME]
+    if magic not in (_MAGIC_V1, _MAGIC_V2):
+        raise CorruptDataError(path, f"not a deletion vector: its magic is {magic.hex()}")
+    if recorded is not None and recorded != (size if magic == _MAGIC_V1 else size + 2 * _FRAME):
+        raise CorruptDataError(path, f"a deletion vector of {size} bytes, recorded as {recorded}")
+    checksum = data[_FRAME + size : size + 2 * _FRAME]
+    if zlib.crc32(payload) != int.from_bytes(checksum, "big"):
+        raise CorruptDataError(path, "the checksum of a deletion vector does not hold")
+    return _bitmap(payload[_FRAME:] if magic == _MAGIC_V1 else _first_map(payload[_FRAME:], path), path)
+
+
+def _first_map(maps: bytes, path: str) -> bytes | None:
+    """The bitmap of the positions below 2^32; None when there is no bitmap."""
+    count = int.from_bytes(maps[:8], "little", signed=True)
+    if len(maps) < 8 or count < 0:
+        raise CorruptDataError(path, "a deletion vector of 64 bits is cut short")
+    if count == 0:
+        return None
+    if len(maps) < _MAP_HEAD.size:
+        raise CorruptDataError(path, "a deletion vector of 64 bits is cut short")
+    _, key = _MAP_HEAD.unpack_from(maps)
+    if count > 1 or key != 0:
+        raise UnsupportedError(
+            f"{path}: deletes rows beyond position 4294967295 of a file; use another engine"
+        )
+    return maps[_MAP_HEAD.size :]
+
+
+def _bitmap(data: bytes | None, path: str) -> BitMap:
+    if data is None:
+        return BitMap()
+    try:
+        return BitMap.deserialize(data)
+    except (ValueError, IndexError) as err:
+        raise CorruptDataError(path, f"a deletion vector holds no bitmap: {reason(err)}") from err

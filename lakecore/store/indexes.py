@@ -1,0 +1,179 @@
+"""Index files of one table (all branches): deletion vectors and the hashes of dynamic buckets.
+
+They lie in `index/`, or with the data of their bucket (option `index-file-in-data-file-dir`). A file is
+written whole under a fresh name and never changes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap
+
+from lakecore.clock import Clock, SystemClock
+from lakecore.errors import CorruptDataError, LakeError
+from lakecore.fs.file_io import FileIO
+from lakecore.fs.resolve import plain_path
+from lakecore.index.deletion_vectors import VectorLayout, decode_vectors, encode_vectors
+from lakecore.metadata.index_file import DELETION_VECTORS, HASH_INDEX, IndexFile
+from lakecore.metadata.options import TableOptions
+from lakecore.metadata.schema import TableSchema
+from lakecore.options import Option, parse_bool, parse_size
+from lakecore.row.binary_row import decode_row
+from lakecore.row.partition_path import partition_path
+from lakecore.store.paths import TablePaths
+
+__all__ = ["IndexStore"]
+
+logger = logging.getLogger(__name__)
+
+BESIDE_DATA = Option("index-file-in-data-file-dir", parse_bool, False, "Index files lie in the buckets.")
+BITMAP64 = Option("deletion-vectors.bitmap64", parse_bool, False, "New deletion vectors have 64 bits.")
+VECTOR_TARGET = Option(
+    "deletion-vector.index-file.target-size", parse_size, 2 << 20, "Bytes of an index file of vectors."
+)
+
+Hashes = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class IndexStore:
+    """`schema` gives partition columns and options. Pickles when its file_io does."""
+
+    file_io: FileIO
+    paths: TablePaths
+    schema: TableSchema
+    clock: Clock = field(default_factory=SystemClock)
+
+    @cached_property
+    def layout(self) -> VectorLayout:
+        """Of new vectors. Old ones say themselves what they are."""
+        return VectorLayout.V2 if BITMAP64.read(self.schema.options) else VectorLayout.V1
+
+    def path(self, file: IndexFile) -> str:
+        """Where an index file is."""
+        if file.external_path is not None:
+            return plain_path(file.external_path)
+        return self._place(file.partition, file.bucket, file.file_name)
+
+    def read_vectors(self, file: IndexFile, names: Iterable[str] | None = None) -> dict[str, BitMap]:
+        """The deletion vectors of these data files, of those there are in `file`; of all when None.
+
+        Raises NotFoundError; CorruptDataError for damage, and for two vectors of one data file. Costs a read
+        of the whole file: some 2 MB in unaware buckets, all vectors of the bucket elsewhere.
+        """
+        wanted = None if names is None else set(names)
+        places = {place.data_file: place for place in file.deletions}
+        path = self.path(file)
+        if len(places) < len(file.deletions):
+            raise CorruptDataError(path, "the index manifest names two vectors of one data file")
+        if wanted is not None:
+            places = {name: place for name, place in places.items() if name in wanted}
+        return decode_vectors(self._read(file, path), places, path) if places else {}
+
+    def write_vectors(self, partition: bytes, bucket: int, vectors: Mapping[str, BitMap]) -> IndexFile:
+        """One new file with the vectors of all these data files; it may hold none."""
+        data, ranges = encode_vectors(vectors, self.layout)
+        name = self._write(partition, bucket, data)
+        return IndexFile(
+            partition=partition,
+            bucket=bucket,
+            index_type=DELETION_VECTORS,
+            file_name=name,
+            file_size=len(data),
+            row_count=len(ranges),
+            deletions=ranges,
+        )
+
+    def roll_vectors(
+        self, partition: bytes, bucket: int, vectors: Mapping[str, BitMap]
+    ) -> tuple[IndexFile, ...]:
+        """New files that end once they pass the target size; none for no vectors. All or nothing."""
+        target = VECTOR_TARGET.read(self.schema.options)
+        written: list[IndexFile] = []
+        try:
+            written.extend(self.write_vectors(partition, bucket, part) for part in _rolled(vectors, target))
+        except BaseException:
+            self.discard(written)
+            raise
+        return tuple(written)
+
+    def read_hashes(self, file: IndexFile) -> Hashes:
+        """The hashes of the keys of a dynamic bucket, in the file's order. Raises CorruptDataError."""
+        path = self.path(file)
+        data = self._read(file, path)
+        if len(data) != 4 * file.row_count:
+            raise CorruptDataError(path, f"{len(data)} bytes where {file.row_count} hashes are recorded")
+        return np.frombuffer(data, ">i4").astype(np.int32)
+
+    def write_hashes(self, partition: bytes, bucket: int, hashes: npt.NDArray[Any]) -> IndexFile:
+        """One new file with the hashes of all keys of a bucket."""
+        data = hashes.astype(">i4").tobytes()
+        return IndexFile(
+            partition=partition,
+            bucket=bucket,
+            index_type=HASH_INDEX,
+            file_name=self._write(partition, bucket, data),
+            file_size=len(data),
+            row_count=len(hashes),
+        )
+
+    def discard(self, files: Sequence[IndexFile]) -> None:
+        """Remove files that no snapshot refers to. A failure is logged: what stays is an orphan."""
+        for file in files:
+            self._remove(self.path(file))
+
+    def _read(self, file: IndexFile, path: str) -> bytes:
+        data = self.file_io.read(path)
+        if len(data) != file.file_size:
+            raise CorruptDataError(path, f"{len(data)} bytes where the index manifest says {file.file_size}")
+        return data
+
+    def _write(self, partition: bytes, bucket: int, data: bytes) -> str:
+        """The name is fresh: after a failure, whatever is there is the failed write's, and goes."""
+        name = f"index-{self.clock.fresh_id()}-0"
+        path = self._place(partition, bucket, name)
+        try:
+            self.file_io.write_new(path, data)
+        except BaseException:
+            self._remove(path)
+            raise
+        return name
+
+    def _remove(self, path: str) -> None:
+        try:
+            self.file_io.delete(path)
+        except LakeError as err:
+            logger.warning("index file %s is not needed but was not removed: %s", path, err)
+
+    def _place(self, partition: bytes, bucket: int, name: str) -> str:
+        if not BESIDE_DATA.read(self.schema.options):
+            return self.paths.index_file(name)
+        options = TableOptions.from_schema(self.schema)
+        kind = self.schema.partition_type
+        values = decode_row(partition, kind, self.paths.table_path)
+        default, legacy = options.partition_default_name, options.partition_legacy_name
+        directory = self.paths.bucket_dir(
+            partition_path(values, kind, default, legacy_name=legacy), bucket, options
+        )
+        return f"{directory}/{name}"
+
+
+def _rolled(vectors: Mapping[str, BitMap], target: int) -> Iterator[dict[str, BitMap]]:
+    """Vectors in order; a part ends with the vector that takes it past `target` bytes."""
+    part: dict[str, BitMap] = {}
+    size = 1
+    for name, vector in vectors.items():
+        part[name] = vector
+        size += len(vector.serialize()) + 12
+        if size > target:
+            yield part
+            part, size = {}, 1
+    if part:
+        yield part
