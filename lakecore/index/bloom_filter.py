@@ -1,0 +1,149 @@
+"""File index `bloom-filter`: can a value be in the file at all?
+
+Bytes: number of hash functions (int32), then the bit set, bit i in byte i >> 3. Nulls are not in it.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lakecore.errors import CorruptDataError, InvalidOptionError
+from lakecore.index.query import Among, Query
+from lakecore.index.values import float_bits, stored_numbers, stored_texts, width_of
+from lakecore.index.xxhash import xxhash64
+from lakecore.types.datatypes import AtomicType, TypeRoot
+
+__all__ = ["BloomFilterRules", "BloomFilterWriter", "search"]
+
+Hashes: TypeAlias = npt.NDArray[np.int64]
+
+_HEAD = struct.Struct(">i")
+_MAX_BITS = (1 << 31) - 9
+
+
+@dataclass(frozen=True, slots=True)
+class BloomFilterRules:
+    """How many different values a file is expected to have, and the share of false answers at that number."""
+
+    items: int = 1_000_000
+    fpp: float = 0.1
+
+    @property
+    def bits(self) -> int:
+        """A multiple of 8; always some more than asked for (rule of the format)."""
+        wanted = int(-self.items * math.log(self.fpp) / (math.log(2) * math.log(2)))
+        return wanted + (8 - wanted % 8)
+
+    @property
+    def functions(self) -> int:
+        return max(1, math.floor(self.bits / self.items * math.log(2) + 0.5))
+
+    def check(self, key: str) -> None:
+        """Raises InvalidOptionError naming `key`, the prefix of the options."""
+        if self.items <= 0 or not 0 < self.fpp < 1:
+            raise InvalidOptionError(
+                f"option {key}: items={self.items} must be above 0, fpp={self.fpp} between 0 and 1"
+            )
+        if self.bits > _MAX_BITS:
+            raise InvalidOptionError(
+                f"option {key}: items={self.items} with fpp={self.fpp} needs {self.bits} bits; at most "
+                f"{_MAX_BITS} can be stored: expect fewer items"
+            )
+
+
+class BloomFilterWriter:
+    """Takes a column batch by batch. Memory: the filter, `bits / 8` bytes, whatever the number of rows."""
+
+    def __init__(self, kind: AtomicType, rules: BloomFilterRules) -> None:
+        self._kind = kind
+        self._functions = rules.functions
+        self._bits = rules.bits
+        self._set = np.zeros(rules.bits // 8, np.uint8)
+
+    def add(self, array: pa.Array) -> None:
+        found = array.drop_null()
+        if len(found):
+            for positions in _positions(_column_hashes(found, self._kind), self._functions, self._bits):
+                np.bitwise_or.at(self._set, positions >> 3, _bit(positions))
+
+    def encode(self) -> bytes:
+        return _HEAD.pack(self._functions) + self._set.tobytes()
+
+
+def search(data: bytes, kind: AtomicType, query: Query, path: str) -> BitMap | None:
+    """No rows where none of the values can be in the file; None (unknown) else.
+
+    Raises CorruptDataError.
+    """
+    if not isinstance(query, Among):
+        return None
+    if len(data) <= _HEAD.size:
+        raise CorruptDataError(path, f"a bloom filter of {len(data)} bytes")
+    (functions,) = _HEAD.unpack_from(data)
+    if not 0 < functions <= len(data) * 8:
+        raise CorruptDataError(path, f"a bloom filter with {functions} hash functions")
+    if not query.values:
+        return BitMap()
+    bits = np.frombuffer(data, np.uint8, offset=_HEAD.size)
+    hashes = _value_hashes(query.values, kind)
+    may = np.ones(len(hashes), bool)
+    for positions in _positions(hashes, functions, len(bits) * 8):
+        may &= (bits[positions >> 3] & _bit(positions)) != 0
+        if not may.any():
+            return BitMap()
+    return None
+
+
+def _bit(positions: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    return np.left_shift(np.uint8(1), (positions & 7).astype(np.uint8))
+
+
+def _positions(hashes: Hashes, functions: int, bits: int) -> Iterator[Hashes]:
+    """Of each hash function in turn, the bit of each hash. 32-bit arithmetic that wraps."""
+    first = hashes.astype(np.int32)
+    second = (hashes >> np.int64(32)).astype(np.int32)
+    combined = first.copy()
+    for _ in range(functions):
+        combined = combined + second
+        yield np.where(combined < 0, ~combined, combined).astype(np.int64) % bits
+
+
+def _column_hashes(array: pa.Array, kind: AtomicType) -> Hashes:
+    if width_of(kind) is None:
+        return xxhash64(stored_texts(array, kind)).view(np.int64)
+    return _long_hash(_raw(stored_numbers(array, kind)[0], kind))
+
+
+def _value_hashes(values: tuple[Any, ...], kind: AtomicType) -> Hashes:
+    """Of stored values."""
+    if width_of(kind) is None:
+        return xxhash64(pa.array(values, pa.large_binary())).view(np.int64)
+    return _long_hash(_raw(np.array(values, np.int64), kind))
+
+
+def _raw(numbers: Hashes, kind: AtomicType) -> Hashes:
+    """What is hashed: the number, or the bits of a float as a signed number."""
+    if kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        return float_bits(numbers, kind).astype(np.int64)
+    return numbers
+
+
+def _long_hash(keys: Hashes) -> Hashes:
+    """Thomas Wang's hash of 64-bit integers, with signed shifts (rule of the format)."""
+    with np.errstate(over="ignore"):
+        keys = ~keys + (keys << 21)
+        keys = keys ^ (keys >> 24)
+        keys = keys + (keys << 3) + (keys << 8)
+        keys = keys ^ (keys >> 14)
+        keys = keys + (keys << 2) + (keys << 4)
+        keys = keys ^ (keys >> 28)
+        return keys + (keys << 31)

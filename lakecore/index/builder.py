@@ -1,0 +1,84 @@
+"""All file indexes of one data file, made while its rows pass by; every row counts, retracting ones too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakecore.index.bitmap import BitmapRules, BitmapWriter
+from lakecore.index.bloom_filter import BloomFilterRules, BloomFilterWriter
+from lakecore.index.bsi import BsiWriter
+from lakecore.index.container import Blobs, encode_container
+from lakecore.index.definition import IndexSpec, Rules
+from lakecore.index.range_bitmap import RangeBitmapRules, RangeBitmapWriter
+from lakecore.types.datatypes import AtomicType
+
+__all__ = ["FileIndexBuilder"]
+
+
+class _Writer(Protocol):
+    def add(self, array: pa.Array) -> None: ...
+
+    def encode(self) -> bytes: ...
+
+
+class FileIndexBuilder:
+    """`columns`: table column -> its name in the file, where that differs. Memory: see the writers."""
+
+    def __init__(self, specs: Sequence[IndexSpec], columns: Mapping[str, str] | None = None) -> None:
+        names = columns or {}
+        self._indexes = [
+            (spec, names.get(spec.column, spec.column), _writer(spec.kind, spec.rules)) for spec in specs
+        ]
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """The next rows of the file; columns by their names in the file.
+
+        Raises UnsupportedError for a value that an index cannot hold.
+        """
+        for spec, column, writer in self._indexes:
+            array = batch.column(column)
+            writer.add(array if spec.key is None else _values_of(array, spec.key))
+
+    def blobs(self) -> Blobs:
+        """Index name -> type -> bytes. Raises InvalidOptionError when a value does not fit its index."""
+        out: dict[str, dict[str, bytes | None]] = {}
+        for spec, column, writer in self._indexes:
+            out.setdefault(spec.name_in(column), {})[spec.type.value] = writer.encode()
+        return out
+
+    def encode(self) -> bytes:
+        """The container of all of them."""
+        return encode_container(self.blobs())
+
+
+def _writer(kind: AtomicType, rules: Rules) -> _Writer:
+    match rules:
+        case BloomFilterRules():
+            return BloomFilterWriter(kind, rules)
+        case BitmapRules():
+            return BitmapWriter(kind, rules)
+        case RangeBitmapRules():
+            return RangeBitmapWriter(kind, rules)
+        case _:
+            return BsiWriter(kind)
+
+
+def _values_of(maps: pa.MapArray, key: str) -> pa.Array:
+    """Per row the value under `key`; null where the map or the key is missing."""
+    offsets = maps.offsets.to_numpy()
+    low, high = int(offsets[0]), int(offsets[-1])
+    found = np.flatnonzero(
+        pc.equal(maps.keys.slice(low, high - low), key).to_numpy(zero_copy_only=False).astype(bool)
+    )
+    rows = np.searchsorted(offsets - low, found, side="right") - 1
+    places = np.full(len(maps), -1, np.int64)
+    places[rows] = found + low
+    missing = places < 0
+    if maps.null_count:
+        missing |= np.asarray(maps.is_null())
+    return maps.items.take(pa.array(places, mask=missing))

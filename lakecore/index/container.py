@@ -1,0 +1,129 @@
+"""The container of a file index: all index blobs of one data file, found by column and type.
+
+Layout, big-endian: magic, version, length of the head; per column its name and per type where its blob lies
+(-1: nothing was indexed); then the blobs. Names are in Java's modified UTF-8; the order is free.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from lakecore.errors import CorruptDataError
+
+__all__ = ["FIXED_HEAD", "INDEX_SUFFIX", "Blob", "Blobs", "decode_head", "encode_container", "head_length"]
+
+INDEX_SUFFIX = ".index"
+_MAGIC = 1493475289347502
+_VERSION = 1
+_FIXED = struct.Struct(">qii")
+_EMPTY = -1
+FIXED_HEAD = _FIXED.size
+
+Blobs = Mapping[str, Mapping[str, bytes | None]]
+"""Column -> index type -> blob; None where no row had a value to index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """Where a blob lies, from the start of the container. `start` -1: it is empty."""
+
+    start: int
+    length: int
+
+    @property
+    def empty(self) -> bool:
+        return self.start == _EMPTY
+
+
+def encode_container(blobs: Blobs) -> bytes:
+    """Columns and types in the order given. Raises ValueError for a name of more than 65535 bytes."""
+    named = [
+        (_encode_name(column), [(_encode_name(kind), blob) for kind, blob in kinds.items()])
+        for column, kinds in blobs.items()
+    ]
+    length = _FIXED.size + 4 + 4
+    length += sum(len(column) + 4 + sum(len(kind) + 8 for kind, _ in kinds) for column, kinds in named)
+    head = [_FIXED.pack(_MAGIC, _VERSION, length), struct.pack(">i", len(named))]
+    body: list[bytes] = []
+    at = length
+    for column, kinds in named:
+        head += [column, struct.pack(">i", len(kinds))]
+        for kind, blob in kinds:
+            head += [kind, struct.pack(">ii", _EMPTY if blob is None else at, len(blob or b""))]
+            body.append(blob or b"")
+            at += len(blob or b"")
+    return b"".join((*head, struct.pack(">i", 0), *body))
+
+
+def head_length(data: bytes, size: int, path: str) -> int:
+    """Bytes of the head, by the first `FIXED_HEAD` bytes of a container of `size` bytes."""
+    try:
+        magic, version, length = _FIXED.unpack_from(data)
+    except struct.error as err:
+        raise CorruptDataError(path, f"not a file index: {err}") from err
+    if magic != _MAGIC or version != _VERSION:
+        raise CorruptDataError(path, f"not a file index: magic {magic}, version {version}")
+    if not FIXED_HEAD <= length <= size:
+        raise CorruptDataError(path, f"a head of {length} bytes in a file index of {size}")
+    return int(length)
+
+
+def decode_head(head: bytes, size: int, path: str) -> dict[str, dict[str, Blob]]:
+    """Column -> index type -> where its blob lies. `head`: at least the whole head; `size`: of everything.
+
+    Raises CorruptDataError, also for blobs that do not lie inside.
+    """
+    length = head_length(head, size, path)
+    try:
+        found = dict(_columns(head[:length]))
+    except (struct.error, UnicodeDecodeError, IndexError) as err:
+        raise CorruptDataError(path, f"not a file index: {err}") from err
+    for kinds in found.values():
+        for blob in kinds.values():
+            inside = length <= blob.start and 0 <= blob.length <= size - blob.start
+            if not blob.empty and not inside:
+                raise CorruptDataError(path, f"an index of {blob.length} bytes at byte {blob.start}")
+    return found
+
+
+def _columns(head: bytes) -> Iterator[tuple[str, dict[str, Blob]]]:
+    (count,) = struct.unpack_from(">i", head, FIXED_HEAD)
+    at = FIXED_HEAD + 4
+    for _ in range(count):
+        column, at = _decode_name(head, at)
+        (kinds,) = struct.unpack_from(">i", head, at)
+        at += 4
+        found: dict[str, Blob] = {}
+        for _ in range(kinds):
+            kind, at = _decode_name(head, at)
+            found[kind] = Blob(*struct.unpack_from(">ii", head, at))
+            at += 8
+        yield column, found
+
+
+def _encode_name(name: str) -> bytes:
+    data = _ODD.sub(_to_odd, name).encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")
+    if len(data) > 0xFFFF:
+        raise ValueError(f"a column name of {len(data)} bytes")
+    return struct.pack(">H", len(data)) + data
+
+
+def _decode_name(head: bytes, at: int) -> tuple[str, int]:
+    (length,) = struct.unpack_from(">H", head, at)
+    data = head[at + 2 : at + 2 + length]
+    if len(data) != length:
+        raise IndexError("a name that ends after the head")
+    text = data.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
+    return text.encode("utf-16", "surrogatepass").decode("utf-16"), at + 2 + length
+
+
+_ODD = re.compile("[\U00010000-\U0010ffff]")
+
+
+def _to_odd(match: re.Match[str]) -> str:
+    """A character beyond 16 bits as two surrogates: modified UTF-8 encodes each of them."""
+    code = ord(match[0]) - 0x10000
+    return chr(0xD800 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))

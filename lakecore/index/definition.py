@@ -1,0 +1,208 @@
+"""Which columns have which file indexes, by the options of a table.
+
+`file-index.<type>.columns` = `a,b,m[key]` declares them; `file-index.<type>.<column>.<option>` sets how one
+is made. Options of a map column hold for all its keys, unless a key has its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from lakecore.errors import InvalidOptionError, UnsupportedError
+from lakecore.index.bitmap import BitmapRules
+from lakecore.index.bloom_filter import BloomFilterRules
+from lakecore.index.range_bitmap import RangeBitmapRules
+from lakecore.index.values import COARSE_DIGITS
+from lakecore.metadata.schema import TableSchema
+from lakecore.options import Option, parse_bool, parse_size
+from lakecore.types.datatypes import AtomicType, DataField, DataType, MapType, TypeRoot
+
+__all__ = ["IN_MANIFEST", "READ_ENABLED", "IndexSpec", "IndexType", "Rules", "can_index", "index_specs"]
+
+IN_MANIFEST = Option(
+    "file-index.in-manifest-threshold", parse_size, 500, "Bytes of indexes that still go into the manifest."
+)
+READ_ENABLED = Option("file-index.read.enabled", parse_bool, True, "Leave out files and rows by indexes.")
+
+_PREFIX = "file-index."
+_COLUMNS = ".columns"
+_OPTION_PARTS = 3
+_LONGEST_DECIMAL = 18
+
+
+class IndexType(Enum):
+    BLOOM_FILTER = "bloom-filter"
+    BITMAP = "bitmap"
+    BSI = "bsi"
+    RANGE_BITMAP = "range-bitmap"
+
+
+@dataclass(frozen=True, slots=True)
+class NoRules:
+    """A type of index without options."""
+
+    def check(self, key: str) -> None:
+        """Nothing can be wrong."""
+
+
+Rules: TypeAlias = BloomFilterRules | BitmapRules | RangeBitmapRules | NoRules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexSpec:
+    """One index. `key`: of a map column whose values are indexed, else None. `kind`: of the values."""
+
+    type: IndexType
+    column: str
+    key: str | None
+    kind: AtomicType
+    rules: Rules
+
+    def name_in(self, column: str) -> str:
+        """What the index is called in a file whose schema calls the column so."""
+        return column if self.key is None else f"{column}[{self.key}]"
+
+    @property
+    def name(self) -> str:
+        return self.name_in(self.column)
+
+
+_TEXTS = frozenset((TypeRoot.CHAR, TypeRoot.VARCHAR))
+_WHOLE = frozenset(
+    (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.DATE, TypeRoot.TIME)
+)
+_TIMES = frozenset((TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ))
+_FLOATS = frozenset((TypeRoot.FLOAT, TypeRoot.DOUBLE))
+_ROOTS = {
+    IndexType.BLOOM_FILTER: _TEXTS | _WHOLE | _TIMES | _FLOATS | {TypeRoot.BINARY, TypeRoot.VARBINARY},
+    IndexType.BITMAP: _TEXTS | _WHOLE | _TIMES | _FLOATS | {TypeRoot.BOOLEAN},
+    IndexType.BSI: _WHOLE | _TIMES | {TypeRoot.DECIMAL},
+    IndexType.RANGE_BITMAP: _TEXTS | _WHOLE | _TIMES | _FLOATS | {TypeRoot.BOOLEAN, TypeRoot.DECIMAL},
+}
+
+
+def can_index(kind: DataType, index: IndexType) -> bool:
+    """Can an index of this type hold values of `kind`?"""
+    if not isinstance(kind, AtomicType) or kind.root not in _ROOTS[index]:
+        return False
+    if kind.root is TypeRoot.DECIMAL:
+        return kind.precision <= _LONGEST_DECIMAL
+    if index is IndexType.RANGE_BITMAP and kind.root in _TIMES:
+        return kind.precision <= COARSE_DIGITS
+    return True
+
+
+def index_specs(schema: TableSchema) -> tuple[IndexSpec, ...]:
+    """The indexes that new files of a table get, ordered by column and type.
+
+    Raises InvalidOptionError naming the option: an unknown column or type of index, a value that cannot be;
+    UnsupportedError for a column whose type no such index can hold.
+    """
+    declared = _declared(schema)
+    settings: dict[tuple[IndexType, str, str | None], dict[str, str]] = {place: {} for place in declared}
+    shared: dict[tuple[IndexType, str], dict[str, str]] = {(t, c): {} for t, c, key in declared if key}
+    for option, value in schema.options.items():
+        parts = option.removeprefix(_PREFIX).split(".")
+        if not option.startswith(_PREFIX) or option.endswith(_COLUMNS) or len(parts) != _OPTION_PARTS:
+            continue
+        _own_settings(settings, shared, option, parts)[parts[2]] = value
+    specs = [_spec(schema, place, {**shared.get(place[:2], {}), **own}) for place, own in settings.items()]
+    IN_MANIFEST.read(schema.options)
+    return tuple(sorted(specs, key=lambda spec: (spec.name, spec.type.value)))
+
+
+def _own_settings(
+    settings: Mapping[tuple[IndexType, str, str | None], dict[str, str]],
+    shared: Mapping[tuple[IndexType, str], dict[str, str]],
+    option: str,
+    parts: list[str],
+) -> dict[str, str]:
+    """Where an option of one column belongs."""
+    kind, name = _index_type(option, parts[0]), parts[1]
+    column, key = _split(name)
+    found = settings.get((kind, column, key))
+    if found is None and key is None:
+        found = shared.get((kind, column))
+    if found is None:
+        raise InvalidOptionError(
+            f"option {option}: column {name!r} is not in option {_PREFIX}{kind.value}{_COLUMNS}; add it there"
+        )
+    return found
+
+
+def _declared(schema: TableSchema) -> list[tuple[IndexType, str, str | None]]:
+    out: dict[tuple[IndexType, str, str | None], None] = {}
+    for option, value in schema.options.items():
+        if not option.startswith(_PREFIX) or not option.endswith(_COLUMNS):
+            continue
+        kind = _index_type(option, option[len(_PREFIX) : -len(_COLUMNS)])
+        for name in value.split(","):
+            if not name.strip():
+                raise InvalidOptionError(f"option {option}={value!r}: an empty column name")
+            out[(kind, *_split(name.strip()))] = None
+    return list(out)
+
+
+def _index_type(option: str, text: str) -> IndexType:
+    try:
+        return IndexType(text)
+    except ValueError as err:
+        known = ", ".join(kind.value for kind in IndexType)
+        raise InvalidOptionError(f"option {option}: no index of type {text!r}; there are {known}") from err
+
+
+def _split(name: str) -> tuple[str, str | None]:
+    """`m[key]` -> ("m", "key")."""
+    at = name.find("[")
+    return (name[:at], name[at + 1 : -1]) if at >= 0 and name.endswith("]") else (name, None)
+
+
+def _spec(schema: TableSchema, place: tuple[IndexType, str, str | None], raw: Mapping[str, str]) -> IndexSpec:
+    kind, column, key = place
+    option = f"{_PREFIX}{kind.value}{_COLUMNS}"
+    field = next((field for field in schema.fields if field.name == column), None)
+    if field is None:
+        names = ", ".join(schema.row_type.names)
+        raise InvalidOptionError(f"option {option}: no column {column!r}; columns are {names}")
+    value = _value_type(field, key, option)
+    if not can_index(value, kind):
+        raise UnsupportedError(
+            f"option {option}: column {column} of type {value} cannot have an index of type {kind.value}; "
+            "leave it out"
+        )
+    rules = _rules(kind, raw, f"{_PREFIX}{kind.value}.{column}")
+    assert isinstance(value, AtomicType)
+    return IndexSpec(type=kind, column=column, key=key, kind=value, rules=rules)
+
+
+def _value_type(field: DataField, key: str | None, option: str) -> DataType:
+    if key is None:
+        return field.type
+    if not isinstance(field.type, MapType):
+        raise InvalidOptionError(f"option {option}: {field.name}[{key}]: the column is no MAP")
+    if not isinstance(field.type.key, AtomicType) or field.type.key.root not in _TEXTS:
+        raise UnsupportedError(f"option {option}: {field.name}[{key}]: only maps of text keys have indexes")
+    return field.type.value
+
+
+def _rules(kind: IndexType, raw: Mapping[str, str], prefix: str) -> Rules:
+    named = {f"{prefix}.{name}": value for name, value in raw.items()}
+    rules: Rules = NoRules()
+    if kind is IndexType.BLOOM_FILTER:
+        items = Option(f"{prefix}.items", int, BloomFilterRules().items, "Expected different values.")
+        fpp = Option(f"{prefix}.fpp", float, BloomFilterRules().fpp, "Share of false answers.")
+        rules = BloomFilterRules(items.read(named), fpp.read(named))
+    elif kind is IndexType.BITMAP:
+        version = Option(f"{prefix}.version", int, BitmapRules().version, "1 or 2.")
+        block = Option(
+            f"{prefix}.index-block-size", parse_size, BitmapRules().block_size, "Bytes of a block."
+        )
+        rules = BitmapRules(version.read(named), block.read(named))
+    elif kind is IndexType.RANGE_BITMAP:
+        chunk: Option[int | None] = Option(f"{prefix}.chunk-size", parse_size, None, "Bytes of a chunk.")
+        rules = RangeBitmapRules(chunk.read(named))
+    rules.check(prefix)
+    return rules

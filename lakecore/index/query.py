@@ -1,0 +1,128 @@
+"""What an index is asked, in the values it stores. Made from one condition of a predicate.
+
+Values of a fixed width are whole numbers in the order of their type (floats by their total order, timestamps
+in milli- or microseconds); texts and bytes are bytes. An answer is a superset of the rows for which the
+condition is true: rows are always filtered again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from lakecore.index.values import COARSE_DIGITS, is_text, stored_value
+from lakecore.predicate.tree import (
+    Compare,
+    Comparison,
+    In,
+    IsNotNull,
+    IsNull,
+    Leaf,
+    Like,
+    NotIn,
+    StartsWith,
+)
+from lakecore.types.datatypes import AtomicType, TypeRoot
+
+__all__ = ["Among", "Nulls", "Present", "Query", "Range", "Without", "query_of"]
+
+_TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+_FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+_BYTE_END = 0xFF
+
+
+@dataclass(frozen=True, slots=True)
+class Nulls:
+    """Rows without a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """Rows with a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    """Rows with one of `values`."""
+
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    """Rows with a value that is none of `values`."""
+
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Rows with a value from `low` to `high`; None: no bound. An open end excludes the bound itself."""
+
+    low: Any = None
+    high: Any = None
+    low_open: bool = False
+    high_open: bool = False
+
+
+Query: TypeAlias = Nulls | Present | Among | Without | Range
+
+
+def query_of(leaf: Leaf, kind: AtomicType) -> Query | None:
+    """The question for a column stored as `kind`; None where indexes cannot help."""
+    match leaf:
+        case IsNull():
+            return Nulls()
+        case IsNotNull():
+            return Present()
+        case Like():
+            return Present()
+        case StartsWith(prefix=prefix):
+            return _prefix(prefix.encode()) if is_text(kind) else None
+        case Compare(op=op, value=value):
+            return None if _is_nan(value) else _compare(op, value, kind)
+        case In(values=values):
+            return None if any(map(_is_nan, values)) else Among(_exact(values, kind))
+        case NotIn(values=values):
+            return None if any(map(_is_nan, values)) else _without(values, kind)
+
+
+def _is_nan(value: Any) -> bool:
+    """NaN equals nothing in a predicate, but is a value of an index."""
+    return bool(value != value)
+
+
+def _exact(values: tuple[Any, ...], kind: AtomicType) -> tuple[Any, ...]:
+    """As stored. Zero is two values of a float: a predicate takes them for one."""
+    found = [stored_value(value, kind) for value in values]
+    if kind.root in _FLOATS and any(value == 0 for value in values):
+        found += [stored_value(zero, kind) for zero in (-0.0, 0.0)]
+    return tuple(dict.fromkeys(found))
+
+
+def _coarse(kind: AtomicType) -> bool:
+    """Are several values of the column one value of the index?"""
+    return kind.root in _TIMESTAMPS and kind.precision > COARSE_DIGITS
+
+
+def _without(values: tuple[Any, ...], kind: AtomicType) -> Query:
+    return Present() if _coarse(kind) else Without(tuple(stored_value(value, kind) for value in values))
+
+
+def _compare(op: Comparison, value: Any, kind: AtomicType) -> Query:
+    if op is Comparison.EQ:
+        return Among(_exact((value,), kind))
+    if op is Comparison.NE:
+        return _without((value,), kind)
+    closed = _coarse(kind) or (kind.root in _FLOATS and value == 0)
+    stored = _exact((value,), kind)
+    if op in (Comparison.LT, Comparison.LE):
+        return Range(high=max(stored), high_open=op is Comparison.LT and not closed)
+    return Range(low=min(stored), low_open=op is Comparison.GT and not closed)
+
+
+def _prefix(prefix: bytes) -> Query:
+    """Texts that begin with `prefix` lie between it and the next bytes of that length."""
+    kept = prefix.rstrip(bytes([_BYTE_END]))
+    after = kept[:-1] + bytes([kept[-1] + 1]) if kept else None
+    return Range(low=prefix, high=after, high_open=True)

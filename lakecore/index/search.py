@@ -1,0 +1,107 @@
+"""Which rows of a data file can match a predicate, by its file indexes. In doubt, all of them.
+
+The format's readers combine what indexes say as sets of rows: unknown is all, a bloom filter that has none
+of the values is no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pyroaring import BitMap
+
+from lakecore.index import bitmap, bloom_filter, bsi, range_bitmap
+from lakecore.index.container import Blob
+from lakecore.index.definition import IndexType, can_index
+from lakecore.index.query import Nulls, Query, query_of
+from lakecore.predicate.tree import And, Leaf, Not, Or, Predicate, negated
+from lakecore.types.datatypes import AtomicType, DataField
+
+__all__ = ["FileIndex", "matching_rows"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileIndex:
+    """The indexes of a data file of `rows` rows. `read` gives the bytes of a blob; `path` is for messages."""
+
+    head: Mapping[str, Mapping[str, Blob]]
+    read: Callable[[Blob], bytes]
+    rows: int
+    path: str
+
+
+def matching_rows(predicate: Predicate, columns: Mapping[str, DataField], index: FileIndex) -> BitMap | None:
+    """A superset of the positions of rows for which the predicate is true; None: nothing is known.
+
+    `columns`: predicate column -> the field of the file's schema that stores just its values; columns that
+    are not in it decide nothing. Raises CorruptDataError.
+    """
+    match predicate:
+        case And(children=children):
+            return _all_of(children, columns, index)
+        case Or(children=children):
+            return _any_of(children, columns, index)
+        case Not(child=child):
+            return matching_rows(negated(child), columns, index)
+        case _:
+            return _leaf(predicate, columns, index)
+
+
+def _all_of(
+    children: tuple[Predicate, ...], columns: Mapping[str, DataField], index: FileIndex
+) -> BitMap | None:
+    found: BitMap | None = None
+    for child in children:
+        found = _both(found, matching_rows(child, columns, index))
+        if found is not None and not found:
+            break
+    return found
+
+
+def _any_of(
+    children: tuple[Predicate, ...], columns: Mapping[str, DataField], index: FileIndex
+) -> BitMap | None:
+    found = BitMap()
+    for child in children:
+        rows = matching_rows(child, columns, index)
+        if rows is None:
+            return None
+        found |= rows
+    return found
+
+
+def _both(left: BitMap | None, right: BitMap | None) -> BitMap | None:
+    if left is None or right is None:
+        return left if right is None else right
+    return left & right
+
+
+def _leaf(leaf: Leaf, columns: Mapping[str, DataField], index: FileIndex) -> BitMap | None:
+    field = columns.get(leaf.column)
+    if field is None or not isinstance(field.type, AtomicType) or field.name not in index.head:
+        return None
+    query = query_of(leaf, field.type)
+    if query is None:
+        return None
+    found: BitMap | None = None
+    for name, blob in index.head[field.name].items():
+        kind = next((kind for kind in IndexType if kind.value == name), None)
+        if kind is None or not can_index(field.type, kind):
+            continue
+        found = _both(found, _ask(kind, blob, field.type, query, index))
+        if found is not None and not found:
+            break
+    return found
+
+
+def _ask(kind: IndexType, blob: Blob, stored: AtomicType, query: Query, index: FileIndex) -> BitMap | None:
+    if blob.empty:
+        return None if isinstance(query, Nulls) else BitMap()
+    if kind is IndexType.BLOOM_FILTER:
+        return bloom_filter.search(index.read(blob), stored, query, index.path)
+    if kind is IndexType.BITMAP:
+        return bitmap.search(index.read(blob), stored, index.rows, query, index.path)
+    if kind is IndexType.BSI:
+        return bsi.search(index.read(blob), index.rows, query, index.path)
+    return range_bitmap.search(index.read(blob), stored, index.rows, query, index.path)

@@ -1,0 +1,146 @@
+"""Column values as indexes store them: whole numbers of a fixed width, or bytes.
+
+Rules of the format: TIMESTAMP and TIMESTAMP WITH LOCAL TIME ZONE as milliseconds (precision up to 3) or
+microseconds, DECIMAL as its unscaled value (precision up to 18), floats by their bits, with one NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakecore.row.values import normal_array
+from lakecore.types.arrow import arrow_type, arrow_values
+from lakecore.types.datatypes import AtomicType, TypeRoot
+
+__all__ = [
+    "COARSE_DIGITS",
+    "Numbers",
+    "decode_numbers",
+    "encode_numbers",
+    "float_bits",
+    "is_text",
+    "stored_numbers",
+    "stored_texts",
+    "stored_value",
+    "width_of",
+]
+
+Numbers: TypeAlias = npt.NDArray[np.int64]
+
+COARSE_DIGITS = 6
+"""Digits of a timestamp's fraction that an index can hold."""
+
+_TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
+_BYTES = (TypeRoot.BINARY, TypeRoot.VARBINARY)
+_WIDTHS = {
+    TypeRoot.BOOLEAN: 1,
+    TypeRoot.TINYINT: 1,
+    TypeRoot.SMALLINT: 2,
+    TypeRoot.INT: 4,
+    TypeRoot.DATE: 4,
+    TypeRoot.TIME: 4,
+    TypeRoot.FLOAT: 4,
+    TypeRoot.BIGINT: 8,
+    TypeRoot.DOUBLE: 8,
+    TypeRoot.DECIMAL: 8,
+    TypeRoot.TIMESTAMP: 8,
+    TypeRoot.TIMESTAMP_LTZ: 8,
+}
+_MICROS_PER_NANO = 1000
+_FLOAT_ORDER = {4: (np.int32, np.int32(0x7FFFFFFF)), 8: (np.int64, np.int64(0x7FFFFFFFFFFFFFFF))}
+
+
+def is_text(kind: AtomicType) -> bool:
+    return kind.root in _TEXTS
+
+
+def width_of(kind: AtomicType) -> int | None:
+    """Bytes of a value; None for text and bytes. KeyError never: other types have no index."""
+    return _WIDTHS.get(kind.root)
+
+
+def stored_numbers(array: pa.Array, kind: AtomicType) -> tuple[Numbers, npt.NDArray[np.bool_] | None]:
+    """Values in the order of their type, 0 for null; and which rows have one (None: all)."""
+    array = normal_array(array, kind)
+    valid = None if array.null_count == 0 else np.asarray(array.is_valid())
+    return _numbers(array, kind), valid
+
+
+def _numbers(array: pa.Array, kind: AtomicType) -> Numbers:
+    root = kind.root
+    if root is TypeRoot.DECIMAL:
+        return _unscaled(array)
+    if root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        values = pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False)
+        canonical = np.where(np.isnan(values), values.dtype.type(np.nan), values)
+        return _flip(canonical.view(_FLOAT_ORDER[values.itemsize][0])).astype(np.int64)
+    if root is TypeRoot.BOOLEAN:
+        array = array.cast(pa.int8())
+    elif pa.types.is_date(array.type) or pa.types.is_time(array.type):
+        array = array.view(pa.int32())
+    elif pa.types.is_timestamp(array.type):
+        coarse = array.type.unit == "ns"
+        found = pc.fill_null(array.view(pa.int64()), 0).to_numpy(zero_copy_only=False)
+        return np.asarray(np.floor_divide(found, _MICROS_PER_NANO) if coarse else found, np.int64)
+    return np.asarray(pc.fill_null(array, 0).to_numpy(zero_copy_only=False), np.int64)
+
+
+def _flip(bits: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Bits of floats as numbers in the same order (-0.0 before 0.0, NaN last), and back."""
+    mask = _FLOAT_ORDER[bits.itemsize][1]
+    return np.where(bits < 0, bits ^ mask, bits)
+
+
+def float_bits(numbers: Numbers, kind: AtomicType) -> npt.NDArray[Any]:
+    """The bits of floats, from their numbers in order."""
+    return _flip(numbers.astype(_FLOAT_ORDER[_WIDTHS[kind.root]][0]))
+
+
+def _unscaled(array: pa.Array) -> Numbers:
+    """Low halves of 128-bit decimals. Raises OverflowError for a value that 64 bits do not hold."""
+    words = np.frombuffer(array.buffers()[1], "<i8", 2 * len(array), 16 * array.offset).reshape(-1, 2)
+    low = words[:, 0].copy()
+    wide = words[:, 1] != low >> 63
+    if array.null_count:
+        valid = np.asarray(array.is_valid())
+        low[~valid] = 0
+        wide &= valid
+    if wide.any():
+        raise OverflowError("a decimal of more than 64 bits")
+    return low
+
+
+def stored_texts(array: pa.Array, kind: AtomicType) -> pa.Array:
+    """Text and bytes as large binary."""
+    return normal_array(array, kind).cast(pa.binary()).cast(pa.large_binary())
+
+
+def stored_value(value: Any, kind: AtomicType) -> Any:
+    """One value of a predicate (see `predicate.tree`) as an index stores it."""
+    array = arrow_values([value], arrow_type(kind))
+    if width_of(kind) is None:
+        return stored_texts(array, kind)[0].as_py()
+    return int(stored_numbers(array, kind)[0][0])
+
+
+def encode_numbers(numbers: Numbers | Sequence[int], kind: AtomicType) -> bytes:
+    """Big-endian, one after another."""
+    width = _WIDTHS[kind.root]
+    values = np.asarray(numbers, np.int64)
+    if kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        return float_bits(values, kind).astype(f">i{width}").tobytes()
+    return values.astype(f">i{width}").tobytes()
+
+
+def decode_numbers(stored: npt.NDArray[Any], kind: AtomicType) -> Numbers:
+    """Numbers in order, from big-endian values of the width of `kind`."""
+    native = stored.astype(stored.dtype.newbyteorder("="))
+    if kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        native = _flip(native)
+    return native.astype(np.int64)
