@@ -13,6 +13,7 @@ from lakecore.compact.rounds import CompactRun
 from lakecore.compact.work import Strategy, WorkPick
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.verify.digest import total
+from lakecore.verify.fold import FoldEvidence
 from lakecore.verify.proof import PickProof
 
 __all__ = ["Report", "Shape", "with_run"]
@@ -133,6 +134,7 @@ def _proof_text(outcome: Outcome) -> str:
 
 
 def _sum(proofs: Sequence[PickProof]) -> PickProof:
+    folds = [proof.fold for proof in proofs if proof.fold is not None]
     return replace(
         proofs[0],
         pick="all",
@@ -141,4 +143,5 @@ def _sum(proofs: Sequence[PickProof]) -> PickProof:
         lost=total(proof.lost for proof in proofs),
         dropped=total(proof.dropped for proof in proofs),
         ties=sum(proof.ties for proof in proofs),
+        fold=None if folds == [] else sum(folds, FoldEvidence()),
     )

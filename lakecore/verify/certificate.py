@@ -17,9 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from lakecore.errors import ProofError
-from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME, retracting
+from lakecore.metadata.row_kind import retracting
 from lakecore.verify.digest import ZERO, Tally, tally
-from lakecore.verify.order import Bools, KeyValues, Rank, compare_neighbours, key_at, ranks
+from lakecore.verify.merge_order import check_merge_order
+from lakecore.verify.order import Bools, KeyValues, key_at
+from lakecore.verify.rows import covered_columns
 from lakecore.verify.shape import ProofMode, RowShape
 
 __all__ = ["Certifier", "UnitEvidence", "join_evidence"]
@@ -92,7 +94,7 @@ class Certifier:
         """
         if not len(keys[0]):
             return
-        same, ties = self._check_order(keys, order)
+        same, ties = check_merge_order(self._unit, keys, order, descending=self._shape.descending)
         self._check_verdicts(same, kinds, lost, dropped)
         lost_tally, dropped_tally = self._tallies((keys, order, kinds), lost, dropped, gone)
         part = UnitEvidence(
@@ -104,27 +106,6 @@ class Certifier:
             last_key=key_at(keys, -1),
         )
         self._evidence = join_evidence(self._unit, (self._evidence, part))
-
-    def _check_order(self, keys: Sequence[pa.Array], order: Sequence[pa.Array]) -> tuple[Bools, int]:
-        """Which rows share their key with the next one, and the number of ties."""
-        key_ranks = [rank for key in keys for rank in ranks(key)]
-        above, same = compare_neighbours(key_ranks)
-        if above.any():
-            row = int(above.argmax())
-            self._refuse(f"key {key_at(keys, row)} is followed by {key_at(keys, row + 1)}")
-        pairs = np.flatnonzero(same)
-        if not len(pairs):
-            return same, 0
-        later, equal = _compare_pairs(self._order_ranks(order), pairs)
-        if later.any():
-            row = int(pairs[later.argmax()])
-            self._refuse(f"rows of key {key_at(keys, row)} are not in sequence")
-        return same, int(equal.sum())
-
-    def _order_ranks(self, order: Sequence[pa.Array]) -> list[Rank]:
-        *fields, number = order
-        falling = self._shape.descending
-        return [rank for field in fields for rank in ranks(field, descending=falling)] + [*ranks(number)]
 
     def _check_verdicts(self, same: Bools, kinds: Any, lost: Bools, dropped: Bools) -> None:
         retracts = retracting(kinds)
@@ -153,7 +134,7 @@ class Certifier:
             left = np.flatnonzero(lost | dropped)
             if gone is None or gone.num_rows != len(left):
                 raise ValueError("the full proof needs all columns of the rows that were lost or dropped")
-            arrays = _columns_of(gone, self._shape)
+            arrays = covered_columns(gone, self._shape)
             return self._tally(arrays, lost[left]), self._tally(arrays, dropped[left])
         keys, order, kinds = columns
         covered = zip(self._shape.sequence, order, strict=False)
@@ -172,21 +153,6 @@ class Certifier:
         raise ProofError(self._unit, problem)
 
 
-def _compare_pairs(columns: Sequence[Rank], pairs: Any) -> tuple[Bools, Bools]:
-    """(row > next row, row == next row) for the rows in `pairs`."""
-    if len(pairs) * 4 > len(columns[0].values):
-        above, same = compare_neighbours(columns)
-        return above[pairs], same[pairs]
-    both = np.stack((pairs, pairs + 1), axis=1).ravel()
-    picked = [Rank(_pick(column.values, both), column.falling) for column in columns]
-    above, same = compare_neighbours(picked)
-    return above[::2], same[::2]
-
-
-def _pick(values: Any, rows: Any) -> Any:
-    return values[rows] if isinstance(values, np.ndarray) else values.take(pa.array(rows))
-
-
 def _winners_without(ignored: Bools, same: Bools) -> Bools:
     """The last row of each key when `ignored` rows only count where they are the only row of their key."""
     starts = np.append(True, ~same)
@@ -197,12 +163,3 @@ def _winners_without(ignored: Bools, same: Bools) -> Bools:
     if len(counted):
         winners[counted[np.append(key[counted][1:] != key[counted][:-1], True)]] = True
     return winners
-
-
-def _columns_of(batch: pa.RecordBatch, shape: RowShape) -> list[pa.Array]:
-    """The covered columns of a key-value batch of the table's own types; thin batches have no key columns."""
-    names = set(batch.schema.names)
-    keys = [KEY_PREFIX + field.name for field in shape.key]
-    stored = [key if key in names else key.removeprefix(KEY_PREFIX) for key in keys]
-    wanted = [*stored, *(field.name for field in shape.values), SEQUENCE_NAME, KIND_NAME]
-    return [batch.column(name) for name in wanted]

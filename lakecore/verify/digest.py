@@ -41,6 +41,9 @@ class Tally:
     def __add__(self, other: Tally) -> Tally:
         return Tally(self.rows + other.rows, (self.digest + other.digest) & _MASK)
 
+    def __sub__(self, other: Tally) -> Tally:
+        return Tally(self.rows - other.rows, (self.digest - other.digest) & _MASK)
+
     def __str__(self) -> str:
         return f"{self.rows} rows, digest {self.digest:016x}"
 

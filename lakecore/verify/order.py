@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -43,7 +44,8 @@ def ranks(column: pa.Array, *, descending: bool = False) -> tuple[Rank, ...]:
     if isinstance(values, np.ndarray):
         values = np.where(valid, values, values.dtype.type(0))
     else:
-        values = values.fill_null(b"" if pa.types.is_binary(values.type) else pa.scalar(0).cast(values.type))
+        lowest = b"" if pa.types.is_binary(values.type) else Decimal(0)
+        values = values.fill_null(pa.scalar(lowest, values.type))
     return Rank(valid.view(np.int8)), Rank(values, descending)
 
 
@@ -81,7 +83,7 @@ def _values(column: pa.Array) -> Any:
     if pa.types.is_floating(kind):
         return _float_ranks(column)
     if pa.types.is_boolean(kind):
-        return column.to_numpy(zero_copy_only=False).view(np.int8)
+        return column.fill_null(False).to_numpy(zero_copy_only=False).view(np.int8)
     if pa.types.is_unsigned_integer(kind):
         return column.to_numpy()
     if pa.types.is_integer(kind) or pa.types.is_temporal(kind):

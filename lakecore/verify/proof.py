@@ -1,9 +1,10 @@
 """The proof before a commit: what a unit wrote is what it read, less what its merge gave account of.
 
-Primary-key tables (merge engine deduplicate): inputs = outputs read back + rows lost + deletes dropped, by
-count and digest; keys of outputs strictly increase; the merge's certificate holds. Append tables: outputs
-are the inputs in order, by count and digest. An upgrade changes a level and nothing else. What a digest
-covers: `shape_of`.
+Primary-key tables, merge engine deduplicate: inputs = outputs read back + rows lost + deletes dropped, by
+count and digest; keys of outputs strictly increase; the merge's certificate holds. Engines that make new
+rows (`fold`): inputs = the rows that the merge accounted for, outputs = the results that these rows must
+have. Append tables: outputs are the inputs in order, by count and digest. An upgrade changes a level and
+nothing else. What a digest covers: `shape_of`.
 
 A pick may be cut into units by key ranges. Then inputs are tallied once, whole, and compared with the sum
 of the units: rows that no unit read, or that two units read, show up. `prove_unit` is both halves for a
@@ -22,6 +23,7 @@ from lakecore.metadata.schema import TableSchema
 from lakecore.verify.certificate import UnitEvidence, join_evidence
 from lakecore.verify.columns import StoredFile, read_covered
 from lakecore.verify.digest import DIGEST_VERSION, ZERO, Tally, total
+from lakecore.verify.fold import FoldEvidence, join_folds
 from lakecore.verify.outputs import OutputEvidence, check_output_file
 from lakecore.verify.rows import tally_rows
 from lakecore.verify.shape import RowShape
@@ -56,14 +58,15 @@ class UnitProof:
 
     unit: str
     outputs: OutputEvidence
-    evidence: UnitEvidence | None = None
+    evidence: UnitEvidence | FoldEvidence | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PickProof:
     """A pick that holds. `covered`: names of the columns in the digest, besides key and system columns.
 
-    `uncompared`: columns that should be, but changed their type in a way that may change values.
+    `uncompared`: columns that should be, but changed their type in a way that may change values. `fold`: the
+    account of a merge that makes new rows; then `lost` and `dropped` are empty.
     """
 
     pick: str
@@ -76,9 +79,12 @@ class PickProof:
     keyed: bool
     covered: tuple[str, ...] = ()
     uncompared: tuple[str, ...] = ()
+    fold: FoldEvidence | None = None
 
     def __str__(self) -> str:
         """What was proven, for a report."""
+        if self.fold is not None:
+            return _folded_text(self, self.fold)
         what = f"{self.mode} proof v{DIGEST_VERSION}: {self.inputs.rows} rows in = {self.outputs.rows} out"
         if self.keyed:
             what += f" + {self.lost.rows} replaced + {self.dropped.rows} deletes dropped"
@@ -96,6 +102,31 @@ def _columns(proof: PickProof) -> str:
     text = ", ".join(parts + (("sequence number", "row kind") if proof.keyed else ("row order",)))
     if proof.uncompared:
         text += f" (not {', '.join(proof.uncompared)}: the type changed)"
+    return text
+
+
+def _folded_text(proof: PickProof, fold: FoldEvidence) -> str:
+    left = [
+        f"{tally.rows} {word}"
+        for word, tally in (
+            ("retracts ignored", fold.ignored),
+            ("rows expired", fold.expired),
+            ("rows superseded by a lower level", fold.superseded),
+        )
+        if tally.rows
+    ]
+    looked_up = f" (and {fold.outside.rows} rows looked up)" if fold.outside.rows else ""
+    text = (
+        f"{proof.mode} proof v{DIGEST_VERSION}: {proof.inputs.rows} rows in{looked_up} = those folded"
+        f"{''.join(f' + {part}' for part in left)}, by count and digest of {_columns(proof)}; "
+        f"{fold.keys} keys = {proof.outputs.rows} rows out + {fold.vanished} keys that may leave none; "
+        "keys of outputs strictly increase; sequence number and row kind of each follow from its rows"
+    )
+    if proof.mode == "full":
+        text += "; values recomputed"
+        text += (
+            f", except {', '.join(sorted(fold.taken))}, equal to what the merge made" if fold.taken else ""
+        )
     return text
 
 
@@ -128,7 +159,7 @@ def prove_unit(
     unit: str,
     inputs: Sequence[StoredFile],
     outputs: Sequence[StoredFile],
-    evidence: UnitEvidence | None = None,
+    evidence: UnitEvidence | FoldEvidence | None = None,
 ) -> PickProof:
     """The whole proof of a pick of one unit. `inputs` of an append table: in the order they were read.
 
@@ -144,32 +175,47 @@ def prove_unit(
 def prove_pick(shape: RowShape, pick: str, inputs: Iterable[Tally], units: Sequence[UnitProof]) -> PickProof:
     """Compare whole inputs with the sum of the units, given in key order. Pure. Raises ProofError."""
     before = total(inputs)
-    evidence = UnitEvidence()
     outputs = OutputEvidence()
     for unit in units:
         _check_unit(shape, unit)
-        if unit.evidence is not None:
-            evidence = join_evidence(pick, (evidence, unit.evidence))
         outputs = _join_outputs(pick, outputs, unit.outputs)
-    after = outputs.rows + evidence.lost + evidence.dropped
-    if before != after:
-        raise ProofError(
-            pick,
-            f"inputs hold {before}; outputs and the rows that left hold {after} (outputs {outputs.rows}; "
-            f"replaced {evidence.lost}; deletes dropped {evidence.dropped})",
-        )
-    return PickProof(
+    proof = PickProof(
         pick=pick,
         mode=shape.mode.value,
         inputs=before,
         outputs=outputs.rows,
-        lost=evidence.lost,
-        dropped=evidence.dropped,
-        ties=evidence.ties,
         keyed=shape.keyed,
         covered=tuple(field.name for field in shape.values),
         uncompared=shape.uncompared,
     )
+    folds = [unit.evidence for unit in units if isinstance(unit.evidence, FoldEvidence)]
+    if folds and len(folds) == len(units):
+        return _prove_fold(proof, join_folds(pick, folds))
+    kept = [unit.evidence for unit in units if isinstance(unit.evidence, UnitEvidence)]
+    return _prove_kept(proof, join_evidence(pick, kept))
+
+
+def _prove_kept(proof: PickProof, evidence: UnitEvidence) -> PickProof:
+    """Every input row is in the outputs, or its merge gave account of it."""
+    before, after = proof.inputs, proof.outputs + evidence.lost + evidence.dropped
+    if before != after:
+        raise ProofError(
+            proof.pick,
+            f"inputs hold {before}; outputs and the rows that left hold {after} (outputs {proof.outputs}; "
+            f"replaced {evidence.lost}; deletes dropped {evidence.dropped})",
+        )
+    return replace(proof, lost=evidence.lost, dropped=evidence.dropped, ties=evidence.ties)
+
+
+def _prove_fold(proof: PickProof, evidence: FoldEvidence) -> PickProof:
+    """The merge saw the rows of the inputs, and the outputs are the results of the rows it saw."""
+    if proof.inputs != evidence.inputs:
+        raise ProofError(proof.pick, f"inputs hold {proof.inputs}; its merge saw {evidence.inputs} of them")
+    if proof.outputs != evidence.results:
+        raise ProofError(
+            proof.pick, f"its rows make results of {evidence.results}; its outputs hold {proof.outputs}"
+        )
+    return replace(proof, ties=evidence.ties, fold=evidence)
 
 
 def _check_unit(shape: RowShape, proof: UnitProof) -> None:
@@ -179,7 +225,10 @@ def _check_unit(shape: RowShape, proof: UnitProof) -> None:
     seen, found = proof.evidence, proof.outputs
     if seen is None:
         raise ProofError(proof.unit, "its merge gave no account of the rows that left")
-    kept = seen.rows - seen.lost.rows - seen.dropped.rows
+    if isinstance(seen, FoldEvidence):
+        kept = seen.results.rows
+    else:
+        kept = seen.rows - seen.lost.rows - seen.dropped.rows
     if kept != found.rows.rows:
         raise ProofError(proof.unit, f"its merge kept {kept} rows, its outputs hold {found.rows.rows}")
     if found.first_key is None or found.last_key is None:

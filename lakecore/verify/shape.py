@@ -18,7 +18,8 @@ __all__ = ["ProofMode", "RowShape", "shape_of"]
 class ProofMode(Enum):
     """How much of a row the digest covers.
 
-    CHEAP: key, sequence fields, sequence number and row kind; of an append table a few columns (`shape_of`).
+    CHEAP: key, sequence fields, sequence number, row kind and the column of record-level expiry; of an append
+    table a few columns (`shape_of`).
     FULL: every column of inputs and outputs.
     """
 
@@ -31,10 +32,10 @@ class RowShape:
     """The covered columns, in the order in which their arrays are passed around. Pickles.
 
     `key`: key columns in key order, empty for append tables. `sequence`: user sequence fields. `values`:
-    table columns in the digest besides the key; includes `sequence`. `ignore_retracts`: rows of kind -U and
-    -D do not count where a key has several rows (option `ignore-delete`). `positional`: the digest includes
-    each row's place, so outputs must be the inputs in order. `uncompared`: columns that should be in the
-    digest but are not, because their type changed in a way that may change values.
+    table columns in the digest besides the key; begins with `sequence` in the cheap mode. `ignore_retracts`:
+    rows of kind -U and -D do not count where a key has several rows (option `ignore-delete`). `positional`:
+    the digest includes each row's place, so outputs must be the inputs in order. `uncompared`: columns that
+    should be in the digest but are not, because their type changed in a way that may change values.
     """
 
     mode: ProofMode
@@ -77,7 +78,8 @@ def shape_of(
     keyed = bool(schema.primary_keys)
     row = schema.row_type
     sequence = tuple(row.field(name) for name in options.sequence_fields) if keyed else ()
-    values = schema.fields if full else sequence if keyed else _samples(schema)
+    ordering = sequence + tuple(field for field in _expiry(schema, options) if field not in sequence)
+    values = schema.fields if full else ordering if keyed else _samples(schema)
     changed = {field.id for before in older for field in values if not _keeps(before, field)}
     return RowShape(
         mode=mode,
@@ -89,6 +91,14 @@ def shape_of(
         positional=not keyed,
         uncompared=tuple(field.name for field in values if field.id in changed),
     )
+
+
+def _expiry(schema: TableSchema, options: TableOptions) -> tuple[DataField, ...]:
+    """The column by which rows expire."""
+    name = schema.options.get("record-level.time-field")
+    if options.record_expire_ms is None or name is None:
+        return ()
+    return tuple(field for field in schema.fields if field.name == name)
 
 
 def _keeps(before: TableSchema, field: DataField) -> bool:

@@ -132,6 +132,20 @@ def test_descending_fields_and_nulls_first() -> None:
         refuse("not in sequence", [1, 1], [2, 1], "l.", shape=shape, fields=[None, None])
 
 
+def test_fields_of_decimals_may_be_null() -> None:
+    made = Certifier("unit", SEQUENCED, may_drop=False)
+    field = pa.array([None, Decimal("-1.50"), Decimal("0.25")], pa.decimal128(10, 2))
+    none = np.zeros(3, bool)
+    made.window(
+        [pa.array([1, 1, 1])],
+        [field, pa.array([3, 2, 1])],
+        none.view(np.int8),
+        ~np.eye(3, dtype=bool)[2],
+        none,
+    )
+    assert made.evidence.lost.rows == 2
+
+
 def test_verdicts() -> None:
     refuse("is the last of its key", [1, 2], [1, 2], "l.")
     refuse("is the last of its key", [1, 1], [1, 2], "ll")
