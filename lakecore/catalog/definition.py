@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
@@ -10,28 +10,16 @@ from typing import Any
 import pyarrow as pa
 
 from lakecore.catalog.column_text import parse_column, parse_type_text
+from lakecore.catalog.field_ids import numbered_column
+from lakecore.catalog.validation import check_columns, check_keys, check_schema
 from lakecore.errors import InvalidInputError, InvalidOptionError
-from lakecore.metadata.options import BucketMode, ChangelogProducer, TableOptions
-from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import parse_list
 from lakecore.types.arrow import row_type_from_arrow
-from lakecore.types.datatypes import (
-    ArrayType,
-    AtomicType,
-    DataField,
-    DataType,
-    MapType,
-    MultisetType,
-    RowType,
-    VectorType,
-    parse_type,
-    with_nullable,
-)
+from lakecore.types.datatypes import DataField, parse_type, with_nullable
 
 __all__ = ["TableDefinition", "first_schema"]
 
-_RESERVED = frozenset({SEQUENCE_NAME, KIND_NAME, "_LEVEL", "_ROW_ID", "rowkind", "_kind", "_bucket"})
 _EMPTY: Mapping[str, str] = {}
 
 
@@ -91,15 +79,17 @@ def first_schema(definition: TableDefinition, time_millis: int) -> TableSchema:
     Raises InvalidInputError or InvalidOptionError naming the column, key or option that cannot be.
     """
     options = dict(definition.options)
-    primary = definition.primary_keys or parse_list(options.pop("primary-key", ""))
-    partition = definition.partition_keys or parse_list(options.pop("partition", ""))
-    for key in ("primary-key", "partition", "path"):
-        options.pop(key, None)
-    _check_columns(definition.columns)
-    _check_keys(definition.columns, primary, "primary key")
-    _check_keys(definition.columns, partition, "partition key")
+    primary = _keys(definition.primary_keys, options, "primary-key")
+    partition = _keys(definition.partition_keys, options, "partition")
+    options.pop("path", None)
+    for key in ("scan.fallback-branch", "scan.primary-branch"):
+        if options.get(key, "").strip():
+            raise InvalidOptionError(f"option {key}={options[key]}: a new table has no branches; alter it")
+    check_columns(definition.columns)
+    check_keys(definition.columns, primary, "primary key")
+    check_keys(definition.columns, partition, "partition key")
     ids = count()
-    fields = tuple(_numbered(column, ids, outer_first=True) for column in definition.columns)
+    fields = tuple(numbered_column(column, lambda: next(ids)) for column in definition.columns)
     fields = tuple(
         replace(column, type=with_nullable(column.type, False)) if column.name in primary else column
         for column in fields
@@ -114,8 +104,15 @@ def first_schema(definition: TableDefinition, time_millis: int) -> TableSchema:
         comment=definition.comment,
         time_millis=time_millis,
     )
-    _check_options(schema)
+    check_schema(schema)
     return schema
+
+
+def _keys(given: tuple[str, ...], options: dict[str, str], key: str) -> tuple[str, ...]:
+    text = options.pop(key, None)
+    if text is not None and given:
+        raise InvalidOptionError(f"option {key}={text}: the definition has keys of its own; give them once")
+    return given or parse_list(text or "")
 
 
 def _column(raw: Any) -> DataField:
@@ -140,84 +137,3 @@ def _names(raw: Mapping[str, Any], key: str) -> tuple[str, ...]:
 
 def _option_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _numbered(column: DataField, ids: Iterator[int], *, outer_first: bool) -> DataField:
-    """Rule of ids: a column takes its own before its parts do, a field of a nested row after."""
-    if outer_first:
-        own = next(ids)
-        return replace(column, id=own, type=_numbered_type(column.type, ids))
-    kind = _numbered_type(column.type, ids)
-    return replace(column, id=next(ids), type=kind)
-
-
-def _numbered_type(kind: DataType, ids: Iterator[int]) -> DataType:
-    match kind:
-        case RowType():
-            return replace(kind, fields=tuple(_numbered(f, ids, outer_first=False) for f in kind.fields))
-        case ArrayType() | MultisetType() | VectorType():
-            return replace(kind, element=_numbered_type(kind.element, ids))
-        case MapType():
-            key = _numbered_type(kind.key, ids)
-            return replace(kind, key=key, value=_numbered_type(kind.value, ids))
-        case AtomicType():
-            return kind
-
-
-def _check_columns(columns: Sequence[DataField]) -> None:
-    if not columns:
-        raise InvalidInputError("a table needs at least one column")
-    seen: set[str] = set()
-    for column in columns:
-        if not column.name.strip():
-            raise InvalidInputError("a column needs a name")
-        if column.name in _RESERVED or column.name.startswith(KEY_PREFIX):
-            raise InvalidInputError(f"column {column.name!r}: the format reserves this name; choose another")
-        if column.name in seen:
-            raise InvalidInputError(f"column {column.name!r} is there twice")
-        seen.add(column.name)
-
-
-def _check_keys(columns: Sequence[DataField], names: Sequence[str], what: str) -> None:
-    kinds = {column.name: column.type for column in columns}
-    for position, name in enumerate(names):
-        if name not in kinds:
-            raise InvalidInputError(f"{what} {name!r} is not a column; there are {', '.join(kinds)}")
-        if not isinstance(kinds[name], AtomicType):
-            raise InvalidInputError(f"{what} {name!r}: a column of a nested type cannot be a key")
-        if name in names[:position]:
-            raise InvalidInputError(f"{what} {name!r} is named twice")
-
-
-def _check_options(schema: TableSchema) -> None:
-    options = TableOptions.from_schema(schema)
-    if schema.primary_keys and not schema.trimmed_primary_keys:
-        raise InvalidInputError(
-            "the primary key has partition columns only; add a column that tells rows of a partition apart"
-        )
-    _check_bucket(schema, options)
-    names = set(schema.row_type.names)
-    for name in (*options.sequence_fields, *filter(None, (options.rowkind_field,))):
-        if name not in names:
-            raise InvalidOptionError(f"option sequence.field or rowkind.field: {name!r} is not a column")
-    if not schema.primary_keys and options.changelog_producer is not ChangelogProducer.NONE:
-        raise InvalidOptionError("option changelog-producer: only tables with a primary key have one")
-    if not schema.primary_keys and options.sequence_fields:
-        raise InvalidOptionError("option sequence.field: only tables with a primary key have one")
-
-
-def _check_bucket(schema: TableSchema, options: TableOptions) -> None:
-    given = parse_list(schema.options.get("bucket-key", ""))
-    for name in given:
-        if name not in schema.row_type.names:
-            raise InvalidOptionError(f"option bucket-key={','.join(given)}: {name!r} is not a column")
-        if name in schema.partition_keys:
-            raise InvalidOptionError(f"option bucket-key: {name!r} is a partition column")
-        if schema.primary_keys and name not in schema.primary_keys:
-            raise InvalidOptionError(f"option bucket-key: {name!r} is not part of the primary key")
-    if options.bucket_mode is BucketMode.HASH_FIXED and not schema.bucket_keys:
-        raise InvalidOptionError(
-            f"option bucket={options.bucket}: a table without primary key needs bucket-key, or bucket=-1"
-        )
-    if options.bucket_mode is BucketMode.BUCKET_UNAWARE and given:
-        raise InvalidOptionError("option bucket-key: of no use with bucket=-1; give bucket a number")

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
+from lakecore.catalog.alter import altered
+from lakecore.catalog.change_text import changes_from_json
 from lakecore.catalog.config import CatalogConfig, resolve
 from lakecore.catalog.definition import TableDefinition, first_schema
 from lakecore.catalog.names import DATABASE_SUFFIX, TableName, alternatives, check_name
 from lakecore.clock import Clock, SystemClock
-from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnsupportedError
+from lakecore.errors import (
+    AlreadyExistsError,
+    CommitConflictError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedError,
+)
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.resolve import file_io_for, plain_path
+from lakecore.metadata.schema import TableSchema
+from lakecore.metadata.schema_change import SchemaChange
 from lakecore.store.branches import BranchStore
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
@@ -26,6 +36,8 @@ from lakecore.table import Table
 __all__ = ["FilesystemCatalog", "load_catalog"]
 
 logger = logging.getLogger(__name__)
+
+_ALTER_TRIES = 50
 
 
 def load_catalog(
@@ -135,6 +147,36 @@ class FilesystemCatalog:
         logger.info("created table %s at %s", name, paths.table_path)
         return self.load_table(name)
 
+    def alter_table(
+        self, name: str, changes: Sequence[SchemaChange] | SchemaChange | Sequence[Mapping[str, Any]]
+    ) -> Table:
+        """Publish the next schema, with all changes or none; rows that are there read under it at once.
+
+        `db.t$branch_b` changes the branch alone. `changes` are values of `metadata.schema_change`, or their
+        JSON. Changes of somebody else at the same time: made again on top of theirs. Raises NotFoundError,
+        InvalidInputError naming what cannot change, CommitConflictError when others always were faster.
+        """
+        table = self.load_table(name)
+        wanted = _changes(changes)
+        for _ in range(_ALTER_TRIES):
+            old = table.schemas.latest() or table.schema
+            has_snapshots = table.snapshots.latest_id() is not None
+            schema = altered(old, wanted, self.clock.now_ms(), has_snapshots=has_snapshots)
+            self._check_branches(table, schema)
+            if table.schemas.publish(schema):
+                logger.info("altered table %s: schema %d", name, schema.id)
+                return self.load_table(name)
+        raise CommitConflictError(
+            f"table {name!r}: {_ALTER_TRIES} other changes of its schema came first; try again"
+        )
+
+    def _check_branches(self, table: Table, schema: TableSchema) -> None:
+        """Branches that options name must be there."""
+        for key in ("scan.fallback-branch", "scan.primary-branch"):
+            branch = schema.options.get(key, "").strip()
+            if branch and table.schema.options.get(key, "").strip() != branch:
+                table.branches.open(branch)
+
     def drop_table(self, name: str) -> None:
         """Delete a table and all its files, snapshots first and the schema last: a repetition completes it.
 
@@ -183,3 +225,14 @@ class FilesystemCatalog:
         names = [name for name in found if not name.startswith(".")]
         exists = partial(self._has_schema, directory)
         return alternatives(f"tables of {missing.database}", missing.table, names, exists)
+
+
+def _changes(
+    given: Sequence[SchemaChange] | SchemaChange | Sequence[Mapping[str, Any]],
+) -> tuple[SchemaChange, ...]:
+    """Changes, of which some may still be JSON."""
+    items = given if isinstance(given, Sequence) else (given,)
+    made: list[SchemaChange] = []
+    for item in items:
+        made += changes_from_json(item) if isinstance(item, Mapping) else (item,)
+    return tuple(made)

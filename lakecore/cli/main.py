@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from lakecore.cli.alter import alter
 from lakecore.cli.compact import compact
 from lakecore.cli.create import create
 from lakecore.cli.fsck import fsck
@@ -65,7 +66,7 @@ def _globals(
     context.obj = Session(warehouse, catalog, json)
 
 
-for command in (databases, tables, describe, snapshots, files, create, write, read, compact, fsck):
+for command in (databases, tables, describe, snapshots, files, create, alter, write, read, compact, fsck):
     app.command()(command)
 
 

@@ -29,6 +29,11 @@ class TableSchema:
     comment: str | None = None
     time_millis: int = 0
 
+    @staticmethod
+    def version_written() -> int:
+        """The version of schemas that this release writes."""
+        return _VERSION
+
     @property
     def row_type(self) -> RowType:
         return RowType(self.fields)

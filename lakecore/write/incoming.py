@@ -14,10 +14,9 @@ from lakecore.errors import InvalidInputError
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.row_kind import RowKind, retracting
 from lakecore.metadata.schema import TableSchema
-from lakecore.row.values import values_array
+from lakecore.read.default_value import default_value
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import DataField
-from lakecore.types.text import parse_value
 from lakecore.write.casting import cast_column, first_null
 
 __all__ = ["KIND_COLUMN", "Incoming", "Rows", "batches_of"]
@@ -111,7 +110,7 @@ class Incoming:
         column = batch.column(field.name) if given else pa.nulls(batch.num_rows)
         column = cast_column(column, field.type, field.name)
         if column.null_count and field.default_value is not None:
-            column = pc.fill_null(column, _default(field))
+            column = pc.fill_null(column, default_value(field))
         if column.null_count and not field.type.nullable:
             if not given:
                 raise InvalidInputError(f"column {field.name} is NOT NULL and missing from the data")
@@ -166,12 +165,3 @@ class Incoming:
 
 
 _TEXT_FIELD = DataField.from_json({"id": 0, "name": KIND_COLUMN, "type": "STRING"})
-
-
-def _default(field: DataField) -> Any:
-    """The default of a column as an Arrow scalar of its type. Raises InvalidInputError when it is not one."""
-    try:
-        value = parse_value(str(field.default_value), field.type)
-    except (ValueError, InvalidInputError) as err:
-        raise InvalidInputError(f"column {field.name}: default value {field.default_value!r}: {err}") from err
-    return values_array([value], field.type)[0]

@@ -159,3 +159,25 @@ def test_fsck(cli: Cli, keyed: str, parted: str, warehouse: Path) -> None:
 def test_control_characters_do_not_reach_the_terminal(cli: Cli, keyed: str) -> None:
     cli("write", keyed, "-", stdin=json.dumps({"k": 5, "v": "\x1b[31mred\x07"}))
     assert "\x1b" not in cli("read", keyed, "--format", "table").out
+
+
+def test_alter_changes_columns_and_options(cli: Cli) -> None:
+    schema = {
+        "columns": ["k INT", "v STRING", "r ROW<a INT>"],
+        "primaryKeys": ["k"],
+        "options": {"bucket": "1"},
+    }
+    assert cli("create", "d.t", "--schema", json.dumps(schema)).code == 0
+    answer = cli(
+        "alter", "d.t", "--set", "write-only=true", "--drop", "v", "--rename", "r=s", "--add", "n INT after k",
+        "--add", "s.b STRING", "--type", "s.a BIGINT", "--comment", "n=a number", "--default", "n=7", "--json",
+    )  # fmt: skip
+    assert answer.json == {"table": "d.t", "schema_id": 1}
+    described = cli("describe", "d.t").out
+    for text in ("write-only", "ROW<a BIGINT, b STRING>", "a number"):
+        assert text in described
+    swapped = '[{"op": "rename", "name": "n", "to": "m"}, {"op": "add", "name": "n", "type": "DATE"}]'
+    assert cli("alter", "d.t", "--changes", swapped).out == "altered d.t: schema 2\n"
+    refused = cli("alter", "d.t", "--drop", "k")
+    assert (refused.code, "primary key" in refused.err) == (1, True)
+    assert "no change given" in cli("alter", "d.t").err

@@ -1,0 +1,84 @@
+"""Finding a field by its path through rows, arrays and maps, and putting a changed one in its place. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from lakecore.errors import InvalidInputError
+from lakecore.metadata.schema_change import FieldPath
+from lakecore.types.datatypes import ArrayType, DataField, DataType, MapType, RowType
+
+__all__ = ["edited"]
+
+Fields = tuple[DataField, ...]
+_ELEMENT = "element"
+_VALUE = "value"
+
+
+def edited(fields: Fields, path: FieldPath, edit: Callable[..., Fields], *, whole: bool = False) -> Fields:
+    """`fields` with `edit(siblings, name, inner)` made where `path` leads.
+
+    `inner` counts the arrays and maps that the path goes into the type of the field `name` itself
+    (`v.element` of an array: field v, inner 1). `whole`: the path must name a field, and `edit` takes
+    (siblings, name), which may be one that is not there yet. Raises InvalidInputError naming the part of the
+    path that leads nowhere.
+    """
+    return _edited(fields, path, 0, edit, whole)
+
+
+def _edited(fields: Fields, path: FieldPath, at: int, edit: Callable[..., Fields], whole: bool) -> Fields:
+    name = path[at]
+    column = next((f for f in fields if f.name == name), None)
+    if at == len(path) - 1 and whole:
+        changed = edit(fields, name)
+        if column is None and changed == fields:
+            raise _missing(fields, path, at)
+        return changed
+    if column is None:
+        raise _missing(fields, path, at)
+    row, used = _descend(column.type, path, at + 1)
+    if at + 1 + used == len(path):
+        if whole:
+            raise InvalidInputError(f"column {'.'.join(path)} is no field; name a column or a field of a row")
+        return edit(fields, name, used)
+    if row is None:
+        raise InvalidInputError(
+            f"column {'.'.join(path[: at + 1 + used])} has no field {path[at + 1 + used]!r}"
+        )
+    inner = _edited(row.fields, path, at + 1 + used, edit, whole)
+    changed_type = _with_row(column.type, replace(row, fields=inner))
+    return tuple(replace(f, type=changed_type) if f is column else f for f in fields)
+
+
+def _descend(kind: DataType, path: FieldPath, at: int) -> tuple[RowType | None, int]:
+    """Through arrays and maps along `path`; the row that is then reached, and the parts of the path used."""
+    used = 0
+    while at + used < len(path):
+        part = path[at + used]
+        match kind:
+            case ArrayType() if part == _ELEMENT:
+                kind = kind.element
+            case MapType() if part == _VALUE:
+                kind = kind.value
+            case RowType():
+                return kind, used
+            case _:
+                return None, used
+        used += 1
+    return (kind if isinstance(kind, RowType) else None), used
+
+
+def _with_row(kind: DataType, row: RowType) -> DataType:
+    match kind:
+        case ArrayType():
+            return replace(kind, element=_with_row(kind.element, row))
+        case MapType():
+            return replace(kind, value=_with_row(kind.value, row))
+    return row
+
+
+def _missing(fields: Fields, path: FieldPath, at: int) -> InvalidInputError:
+    names: Any = ", ".join(f.name for f in fields)
+    return InvalidInputError(f"column {'.'.join(path[: at + 1])} does not exist; there are {names}")

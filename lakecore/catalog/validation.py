@@ -1,0 +1,139 @@
+"""What a schema must keep to, whether a table is made or altered: columns, keys, buckets, options. Pure.
+
+The rules are those by which Paimon 1.4 refuses a table, so that no table is made here that it would not open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lakecore.catalog.option_rules import check_option_rules
+from lakecore.catalog.scan_rules import check_scan_rules
+from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedError
+from lakecore.metadata.options import BucketMode, TableOptions
+from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME
+from lakecore.metadata.schema import TableSchema
+from lakecore.options import parse_list
+from lakecore.read.default_value import check_default
+from lakecore.types.datatypes import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+    VectorType,
+)
+from lakecore.write.options import FileRules
+
+__all__ = ["check_columns", "check_keys", "check_schema"]
+
+_RESERVED = frozenset({SEQUENCE_NAME, KIND_NAME, "_LEVEL", "_ROW_ID", "rowkind", "_kind", "_bucket"})
+_AVRO_DIGITS = 6
+
+
+def check_schema(schema: TableSchema) -> None:
+    """Raises InvalidInputError or InvalidOptionError naming the column, key or option that cannot be.
+
+    UnsupportedError for formats that this release does not write.
+    """
+    check_columns(schema.fields)
+    check_keys(schema.fields, schema.primary_keys, "primary key")
+    check_keys(schema.fields, schema.partition_keys, "partition key")
+    check_keys(schema.fields, parse_list(schema.options.get("upsert-key", "")), "upsert key")
+    options = TableOptions.from_schema(schema)
+    if schema.primary_keys and not schema.trimmed_primary_keys:
+        raise InvalidInputError(
+            "the primary key has partition columns only; add a column that tells rows of a partition apart"
+        )
+    _check_bucket(schema, options)
+    check_scan_rules(schema)
+    check_option_rules(schema, options)
+    _check_formats(schema, options)
+
+
+def check_columns(columns: Sequence[DataField]) -> None:
+    """Names and defaults. Raises InvalidInputError naming the column."""
+    if not columns:
+        raise InvalidInputError("a table needs at least one column")
+    seen: set[str] = set()
+    for column in columns:
+        if not column.name.strip():
+            raise InvalidInputError("a column needs a name")
+        if column.name in _RESERVED or column.name.startswith(KEY_PREFIX):
+            raise InvalidInputError(f"column {column.name!r}: the format reserves this name; choose another")
+        if column.name in seen:
+            raise InvalidInputError(f"column {column.name!r} is there twice")
+        seen.add(column.name)
+        check_default(column)
+
+
+def check_keys(columns: Sequence[DataField], names: Sequence[str], what: str) -> None:
+    """Keys are columns of atomic types, each once. Raises InvalidInputError naming the key."""
+    kinds = {column.name: column.type for column in columns}
+    for position, name in enumerate(names):
+        if name not in kinds:
+            raise InvalidInputError(f"{what} {name!r} is not a column; there are {', '.join(kinds)}")
+        if not isinstance(kinds[name], AtomicType):
+            raise InvalidInputError(f"{what} {name!r}: a column of a nested type cannot be a key")
+        if name in names[:position]:
+            raise InvalidInputError(f"{what} {name!r} is named twice")
+
+
+def _check_bucket(schema: TableSchema, options: TableOptions) -> None:
+    given = parse_list(schema.options.get("bucket-key", ""))
+    for name in given:
+        if name not in schema.row_type.names:
+            raise InvalidOptionError(f"option bucket-key={','.join(given)}: {name!r} is not a column")
+        if name in schema.partition_keys:
+            raise InvalidOptionError(f"option bucket-key: {name!r} is a partition column")
+        if schema.primary_keys and name not in schema.primary_keys:
+            raise InvalidOptionError(f"option bucket-key: {name!r} is not part of the primary key")
+        if not isinstance(schema.row_type.field(name).type, AtomicType):
+            raise InvalidOptionError(f"option bucket-key: {name!r} has a nested type")
+    if options.bucket_mode is BucketMode.HASH_FIXED and not schema.bucket_keys:
+        raise InvalidOptionError(
+            f"option bucket={options.bucket}: a table without primary key needs bucket-key, or bucket=-1"
+        )
+    if options.bucket == -1 and "bucket-key" in schema.options:
+        raise InvalidOptionError("option bucket-key: of no use with bucket=-1; give bucket a number")
+
+
+def _check_formats(schema: TableSchema, options: TableOptions) -> None:
+    """The format of every level, and the types that it can hold."""
+    top = max(5, *(int(n) for n in _levels(schema)))
+    formats = {FileRules.of(schema.options, level).format for level in range(top + 1)}
+    for kind in sorted(formats):
+        for column in schema.fields:
+            if (problem := _problem(column.type, kind)) is not None:
+                raise InvalidInputError(f"column {column.name}: {problem} does not go into {kind} files")
+
+
+def _levels(schema: TableSchema) -> tuple[str, ...]:
+    parts = parse_list(schema.options.get("file.format.per.level", ""))
+    return tuple(level for part in parts if (level := part.partition(":")[0].strip()).isdigit()) or ("0",)
+
+
+def _problem(kind: DataType, file_format: str) -> str | None:
+    match kind:
+        case AtomicType():
+            return _atomic_problem(kind, file_format)
+        case ArrayType() | MultisetType() | VectorType():
+            return _problem(kind.element, file_format)
+        case MapType():
+            return _problem(kind.key, file_format) or _problem(kind.value, file_format)
+        case RowType():
+            return next(filter(None, (_problem(f.type, file_format) for f in kind.fields)), None)
+
+
+def _atomic_problem(kind: AtomicType, file_format: str) -> str | None:
+    timestamp = kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+    if file_format == "avro" and timestamp and kind.precision > _AVRO_DIGITS:
+        return str(kind)
+    if file_format == "orc" and kind.root is TypeRoot.VARIANT:
+        return str(kind)
+    if kind.root is TypeRoot.BLOB:
+        raise UnsupportedError("BLOB columns: this release does not write them; use another engine")
+    return None

@@ -1,0 +1,123 @@
+"""`alter`: change columns and options of a table."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lakecore.catalog.change_text import (
+    changes_from_json,
+    parse_add,
+    parse_move,
+    parse_pair,
+    parse_path,
+    parse_type_change,
+)
+from lakecore.cli.output import print_json
+from lakecore.cli.session import session_of
+from lakecore.errors import InvalidInputError, NotFoundError
+from lakecore.metadata.schema_change import (
+    ChangeComment,
+    ChangeDefault,
+    ChangeNullability,
+    DropColumn,
+    RenameColumn,
+    SchemaChange,
+    SetOption,
+    SetTableComment,
+    UnsetOption,
+)
+
+__all__ = ["alter"]
+
+_Texts = list[str] | None
+
+
+def alter(
+    context: typer.Context,
+    table: Annotated[str, typer.Argument(metavar="DB.TABLE", help="A branch: 'DB.TABLE$branch_NAME'.")],
+    changes: Annotated[
+        str | None, typer.Option(help="JSON file, '-' or the JSON itself; its order is kept.")
+    ] = None,
+    set_: Annotated[_Texts, typer.Option("--set", metavar="KEY=VALUE")] = None,
+    unset: Annotated[_Texts, typer.Option(metavar="KEY")] = None,
+    drop: Annotated[_Texts, typer.Option(metavar="COLUMN")] = None,
+    rename: Annotated[_Texts, typer.Option(metavar="OLD=NEW")] = None,
+    type_: Annotated[_Texts, typer.Option("--type", metavar="'COLUMN TYPE'")] = None,
+    nullable: Annotated[_Texts, typer.Option(metavar="COLUMN")] = None,
+    not_null: Annotated[_Texts, typer.Option(metavar="COLUMN")] = None,
+    add: Annotated[_Texts, typer.Option(metavar="'COLUMN TYPE [first | after X | before X]'")] = None,
+    move: Annotated[_Texts, typer.Option(metavar="'COLUMN first | last | after X | before X'")] = None,
+    comment: Annotated[_Texts, typer.Option(metavar="COLUMN=TEXT")] = None,
+    default: Annotated[_Texts, typer.Option(metavar="COLUMN=VALUE")] = None,
+    drop_default: Annotated[_Texts, typer.Option(metavar="COLUMN")] = None,
+    table_comment: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
+) -> None:
+    """Change the schema of a table, all changes or none.
+
+    Options may be repeated. Changes are made in the order of this help; for another order give
+    JSON: [{"op": "add", "name": "c", "type": "INT", "after": "a"}, {"op": "drop", "name": "b"}].
+    Fields of nested columns are written with dots: a.b, list.element.b, map.value.b.
+    """
+    session = session_of(context)
+    asked: list[SchemaChange] = [] if changes is None else list(changes_from_json(_json(changes)))
+    asked += _each(set_, lambda text: SetOption(*parse_pair(text, "--set")))
+    asked += _each(unset, UnsetOption)
+    asked += _each(drop, lambda text: DropColumn(parse_path(text)))
+    asked += _each(rename, _renamed)
+    asked += _each(type_, parse_type_change)
+    asked += _each(nullable, lambda text: ChangeNullability(parse_path(text), True))
+    asked += _each(not_null, lambda text: ChangeNullability(parse_path(text), False))
+    asked += _each(add, parse_add)
+    asked += _each(move, parse_move)
+    asked += _each(comment, _commented)
+    asked += _each(default, _defaulted)
+    asked += _each(drop_default, lambda text: ChangeDefault(parse_path(text), None))
+    if table_comment is not None:
+        asked.append(SetTableComment(table_comment or None))
+    altered = session.catalog.alter_table(table, asked)
+    if session.json:
+        print_json(session.out, {"table": altered.name, "schema_id": altered.schema.id})
+    else:
+        session.out.print(f"altered {altered.name}: schema {altered.schema.id}", markup=False)
+
+
+def _each(texts: Sequence[str] | None, parse: Callable[[str], SchemaChange]) -> Iterator[SchemaChange]:
+    return map(parse, texts or ())
+
+
+def _renamed(text: str) -> RenameColumn:
+    old, new = parse_pair(text, "--rename")
+    return RenameColumn(parse_path(old), new.strip().strip("`"))
+
+
+def _commented(text: str) -> ChangeComment:
+    name, value = parse_pair(text, "--comment")
+    return ChangeComment(parse_path(name), value or None)
+
+
+def _defaulted(text: str) -> ChangeDefault:
+    name, value = parse_pair(text, "--default")
+    return ChangeDefault(parse_path(name), value)
+
+
+def _json(source: str) -> Any:
+    text = source if source.lstrip().startswith(("{", "[")) else _text_of(source)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as err:
+        raise InvalidInputError(f"changes {source[:60]}: not JSON: {err}") from err
+
+
+def _text_of(source: str) -> str:
+    try:
+        return sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
+    except FileNotFoundError as err:
+        raise NotFoundError(f"changes file {source} does not exist; check the path") from err
+    except (OSError, ValueError) as err:
+        raise InvalidInputError(f"changes file {source} cannot be read: {err}") from err

@@ -1,0 +1,121 @@
+"""Which tables may be made: lakecore refuses what Java Paimon refuses, and makes what Java makes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakecore.catalog.filesystem import load_catalog
+from lakecore.errors import InvalidInputError
+from tests.support.oracle import Oracle, OracleError
+
+pytestmark = pytest.mark.slow
+
+COLUMNS = ["k INT NOT NULL", "p STRING", "v INT", "t TIMESTAMP(9)", "a ARRAY<INT>", "b BIGINT", "s STRING"]
+
+
+def keyed(*columns: Any, **options: Any) -> dict[str, Any]:
+    return table(*columns, primary_keys=["k"], **{"bucket": "1", **options})
+
+
+def table(*columns: Any, primary_keys: Any = (), partition_keys: Any = (), **options: Any) -> dict[str, Any]:
+    return {
+        "columns": [*COLUMNS, *columns],
+        "primaryKeys": list(primary_keys),
+        "partitionKeys": list(partition_keys),
+        "options": {key.replace("__", ".").replace("_", "-"): str(value) for key, value in options.items()},
+    }
+
+
+def raw(definition: dict[str, Any], **options: str) -> dict[str, Any]:
+    """With options whose keys have underscores or capitals of their own."""
+    return definition | {"options": definition["options"] | options}
+
+
+PARTITIONED = {"primary_keys": ["k", "p"], "partition_keys": ["p"]}
+ACROSS = {"primary_keys": ["k"], "partition_keys": ["p"]}
+DEFINITIONS = [
+    # keys and buckets
+    table(), keyed(), table(**PARTITIONED), table(**ACROSS), table(**ACROSS, bucket=2),
+    table(primary_keys=["a"], bucket=1), table(partition_keys=["a"]), table(primary_keys=["p"], partition_keys=["p"]),
+    table(primary_keys=["nowhere"]), table(primary_keys=["k", "k"]), table(partition_keys=["nowhere"]),
+    table(bucket=2), table(bucket=2, bucket_key="k"), table(bucket=2, bucket_key="a"), table(bucket_key="k"),
+    table(bucket=0), table(bucket=-2), table(bucket=-3), keyed(bucket=0), keyed(bucket=-2), keyed(bucket=-3),
+    keyed(bucket_key="v"), keyed(bucket_key="nowhere"), table(**PARTITIONED, bucket=1, bucket_key="p"),
+    keyed(bucket=-1, bucket_key="k"), keyed(upsert_key="k"), table(upsert_key="k"), table(upsert_key="a"),
+    table(full_compaction__delta_commits=2), keyed(bucket=-1, full_compaction__delta_commits=2),
+    table(bucket=2, bucket_key="k", full_compaction__delta_commits=2),
+    table("_KEY_x INT"), table("_SEQUENCE_NUMBER INT"), table("k INT"), table("_ROW_ID INT"),
+    table(primary_key="k", bucket="1"), keyed(primary_key="k"),
+    # engines, sequences, changelogs
+    keyed(merge_engine="merge"), keyed(sequence__field="v"), keyed(sequence__field="nowhere"),
+    keyed(sequence__field="v,v"), table(**ACROSS, sequence__field="v"), keyed(sequence__field="v,b"),
+    keyed(sequence__field="v", merge_engine="first-row"), keyed(rowkind__field="nowhere"), keyed(rowkind__field="s"),
+    keyed(sequence__field="v", fields__v__aggregate_function="sum", merge_engine="aggregation"),
+    keyed(fields__nowhere__aggregate_function="sum"), keyed(merge_engine="aggregation", fields__v__aggregate_function="sum"),
+    raw(keyed(merge_engine="aggregation"), **{"fields.v.aggregate-function": "no_such"}),
+    raw(keyed(merge_engine="aggregation"), **{"fields.default-aggregate-function": "last_value"}),
+    raw(keyed(), **{"fields.v.aggregate-function": "no_such"}),
+    keyed(changelog_producer="lookup"), table(changelog_producer="input"), keyed(changelog_producer="some"),
+    keyed(merge_engine="first-row", changelog_producer="input"), keyed(merge_engine="first-row", changelog_producer="lookup"),
+    keyed(changelog_producer="lookup", streaming_read_overwrite="true"), keyed(streaming_read_overwrite="true"),
+    table(streaming_read_overwrite="true"),
+    # deletion vectors, row tracking, clustering
+    keyed(deletion_vectors__enabled="true"), table(deletion_vectors__enabled="true"),
+    keyed(deletion_vectors__enabled="true", changelog_producer="full-compaction"),
+    keyed(deletion_vectors__enabled="true", changelog_producer="lookup"),
+    keyed(deletion_vectors__enabled="true", changelog_producer="input"),
+    keyed(deletion_vectors__enabled="true", merge_engine="first-row"),
+    table(row_tracking__enabled="true"), keyed(row_tracking__enabled="true"),
+    table(row_tracking__enabled="true", bucket=2, bucket_key="k"), table(data_evolution__enabled="true"),
+    table(row_tracking__enabled="true", data_evolution__enabled="true"),
+    table(row_tracking__enabled="true", data_evolution__enabled="true", deletion_vectors__enabled="true"),
+    table(clustering__incremental="true", clustering__columns="k"), keyed(clustering__incremental="true"),
+    table(clustering__incremental="true", bucket=2, bucket_key="k"),
+    keyed(pk_clustering_override="true"),
+    keyed(pk_clustering_override="true", deletion_vectors__enabled="true"),
+    keyed(pk_clustering_override="true", deletion_vectors__enabled="true", clustering__columns="v"),
+    table(table_read__sequence_number__enabled="true"), keyed(table_read__sequence_number__enabled="true"),
+    # retention and times
+    keyed(snapshot__num_retained__min=0), keyed(snapshot__num_retained__min=5, snapshot__num_retained__max=4),
+    keyed(changelog__num_retained__min=0), keyed(changelog__num_retained__min=30, changelog__num_retained__max=20),
+    keyed(changelog__num_retained__max=5), keyed(partition__expiration_time="1 d"),
+    table(**PARTITIONED, partition__expiration_time="1 d"), keyed(record_level__time_field="nowhere"),
+    keyed(record_level__time_field="s"), keyed(record_level__time_field="b"), keyed(record_level__time_field="t"),
+    # reads
+    keyed(scan__mode="from-snapshot"), keyed(scan__mode="from-snapshot", scan__snapshot_id=1),
+    keyed(scan__snapshot_id=1, scan__timestamp_millis=1), keyed(scan__mode="latest", scan__snapshot_id=1),
+    keyed(scan__mode="somewhere"), keyed(scan__snapshot_id=1), keyed(scan__timestamp_millis=1),
+    keyed(incremental_between="1,2"), keyed(incremental_between="1,2", scan__snapshot_id=1),
+    keyed(scan__mode="incremental"), keyed(scan__mode="from-file-creation-time"),
+    keyed(scan__fallback_branch="b"), keyed(scan__fallback_branch="b", scan__primary_branch="c"),
+    keyed(chain_table__enabled="true"),
+    # formats and types
+    keyed(file__format="orc"), keyed(file__format="avro"), keyed(file__format="nothing"),
+    table("m MULTISET<INT>", file__format="orc"), table("x VARIANT", file__format="orc"),
+    table("x VARIANT"), table("x VARIANT", file__format="avro"),
+    {"columns": ["m MULTISET<INT>", "x TIME(3)"], "options": {"file.format": "avro"}},
+    {"columns": [{"name": "k", "type": "INT", "defaultValue": "7"}]},
+    {"columns": [{"name": "k", "type": "INT", "defaultValue": "seven"}]},
+]  # fmt: skip
+
+
+def test_lakecore_makes_the_tables_that_java_makes(oracle: Oracle, tmp_path: Path) -> None:
+    catalog = load_catalog(tmp_path)
+    wrong = []
+    for number, definition in enumerate(DEFINITIONS):
+        java = ours = "made"
+        try:
+            oracle.create(tmp_path, f"d.java{number}", definition)
+        except OracleError as err:
+            java = str(err).splitlines()[0]
+        try:
+            catalog.create_table(f"d.ours{number}", definition)
+        except InvalidInputError as err:
+            ours = str(err)
+        if (java == "made") != (ours == "made"):
+            wrong.append((json.dumps(definition), java, ours))
+    assert wrong == []
