@@ -6,19 +6,21 @@ of the values is no row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from pyroaring import BitMap
 
 from lakecore.index import bitmap, bloom_filter, bsi, range_bitmap
-from lakecore.index.container import Blob
+from lakecore.index.container import Blob, decode_head
 from lakecore.index.definition import IndexType, can_index
 from lakecore.index.query import Nulls, Query, query_of
+from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.schema import TableSchema
 from lakecore.predicate.tree import And, Leaf, Not, Or, Predicate, negated
-from lakecore.types.datatypes import AtomicType, DataField
+from lakecore.types.datatypes import AtomicType, DataField, with_nullable
 
-__all__ = ["FileIndex", "matching_rows"]
+__all__ = ["FileIndex", "embedded_index", "matching_rows", "stored_columns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,33 @@ class FileIndex:
     read: Callable[[Blob], bytes]
     rows: int
     path: str
+
+
+def embedded_index(file: DataFile) -> FileIndex | None:
+    """The indexes that the manifest holds; None without any. Raises CorruptDataError."""
+    data = file.embedded_index
+    if data is None:
+        return None
+    path = f"embedded index of {file.file_name}"
+    head = decode_head(data, len(data), path)
+    return FileIndex(head, lambda blob: data[blob.start : blob.start + blob.length], file.row_count, path)
+
+
+def stored_columns(
+    names: Iterable[str], schema: TableSchema, file_schema: TableSchema
+) -> dict[str, DataField]:
+    """Columns of `schema` by name -> the fields that files of another schema store the same values in.
+
+    A column that was added later, or whose type has changed, is left out.
+    """
+    by_id = {field.id: field for field in file_schema.fields}
+    wanted = {field.name: field for field in schema.fields}
+    found = {name: by_id.get(wanted[name].id) for name in names if name in wanted}
+    return {
+        name: field
+        for name, field in found.items()
+        if field is not None and with_nullable(field.type, True) == with_nullable(wanted[name].type, True)
+    }
 
 
 def matching_rows(predicate: Predicate, columns: Mapping[str, DataField], index: FileIndex) -> BitMap | None:

@@ -16,9 +16,11 @@ from lakecore.metadata.schema import TableSchema
 from lakecore.predicate.tree import Predicate, columns_of
 from lakecore.read.context import ReadContext
 from lakecore.read.evolve import evolve, same_values
+from lakecore.read.file_index import indexed_rows
 from lakecore.read.key_value import key_value_type
 from lakecore.read.orc_zone import to_instant
-from lakecore.read.row_groups import matching_row_groups
+from lakecore.read.row_groups import group_sizes, matching_row_groups
+from lakecore.read.selection import select_rows
 from lakecore.read.sizes import batch_rows
 from lakecore.types.arrow import arrow_schema, arrow_type
 from lakecore.types.datatypes import DataField, RowType
@@ -60,16 +62,20 @@ def read_file(
     """Rows of a file in file order, columns by the names and types of `ctx.schema` (`read_type`).
 
     `batch_size`: rows of a batch at most; fewer where rows are wide. `predicate` leaves out row groups that
-    cannot match it; the rows that come are not filtered by it.
+    cannot match it by their statistics, and rows by file indexes; the rows that come are not filtered by it.
     Raises NotFoundError when the file is gone, CorruptDataError, UnsupportedError.
     """
     path = ctx.paths.data_file(bucket_dir, file)
+    wanted = indexed_rows(ctx, bucket_dir, file, predicate)
+    if wanted is not None and not wanted:
+        return
     reader = open_data_file(ctx, path, buffer_size)
     try:
         plan = read_columns(ctx, file.schema_id, reader.schema, path, columns)
         groups = matching_row_groups(reader, _prunable(ctx, file, reader, path, predicate), predicate)
         rows = min(batch_size, batch_rows(reader.row_bytes(plan.stored)))
-        for batch in reader.batches(plan.stored, rows, groups):
+        selection = select_rows(group_sizes(reader), groups, wanted)
+        for batch in selection.of(reader.batches(plan.stored, rows, selection.groups)):
             yield convert(ctx, path, plan, batch)
     finally:
         reader.close()

@@ -16,7 +16,7 @@ from lakecore.predicate.tree import Predicate
 from lakecore.types.arrow import arrow_type, arrow_values
 from lakecore.types.datatypes import DataField
 
-__all__ = ["matching_row_groups"]
+__all__ = ["group_sizes", "matching_row_groups"]
 
 
 def matching_row_groups(
@@ -35,6 +35,14 @@ def matching_row_groups(
     }
     rows = np.array([group.num_rows for group in groups], np.int64)
     return [int(i) for i in np.flatnonzero(may_match(predicate, stats, rows))]
+
+
+def group_sizes(reader: DataFileReader) -> tuple[int, ...] | None:
+    """Rows of each row group that can be left out; None for files that are read from their beginning."""
+    if not isinstance(reader, ParquetReader):
+        return None
+    metadata = reader.metadata
+    return tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
 
 
 def _flat_leaves(schema: pa.Schema) -> dict[str, int]:

@@ -100,7 +100,7 @@ class _Reader:
         for section in sections(split.files, key_order(ctx.schema.key_type)):
             if len(section.runs) == 1:
                 for file in section.runs[0]:
-                    yield from self._live(file, self._key_predicate())
+                    yield from self._live(file, self._predicate)
             else:
                 yield from self._merge(section)
 

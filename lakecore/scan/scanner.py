@@ -19,7 +19,7 @@ from lakecore.metadata.snapshot import Snapshot
 from lakecore.predicate.tree import Predicate
 from lakecore.scan.filters import EVERYTHING, ScanFilter, keeps_manifest, select_entries
 from lakecore.scan.plan import SplitPolicy, plan_splits
-from lakecore.scan.pruning import prune_buckets, prune_files, prune_partitions
+from lakecore.scan.pruning import prune_buckets, prune_files, prune_indexed, prune_partitions
 from lakecore.scan.split import SplitPlan
 from lakecore.scan.support import check_index_files, check_readable
 from lakecore.store.manifests import ManifestStore
@@ -84,6 +84,8 @@ class Scanner:
             entries = prune_partitions(entries, predicate, schema.partition_type)
             entries = prune_buckets(entries, predicate, schema, self.schemas.load)
             entries = prune_files(entries, predicate, schema, self.schemas.load)
+            if not schema.primary_keys:
+                entries = prune_indexed(entries, predicate, schema, self.schemas.load)
         if TableOptions.from_schema(schema).bucket_mode is BucketMode.POSTPONE:
             entries = entries.select(entries.bucket >= 0)
         self._check_whole_rows(entries)

@@ -1,0 +1,63 @@
+"""Some rows of a file by their positions: which row groups are needed, and which rows of their batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+__all__ = ["Selection", "select_rows"]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """`groups`: row groups to read, None for all. `rows`: by their number among the rows of these groups;
+    None for all.
+    """
+
+    groups: Sequence[int] | None = None
+    rows: BitMap | None = None
+
+    def of(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows that are selected from the batches of the groups. Ends with the last of them."""
+        if self.rows is None:
+            yield from batches
+            return
+        start = 0
+        last = self.rows.max() if self.rows else -1
+        for batch in batches:
+            end = start + batch.num_rows
+            count = self.rows.range_cardinality(start, end)
+            if count == batch.num_rows:
+                yield batch
+            elif count:
+                wanted = np.asarray((self.rows & BitMap(range(start, end))).to_array(), np.int64)
+                yield batch.take(pa.array(wanted - start))
+            start = end
+            if start > last:
+                return
+
+
+def select_rows(sizes: Sequence[int] | None, groups: Sequence[int] | None, rows: BitMap | None) -> Selection:
+    """What to read of a file. `sizes`: rows of each row group; None where it is read from its beginning.
+
+    `groups`: those that may be read, in order; None for all. `rows`: positions in the file that are wanted,
+    None for all.
+    """
+    if rows is None or sizes is None:
+        return Selection(groups, rows)
+    starts = np.concatenate([[0], np.cumsum(sizes)]).tolist()
+    kept: list[int] = []
+    numbered = BitMap()
+    before = 0
+    for group in range(len(sizes)) if groups is None else groups:
+        found = rows & BitMap(range(starts[group], starts[group + 1]))
+        if not found:
+            continue
+        kept.append(group)
+        numbered |= found.shift(before - starts[group])
+        before += sizes[group]
+    return Selection(kept, numbered)

@@ -1,0 +1,59 @@
+"""File indexes leave out files and rows: the rows are those of a read without indexes, for fewer bytes."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+import lakecore
+from lakecore.index.definition import index_specs
+from lakecore.predicate.evaluate import mask
+from lakecore.predicate.tree import And, Or, Predicate
+from lakecore.row.values import array_values
+from tests.golden.scope import unclaimed_read
+from tests.golden.test_filtered_reads import LATEST, as_text, some_filter
+from tests.support.fault_fs import FaultyFileIO
+from tests.support.golden import GoldenTable, golden_tables
+
+INDEXED = [
+    table
+    for table in golden_tables()
+    if any(key.startswith("file-index.") for key in table.options) and unclaimed_read(table, LATEST) is None
+]
+PREDICATES = 30
+
+
+@pytest.mark.parametrize("golden", INDEXED, ids=lambda table: table.name)
+def test_indexes_change_nothing_but_the_cost(golden: GoldenTable) -> None:
+    dice = random.Random(golden.name)
+    table = lakecore.load_catalog(str(golden.warehouse)).load_table(golden.name)
+    storage = FaultyFileIO(table.file_io)
+    counted = replace(table, file_io=storage)
+    unindexed = counted.with_options({"file-index.read.enabled": "false"})
+    everything = table.scan().to_arrow().combine_chunks()
+    batch = everything.to_batches()[0]
+    names = {spec.column for spec in index_specs(table.schema) if spec.key is None} or {"id"}
+    fields = [table.schema.row_type.field(name) for name in sorted(names)]
+    opened = {True: 0, False: 0}
+    for _ in range(PREDICATES):
+        parts: list[Predicate] = []
+        for _ in range(dice.randint(1, 3)):
+            field = dice.choice(fields)
+            parts.append(some_filter(dice, field, array_values(batch.column(field.name), field.type)))
+        where = parts[0] if len(parts) == 1 else dice.choice((And, Or))(tuple(parts))
+        wanted = as_text(pa.Table.from_batches([batch.filter(mask(where, batch))]))
+        for indexed, handle in ((True, counted), (False, unindexed)):
+            storage.log.clear()
+            assert as_text(handle.scan(where=where).to_arrow()) == wanted, where
+            opened[indexed] += sum(
+                entry.endswith((".parquet", ".orc", ".avro")) for entry in data_opens(storage)
+            )
+    merged = bool(table.schema.primary_keys)  # its files overlap: none may be left out for its values
+    assert opened[True] < opened[False] or merged or names == {"id"}
+
+
+def data_opens(storage: FaultyFileIO) -> list[str]:
+    return [entry for entry in storage.log if "open_input" in entry and "/bucket-" in entry]
