@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 
 from lakecore.merge.groups import Engine, FoldedGroups, Groups, fold
 from lakecore.merge.key_columns import concat
-from lakecore.merge.row_order import Bools, Ordered, SequenceColumn, order_rows
+from lakecore.merge.row_order import Bools, Indices, Ordered, SequenceColumn, order_rows
 from lakecore.merge.windows import Part, windows
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, retracting
 
-__all__ = ["Evidence", "MergeSpec", "MergedWindow", "group_rows", "merge_runs"]
+__all__ = ["Evidence", "FoldEvidence", "MergeSpec", "MergedWindow", "group_rows", "merge_runs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +30,10 @@ class MergeSpec:
     `sequence_columns` (nulls first; `descending` applies to these only), then `_SEQUENCE_NUMBER`, then run.
     `drop_retracts`: a key whose latest row retracts leaves nothing. `ignore_retracts`: retracting rows do
     not count where a key has several rows (a single row passes as it is: rule of the format).
-    Of no matter with an engine, which knows its own rule.
+    An engine knows its own rule of that kind, and then this must be the same one.
     `columns`: what a window's batch holds, None for all columns of the input.
-    `evidence`: also return what a proof needs; `gone`: with all columns of the rows that leave.
+    `evidence`: also return what a proof needs; `gone`: with all columns of the rows that leave; `shown`: more
+    columns of what an engine folds.
     """
 
     key_columns: tuple[str, ...]
@@ -43,6 +44,7 @@ class MergeSpec:
     columns: tuple[str, ...] | None = None
     evidence: bool = False
     gone: bool = False
+    shown: tuple[str, ...] = ()
     engine: Engine | None = None
 
 
@@ -53,11 +55,6 @@ class Evidence:
     `sequence`: the sequence columns, then `_SEQUENCE_NUMBER`. A row neither lost nor dropped is in the batch.
     `lost`: another row of its key was preferred. `dropped`: a retracting row that was left out. `gone`: all
     columns of the rows lost or dropped, when asked for.
-
-    With an engine, rows of keys that have several rows are all `lost`, and `made` holds what became of them,
-    in key order: key and sequence columns, `_SEQUENCE_NUMBER` and `_VALUE_KIND` (with `gone`: all columns).
-    `unmade[i]`: row i of `made` retracts and was left out of the batch. So input rows and those of `made`
-    that were kept are together the rows of the batch and the rows lost or dropped.
     """
 
     keys: tuple[pa.Array, ...]
@@ -66,8 +63,21 @@ class Evidence:
     lost: Bools
     dropped: Bools
     gone: pa.RecordBatch | None = None
-    made: pa.RecordBatch | None = None
-    unmade: Bools | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoldEvidence:
+    """What an engine made of a window. `rows`: every input row in merge order; `results`: those of the batch.
+
+    Both have the key and sequence columns, those of `MergeSpec.shown`, `_SEQUENCE_NUMBER` and `_VALUE_KIND`,
+    or all columns (`MergeSpec.gone`). `groups`: for each result, which key of the window it is of. `ignored`:
+    rows that did not count, because they retract.
+    """
+
+    rows: pa.RecordBatch
+    results: pa.RecordBatch
+    groups: Indices
+    ignored: Bools
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +86,7 @@ class MergedWindow:
 
     batch: pa.RecordBatch
     rows_in: int
-    evidence: Evidence | None = None
+    evidence: Evidence | FoldEvidence | None = None
 
 
 def merge_runs(runs: Sequence[Iterator[pa.RecordBatch]], spec: MergeSpec) -> Iterator[MergedWindow]:
@@ -108,27 +118,20 @@ def _folded(parts: Sequence[Part], spec: MergeSpec, engine: Engine) -> MergedWin
     return MergedWindow(batch, groups.batch.num_rows, evidence)
 
 
-def _folded_evidence(groups: Groups, found: FoldedGroups, left_out: Bools, spec: MergeSpec) -> Evidence:
+def _folded_evidence(groups: Groups, found: FoldedGroups, left_out: Bools, spec: MergeSpec) -> FoldEvidence:
     """Needs all columns in what was folded."""
     batch, rows = groups.batch, groups.rows
-    lost = np.repeat(found.several, np.diff(groups.starts, append=len(rows)))
-    single = found.several[found.present]
-    dropped = np.zeros(len(rows), bool)
-    dropped[groups.starts[found.present]] = left_out & ~single
-    made = found.batch.filter(pa.array(single))
-    sequence = (*spec.sequence_columns, SEQUENCE_NAME)
-    names = list(dict.fromkeys((*spec.key_columns, *sequence, KIND_NAME)))
-    gone = batch.take(pa.array(rows[lost | dropped])) if spec.gone else None
-    places = pa.array(rows)
-    return Evidence(
-        keys=tuple(batch.column(name).take(places) for name in spec.key_columns),
-        sequence=tuple(batch.column(name).take(places) for name in sequence),
-        kinds=batch.column(KIND_NAME).to_numpy()[rows],
-        lost=lost,
-        dropped=dropped,
-        gone=gone,
-        made=made if spec.gone else made.select(names),
-        unmade=left_out[single],
+    system = (SEQUENCE_NAME, KIND_NAME)
+    names = list(dict.fromkeys((*spec.key_columns, *spec.sequence_columns, *spec.shown, *system)))
+    wanted, made = (batch, found.batch) if spec.gone else (batch.select(names), found.batch.select(names))
+    shown = wanted if groups.order is None else wanted.take(pa.array(rows))
+    several = np.repeat(found.several, np.diff(groups.starts, append=len(rows)))
+    retracts = retracting(shown.column(KIND_NAME).to_numpy())
+    return FoldEvidence(
+        rows=shown,
+        results=made.filter(pa.array(~left_out)) if left_out.any() else made,
+        groups=np.flatnonzero(found.present)[~left_out],
+        ignored=retracts & several & spec.ignore_retracts,
     )
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 
+import numpy as np
 import pyarrow as pa
 
 from lakecore.compact.pipeline import read_ahead
 from lakecore.compact.work import UnitResult, UnitTable
 from lakecore.merge.passes import Scratch, reduce_runs, run_limit
-from lakecore.merge.sorted_merge import MergedWindow, MergeSpec, merge_runs
+from lakecore.merge.sorted_merge import Evidence, FoldEvidence, MergedWindow, MergeSpec, merge_runs
 from lakecore.metadata.data_file import DataFile, FileSource
 from lakecore.metadata.options import SequenceOrder
 from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME
@@ -22,6 +24,9 @@ from lakecore.read.sizes import ReadSizes, row_bytes, sizes_for
 from lakecore.verify.certificate import Certifier, UnitEvidence
 from lakecore.verify.columns import StoredFile
 from lakecore.verify.digest import total
+from lakecore.verify.fold import Fate, FoldCertifier, FoldedWindow, join_passes
+from lakecore.verify.fold import FoldEvidence as UnitFolds
+from lakecore.verify.fold_rules import fold_rules
 from lakecore.verify.proof import UnitProof, check_outputs, tally_input
 from lakecore.verify.shape import ProofMode
 from lakecore.write.rolling import FileSpec, RollingWriter
@@ -91,7 +96,9 @@ class _UnitMerge:
     def __init__(self, unit: MergeUnit) -> None:
         self._unit = unit
         self._columns = (SEQUENCE_NAME, KIND_NAME, *unit.table.schema.row_type.names)
+        self._rules = fold_rules(unit.table.schema, unit.table.reading.options)
         self._certifiers: list[Certifier] = []
+        self._folds: list[FoldCertifier] = []
         self.rows_in = 0
 
     def windows(self) -> Generator[MergedWindow]:
@@ -103,8 +110,11 @@ class _UnitMerge:
             runs = reduce_runs(runs, limit, sizes.batch_rows, self._inner_pass, scratch)
             yield from self._pass(runs, drop_deletes=unit.drop_deletes)
 
-    def evidence(self) -> UnitEvidence:
+    def evidence(self) -> UnitEvidence | UnitFolds:
         """The account of all passes: rows that left in an earlier one count too."""
+        if self._folds:
+            *earlier, latest = [certifier.evidence for certifier in self._folds]
+            return join_passes(earlier, latest)
         *inner, last = [certifier.evidence for certifier in self._certifiers]
         lost, dropped = total(e.lost for e in inner), total(e.dropped for e in inner)
         return replace(
@@ -123,13 +133,23 @@ class _UnitMerge:
     def _pass(
         self, runs: Sequence[Iterator[pa.RecordBatch]], *, drop_deletes: bool
     ) -> Iterator[MergedWindow]:
-        certifier = Certifier(self._unit.name, self._unit.table.shape, may_drop=drop_deletes)
-        self._certifiers.append(certifier)
-        for window in merge_runs(runs, _merge_spec(self._unit, drop_deletes=drop_deletes)):
-            seen = window.evidence
-            if seen is not None:
-                certifier.window(seen.keys, seen.sequence, seen.kinds, seen.lost, seen.dropped, seen.gone)
+        spec = _merge_spec(self._unit, drop_deletes=drop_deletes)
+        check = self._certify(spec)
+        for window in merge_runs(runs, spec):
+            check(window)
             yield MergedWindow(window.batch, window.rows_in)
+
+    def _certify(self, spec: MergeSpec) -> Callable[[MergedWindow], None]:
+        """A check for the windows of a new pass."""
+        name, shape = self._unit.name, self._unit.table.shape
+        if spec.engine is None:
+            kept = Certifier(name, shape, may_drop=spec.drop_retracts)
+            self._certifiers.append(kept)
+            return partial(_check_kept, kept)
+        now_ms = self._unit.table.clock.now_ms()
+        folds = FoldCertifier(name, shape, self._rules, may_drop=spec.drop_retracts, now_ms=now_ms)
+        self._folds.append(folds)
+        return partial(_check_folds, folds)
 
     def _read(self, run: Run, sizes: ReadSizes) -> Iterator[pa.RecordBatch]:
         """The files of a run, one after another. Key columns are read once: as the table's own columns."""
@@ -171,7 +191,21 @@ def _merge_spec(unit: MergeUnit, *, drop_deletes: bool) -> MergeSpec:
         ignore_retracts=options.ignore_delete,
         evidence=True,
         gone=unit.table.shape.mode is ProofMode.FULL,
+        shown=tuple(field.name for field in unit.table.shape.values),
     )
+
+
+def _check_kept(certifier: Certifier, window: MergedWindow) -> None:
+    seen = window.evidence
+    assert isinstance(seen, Evidence)
+    certifier.window(seen.keys, seen.sequence, seen.kinds, seen.lost, seen.dropped, seen.gone)
+
+
+def _check_folds(certifier: FoldCertifier, window: MergedWindow) -> None:
+    seen = window.evidence
+    assert isinstance(seen, FoldEvidence)
+    fates = np.where(seen.ignored, Fate.IGNORED, Fate.FOLDED).astype(np.int8)
+    certifier.window(FoldedWindow(rows=seen.rows, results=seen.results, groups=seen.groups, fates=fates))
 
 
 def _with_keys(batch: pa.RecordBatch, keys: tuple[str, ...]) -> pa.RecordBatch:

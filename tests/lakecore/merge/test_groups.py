@@ -43,19 +43,25 @@ def test_the_account_of_a_fold_adds_up(drop: bool) -> None:
         drop_retracts=drop,
         evidence=True,
         gone=True,
+        ignore_retracts=True,
         engine=FirstRow("t", ignore_retracts=True),
     )
-    rows = OLD + NEW
     found: list[Row] = []
-    account: list[Row] = []
+    rows: list[Row] = []
+    keys: list[int] = []
+    ignored: list[Row] = []
     for window in merge_runs([run(OLD), run(NEW)], spec):
         found += [tuple(row.values()) for row in window.batch.to_pylist()]
         seen = window.evidence
-        account += [tuple(row.values()) for row in seen.gone.to_pylist()]
-        made = [tuple(row.values()) for row in seen.made.to_pylist()]
-        rows += [row for row, out in zip(made, seen.unmade, strict=True) if not out]
+        rows += (shown := [tuple(row.values()) for row in seen.rows.to_pylist()])
+        assert [tuple(row.values()) for row in seen.results.to_pylist()] == found[-window.batch.num_rows :]
+        met = sorted({row[0] for row in shown})
+        keys += [met[place] for place in seen.groups]
+        ignored += [row for row, out in zip(shown, seen.ignored, strict=True) if out]
     assert found == [row for row in [OLD[0], OLD[1], NEW[1], NEW[2], NEW[3]] if not drop or row != NEW[1]]
-    assert sorted(found + account) == sorted(rows)
+    assert rows == sorted(OLD + NEW, key=lambda row: (row[0], row[1]))
+    assert keys == [row[0] for row in found]
+    assert ignored == [OLD[2]]
 
 
 def test_first_row_refuses_retracts_unless_they_are_ignored() -> None:
