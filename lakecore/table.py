@@ -18,15 +18,19 @@ from lakecore.fs.file_io import FileIO
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.predicate.tree import Predicate
+from lakecore.read.batch import batch_source, named_start
 from lakecore.read.context import ReadContext
 from lakecore.read.scan import Scan
-from lakecore.read.snapshot_rows import SnapshotRows
+from lakecore.read.stream import Stream, open_stream
 from lakecore.row.partition_path import parse_partitions
 from lakecore.row.values import array_values
 from lakecore.scan.scanner import Scanner
+from lakecore.scan.startup import START_OPTIONS, Incremental, Startup
 from lakecore.scan.support import check_writable
-from lakecore.scan.travel import Travel, travelled_snapshot
+from lakecore.scan.travel import Travel
 from lakecore.store.branches import BranchStore
+from lakecore.store.changelogs import ChangelogStore
+from lakecore.store.consumers import ConsumerStore
 from lakecore.store.indexes import IndexStore
 from lakecore.store.manifests import ManifestStore
 from lakecore.store.paths import TablePaths
@@ -112,6 +116,14 @@ class Table:
         return BranchStore(self.file_io, self.paths)
 
     @cached_property
+    def changelogs(self) -> ChangelogStore:
+        return ChangelogStore(self.file_io, self.paths)
+
+    @cached_property
+    def consumers(self) -> ConsumerStore:
+        return ConsumerStore(self.file_io, self.paths, self.clock)
+
+    @cached_property
     def scanner(self) -> Scanner:
         return Scanner(self.name, self.snapshots, self.schemas, self.manifests)
 
@@ -153,34 +165,55 @@ class Table:
         tag: str | None = None,
         branch: str | None = None,
         timestamp_ms: int | None = None,
+        watermark: int | None = None,
+        version: str | None = None,
+        incremental: str | Incremental | None = None,
         where: str | Predicate | None = None,
         columns: Sequence[str] | None = None,
         limit: int | None = None,
     ) -> Scan:
-        """A batch read, of the latest snapshot unless one is named (by id, tag or time).
+        """A batch read: of the snapshot that is named, or what the options `scan.*` say, or the latest.
 
+        At most one of snapshot, tag, timestamp_ms, watermark (milliseconds) and version (a tag, a snapshot id
+        or `watermark-<ms>`). `incremental`: what changed, `5..9` or two tags or times; see `Incremental`.
         Nothing is read yet, but the snapshot is chosen. Raises NotFoundError, InvalidInputError for an
         unknown column or a malformed `where`, UnsupportedError for tables this release cannot read.
         """
-        if branch is not None and branch != self.paths.branch:
-            return self.at_branch(branch).scan(
-                snapshot=snapshot,
-                tag=tag,
-                timestamp_ms=timestamp_ms,
-                where=where,
-                columns=columns,
-                limit=limit,
-            )
-        travel = Travel(snapshot=snapshot, tag=tag, timestamp_ms=timestamp_ms)
-        found = travelled_snapshot(travel, self.snapshots, self.tags)
-        schema = self.schema
-        outdated = found is not None and (found.schema_id > schema.id or not travel.is_latest)
-        if found is not None and outdated and found.schema_id != schema.id:
-            schema = self.schemas.load(found.schema_id)
-            schema = replace(schema, options={**schema.options, **self.overrides})
-        self.scanner.check(found, schema, travelled=not travel.is_latest)
-        source = SnapshotRows(self.scanner, self.read_context(schema), found)
+        table = self._on(branch)
+        travel = Travel(
+            snapshot=snapshot, tag=tag, timestamp_ms=timestamp_ms, watermark=watermark, version=version
+        )
+        asked = Incremental.parse(incremental) if isinstance(incremental, str) else incremental
+        source = batch_source(table, named_start(table, travel, asked))
         return Scan.of(source, where, columns, limit)
+
+    def stream(
+        self,
+        *,
+        snapshot: int | None = None,
+        mode: str | None = None,
+        timestamp_ms: int | None = None,
+        branch: str | None = None,
+        consumer: str | None = None,
+        where: str | Predicate | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Stream:
+        """A streaming read: iterate it for the changes of one snapshot after the other, with row kinds.
+
+        Starts with the changes of `snapshot`; or as `mode` (a `scan.mode`) or the options `scan.*` say; by
+        default with the whole table, then its changes. `consumer`: goes on where the consumer of that name
+        left off. Raises InvalidInputError, UnsupportedError for tables whose changes this release cannot
+        read.
+        """
+        table = self._on(branch)
+        named = {"scan.mode": mode, "scan.snapshot-id": snapshot, "scan.timestamp-millis": timestamp_ms}
+        given = {key: str(value) for key, value in named.items() if value is not None}
+        kept = {k: v for k, v in table.schema.options.items() if not given or k not in START_OPTIONS}
+        startup = Startup.from_options({**kept, **given})
+        return open_stream(table, startup, consumer=consumer, where=where, columns=columns)
+
+    def _on(self, branch: str | None) -> Table:
+        return self if branch is None or branch == self.paths.branch else self.at_branch(branch)
 
     def append(self, data: Any, commit: Commit | None = None) -> CommitResult:
         """Add rows to a table without primary key.

@@ -19,6 +19,7 @@ from lakecore.cli.fsck import fsck
 from lakecore.cli.inspect import databases, describe, files, snapshots, tables
 from lakecore.cli.read import read
 from lakecore.cli.session import Session
+from lakecore.cli.stream import stream
 from lakecore.cli.write import write
 from lakecore.errors import LakeError
 from lakecore.types.pandas_probe import skip_pandas
@@ -66,7 +67,9 @@ def _globals(
     context.obj = Session(warehouse, catalog, json)
 
 
-for command in (databases, tables, describe, snapshots, files, create, alter, write, read, compact, fsck):
+for command in (
+    databases, tables, describe, snapshots, files, create, alter, write, read, stream, compact, fsck,
+):  # fmt: skip
     app.command()(command)
 
 

@@ -1,4 +1,4 @@
-"""`read`: rows of a table at a snapshot, tag, branch or time."""
+"""`read`: rows of a table at a snapshot, tag, branch or time, or what changed between two of them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
+from lakecore.cli.engine import key_values
 from lakecore.cli.row_output import OutputFormat, RowOutput
 from lakecore.cli.session import Session, session_of
 from lakecore.errors import InvalidInputError
+from lakecore.scan.startup import Incremental, IncrementalMode
 from lakecore.types.text import parse_timestamp
 
-__all__ = ["read"]
+__all__ = ["column_names", "millis", "read"]
 
 _TABLE_ROWS = 1000
 
@@ -29,6 +31,19 @@ def read(
     timestamp: Annotated[
         str | None,
         typer.Option(help="The last snapshot at or before: ms since 1970, or 'YYYY-MM-DD HH:MM:SS' (UTC)."),
+    ] = None,
+    watermark: Annotated[int | None, typer.Option(help="The first snapshot with at least it (ms).")] = None,
+    incremental: Annotated[
+        str | None,
+        typer.Option(
+            metavar="START..END", help="What changed after START up to END: snapshots, tags, times."
+        ),
+    ] = None,
+    mode: Annotated[
+        IncrementalMode, typer.Option(help="With --incremental: which changes.", case_sensitive=False)
+    ] = IncrementalMode.AUTO,
+    option: Annotated[
+        list[str] | None, typer.Option(help="Table option for this run, such as scan.version=v1.")
     ] = None,
     where: Annotated[
         str | None, typer.Option(help="Filter, as in SQL: \"a = 1 and b in ('x', 'y')\".")
@@ -48,17 +63,20 @@ def read(
     session = session_of(context)
     chosen = form or _default_format(session, output)
     shortened = chosen is OutputFormat.TABLE and output is None and limit is None
-    scan = session.catalog.load_table(table).scan(
+    scan = session.catalog.load_table(table, key_values(option or [], "--option")).scan(
         snapshot=snapshot,
         tag=tag,
         branch=branch,
-        timestamp_ms=None if timestamp is None else _millis(timestamp),
+        timestamp_ms=None if timestamp is None else millis(timestamp, "--timestamp"),
+        watermark=watermark,
+        incremental=None if incremental is None else Incremental.parse(incremental, mode),
         where=where,
-        columns=None if columns is None else _names(columns),
+        columns=None if columns is None else column_names(columns),
         limit=_TABLE_ROWS if shortened else limit,
     )
     out = RowOutput(session, scan.row_type, output)
-    batches = scan.to_batches(kinds=chosen is OutputFormat.JSONL and columns is None)
+    told = columns is None or incremental is not None
+    batches = scan.to_batches(kinds=told and chosen is OutputFormat.JSONL)
     if output is None and sys.stdout.isatty():
         out.write(batches, chosen)
     else:
@@ -82,16 +100,18 @@ def _default_format(session: Session, output: str | None) -> OutputFormat:
     return OutputFormat.TABLE if sys.stdout.isatty() and not session.json else OutputFormat.JSONL
 
 
-def _names(text: str) -> list[str]:
+def column_names(text: str) -> list[str]:
+    """`a, b` as a list."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _millis(text: str) -> int:
+def millis(text: str, option: str) -> int:
+    """Milliseconds since the epoch, given so or as a time. Raises InvalidInputError naming `option`."""
     if re.fullmatch(r"\s*\d{1,15}\s*", text):
         return int(text)
     try:
         return parse_timestamp(text.strip()) // 1_000_000
     except ValueError as err:
         raise InvalidInputError(
-            f"--timestamp {text!r}: {err}, or milliseconds since 1970; times are UTC"
+            f"{option} {text!r}: {err}, or milliseconds since 1970; times are UTC"
         ) from err

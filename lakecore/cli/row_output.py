@@ -22,7 +22,7 @@ from lakecore.row.text_columns import column_texts
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import RowType
 
-__all__ = ["OutputFormat", "RowOutput"]
+__all__ = ["OutputFormat", "RowOutput", "json_lines"]
 
 
 class OutputFormat(Enum):
@@ -34,6 +34,18 @@ class OutputFormat(Enum):
 
 
 _BINARY = (OutputFormat.ARROW, OutputFormat.PARQUET)
+
+
+def json_lines(batch: pa.RecordBatch, row_type: RowType) -> Iterator[str]:
+    """One JSON object a row; of a batch with `_VALUE_KIND`, `_kind` comes first."""
+    if KIND_NAME not in batch.schema.names:
+        yield from batch_to_json(batch, row_type, None)
+        return
+    kinds = batch.column(KIND_NAME).to_pylist()
+    rows = batch.select(list(row_type.names))
+    insert = RowKind.INSERT.symbol
+    for kind, line in zip(kinds, batch_to_json(rows, row_type, insert), strict=True):
+        yield line if kind == RowKind.INSERT else line.replace(insert, RowKind(kind).symbol, 1)
 
 
 class RowOutput:
@@ -93,17 +105,7 @@ class RowOutput:
 
     def _json_lines(self, batches: Iterable[pa.RecordBatch], stream: IO[bytes]) -> None:
         for batch in batches:
-            stream.writelines(f"{line}\n".encode() for line in self._lines(batch))
-
-    def _lines(self, batch: pa.RecordBatch) -> Iterator[str]:
-        if KIND_NAME not in batch.schema.names:
-            yield from batch_to_json(batch, self._row_type, None)
-            return
-        kinds = batch.column(KIND_NAME).to_pylist()
-        rows = batch.select(list(self._row_type.names))
-        insert = RowKind.INSERT.symbol
-        for kind, line in zip(kinds, batch_to_json(rows, self._row_type, insert), strict=True):
-            yield line if kind == RowKind.INSERT else line.replace(insert, RowKind(kind).symbol, 1)
+            stream.writelines(f"{line}\n".encode() for line in json_lines(batch, self._row_type))
 
     def _csv(self, batches: Iterable[pa.RecordBatch], stream: IO[bytes]) -> None:
         fields = self._row_type.fields

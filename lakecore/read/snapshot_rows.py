@@ -20,11 +20,15 @@ __all__ = ["SnapshotRows"]
 
 @dataclass(frozen=True)
 class SnapshotRows:
-    """Merged rows of `snapshot` with the columns of `context.schema`; no rows where there is no snapshot."""
+    """Merged rows of `snapshot` with the columns of `context.schema`; no rows where there is no snapshot.
+
+    `created_ms`: only rows of files made at or after this time.
+    """
 
     scanner: Scanner
     context: ReadContext
     snapshot: Snapshot | None
+    created_ms: int | None = None
 
     @property
     def row_type(self) -> RowType:
@@ -32,7 +36,9 @@ class SnapshotRows:
 
     def plan(self, where: Predicate | None) -> SplitPlan:
         """The splits to read. Errors: see `Scanner.plan`."""
-        return self.scanner.plan(self.snapshot, self.context.schema, predicate=where)
+        return self.scanner.plan(
+            self.snapshot, self.context.schema, predicate=where, created_ms=self.created_ms
+        )
 
     def read(
         self, part: Split, columns: Sequence[str], where: Predicate | None, *, kinds: bool

@@ -18,7 +18,7 @@ from lakecore.metadata.entries import ManifestEntries
 from lakecore.options import Option, parse_size
 from lakecore.scan.split import SplitPlan
 
-__all__ = ["SplitPolicy", "plan_splits"]
+__all__ = ["SplitPolicy", "bucket_splits", "plan_splits"]
 
 Ints = npt.NDArray[Any]
 
@@ -60,6 +60,15 @@ def plan_splits(
         starts = _pack(_weights(entries, policy)[order], bounds, policy.target_size)
         return SplitPlan(entries, order, starts, np.ones(len(starts) - 1, np.bool_))
     return _plan_keyed(entries, policy, key_of, order, bounds)
+
+
+def bucket_splits(entries: ManifestEntries) -> SplitPlan:
+    """One split per bucket, its files in the order of the manifests: for reading them without merging."""
+    if not len(entries):
+        none = np.zeros(0, np.int64)
+        return SplitPlan(entries, none, np.zeros(1, np.int64), np.zeros(0, np.bool_))
+    order, bounds = _by_bucket(entries, by_sequence=False)
+    return SplitPlan(entries, order, bounds, np.ones(len(bounds) - 1, np.bool_))
 
 
 def _weights(entries: ManifestEntries, policy: SplitPolicy) -> Ints:

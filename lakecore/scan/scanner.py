@@ -40,12 +40,12 @@ class Scanner:
     schemas: SchemaStore
     manifests: ManifestStore
 
-    def check(self, snapshot: Snapshot | None, schema: TableSchema, *, travelled: bool = False) -> None:
+    def check(self, snapshot: Snapshot | None, schema: TableSchema) -> None:
         """Raises UnsupportedError unless this release can read `snapshot` with `schema` right.
 
         Costs a read of the index manifest, if there is one.
         """
-        check_readable(self.table, schema, TableOptions.from_schema(schema), travelled=travelled)
+        check_readable(self.table, schema, TableOptions.from_schema(schema))
         if snapshot is not None:
             check_index_files(self.table, snapshot.id, self.index_files(snapshot))
 
@@ -72,12 +72,15 @@ class Scanner:
         schema: TableSchema,
         where: ScanFilter = EVERYTHING,
         predicate: Predicate | None = None,
+        *,
+        created_ms: int | None = None,
     ) -> SplitPlan:
         """The splits of a batch read of `snapshot` with `schema`; none when there is no snapshot.
 
         Files that cannot hold a row for which `predicate` is true are left out where that is certain: the
         reader still has to filter. Postponed buckets (negative numbers) hold rows that are not part of the
-        table yet. Errors as `live_entries`; `check` first whether the table can be read.
+        table yet. `created_ms`: only files made at or after this time; costs the details of every file.
+        Errors as `live_entries`; `check` first whether the table can be read.
         """
         entries = ManifestEntries.empty() if snapshot is None else self.live_entries(snapshot, where)
         if predicate is not None:
@@ -88,6 +91,11 @@ class Scanner:
                 entries = prune_indexed(entries, predicate, schema, self.schemas.load)
         if TableOptions.from_schema(schema).bucket_mode is BucketMode.POSTPONE:
             entries = entries.select(entries.bucket >= 0)
+        if created_ms is not None:
+            made = [
+                file.creation_time is None or file.creation_time >= created_ms for file in entries.files()
+            ]
+            entries = entries.select(np.array(made, np.bool_))
         self._check_whole_rows(entries)
         keyed = bool(schema.primary_keys)
         key_of = key_order(schema.key_type) if keyed else None

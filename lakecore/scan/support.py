@@ -18,22 +18,15 @@ from lakecore.metadata.options import (
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import parse_bool
 
-__all__ = ["check_compactable", "check_index_files", "check_readable", "check_writable"]
+__all__ = [
+    "check_compactable",
+    "check_index_files",
+    "check_overwrites_streamable",
+    "check_readable",
+    "check_streamable",
+    "check_writable",
+]
 
-_TRAVEL_OPTIONS = (
-    "scan.snapshot-id",
-    "scan.tag-name",
-    "scan.watermark",
-    "scan.version",
-    "scan.timestamp",
-    "scan.timestamp-millis",
-    "scan.file-creation-time-millis",
-    "scan.creation-time-millis",
-    "incremental-between",
-    "incremental-between-timestamp",
-    "incremental-to-auto-tag",
-)
-_FULL_SCANS = ("default", "latest-full", "full", "latest")
 _READ_ELSEWHERE = (
     ("scan.fallback-branch", "rows of another branch stand in for missing partitions"),
     ("scan.primary-branch", "rows of another branch come first"),
@@ -42,22 +35,39 @@ _READ_ELSEWHERE = (
 _OFF = ("", "false")
 
 
-def check_readable(
-    table: str, schema: TableSchema, options: TableOptions, *, travelled: bool = False
-) -> None:
+def check_readable(table: str, schema: TableSchema, options: TableOptions) -> None:
     """Raises UnsupportedError unless a batch read of `table` gives exactly its rows.
 
-    `schema`, `options`: of the snapshot that is read; see `check_index_files` too. `travelled`: the
-    snapshot was named, so that the table's own `scan.*` options do not count. A changelog producer never
-    matters here: it makes a change stream, the rows are the same.
+    `schema`, `options`: of the snapshot that is read; see `check_index_files` too. A changelog producer
+    never matters here: it makes a change stream, the rows are the same.
     """
     _check_rows(table, schema, options, "read")
+    _check_one_branch(table, schema.options)
+
+
+def check_streamable(table: str, schema: TableSchema, options: TableOptions) -> None:
+    """Raises UnsupportedError unless the changes of `table` can be read as they were written.
+
+    Merge engines and deletion vectors do not matter: nothing is merged.
+    """
+    _check_kind(table, schema.options)
+    if options.data_evolution:
+        raise _refuse(table, "data-evolution.enabled", "true", "stream", "use another engine")
+    _check_one_branch(table, schema.options)
+
+
+def check_overwrites_streamable(table: str, schema: TableSchema, options: TableOptions) -> None:
+    """Raises UnsupportedError unless the rows that an overwrite removes are known from its files alone."""
+    _check_rows(table, schema, options, "stream")
+    if options.deletion_vectors:
+        raise _refuse(table, "streaming-read-overwrite", "true", "stream", "it has deletion vectors")
+
+
+def _check_one_branch(table: str, raw: Mapping[str, str]) -> None:
     for key, meaning in _READ_ELSEWHERE:
-        value = schema.options.get(key, "")
+        value = raw.get(key, "")
         if value.lower() not in _OFF:
             raise _refuse(table, key, value, "read", f"{meaning}; use another engine")
-    if not travelled:
-        _check_scan_options(table, schema.options)
 
 
 def check_index_files(table: str, snapshot_id: int, files: Iterable[IndexFile]) -> None:
@@ -146,15 +156,6 @@ def _check_kind(table: str, raw: Mapping[str, str]) -> None:
     kind = raw.get("type", "table")
     if kind not in ("table", "materialized-table"):
         raise _refuse(table, "type", kind, "open", "this release knows plain tables")
-
-
-def _check_scan_options(table: str, raw: Mapping[str, str]) -> None:
-    mode = raw.get("scan.mode", "default").lower()
-    if mode not in _FULL_SCANS:
-        raise _refuse(table, "scan.mode", mode, "read", "name the snapshot, tag or timestamp to read")
-    for key in _TRAVEL_OPTIONS:
-        if key in raw:
-            raise _refuse(table, key, raw[key], "read", "name the snapshot, tag or timestamp to read")
 
 
 def _is_on(raw: Mapping[str, str], key: str) -> bool:

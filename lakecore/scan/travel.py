@@ -1,24 +1,44 @@
-"""Which snapshot a read sees: the latest, or one by id, tag or time."""
+"""Which snapshot a batch read sees: the latest, or one by id, tag, version, time or watermark."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lakecore.errors import InvalidInputError, NotFoundError
-from lakecore.metadata.snapshot import Snapshot
+from lakecore.metadata.options import ChangelogProducer
+from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
+from lakecore.options import Option, parse_enum
+from lakecore.scan.history import History
+from lakecore.scan.startup import Startup, StartupMode
 from lakecore.store.snapshots import SnapshotStore
 from lakecore.store.tags import TagStore
 
-__all__ = ["LATEST", "Travel", "travelled_snapshot"]
+__all__ = ["LATEST", "BatchStart", "Travel", "batch_start", "compacted_snapshot", "travelled_snapshot"]
+
+_WATERMARK = "watermark-"
+_NEVER = -(1 << 63)
+
+FULL_COMPACTION_COMMITS: Option[int | None] = Option(
+    "full-compaction.delta-commits", int, None, "Commits between full compactions."
+)
+_PRODUCER = Option(
+    "changelog-producer", parse_enum(ChangelogProducer), ChangelogProducer.NONE, "How changes are made."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Travel:
-    """At most one is given; `timestamp_ms` since the epoch. None of them: the latest snapshot."""
+    """At most one is given; times and watermarks in milliseconds. None of them: the latest snapshot.
+
+    `version`: a tag, `watermark-<ms>` or a snapshot id.
+    """
 
     snapshot: int | None = None
     tag: str | None = None
     timestamp_ms: int | None = None
+    watermark: int | None = None
+    version: str | None = None
 
     def __post_init__(self) -> None:
         given = [name for name in self.__slots__ if getattr(self, name) is not None]
@@ -28,10 +48,45 @@ class Travel:
     @property
     def is_latest(self) -> bool:
         """Nothing was asked for: the read uses the latest schema, else that of the snapshot."""
-        return self.snapshot is None and self.tag is None and self.timestamp_ms is None
+        return all(getattr(self, name) is None for name in self.__slots__)
 
 
 LATEST = Travel()
+
+
+@dataclass(frozen=True, slots=True)
+class BatchStart:
+    """What a batch read sees. `travelled`: with the schema of `snapshot` instead of the latest.
+
+    `created_ms`: only files made at or after this time (milliseconds since the epoch).
+    """
+
+    snapshot: Snapshot | None
+    travelled: bool = False
+    created_ms: int | None = None
+
+
+def batch_start(startup: Startup, options: Mapping[str, str], history: History, tags: TagStore) -> BatchStart:
+    """Carry out any mode but `incremental`. Raises NotFoundError that names what there is."""
+    snapshots = history.snapshots
+    match startup.mode:
+        case StartupMode.COMPACTED_FULL:
+            return BatchStart(compacted_snapshot(options, snapshots))
+        case StartupMode.FROM_FILE_CREATION_TIME:
+            return BatchStart(snapshots.latest(), created_ms=startup.created_ms)
+        case StartupMode.FROM_CREATION_TIMESTAMP:
+            found = first_since(startup.created_ms or 0, history)
+            if found is None:
+                return BatchStart(snapshots.latest(), created_ms=startup.created_ms)
+            return BatchStart(snapshots.load(found))
+    travel = Travel(
+        snapshot=startup.snapshot,
+        tag=startup.tag,
+        timestamp_ms=startup.timestamp_ms,
+        watermark=startup.watermark,
+        version=startup.version,
+    )
+    return BatchStart(travelled_snapshot(travel, snapshots, tags), travelled=not travel.is_latest)
 
 
 def travelled_snapshot(travel: Travel, snapshots: SnapshotStore, tags: TagStore) -> Snapshot | None:
@@ -39,30 +94,69 @@ def travelled_snapshot(travel: Travel, snapshots: SnapshotStore, tags: TagStore)
 
     Raises NotFoundError that names what there is.
     """
+    if travel.version is not None:
+        travel = resolved_version(travel.version, tags)
     if travel.snapshot is not None:
         return snapshots.load(travel.snapshot)
     if travel.tag is not None:
         return tags.load(travel.tag)
     if travel.timestamp_ms is not None:
-        return _at_time(travel.timestamp_ms, snapshots)
+        return snapshot_at(travel.timestamp_ms, snapshots)
+    if travel.watermark is not None:
+        return _at_watermark(travel.watermark, snapshots)
     return snapshots.latest()
 
 
-def _at_time(timestamp_ms: int, snapshots: SnapshotStore) -> Snapshot:
+def resolved_version(version: str, tags: TagStore) -> Travel:
+    """Rule of the format: a tag of that name wins, then `watermark-<ms>`, then a snapshot id."""
+    known = tags.list()
+    if version in known:
+        return Travel(tag=version)
+    number = version.removeprefix(_WATERMARK)
+    if number.isascii() and number.isdigit():
+        return Travel(watermark=int(number)) if number != version else Travel(snapshot=int(number))
+    raise NotFoundError(
+        f"version {version!r} of {tags.paths.root}: neither a tag (there are {', '.join(known) or 'none'}), "
+        "nor watermark-<ms>, nor a snapshot id"
+    )
+
+
+def compacted_snapshot(options: Mapping[str, str], snapshots: SnapshotStore) -> Snapshot | None:
+    """The newest snapshot made by a compaction (of the whole table, where options tell); else the latest.
+
+    Costs a read a snapshot, from the newest back.
+    """
+    commits = FULL_COMPACTION_COMMITS.read(options)
+    if commits is None and _PRODUCER.read(options) is ChangelogProducer.FULL_COMPACTION:
+        commits = 1
+    for snapshot_id in reversed(snapshots.list_ids()):
+        found = snapshots.find(snapshot_id)
+        if found is not None and found.commit_kind is CommitKind.COMPACT:
+            identifier = found.commit_identifier
+            if commits is None or identifier == BATCH_IDENTIFIER or identifier % commits == 0:
+                return found
+    return snapshots.latest()
+
+
+def first_since(timestamp_ms: int, history: History) -> int | None:
+    """The id of the first snapshot at or after a time, None where that is not known to be the first.
+
+    Where all that is left is at or after the time, older ones may have been.
+    """
+    earliest, before = history.earliest_id(), history.before(timestamp_ms)
+    if earliest is None or before is None or before < earliest:
+        return None
+    return before + 1 if history.find(before + 1) is not None else None
+
+
+def snapshot_at(timestamp_ms: int, snapshots: SnapshotStore) -> Snapshot:
     """The last snapshot committed at or before a time. Costs a listing and a few reads.
 
-    Times are taken to grow with ids, as the format assumes. Snapshots that expire meanwhile count as too old.
+    Times are taken to grow with ids, as the format assumes. Snapshots that expire meanwhile count as too
+    old. Raises NotFoundError that names the earliest.
     """
     ids = snapshots.list_ids()
-    low, high = 0, len(ids)
-    found: Snapshot | None = None
-    while low < high:
-        middle = (low + high) // 2
-        snapshot = _find(ids[middle], snapshots)
-        if snapshot is None or snapshot.time_millis <= timestamp_ms:
-            low, found = middle + 1, snapshot or found
-        else:
-            high = middle
+    _, found = _bisect(ids, snapshots, lambda snapshot: snapshot.time_millis <= timestamp_ms)
     if found is None:
         earliest = snapshots.earliest()
         known = (
@@ -72,8 +166,39 @@ def _at_time(timestamp_ms: int, snapshots: SnapshotStore) -> Snapshot:
     return found
 
 
-def _find(snapshot_id: int, snapshots: SnapshotStore) -> Snapshot | None:
-    try:
-        return snapshots.load(snapshot_id)
-    except NotFoundError:
-        return None
+def _at_watermark(watermark: int, snapshots: SnapshotStore) -> Snapshot:
+    """The first snapshot whose watermark is at least `watermark`.
+
+    Watermarks are taken to grow with ids; snapshots before the first one that has any have none.
+    """
+    ids = snapshots.list_ids()
+    count, _ = _bisect(ids, snapshots, lambda found: _watermark(found) < watermark)
+    for snapshot_id in ids[count:]:
+        found = snapshots.find(snapshot_id)
+        if found is not None and _watermark(found) >= watermark:
+            return found
+    latest = snapshots.latest()
+    known = f"the latest is {latest.watermark}" if latest else "there is no snapshot"
+    raise NotFoundError(
+        f"no snapshot of {snapshots.paths.root} has a watermark of at least {watermark} ms; {known}"
+    )
+
+
+def _watermark(snapshot: Snapshot) -> int:
+    return _NEVER if snapshot.watermark is None else snapshot.watermark
+
+
+def _bisect(
+    ids: tuple[int, ...], snapshots: SnapshotStore, early: Callable[[Snapshot], bool]
+) -> tuple[int, Snapshot | None]:
+    """How many of `ids` are early, and the last early one that was looked at. Missing ones are early."""
+    low, high = 0, len(ids)
+    found: Snapshot | None = None
+    while low < high:
+        middle = (low + high) // 2
+        snapshot = snapshots.find(ids[middle])
+        if snapshot is None or early(snapshot):
+            low, found = middle + 1, snapshot or found
+        else:
+            high = middle
+    return low, found

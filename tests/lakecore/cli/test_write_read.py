@@ -144,3 +144,29 @@ def test_null_and_empty_text_in_csv(cli: Cli, keyed: str, tmp_path: Path) -> Non
     assert cli("write", keyed, str(tmp_path / "rows.csv")).code == 0
     rows = cli("read", keyed, "--where", "k > 1").rows
     assert [(row["v"], row["a"]) for row in rows] == [(None, [1, 2]), ("", None)]
+
+
+def test_changes_are_streamed_and_read_by_interval(cli: Cli, keyed: str) -> None:
+    cli("write", keyed, "-", stdin='{"k": 2, "v": "y"}\n{"_kind": "-D", "k": 1}')
+    first = f'{{"_snapshot":1,{ROW[1:]}'
+    deleted = '"_kind":"-D","k":1,"v":null,"d":null,"a":null}'
+    assert cli("stream", keyed, "--from-snapshot", "1", "--max-snapshots", "1").lines == [first]
+    assert f'{{"_snapshot":2,{deleted}' in cli("stream", keyed, "--from-snapshot", "2").lines
+    assert cli("stream", keyed, "--where", "k = 2", "--columns", "v").lines == [
+        '{"_snapshot":2,"_kind":"+I","v":"y"}'
+    ]
+    assert cli("read", keyed, "--incremental", "0..1", "--columns", "k").lines == ['{"_kind":"+I","k":1}']
+    assert f"{{{deleted}" in cli("read", keyed, "--incremental", "1..2", "--mode", "delta").lines
+    assert cli("read", keyed, "--incremental", "1..2", "--mode", "diff", "--columns", "k").lines == [
+        '{"_kind":"+I","k":2}'
+    ]
+    assert cli("read", keyed, "--option", "scan.version=1").lines == [ROW]
+    assert "available are 1 to 2" in cli("read", keyed, "--incremental", "1..7").err
+
+
+def test_a_consumer_goes_on_where_it_was(cli: Cli, keyed: str) -> None:
+    assert len(cli("stream", keyed, "--consumer", "etl").lines) == 1
+    assert cli("stream", keyed, "--consumer", "etl").lines == []
+    cli("write", keyed, "-", stdin='{"k": 2}')
+    assert [row["k"] for row in cli("stream", keyed, "--consumer", "etl").rows] == [2]
+    assert "next snapshot: 3" in cli("stream", keyed, "--consumer", "etl").err

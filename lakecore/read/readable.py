@@ -1,0 +1,61 @@
+"""What reading asks of a table: its schema and where its parts are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from lakecore.clock import Clock
+from lakecore.fs.file_io import FileIO
+from lakecore.metadata.options import TableOptions
+from lakecore.metadata.schema import TableSchema
+from lakecore.read.context import ReadContext
+from lakecore.scan.scanner import Scanner
+from lakecore.store.branches import BranchStore
+from lakecore.store.changelogs import ChangelogStore
+from lakecore.store.consumers import ConsumerStore
+from lakecore.store.manifests import ManifestStore
+from lakecore.store.paths import TablePaths
+from lakecore.store.schemas import SchemaStore
+from lakecore.store.snapshots import SnapshotStore
+from lakecore.store.tags import TagStore
+
+__all__ = ["Readable"]
+
+
+class Readable(Protocol):
+    """A table, or a branch of one. `overrides`: options that hold for this handle only."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def schema(self) -> TableSchema: ...
+    @property
+    def options(self) -> TableOptions: ...
+    @property
+    def overrides(self) -> Mapping[str, str]: ...
+    @property
+    def file_io(self) -> FileIO: ...
+    @property
+    def paths(self) -> TablePaths: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def snapshots(self) -> SnapshotStore: ...
+    @property
+    def changelogs(self) -> ChangelogStore: ...
+    @property
+    def schemas(self) -> SchemaStore: ...
+    @property
+    def manifests(self) -> ManifestStore: ...
+    @property
+    def tags(self) -> TagStore: ...
+    @property
+    def branches(self) -> BranchStore: ...
+    @property
+    def consumers(self) -> ConsumerStore: ...
+    @property
+    def scanner(self) -> Scanner: ...
+
+    def read_context(self, schema: TableSchema | None = None) -> ReadContext:
+        """For reading with `schema`, None: with that of the handle."""

@@ -1,0 +1,86 @@
+"""All that a stream can still read: the changelogs that outlive their snapshots, then the snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.options import Option, parse_duration_ms
+from lakecore.store.changelogs import ChangelogStore
+from lakecore.store.snapshots import SnapshotStore
+
+__all__ = ["History", "changelogs_live_longer"]
+
+_HOUR = 3_600_000
+_ALL = (1 << 31) - 1
+
+SNAPSHOTS_MIN = Option("snapshot.num-retained.min", int, 10, "Snapshots to keep at least.")
+SNAPSHOTS_MAX = Option("snapshot.num-retained.max", int, _ALL, "Snapshots to keep at most.")
+SNAPSHOTS_TIME = Option("snapshot.time-retained", parse_duration_ms, _HOUR, "Age of kept snapshots (ms).")
+CHANGELOGS_MIN: Option[int | None] = Option("changelog.num-retained.min", int, None, "As for snapshots.")
+CHANGELOGS_MAX: Option[int | None] = Option("changelog.num-retained.max", int, None, "As for snapshots.")
+CHANGELOGS_TIME: Option[int | None] = Option(
+    "changelog.time-retained", parse_duration_ms, None, "As for snapshots."
+)
+
+
+def changelogs_live_longer(raw: Mapping[str, str]) -> bool:
+    """Do the options keep more, or older, changelogs than snapshots? Then streams look for them."""
+    pairs = (
+        (CHANGELOGS_MIN, SNAPSHOTS_MIN),
+        (CHANGELOGS_MAX, SNAPSHOTS_MAX),
+        (CHANGELOGS_TIME, SNAPSHOTS_TIME),
+    )
+    return any(
+        (kept := changelogs.read(raw)) is not None and kept > snapshots.read(raw)
+        for changelogs, snapshots in pairs
+    )
+
+
+@dataclass(frozen=True)
+class History:
+    """`with_changelogs`: whether changelogs count; see `changelogs_live_longer`."""
+
+    snapshots: SnapshotStore
+    changelogs: ChangelogStore
+    with_changelogs: bool
+
+    def find(self, snapshot_id: int) -> Snapshot | None:
+        """The snapshot, else the changelog that is left of it; None where both are gone or not yet there.
+
+        Looks twice: expiry turns the one into the other.
+        """
+        for _ in range(2 if self.with_changelogs else 1):
+            found = self.snapshots.find(snapshot_id)
+            if found is None and self.with_changelogs:
+                found = self.changelogs.find(snapshot_id)
+            if found is not None:
+                return found
+        return None
+
+    def earliest_id(self) -> int | None:
+        """The first id that is left. Costs a listing where changelogs count."""
+        ids = self.changelogs.list_ids() if self.with_changelogs else ()
+        if ids:
+            return ids[0]
+        earliest = self.snapshots.earliest()
+        return None if earliest is None else earliest.id
+
+    def before(self, timestamp_ms: int) -> int | None:
+        """The id of the last one committed before a time; the id before the first where all are later.
+
+        None where there is none at all. Times are taken to grow with ids, as the format assumes.
+        """
+        low, high = self.earliest_id(), self.snapshots.latest_id()
+        if low is None or high is None:
+            return None
+        low -= 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            found = self.find(middle)
+            if found is None or found.time_millis < timestamp_ms:  # None: expired meanwhile
+                low = middle
+            else:
+                high = middle - 1
+        return low

@@ -1,0 +1,160 @@
+"""The interval that an incremental batch read covers: its snapshots, and which changes of them.
+
+Rules of the format: the start is not included; two tags compare states; ids may start one before the earliest
+snapshot; times that reach beyond what is left are cut to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakecore.errors import InvalidInputError, NotFoundError
+from lakecore.metadata.options import ChangelogProducer
+from lakecore.metadata.snapshot import CommitKind, Snapshot
+from lakecore.scan.auto_tags import AutoTagNames
+from lakecore.scan.startup import Incremental, IncrementalMode, IncrementalUnit
+from lakecore.scan.stream_policy import ChangeKind
+from lakecore.scan.travel import snapshot_at
+from lakecore.store.snapshots import SnapshotStore
+from lakecore.store.tags import TagStore
+from lakecore.types.text import parse_timestamp
+
+__all__ = ["Difference", "Interval", "resolve_interval"]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The changes of the snapshots `first` to `last`, both included."""
+
+    first: int
+    last: int
+    kind: ChangeKind
+
+    def wants(self, snapshot: Snapshot) -> bool:
+        """Rows of changelogs count unless they overwrote; added rows only where they were appended."""
+        if self.kind is ChangeKind.CHANGELOG:
+            return snapshot.commit_kind is not CommitKind.OVERWRITE
+        return snapshot.commit_kind is CommitKind.APPEND
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Two states to compare."""
+
+    before: Snapshot
+    after: Snapshot
+
+
+def resolve_interval(
+    asked: Incremental,
+    producer: ChangelogProducer,
+    options: Mapping[str, str],
+    snapshots: SnapshotStore,
+    tags: TagStore,
+) -> Interval | Difference | None:
+    """What to read; None where nothing lies between the ends.
+
+    Raises NotFoundError naming what there is, InvalidInputError for ends in the wrong order.
+    """
+    resolver = _Resolver(asked, producer, snapshots, tags)
+    if asked.unit is IncrementalUnit.AUTO_TAG:
+        return resolver.to_auto_tag(AutoTagNames.from_options(options))
+    if asked.unit is IncrementalUnit.MILLIS:
+        return resolver.between_times(int(asked.start), int(asked.end))
+    known = set(tags.list())
+    if asked.start in known and asked.end in known:
+        return resolver.between_tags(tags.load(asked.start), tags.load(asked.end))
+    if asked.start.isdigit() and asked.end.isdigit():
+        return resolver.between_ids(int(asked.start), int(asked.end))
+    times = _times(asked)
+    if times is None:
+        raise NotFoundError(
+            f"incremental {asked.start!r} to {asked.end!r} of {tags.paths.root}: neither two tags (there are "
+            f"{', '.join(sorted(known)) or 'none'}), nor two snapshot ids, nor two times"
+        )
+    return resolver.between_times(*times)
+
+
+def _times(asked: Incremental) -> tuple[int, int] | None:
+    try:
+        return parse_timestamp(asked.start) // 1_000_000, parse_timestamp(asked.end) // 1_000_000
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolver:
+    asked: Incremental
+    producer: ChangelogProducer
+    snapshots: SnapshotStore
+    tags: TagStore
+
+    def between_tags(self, start: Snapshot, end: Snapshot) -> Interval | Difference | None:
+        if self.asked.tags_as_snapshots and self.asked.mode is not IncrementalMode.DIFF:
+            return self._changes(start.id, end.id)
+        self._check_order(start.id, end.id)
+        return None if start.id == end.id else Difference(start, end)
+
+    def between_ids(self, start: int, end: int) -> Interval | Difference | None:
+        self._check_order(start, end)
+        if start == end or self.snapshots.earliest() is None:
+            return None
+        return self._changes(start, end)
+
+    def between_times(self, start: int, end: int) -> Interval | Difference | None:
+        earliest, latest = self.snapshots.earliest(), self.snapshots.latest()
+        if earliest is None or latest is None:
+            return None
+        self._check_order(start, end)
+        if start == end or start > latest.time_millis or end < earliest.time_millis:
+            return None
+        last = snapshot_at(end, self.snapshots)
+        if start < earliest.time_millis:
+            if self.asked.mode is IncrementalMode.DIFF:
+                return Difference(earliest, last)
+            return self._interval(earliest.id - 1, last.id)
+        first = snapshot_at(start, self.snapshots)
+        if self.asked.mode is IncrementalMode.DIFF:
+            return Difference(first, last)
+        return self._interval(first.id, last.id)
+
+    def to_auto_tag(self, names: AutoTagNames) -> Difference | None:
+        time = names.time_of(self.asked.end)
+        if time is None:
+            raise InvalidInputError(
+                f"tag {self.asked.end!r}: not the name of an automatic tag; they are like {names.example}"
+            )
+        known = self.tags.list()
+        earlier = {
+            found: name for name in known if (found := names.time_of(name)) is not None and found < time
+        }
+        if self.asked.end not in known or not earlier:
+            return None
+        return Difference(self.tags.load(earlier[max(earlier)]), self.tags.load(self.asked.end))
+
+    def _changes(self, start: int, end: int) -> Interval | Difference:
+        """`start` was seen already: the changes after it, while all of them are left."""
+        if self.asked.mode is IncrementalMode.DIFF:
+            return Difference(self.snapshots.load(start), self.snapshots.load(end))
+        earliest, latest = self.snapshots.earliest(), self.snapshots.latest()
+        if earliest is None or latest is None or start < earliest.id - 1 or end > latest.id:
+            there = f"available are {earliest.id} to {latest.id}" if earliest and latest else "there are none"
+            raise NotFoundError(
+                f"incremental {start} to {end} of {self.snapshots.paths.root} needs snapshots {start + 1} "
+                f"to {end}; {there}"
+            )
+        return self._interval(start, end)
+
+    def _interval(self, start: int, end: int) -> Interval:
+        mode = self.asked.mode
+        if mode is IncrementalMode.AUTO and self.producer is not ChangelogProducer.NONE:
+            mode = IncrementalMode.CHANGELOG
+        changelog = mode is IncrementalMode.CHANGELOG
+        return Interval(start + 1, end, ChangeKind.CHANGELOG if changelog else ChangeKind.ADDED)
+
+    def _check_order(self, start: int, end: int) -> None:
+        if end < start:
+            raise InvalidInputError(
+                f"incremental {self.asked.start} to {self.asked.end}: the end is before the start"
+            )

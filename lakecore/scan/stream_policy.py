@@ -1,0 +1,114 @@
+"""What a stream reads of each snapshot that follows its start. Pure: decisions over snapshots, no IO.
+
+Rules of the format: without a changelog producer a stream gets the rows that APPEND snapshots added, as they
+were written; with one, the changelog files of any snapshot that has them. OVERWRITE snapshots are passed
+over unless the table asks for them; all other kinds are passed over silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from lakecore.errors import InvalidOptionError
+from lakecore.lsm.options import TreePolicy
+from lakecore.metadata.options import ChangelogProducer, TableOptions
+from lakecore.metadata.schema import TableSchema
+from lakecore.metadata.snapshot import CommitKind, Snapshot
+from lakecore.options import Option, parse_bool, parse_duration_ms
+from lakecore.scan.filters import EVERYTHING, ScanFilter
+
+__all__ = ["ChangeKind", "StreamPolicy"]
+
+_TOP = (1 << 31) - 1
+
+BOUNDED_WATERMARK: Option[int | None] = Option(
+    "scan.bounded.watermark", int, None, "The stream ends at the first snapshot with a later watermark (ms)."
+)
+SNAPSHOT_DELAY: Option[int | None] = Option(
+    "streaming.read.snapshot.delay", parse_duration_ms, None, "Snapshots younger than this wait (ms)."
+)
+READ_OVERWRITE = Option("streaming-read-overwrite", parse_bool, False, "Read what overwrites change.")
+READ_APPEND_OVERWRITE = Option(
+    "streaming-read-append-overwrite", parse_bool, False, "Read what overwrites add to append tables."
+)
+
+
+class ChangeKind(Enum):
+    """Which changes of a snapshot are read."""
+
+    NOTHING = "nothing"
+    ADDED = "rows of the files it added"
+    CHANGELOG = "rows of its changelog"
+    REPLACED = "rows of the files it removed, as deletes, then of those it added"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamPolicy:
+    """The options of a table that a stream obeys; times in milliseconds."""
+
+    keyed: bool
+    producer: ChangelogProducer
+    reads_overwrites: bool
+    bounded_watermark: int | None
+    delay_ms: int | None
+    full_levels: tuple[int, int] | None
+
+    @classmethod
+    def from_schema(cls, schema: TableSchema, options: TableOptions) -> StreamPolicy:
+        """Raises InvalidOptionError for options that cannot go together."""
+        raw, keyed = schema.options, bool(schema.primary_keys)
+        producer = options.changelog_producer if keyed else ChangelogProducer.NONE
+        wanted = READ_OVERWRITE.read(raw)
+        if wanted and not keyed:
+            raise InvalidOptionError(
+                f"option {READ_OVERWRITE.key}=true: the table has no primary key; "
+                f"use {READ_APPEND_OVERWRITE.key}"
+            )
+        if wanted and producer in (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION):
+            raise InvalidOptionError(
+                f"option {READ_OVERWRITE.key}=true: changelog-producer={producer.value} has these changes too"
+            )
+        return cls(
+            keyed=keyed,
+            producer=producer,
+            reads_overwrites=wanted if keyed else READ_APPEND_OVERWRITE.read(raw),
+            bounded_watermark=BOUNDED_WATERMARK.read(raw),
+            delay_ms=SNAPSHOT_DELAY.read(raw),
+            full_levels=_full_levels(producer, raw, options.target_file_size),
+        )
+
+    @property
+    def first_filter(self) -> ScanFilter:
+        """What the first, full reading leaves out: rows that the changelog will still tell."""
+        return EVERYTHING if self.full_levels is None else ScanFilter(levels=self.full_levels)
+
+    def ends_at(self, snapshot: Snapshot) -> bool:
+        """Has the stream reached its bound? A snapshot without a watermark never ends it."""
+        bound = self.bounded_watermark
+        return bound is not None and snapshot.watermark is not None and snapshot.watermark > bound
+
+    def waits_for(self, snapshot: Snapshot, now_ms: int) -> bool:
+        """Is the snapshot too young to be read?"""
+        return self.delay_ms is not None and snapshot.time_millis > now_ms - self.delay_ms
+
+    def changes_of(self, snapshot: Snapshot) -> ChangeKind:
+        """What to read of a snapshot that follows."""
+        if snapshot.commit_kind is CommitKind.OVERWRITE and self.reads_overwrites:
+            return ChangeKind.REPLACED if self.keyed else ChangeKind.ADDED
+        if self.producer is not ChangelogProducer.NONE:
+            has_one = snapshot.changelog_manifest_list is not None
+            return ChangeKind.CHANGELOG if has_one else ChangeKind.NOTHING
+        return ChangeKind.ADDED if snapshot.commit_kind is CommitKind.APPEND else ChangeKind.NOTHING
+
+
+def _full_levels(
+    producer: ChangelogProducer, raw: Mapping[str, str], target_file_size: int
+) -> tuple[int, int] | None:
+    if producer is ChangelogProducer.LOOKUP:
+        return (1, _TOP)
+    if producer is ChangelogProducer.FULL_COMPACTION:
+        top = TreePolicy.from_options(raw, target_file_size).num_levels - 1
+        return (top, top)
+    return None

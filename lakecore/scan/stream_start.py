@@ -1,0 +1,72 @@
+"""Where a stream starts: with a whole state, or with the changes from some snapshot on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakecore.errors import InvalidOptionError
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.scan.history import History
+from lakecore.scan.startup import Startup, StartupMode
+from lakecore.scan.travel import compacted_snapshot, first_since
+
+__all__ = ["StreamStart", "stream_start"]
+
+_FIRST = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStart:
+    """`full`: the state to read first, of files made since `created_ms` only; None: changes only."""
+
+    next_snapshot: int
+    full: Snapshot | None = None
+    created_ms: int | None = None
+
+
+def stream_start(
+    startup: Startup, options: Mapping[str, str], history: History, *, latest_from_first: bool
+) -> StreamStart | None:
+    """Carry out a mode; None while the table has no snapshot. A start that expired moves to the earliest.
+
+    `latest_from_first`: the table was empty when the stream was made, so that mode `latest` misses nothing.
+    Raises InvalidOptionError for a start that streams do not have.
+    """
+    snapshots = history.snapshots
+    match startup.mode:
+        case StartupMode.LATEST_FULL:
+            return _after(snapshots.latest())
+        case StartupMode.LATEST:
+            latest = snapshots.latest_id()
+            return None if latest is None else StreamStart(_FIRST if latest_from_first else latest + 1)
+        case StartupMode.COMPACTED_FULL:
+            return _after(compacted_snapshot(options, snapshots))
+        case StartupMode.FROM_TIMESTAMP:
+            before = history.before(startup.timestamp_ms or 0)
+            return None if before is None else StreamStart(before + 1)
+        case StartupMode.FROM_FILE_CREATION_TIME:
+            return _after(snapshots.latest(), startup.created_ms)
+        case StartupMode.FROM_CREATION_TIMESTAMP:
+            found = first_since(startup.created_ms or 0, history)
+            return _after(snapshots.latest(), startup.created_ms) if found is None else StreamStart(found)
+        case StartupMode.FROM_SNAPSHOT:
+            earliest = history.earliest_id()
+            return None if earliest is None else StreamStart(max(_snapshot_id(startup), earliest))
+        case StartupMode.FROM_SNAPSHOT_FULL:
+            first = snapshots.earliest()
+            return None if first is None else _after(snapshots.load(max(_snapshot_id(startup), first.id)))
+    raise InvalidOptionError(f"scan.mode {startup.mode.value}: a batch read has it, a stream has not")
+
+
+def _after(full: Snapshot | None, created_ms: int | None = None) -> StreamStart | None:
+    return None if full is None else StreamStart(full.id + 1, full, created_ms)
+
+
+def _snapshot_id(startup: Startup) -> int:
+    if startup.snapshot is not None:
+        return startup.snapshot
+    if startup.version is not None and startup.version.isascii() and startup.version.isdigit():
+        return int(startup.version)
+    given = startup.tag or startup.version or startup.watermark
+    raise InvalidOptionError(f"a stream starts at a snapshot id, not at a tag or watermark ({given})")
