@@ -18,13 +18,23 @@ from pyroaring import BitMap
 from lakecore.errors import CorruptDataError, UnsupportedError, reason
 from lakecore.metadata.index_file import DeletionRange
 
-__all__ = ["VectorLayout", "decode_vector", "decode_vectors", "encode_vector", "encode_vectors"]
+__all__ = [
+    "VECTOR_FRAME",
+    "VectorLayout",
+    "decode_place",
+    "decode_vector",
+    "decode_vectors",
+    "encode_vector",
+    "encode_vectors",
+]
 
 _FILE_VERSION = 1
 _MAGIC_V1 = struct.pack(">i", 1581511376)
 _MAGIC_V2 = struct.pack("<i", 1681511377)
 _FRAME = 4
 """Bytes of the size in front, and of the checksum behind."""
+VECTOR_FRAME = 2 * _FRAME
+"""How much longer than its recorded length a vector can be."""
 _MAP_HEAD = struct.Struct("<qi")
 _MAX_POSITION_V1 = 2**31 - 2
 
@@ -47,7 +57,7 @@ def encode_vectors(
     ranges = []
     for name, positions in vectors.items():
         data = encode_vector(positions, layout, name)
-        length = len(data) if layout is VectorLayout.V2 else len(data) - 2 * _FRAME
+        length = len(data) if layout is VectorLayout.V2 else len(data) - VECTOR_FRAME
         ranges.append(DeletionRange(name, len(out), length, len(positions)))
         out += data
     return bytes(out), tuple(ranges)
@@ -75,14 +85,20 @@ def decode_vectors(data: bytes, ranges: Mapping[str, DeletionRange], path: str) 
     """The vectors at these places of an index file. Raises CorruptDataError naming `path`."""
     if data[:1] != bytes([_FILE_VERSION]):
         raise CorruptDataError(path, f"version {data[:1].hex()} of deletion vectors; there is 01")
-    return {name: _decode_at(data, place, path) for name, place in ranges.items()}
+    return {
+        name: decode_place(data[place.offset : place.offset + place.length + VECTOR_FRAME], place, path)
+        for name, place in ranges.items()
+    }
 
 
-def _decode_at(data: bytes, place: DeletionRange, path: str) -> BitMap:
-    end = place.offset + place.length + 2 * _FRAME
+def decode_place(data: bytes, place: DeletionRange, path: str) -> BitMap:
+    """The vector at one place of an index file; `data` is what lies there, up to VECTOR_FRAME bytes more.
+
+    Raises CorruptDataError naming `path`, also when it deletes other than `place.cardinality` rows.
+    """
     if place.offset < 1 or place.length < 0:
         raise CorruptDataError(path, f"vector of {place.data_file} at {place.offset}, {place.length} bytes")
-    vector = decode_vector(data[place.offset : end], path, recorded=place.length)
+    vector = decode_vector(data, path, recorded=place.length)
     if place.cardinality is not None and len(vector) != place.cardinality:
         raise CorruptDataError(
             path,
@@ -100,14 +116,14 @@ def decode_vector(data: bytes, path: str, *, recorded: int | None = None) -> Bit
     """
     size = int.from_bytes(data[:_FRAME], "big", signed=True)
     payload = data[_FRAME : _FRAME + max(size, 0)]
-    if size < _FRAME or len(payload) != size or len(data) < size + 2 * _FRAME:
+    if size < _FRAME or len(payload) != size or len(data) < size + VECTOR_FRAME:
         raise CorruptDataError(path, f"a deletion vector of {size} bytes where {len(data)} are left")
     magic = payload[:_FRAME]
     if magic not in (_MAGIC_V1, _MAGIC_V2):
         raise CorruptDataError(path, f"not a deletion vector: its magic is {magic.hex()}")
-    if recorded is not None and recorded != (size if magic == _MAGIC_V1 else size + 2 * _FRAME):
+    if recorded is not None and recorded != (size if magic == _MAGIC_V1 else size + VECTOR_FRAME):
         raise CorruptDataError(path, f"a deletion vector of {size} bytes, recorded as {recorded}")
-    checksum = data[_FRAME + size : size + 2 * _FRAME]
+    checksum = data[_FRAME + size : size + VECTOR_FRAME]
     if zlib.crc32(payload) != int.from_bytes(checksum, "big"):
         raise CorruptDataError(path, "the checksum of a deletion vector does not hold")
     return _bitmap(payload[_FRAME:] if magic == _MAGIC_V1 else _first_map(payload[_FRAME:], path), path)

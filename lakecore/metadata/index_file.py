@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DELETION_VECTORS", "HASH_INDEX", "DeletionRange", "GlobalIndex", "IndexFile"]
+__all__ = [
+    "DELETION_VECTORS",
+    "HASH_INDEX",
+    "DeletionFile",
+    "DeletionRange",
+    "GlobalIndex",
+    "IndexFile",
+]
 
 DELETION_VECTORS = "DELETION_VECTORS"
 HASH_INDEX = "HASH"
@@ -18,6 +25,14 @@ class DeletionRange:
     offset: int
     length: int
     cardinality: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionFile:
+    """The deletion vector of a data file, as readers need it: the path of its index file, its place there."""
+
+    path: str
+    place: DeletionRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

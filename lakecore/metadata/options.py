@@ -87,6 +87,9 @@ IGNORE_DELETE = Option(
 )  # fmt: skip
 IGNORE_UPDATE_BEFORE = Option("ignore-update-before", parse_bool, False, "Drop -U input.")
 DELETION_VECTORS = Option("deletion-vectors.enabled", parse_bool, False, "Deletion vector mode.")
+DELETION_VECTORS_MERGE = Option(
+    "deletion-vectors.merge-on-read", parse_bool, False, "Merge level 0 too where there are deletion vectors."
+)
 THIN_MODE = Option("data-file.thin-mode", parse_bool, False, "Do not store _KEY_ columns.")
 WRITE_ONLY = Option("write-only", parse_bool, False, "Writers neither compact nor expire.")
 FILE_FORMAT = Option("file.format", str.lower, "parquet", "Format of new data files.")
@@ -129,6 +132,7 @@ class TableOptions:
     ignore_delete: bool
     ignore_update_before: bool
     deletion_vectors: bool
+    deletion_vectors_merge: bool
     thin_mode: bool
     write_only: bool
     row_tracking: bool
@@ -162,6 +166,7 @@ class TableOptions:
             ignore_delete=IGNORE_DELETE.read(raw),
             ignore_update_before=IGNORE_UPDATE_BEFORE.read(raw),
             deletion_vectors=DELETION_VECTORS.read(raw),
+            deletion_vectors_merge=DELETION_VECTORS_MERGE.read(raw),
             thin_mode=THIN_MODE.read(raw),
             write_only=WRITE_ONLY.read(raw),
             row_tracking=ROW_TRACKING.read(raw),
@@ -176,6 +181,16 @@ class TableOptions:
             partition_default_name=PARTITION_DEFAULT_NAME.read(raw),
             partition_legacy_name=PARTITION_LEGACY_NAME.read(raw),
         )
+
+    @property
+    def skips_level_0(self) -> bool:
+        """Batch reads of a table with a key leave level 0 alone: above it a key has one live row.
+
+        Rule of the format for deletion vectors (unless they are merged) and for merge engine first-row.
+        """
+        if self.deletion_vectors:
+            return not self.deletion_vectors_merge
+        return self.merge_engine is MergeEngine.FIRST_ROW
 
 
 def _mode(bucket: int, schema: TableSchema) -> BucketMode:

@@ -46,7 +46,7 @@ def batch_source(table: Readable, startup: Startup, *, deletes: bool = False) ->
         return _changes(table, startup.incremental, deletes=deletes)
     start = batch_start(startup, table.schema.options, history_of(table), table.tags)
     schema = _schema_for(table, start)
-    table.scanner.check(start.snapshot, schema)
+    table.scanner.check(schema)
     return SnapshotRows(table.scanner, table.read_context(schema), start.snapshot, start.created_ms)
 
 
@@ -79,9 +79,8 @@ def _changes(table: Readable, asked: Incremental, *, deletes: bool) -> RowSource
     match found:
         case None:
             return NoRows(schema.row_type)
-        case Difference(before, after):
-            for snapshot in (before, after):
-                table.scanner.check(snapshot, schema)
+        case Difference():
+            table.scanner.check(schema)
             return DiffRows(scanner, context, found, deletes)
         case Interval(first, last):
             check_streamable(table.name, schema, options)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+from pyroaring import BitMap
 
 from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.format.canonical import canonical
@@ -15,6 +16,7 @@ from lakecore.metadata.row_kind import KEY_PREFIX
 from lakecore.metadata.schema import TableSchema
 from lakecore.predicate.tree import Predicate, columns_of
 from lakecore.read.context import ReadContext
+from lakecore.read.deletions import live_rows
 from lakecore.read.evolve import evolve, same_values
 from lakecore.read.file_index import indexed_rows
 from lakecore.read.key_value import key_value_type
@@ -58,15 +60,17 @@ def read_file(
     batch_size: int = BATCH_ROWS,
     buffer_size: int = BUFFER_SIZE,
     predicate: Predicate | None = None,
+    deletions: BitMap | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a file in file order, columns by the names and types of `ctx.schema` (`read_type`).
 
     `batch_size`: rows of a batch at most; fewer where rows are wide. `predicate` leaves out row groups that
     cannot match it by their statistics, and rows by file indexes; the rows that come are not filtered by it.
+    `deletions`: positions of rows that are left out.
     Raises NotFoundError when the file is gone, CorruptDataError, UnsupportedError.
     """
     path = ctx.paths.data_file(bucket_dir, file)
-    wanted = indexed_rows(ctx, bucket_dir, file, predicate)
+    wanted = live_rows(deletions, file.row_count, path, indexed_rows(ctx, bucket_dir, file, predicate))
     if wanted is not None and not wanted:
         return
     reader = open_data_file(ctx, path, buffer_size)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from pyroaring import BitMap
 
 from lakecore.errors import NotFoundError
 from lakecore.format.data_reader import BATCH_ROWS, BUFFER_SIZE, file_format
@@ -18,8 +19,10 @@ from lakecore.format.pages import FilePages, KeyPage
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.key_order import comparable
 from lakecore.read.context import ReadContext
+from lakecore.read.deletions import live_rows
 from lakecore.read.evolve import same_values
 from lakecore.read.file_reader import convert, expired, read_columns, read_file
+from lakecore.read.selection import Selection
 from lakecore.row.values import array_values
 from lakecore.types.arrow import arrow_type
 from lakecore.types.datatypes import RowType
@@ -83,21 +86,34 @@ def read_range(
     *,
     batch_size: int = BATCH_ROWS,
     buffer_size: int = BUFFER_SIZE,
+    deletions: BitMap | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a key-value file inside `bounds`, in key order. `columns` must hold the key columns.
 
+    `deletions`: positions that are left out.
     A file without usable page bounds is decoded from its start. Errors: see `read_file`.
     """
     pages = open_pages(ctx, bucket_dir, file)
     found = None if pages is None else _key_pages(ctx, bucket_dir, file, pages)
     try:
         if pages is None or found is None:
-            stream = read_file(ctx, bucket_dir, file, columns, batch_size=batch_size, buffer_size=buffer_size)
+            stream = read_file(
+                ctx,
+                bucket_dir,
+                file,
+                columns,
+                batch_size=batch_size,
+                buffer_size=buffer_size,
+                deletions=deletions,
+            )
         else:
             path = ctx.paths.data_file(bucket_dir, file)
             plan = read_columns(ctx, file.schema_id, pages.schema, path, columns)
             rows = _rows(found, bounds, ctx.schema.key_type)
             stored = pages.batches(plan.stored, *rows, batch_size, buffer_size)
+            live = live_rows(deletions, file.row_count, path)
+            if live is not None:
+                stored = Selection(None, (live & BitMap(range(*rows))).shift(-rows[0])).of(stored)
             stream = (convert(ctx, path, plan, batch) for batch in stored)
         yield from _inside(stream, bounds, ctx.schema.key_type)
     finally:

@@ -24,6 +24,7 @@ from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind, retrac
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of, restricted
 from lakecore.read.context import ReadContext
+from lakecore.read.deletions import load_deletions
 from lakecore.read.file_reader import read_file
 from lakecore.read.sizes import ReadSizes, row_bytes, sizes_for
 from lakecore.scan.split import Split
@@ -54,7 +55,7 @@ def read_split(
     extra = sorted(columns_of(predicate) - set(wanted)) if predicate is not None else []
     stored = kinds and ctx.keyed and not split.raw_convertible
     needed = (*wanted, *extra, KIND_NAME) if stored else (*wanted, *extra)
-    reader = _Reader(ctx, ctx.bucket_dir(split.partition, split.bucket), needed, predicate)
+    reader = _Reader(ctx, split, needed, predicate)
     for batch in reader.rows(split):
         kept = batch if predicate is None else batch.filter(mask(predicate, batch))
         if kept.num_rows:
@@ -72,10 +73,11 @@ class _Reader:
     """Reads the columns that a query and its filter need from the files of one bucket."""
 
     def __init__(
-        self, ctx: ReadContext, bucket_dir: str, columns: tuple[str, ...], predicate: Predicate | None
+        self, ctx: ReadContext, split: Split, columns: tuple[str, ...], predicate: Predicate | None
     ) -> None:
         self._ctx = ctx
-        self._bucket_dir = bucket_dir
+        self._bucket_dir = ctx.bucket_dir(split.partition, split.bucket)
+        self._deletions = split.deletions_of
         self._columns = columns
         self._predicate = predicate
 
@@ -151,7 +153,8 @@ class _Reader:
         sizes: ReadSizes | None = None,
     ) -> Iterator[pa.RecordBatch]:
         sizes = sizes or ReadSizes()
-        return read_file(
+        deletion = self._deletions.get(file.file_name)
+        yield from read_file(
             self._ctx,
             self._bucket_dir,
             file,
@@ -159,6 +162,7 @@ class _Reader:
             batch_size=sizes.batch_rows,
             buffer_size=sizes.buffer_size,
             predicate=prunable,
+            deletions=None if deletion is None else load_deletions(self._ctx.file_io, deletion),
         )
 
     def _key_predicate(self) -> Predicate | None:

@@ -123,7 +123,7 @@ class Stream:
         )
         if start is not None:
             if start.full is not None:
-                self._table.scanner.check(start.full, self._table.schema)
+                self._table.scanner.check(self._table.schema)
                 self._full = start
             self.next_snapshot = start.next_snapshot
             before = start.full or self._table.snapshots.find(start.next_snapshot - 1)

@@ -83,6 +83,7 @@ class ChangeScanner:
         differ do not tell which rows do.
         """
         self._check_buckets(asked)
+        self._check_deletions(asked)
         before, after = (self._state(snapshot, predicate) for snapshot in (asked.before, asked.after))
         before, after = self._without_common(before, after)
         if not self.schema.primary_keys and len(before):
@@ -147,6 +148,15 @@ class ChangeScanner:
         if mode is BucketMode.BUCKET_UNAWARE:
             return plan_splits(entries, SplitPolicy.from_options(self.schema.options), None)
         return bucket_splits(entries)
+
+    def _check_deletions(self, asked: Difference) -> None:
+        for snapshot in (asked.before, asked.after):
+            if self.scanner.deletions(snapshot):
+                raise UnsupportedError(
+                    f"table {self.scanner.table}: snapshot {snapshot.id} has deletion vectors, and files that "
+                    "two states share may differ by them: such states cannot be compared by this release; "
+                    "read the changes instead (mode delta or changelog, between snapshots)"
+                )
 
     def _check_buckets(self, asked: Difference) -> None:
         options = [

@@ -47,10 +47,13 @@ def plan_splits(
     entries: ManifestEntries,
     policy: SplitPolicy,
     key_of: Callable[[bytes], Any] | None,
+    *,
+    unique: bool = False,
 ) -> SplitPlan:
     """Splits over live entries, bucket by bucket in the order of the manifests.
 
-    `key_of` makes serialised keys comparable; None for an append table.
+    `key_of` makes serialised keys comparable; None for an append table. `unique`: above level 0 a key has
+    one live row (deletion vectors hide the others).
     """
     if not len(entries):
         none = np.zeros(0, np.int64)
@@ -59,7 +62,7 @@ def plan_splits(
     if key_of is None:
         starts = _pack(_weights(entries, policy)[order], bounds, policy.target_size)
         return SplitPlan(entries, order, starts, np.ones(len(starts) - 1, np.bool_))
-    return _plan_keyed(entries, policy, key_of, order, bounds)
+    return _plan_keyed(entries, policy, key_of, order, bounds, unique=unique)
 
 
 def bucket_splits(entries: ManifestEntries) -> SplitPlan:
@@ -120,13 +123,17 @@ def _plan_keyed(
     key_of: Callable[[bytes], Any],
     order: Ints,
     bounds: Ints,
+    *,
+    unique: bool,
 ) -> SplitPlan:
     weights = _weights(entries, policy)[order]
     heads = bounds[:-1]
     level = entries.level[order]
     clean = entries.delete_row_count[order] == 0
     one_level = np.minimum.reduceat(level, heads) == np.maximum.reduceat(level, heads)
-    disjoint = one_level & (np.minimum.reduceat(level, heads) > 0) & np.logical_and.reduceat(clean, heads)
+    disjoint = (
+        (one_level | unique) & (np.minimum.reduceat(level, heads) > 0) & np.logical_and.reduceat(clean, heads)
+    )
     alone = disjoint | (np.diff(bounds) == 1)
     small = np.add.reduceat(weights, heads) <= policy.target_size
     packed = _pack(weights, bounds, policy.target_size)[:-1]

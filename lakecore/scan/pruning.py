@@ -1,7 +1,8 @@
 """Leaving out files that cannot hold a row for which a predicate is true. In doubt a file stays.
 
 Rules of the format: files of an append table by the bounds of any column; files of a primary-key table by
-their key columns only, since a file that is left out must not bring back what it overwrote. Columns are
+their key columns only, since a file that is left out must not bring back what it overwrote (unless deletion
+vectors already hide that). Columns are
 matched by field id; a column the file's schema does not have is null, one whose type changed decides nothing.
 """
 
@@ -105,11 +106,20 @@ def _same_type(left: DataField, right: DataField) -> bool:
 
 
 def prune_files(
-    entries: ManifestEntries, predicate: Predicate, schema: TableSchema, schema_of: SchemaOf
+    entries: ManifestEntries,
+    predicate: Predicate,
+    schema: TableSchema,
+    schema_of: SchemaOf,
+    *,
+    unique: bool = False,
 ) -> ManifestEntries:
-    """The entries whose statistics allow a matching row. Cost: some us a file; values are not decoded."""
-    part = StatsPart.KEY if schema.primary_keys else StatsPart.VALUE
-    usable = schema.trimmed_primary_keys if schema.primary_keys else schema.row_type.names
+    """The entries whose statistics allow a matching row. Cost: some us a file; values are not decoded.
+
+    `unique`: every row in these files is a row of the table, or deleted; no file hides rows of another.
+    """
+    by_key = bool(schema.primary_keys) and not unique
+    part = StatsPart.KEY if by_key else StatsPart.VALUE
+    usable = schema.trimmed_primary_keys if by_key else schema.row_type.names
     condition = restricted(predicate, usable)
     if condition is None or not len(entries):
         return entries

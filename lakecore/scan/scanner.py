@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 
 from lakecore.errors import NotFoundError, UnsupportedError
 from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.index_file import IndexFile
+from lakecore.metadata.index_file import DeletionFile, IndexFile
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.netting import live
 from lakecore.metadata.options import BucketMode, TableOptions
@@ -21,7 +21,8 @@ from lakecore.scan.filters import EVERYTHING, ScanFilter, keeps_manifest, select
 from lakecore.scan.plan import SplitPolicy, plan_splits
 from lakecore.scan.pruning import prune_buckets, prune_files, prune_indexed, prune_partitions
 from lakecore.scan.split import SplitPlan
-from lakecore.scan.support import check_index_files, check_readable
+from lakecore.scan.support import check_readable
+from lakecore.store.indexes import IndexStore
 from lakecore.store.manifests import ManifestStore
 from lakecore.store.schemas import SchemaStore
 from lakecore.store.snapshots import SnapshotStore
@@ -40,18 +41,27 @@ class Scanner:
     schemas: SchemaStore
     manifests: ManifestStore
 
-    def check(self, snapshot: Snapshot | None, schema: TableSchema) -> None:
-        """Raises UnsupportedError unless this release can read `snapshot` with `schema` right.
-
-        Costs a read of the index manifest, if there is one.
-        """
+    def check(self, schema: TableSchema) -> None:
+        """Raises UnsupportedError unless this release can read a snapshot with `schema` right."""
         check_readable(self.table, schema, TableOptions.from_schema(schema))
-        if snapshot is not None:
-            check_index_files(self.table, snapshot.id, self.index_files(snapshot))
 
     def index_files(self, snapshot: Snapshot) -> tuple[IndexFile, ...]:
         """The index files valid at `snapshot`. Errors as `live_entries`."""
         return self._load(snapshot, lambda: self.manifests.read_index(snapshot.index_manifest))
+
+    def deletions(self, snapshot: Snapshot) -> dict[tuple[bytes, int, str], DeletionFile]:
+        """The deletion vectors at `snapshot`, by serialised partition, bucket and name of the data file.
+
+        They count even where option `deletion-vectors.enabled` was switched off later (other engines then
+        show the deleted rows again, until it is switched on). Costs a read of the index manifest, if there
+        is one. Errors as `live_entries`.
+        """
+        store = IndexStore(self.manifests.file_io, self.manifests.paths, self.manifests.schema)
+        return {
+            (file.partition, file.bucket, place.data_file): DeletionFile(store.path(file), place)
+            for file in self.index_files(snapshot)
+            for place in file.deletions
+        }
 
     def live_entries(self, snapshot: Snapshot, where: ScanFilter = EVERYTHING) -> ManifestEntries:
         """The live files at `snapshot` that `where` wants, as ADD entries in the order of the manifests.
@@ -74,22 +84,29 @@ class Scanner:
         predicate: Predicate | None = None,
         *,
         created_ms: int | None = None,
+        with_level_0: bool = False,
     ) -> SplitPlan:
         """The splits of a batch read of `snapshot` with `schema`; none when there is no snapshot.
 
         Files that cannot hold a row for which `predicate` is true are left out where that is certain: the
         reader still has to filter. Postponed buckets (negative numbers) hold rows that are not part of the
         table yet. `created_ms`: only files made at or after this time; costs the details of every file.
+        `with_level_0`: also where a batch read skips it (streams read on from there).
         Errors as `live_entries`; `check` first whether the table can be read.
         """
+        options = TableOptions.from_schema(schema)
+        keyed = bool(schema.primary_keys)
+        unique = keyed and options.skips_level_0 and not with_level_0
         entries = ManifestEntries.empty() if snapshot is None else self.live_entries(snapshot, where)
+        if unique:
+            entries = entries.select(entries.level > 0)
         if predicate is not None:
             entries = prune_partitions(entries, predicate, schema.partition_type)
             entries = prune_buckets(entries, predicate, schema, self.schemas.load)
-            entries = prune_files(entries, predicate, schema, self.schemas.load)
-            if not schema.primary_keys:
+            entries = prune_files(entries, predicate, schema, self.schemas.load, unique=unique)
+            if unique or not keyed:
                 entries = prune_indexed(entries, predicate, schema, self.schemas.load)
-        if TableOptions.from_schema(schema).bucket_mode is BucketMode.POSTPONE:
+        if options.bucket_mode is BucketMode.POSTPONE:
             entries = entries.select(entries.bucket >= 0)
         if created_ms is not None:
             made = [
@@ -97,9 +114,10 @@ class Scanner:
             ]
             entries = entries.select(np.array(made, np.bool_))
         self._check_whole_rows(entries)
-        keyed = bool(schema.primary_keys)
         key_of = key_order(schema.key_type) if keyed else None
-        return plan_splits(entries, SplitPolicy.from_options(schema.options), key_of)
+        policy = SplitPolicy.from_options(schema.options)
+        plan = plan_splits(entries, policy, key_of, unique=options.skips_level_0 or options.deletion_vectors)
+        return plan if snapshot is None else replace(plan, deletions=self.deletions(snapshot))
 
     def _check_whole_rows(self, entries: ManifestEntries) -> None:
         """Files of some columns only (data evolution) must not be read as whole rows.

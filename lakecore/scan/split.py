@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, overload
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.index_file import DeletionFile
 
 __all__ = ["Split", "SplitPlan"]
 
@@ -20,6 +21,8 @@ class Split:
     """Files of one bucket that must be read together. `partition` is a serialised row. Pickles.
 
     `raw_convertible`: every row of every file is a live row of the table, so no merging is needed.
+    `deletions`: which rows of each file are deleted, in the order of `files`; None for a file whose rows all
+    count. Empty where that holds for every file.
     """
 
     partition: bytes
@@ -27,6 +30,15 @@ class Split:
     total_buckets: int
     files: tuple[DataFile, ...]
     raw_convertible: bool
+    deletions: tuple[DeletionFile | None, ...] = ()
+
+    @property
+    def deletions_of(self) -> Mapping[str, DeletionFile]:
+        """The deletion vectors by the names of the data files that have one."""
+        if not self.deletions:
+            return {}
+        pairs = zip(self.files, self.deletions, strict=True)
+        return {file.file_name: deletion for file, deletion in pairs if deletion is not None}
 
     @property
     def size(self) -> int:
@@ -44,12 +56,14 @@ class SplitPlan(Sequence[Split]):
     """All splits of a scan. Split `i` reads `entries[order[starts[i]:starts[i + 1]]]`.
 
     Entries stay columns until a split is asked for: a plan over a million files costs no million objects.
+    `deletions`: the deletion vectors there are, by serialised partition, bucket and name of the data file.
     """
 
     entries: ManifestEntries
     order: npt.NDArray[np.int64]
     starts: npt.NDArray[np.int64]
     raw_convertible: npt.NDArray[np.bool_]
+    deletions: Mapping[tuple[bytes, int, str], DeletionFile] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.raw_convertible)
@@ -85,10 +99,14 @@ class SplitPlan(Sequence[Split]):
     def _split(self, index: int) -> Split:
         lanes: Any = self.order[self.starts[index] : self.starts[index + 1]]
         first = int(lanes[0])
+        partition, bucket = self.entries.partition_of(first), int(self.entries.bucket[first])
+        files = tuple(self.entries.files(lanes))
+        deletions = tuple(self.deletions.get((partition, bucket, file.file_name)) for file in files)
         return Split(
-            partition=self.entries.partition_of(first),
-            bucket=int(self.entries.bucket[first]),
+            partition=partition,
+            bucket=bucket,
             total_buckets=int(self.entries.total_buckets[first]),
-            files=tuple(self.entries.files(lanes)),
+            files=files,
             raw_convertible=bool(self.raw_convertible[index]),
+            deletions=deletions if any(deletions) else (),
         )

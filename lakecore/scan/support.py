@@ -38,8 +38,8 @@ _OFF = ("", "false")
 def check_readable(table: str, schema: TableSchema, options: TableOptions) -> None:
     """Raises UnsupportedError unless a batch read of `table` gives exactly its rows.
 
-    `schema`, `options`: of the snapshot that is read; see `check_index_files` too. A changelog producer
-    never matters here: it makes a change stream, the rows are the same.
+    `schema`, `options`: of the snapshot that is read. A changelog producer never matters here: it makes a
+    change stream, the rows are the same.
     """
     _check_rows(table, schema, options, "read")
     _check_one_branch(table, schema.options)
@@ -71,7 +71,7 @@ def _check_one_branch(table: str, raw: Mapping[str, str]) -> None:
 
 
 def check_index_files(table: str, snapshot_id: int, files: Iterable[IndexFile]) -> None:
-    """Raises UnsupportedError when rows of the snapshot are hidden by deletion vectors.
+    """Raises UnsupportedError when a compaction of the snapshot would have to apply deletion vectors.
 
     They count even where option `deletion-vectors.enabled` was switched off later. Other index files only
     make lookups faster, and are left alone.
@@ -80,7 +80,7 @@ def check_index_files(table: str, snapshot_id: int, files: Iterable[IndexFile]) 
         if file.index_type == DELETION_VECTORS and (file.row_count or file.deletions):
             raise UnsupportedError(
                 f"table {table}: snapshot {snapshot_id} has deletion vectors ({file.file_name}), which this "
-                "release does not apply; read it with another engine"
+                "release does not apply when compacting; use another engine"
             )
 
 
@@ -140,14 +140,15 @@ def _check_rows(table: str, schema: TableSchema, options: TableOptions, verb: st
     """What decides the rows of a table, whatever is done with it."""
     _check_kind(table, schema.options)
     _check_merge_engine(table, schema, options, verb)
-    if options.deletion_vectors:
+    if options.deletion_vectors and (verb == "compact" or (verb == "write" and schema.primary_keys)):
         raise _refuse(table, "deletion-vectors.enabled", "true", verb, "use another engine")
     if options.data_evolution:
         raise _refuse(table, "data-evolution.enabled", "true", verb, "use another engine")
 
 
 def _check_merge_engine(table: str, schema: TableSchema, options: TableOptions, verb: str) -> None:
-    if schema.primary_keys and options.merge_engine is not MergeEngine.DEDUPLICATE:
+    merged = verb != "read" or not options.skips_level_0 or options.merge_engine is MergeEngine.FIRST_ROW
+    if schema.primary_keys and options.merge_engine is not MergeEngine.DEDUPLICATE and merged:
         remedy = "this release merges with deduplicate; use another engine"
         raise _refuse(table, "merge-engine", options.merge_engine.value, verb, remedy)
 

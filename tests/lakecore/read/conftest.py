@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyroaring import BitMap
 
 from lakecore.format.data_writer import WriterOptions, open_writer
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.metadata.data_file import EMPTY_ROW, DataFile
+from lakecore.metadata.index_file import DeletionFile
 from lakecore.metadata.schema import TableSchema
 from lakecore.read.context import ReadContext
 from lakecore.read.key_value import key_value_type
@@ -19,6 +21,7 @@ from lakecore.read.split_reader import read_split
 from lakecore.row.binary_row import encode_row
 from lakecore.row.values import batch_rows, rows_batch
 from lakecore.scan.split import Split
+from lakecore.store.indexes import IndexStore
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 from lakecore.types.arrow import arrow_schema
@@ -85,15 +88,28 @@ class SmallTable:
             delete_row_count=sum(row[keys + 1] in (1, 3) for row in rows) if keyed else 0,
         )
 
-    def split(self, *files: DataFile, raw: bool = False) -> Split:
-        return Split(partition=EMPTY_ROW, bucket=0, total_buckets=1, files=files, raw_convertible=raw)
+    def split(self, *files: DataFile, raw: bool = False, deleted: Mapping[str, Any] | None = None) -> Split:
+        """`deleted`: positions by file name; they go into an index file."""
+        split = Split(partition=EMPTY_ROW, bucket=0, total_buckets=1, files=files, raw_convertible=raw)
+        if not deleted:
+            return split
+        store = IndexStore(self.file_io, TablePaths(ROOT), self.schema)
+        index = store.write_vectors(EMPTY_ROW, 0, {name: BitMap(rows) for name, rows in deleted.items()})
+        found = {place.data_file: DeletionFile(store.path(index), place) for place in index.deletions}
+        return replace(split, deletions=tuple(found.get(file.file_name) for file in files))
 
     def read(
-        self, *files: DataFile, raw: bool = False, columns: Any = None, where: Any = None
+        self,
+        *files: DataFile,
+        raw: bool = False,
+        columns: Any = None,
+        where: Any = None,
+        deleted: Mapping[str, Any] | None = None,
     ) -> list[tuple[Any, ...]]:
         """Rows in the order they come."""
         types = self.schema.row_type if columns is None else self.schema.row_type.select(tuple(columns))
-        batches = read_split(self.context, self.split(*files, raw=raw), columns, where)
+        split = self.split(*files, raw=raw, deleted=deleted)
+        batches = read_split(self.context, split, columns, where)
         return [row for batch in batches for row in batch_rows(_checked(batch, types), types)]
 
 

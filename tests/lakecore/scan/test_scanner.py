@@ -79,7 +79,7 @@ def test_filters_and_predicates_reach_the_plan(golden: Callable[[str], GoldenTab
 
 def test_no_snapshot_no_splits(golden: Callable[[str], GoldenTable]) -> None:
     scanner = scanner_of(golden("g1.a_life_empty").path)
-    scanner.check(None, scanner.manifests.schema)
+    scanner.check(scanner.manifests.schema)
     assert len(scanner.plan(None, scanner.manifests.schema)) == 0
 
 
@@ -102,10 +102,19 @@ def test_index_files_are_listed(golden: Callable[[str], GoldenTable]) -> None:
         )
 
 
-def test_deletion_vectors_are_refused(golden: Callable[[str], GoldenTable]) -> None:
+def test_splits_name_the_deletion_vector_of_each_file(golden: Callable[[str], GoldenTable]) -> None:
     scanner = scanner_of(golden("g1.a_dv_append").path)
-    with pytest.raises(UnsupportedError, match=r"table db\.t: option deletion-vectors\.enabled=true"):
-        scanner.check(scanner.snapshots.latest(), scanner.manifests.schema)
+    snapshot = scanner.snapshots.latest()
+    assert snapshot is not None
+    listed = {place.data_file: place for file in scanner.index_files(snapshot) for place in file.deletions}
+    splits = list(scanner.plan(snapshot, scanner.manifests.schema))
+    found = {
+        file.file_name: deletion.place
+        for split in splits
+        for file, deletion in zip(split.files, split.deletions, strict=True)
+        if deletion is not None
+    }
+    assert found == listed
 
 
 def test_files_of_some_columns_are_refused_whatever_the_options_say(
@@ -117,7 +126,7 @@ def test_files_of_some_columns_are_refused_whatever_the_options_say(
     path.write_text(path.read_text().replace('"data-evolution.enabled" : "true"', '"x" : "y"'))
     scanner = scanner_of(table.path)
     schema = scanner.manifests.schema
-    scanner.check(scanner.snapshots.latest(), schema)
+    scanner.check(schema)
     assert scanner.plan(scanner.snapshots.load(1), schema).row_count == 30
     with pytest.raises(UnsupportedError, match=r"table db\.t: file data-\S+ holds the columns b only"):
         scanner.plan(scanner.snapshots.load(2), schema)
