@@ -66,7 +66,12 @@ class StateRows:
     def plan(self, where: Predicate | None) -> Sequence[Split]:
         """Errors: see `Scanner.plan`."""
         return self.scanner.scanner.plan(
-            self.snapshot, self.context.schema, self.where, where, created_ms=self.created_ms, with_level_0=True
+            self.snapshot,
+            self.context.schema,
+            self.where,
+            where,
+            created_ms=self.created_ms,
+            with_level_0=True,
         )
 
     def read(

@@ -153,8 +153,8 @@ class ChangeScanner:
         for snapshot in (asked.before, asked.after):
             if self.scanner.deletions(snapshot):
                 raise UnsupportedError(
-                    f"table {self.scanner.table}: snapshot {snapshot.id} has deletion vectors, and files that "
-                    "two states share may differ by them: such states cannot be compared by this release; "
+                    f"table {self.scanner.table}: snapshot {snapshot.id} has deletion vectors, and files "
+                    "of both may differ by them: such states cannot be compared by this release; "
                     "read the changes instead (mode delta or changelog, between snapshots)"
                 )
 
