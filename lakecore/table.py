@@ -13,9 +13,15 @@ import pyarrow as pa
 from lakecore.clock import Clock, SystemClock
 from lakecore.commit.committer import Committer
 from lakecore.commit.request import CommitResult, Overwrite
-from lakecore.errors import CommitUncertainError, InvalidInputError, LakeError, NotFoundError
+from lakecore.errors import (
+    CommitConflictError,
+    CommitUncertainError,
+    InvalidInputError,
+    LakeError,
+    NotFoundError,
+)
 from lakecore.fs.file_io import FileIO
-from lakecore.metadata.options import TableOptions
+from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.predicate.tree import Predicate
 from lakecore.read.batch import batch_source, named_start
@@ -39,7 +45,7 @@ from lakecore.store.snapshots import SnapshotStore
 from lakecore.store.tags import TagStore
 from lakecore.types.arrow import arrow_type
 from lakecore.write.bucket_state import BucketState
-from lakecore.write.incoming import batches_of
+from lakecore.write.incoming import batches_of, is_repeatable
 from lakecore.write.options import WriteRules
 from lakecore.write.table_write import TableWrite, WriteTarget
 from lakecore.write.upgrade import upgraded
@@ -53,6 +59,7 @@ _FIXED_OPTIONS = frozenset({
     "rowkind.field", "primary-key", "partition", "partition.default-name", "partition.legacy-name",
     "data-file.path-directory",
 })  # fmt: skip
+_PLACING_TRIES = 4
 _USER_PREFIX = "commit.user-prefix"
 
 Partitions = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -237,9 +244,19 @@ class Table:
         return self.write(data, commit)
 
     def write(self, data: Any, commit: Commit | None = None) -> CommitResult:
-        """`append` or `upsert`, whichever the table takes."""
-        write = self._new_write(overwrite=False)
-        return self._finish(write, data, commit or Commit(), None)
+        """`append` or `upsert`, whichever the table takes.
+
+        Where buckets are looked up (bucket=-1 with a primary key), rows conflict with keys that others placed
+        in the same partition meanwhile: they are placed anew when `data` can be read again, else
+        CommitConflictError is raised, and nothing was written.
+        """
+        given = commit or Commit()
+        for _ in range(_PLACING_TRIES if is_repeatable(data) else 0):
+            try:
+                return self._finish(self._new_write(overwrite=False), data, given, None)
+            except CommitConflictError as err:
+                logger.info("%s: placing its rows anew: %s", self.name, err)
+        return self._finish(self._new_write(overwrite=False), data, given, None)
 
     def overwrite(
         self,
@@ -285,7 +302,9 @@ class Table:
         """Of the latest snapshot; of the next one when it expires while it is read."""
         while (latest := self.snapshots.latest()) is not None:
             try:
-                return BucketState.of(self.scanner.live_entries(latest))
+                dynamic = self.options.bucket_mode is BucketMode.HASH_DYNAMIC
+                index_files = self.scanner.index_files(latest) if dynamic else ()
+                return BucketState.of(self.scanner.live_entries(latest), index_files)
             except NotFoundError:
                 if self.snapshots.latest_id() == latest.id:
                     raise
@@ -312,6 +331,7 @@ class Table:
                 overwrite=overwrite,
                 watermark=commit.watermark,
                 properties=commit.properties,
+                unchanged=write.unchanged,
             )
         except CommitUncertainError:
             raise

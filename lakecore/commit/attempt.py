@@ -20,6 +20,7 @@ from lakecore.commit.publish import ManifestDraft
 from lakecore.commit.request import CommitRequest
 from lakecore.commit.retry import RetryPolicy
 from lakecore.commit.support import check_committable
+from lakecore.commit.unchanged import has_same_identity, index_moves, row_moves
 from lakecore.commit.view import LiveView, data_files
 from lakecore.errors import (
     CommitConflictError,
@@ -112,6 +113,7 @@ class ChangeCommit:
     def _plan(self, latest: Snapshot | None, schema: TableSchema) -> Snapshot | None:
         check_committable(schema)
         options = {**schema.options, **self._options}
+        self._check_unchanged(latest)
         base, entries = self._compare(latest, schema)
         index = self._index(latest, schema, base, entries)
         if not len(entries) and not len(self._change.changelog) and index is None:
@@ -142,6 +144,33 @@ class ChangeCommit:
         conflicts = find_conflicts(base, entries, change.kind, key_of)
         self._refuse(conflicts, latest)
         return base, entries
+
+    def _check_unchanged(self, latest: Snapshot | None) -> None:
+        """Raises on a conflict with what the rows were placed by."""
+        unchanged = self._request.unchanged
+        if (
+            unchanged is None
+            or self._change.kind is CommitKind.COMPACT
+            or self._request.overwrite is not None
+        ):
+            return
+        manifest = None if latest is None else latest.index_manifest
+        files = self._stores.manifests.read_index(manifest) if unchanged.hash_files is not None else ()
+        self._refuse(tuple(index_moves(unchanged, files)), latest)
+        if unchanged.whole_table:
+            self._refuse(tuple(row_moves(unchanged, self._newer(unchanged.rows_of, latest))), latest)
+
+    def _newer(self, base: Snapshot | None, latest: Snapshot | None) -> list[Snapshot | None]:
+        """The snapshots after `base`; None for one that is gone, or where history is another."""
+        if latest is None:
+            return [] if base is None else [None]
+        find = self._stores.snapshots.find
+        if base is not None:
+            same = latest if latest.id == base.id else find(base.id)
+            if same is None or latest.id < base.id or not has_same_identity(same, base):
+                return [None]
+        first = 1 if base is None else base.id + 1
+        return [*map(find, range(first, latest.id)), *([latest] if latest.id >= first else [])]
 
     def _refuse(self, conflicts: Sequence[Conflict], latest: Snapshot | None) -> None:
         if conflicts:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from lakecore.clock import Clock, SystemClock
 from lakecore.commit.attempt import ChangeCommit, Stores
 from lakecore.commit.plan import plan_changes
-from lakecore.commit.request import CommitRequest, CommitResult, Overwrite
+from lakecore.commit.request import CommitRequest, CommitResult, Overwrite, Unchanged
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.store.manifests import ManifestStore
@@ -51,14 +51,16 @@ class Committer:
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
         check_append: bool = False,
+        unchanged: Unchanged | None = None,
     ) -> CommitResult:
         """Publish what `messages` hold: data files first, then compactions, each as a snapshot of its own.
 
-        A plain append looks at no live file. Everything else is compared with the live files of the
-        partitions it touches and raises CommitConflictError, naming files, when it no longer fits; nothing
-        of that snapshot is then visible. Raises CommitUncertainError when storage does not tell whether the
-        snapshot landed: commit again with the same user and identifier, which finds out. Cost of telling
-        duplicates: `lakecore.commit.duplicates.LOOK_BACK` reads at most; none for BATCH_IDENTIFIER.
+        A plain append looks at no live file (but at what it counts on as `unchanged`). Everything else is
+        compared with the live files of the partitions it touches and raises CommitConflictError, naming
+        files, when it no longer fits; nothing of that snapshot is then visible. Raises CommitUncertainError
+        when storage does not tell whether the snapshot landed: commit again with the same user and
+        identifier, which finds out. Cost of telling duplicates: `lakecore.commit.duplicates.LOOK_BACK` reads
+        at most; none for BATCH_IDENTIFIER.
         """
         request = CommitRequest(
             user=commit_user,
@@ -67,6 +69,7 @@ class Committer:
             watermark=watermark,
             properties=properties or {},
             check_append=check_append,
+            unchanged=unchanged,
         )
         ids: list[int] = []
         repeated: list[bool] = []

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakecore.errors import CommitConflictError
+from lakecore.metadata.snapshot import Snapshot
 
-__all__ = ["CommitRequest", "CommitResult", "Overwrite"]
+__all__ = ["CommitRequest", "CommitResult", "Overwrite", "Unchanged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,26 @@ class Overwrite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unchanged:
+    """What rows were placed by; where it is no longer so, the commit conflicts.
+
+    `hash_files`: names of all hash index files of these partitions. `rows_of`: the snapshot whose keys were
+    looked at (None for an empty table); commits after it that bring rows conflict, compactions do not. Counts
+    only when `whole_table`.
+    """
+
+    hash_files: Mapping[bytes, frozenset[str]] | None = None
+    rows_of: Snapshot | None = None
+    whole_table: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRequest:
     """Who commits, and how. The pair (user, identifier) names the commit: a repeated pair is the same one.
 
     `identifier`: BATCH_IDENTIFIER tells nothing apart; then a repetition by a new process is not noticed.
-    `watermark`: milliseconds. `check_append`: look for conflicts in plain appends too.
+    `watermark`: milliseconds. `check_append`: look for conflicts in plain appends too. `unchanged`: what the
+    written rows (not the compacted ones) count on.
     """
 
     user: str
@@ -51,6 +67,7 @@ class CommitRequest:
     watermark: int | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     check_append: bool = False
+    unchanged: Unchanged | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ def check_writable(table: str, schema: TableSchema, options: TableOptions) -> No
     """Raises UnsupportedError unless rows written to `table` become what its options promise."""
     _check_new_files(table, schema, options, "write")
     mode = options.bucket_mode
-    if mode in (BucketMode.HASH_DYNAMIC, BucketMode.KEY_DYNAMIC):
+    if mode is BucketMode.KEY_DYNAMIC:
         remedy = "the index of its buckets is not kept; use another engine, or a fixed number of buckets"
         raise _refuse(table, "bucket", str(options.bucket), "write", f"{remedy}")
     if mode is BucketMode.POSTPONE:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.index_file import IndexFile
 
 __all__ = ["BucketState"]
 
@@ -18,12 +19,13 @@ class BucketState:
 
     next_sequences: Mapping[tuple[bytes, int], int] = field(default_factory=dict)
     totals: Mapping[bytes, int] = field(default_factory=dict)
+    index_files: tuple[IndexFile, ...] = ()
 
     @classmethod
-    def of(cls, live: ManifestEntries) -> BucketState:
+    def of(cls, live: ManifestEntries, index_files: tuple[IndexFile, ...] = ()) -> BucketState:
         """From all live files of a snapshot. Vectorised: one row a bucket is made."""
         if len(live) == 0:
-            return cls()
+            return cls(index_files=index_files)
         low = int(live.bucket.min())
         codes = live.partition.astype(np.int64) * (int(live.bucket.max()) - low + 1) + (live.bucket - low)
         _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
@@ -38,7 +40,11 @@ class BucketState:
         totals = {
             live.partitions[live.partition[at]]: int(live.total_buckets[at]) for at in fixed[some].tolist()
         }
-        return cls(next_sequences, totals)
+        return cls(next_sequences, totals, index_files)
+
+    def buckets(self, partition: bytes) -> tuple[int, ...]:
+        """The buckets of a partition that have files."""
+        return tuple(bucket for place, bucket in self.next_sequences if place == partition)
 
     def next_sequence(self, partition: bytes, bucket: int) -> int:
         """Rule of the format: the highest number of a live file of the bucket plus one; 0 in an empty one."""

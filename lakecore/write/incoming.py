@@ -19,7 +19,7 @@ from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import DataField
 from lakecore.write.casting import cast_column, first_null
 
-__all__ = ["KIND_COLUMN", "Incoming", "Rows", "batches_of"]
+__all__ = ["KIND_COLUMN", "Incoming", "Rows", "batches_of", "is_repeatable"]
 
 KIND_COLUMN = "_kind"
 
@@ -55,6 +55,12 @@ def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
     raise InvalidInputError(
         f"cannot write {type(data).__name__}; pass an Arrow table, batches or a pandas frame"
     )
+
+
+def is_repeatable(data: Any) -> bool:
+    """Can `batches_of` read these rows a second time?"""
+    whole = isinstance(data, pa.RecordBatch | pa.Table | list | tuple)
+    return whole or type(data).__module__.partition(".")[0] == "pandas"
 
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from lakecore.row.values import batch_rows
 from lakecore.types.datatypes import RowType
 from lakecore.write.incoming import Rows
 
-__all__ = ["Router", "Share"]
+__all__ = ["Placer", "Router", "Share"]
 
 Codes = np.ndarray[Any, Any]
 
@@ -32,10 +33,23 @@ class Share:
     rows: Rows
 
 
-class Router:
-    """Splits batches of one table. Fixed buckets by hash; a table without buckets has only bucket 0."""
+class Placer(Protocol):
+    """Buckets that are not a function of the row alone."""
 
-    def __init__(self, schema: TableSchema, options: TableOptions) -> None:
+    def place(self, batch: pa.RecordBatch, codes: Codes, partitions: Sequence[bytes]) -> Codes:
+        """The bucket of each row; `codes` tell which of `partitions` (serialised rows) it is in."""
+
+
+class Router:
+    """Splits batches of one table: to the buckets of `placer`; without one, fixed buckets by hash.
+
+    A table without buckets has only bucket 0.
+    """
+
+    def __init__(
+        self, schema: TableSchema, options: TableOptions, placer: Callable[[], Placer] | None = None
+    ) -> None:
+        self._placer = placer
         self._partition_type = schema.partition_type
         self._bucket_key = schema.row_type.select(schema.bucket_keys)
         self._options = options
@@ -46,7 +60,8 @@ class Router:
         if batch.num_rows == 0:
             return []
         partitions, values = _partitions(batch, self._partition_type)
-        total, buckets = self._buckets(batch)
+        serialised = [encode_row(row, self._partition_type) for row in values]
+        total, buckets = self._buckets(batch, partitions, serialised)
         groups = partitions.astype(np.int64) * total + buckets
         order = np.argsort(groups, kind="stable")
         starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
@@ -54,11 +69,14 @@ class Router:
         for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
             partition, bucket = divmod(int(groups[order[start]]), total)
             part = rows if len(starts) == 1 else _take(rows, order[start:stop])
-            key = encode_row(values[partition], self._partition_type)
-            shares.append(Share(key, values[partition], bucket, part))
+            shares.append(Share(serialised[partition], values[partition], bucket, part))
         return shares
 
-    def _buckets(self, batch: pa.RecordBatch) -> tuple[int, Codes]:
+    def _buckets(self, batch: pa.RecordBatch, codes: Codes, partitions: Sequence[bytes]) -> tuple[int, Codes]:
+        """How many buckets there may be, and that of each row."""
+        if self._placer is not None:
+            placed = self._placer().place(batch, codes, partitions)
+            return int(placed.max()) + 1, placed
         if self._options.bucket_mode is not BucketMode.HASH_FIXED:
             return 1, np.zeros(batch.num_rows, np.int32)
         function = self._options.bucket_function.value

@@ -10,6 +10,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from lakecore.clock import Clock
+from lakecore.commit.request import Unchanged
 from lakecore.errors import InvalidInputError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.local import LocalFileIO
@@ -18,14 +19,16 @@ from lakecore.metadata.data_file import DataFile, FileSource
 from lakecore.metadata.options import BucketMode, ChangelogProducer, SequenceOrder, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.row.partition_path import partition_path, partition_text
+from lakecore.store.indexes import IndexStore
 from lakecore.store.paths import TablePaths
 from lakecore.write.append_writer import AppendWriter
 from lakecore.write.bucket_state import BucketState
+from lakecore.write.dynamic_buckets import DynamicBuckets
 from lakecore.write.incoming import Incoming, Rows
 from lakecore.write.key_value_writer import KeyValueSpec, KeyValueWriter
 from lakecore.write.options import WriteRules
 from lakecore.write.rolling import FileSpec, check_file_options
-from lakecore.write.routing import Router, Share
+from lakecore.write.routing import Placer, Router, Share
 
 __all__ = ["TableWrite", "WriteTarget"]
 
@@ -82,7 +85,8 @@ class TableWrite:
         self._rules = WriteRules.from_options(target.schema.options)
         check_file_options(target.schema)
         self._incoming = Incoming(target.schema, self._options)
-        self._router = Router(target.schema, self._options)
+        self._dynamic: DynamicBuckets | None = None
+        self._router = Router(target.schema, self._options, self._placer())
         self._load_state = state
         self._state: BucketState | None = None
         self._limit = min(self._rules.buffer_size, _MAX_BUFFER)
@@ -113,13 +117,32 @@ class TableWrite:
             files, changelog = writer.close()
             if files or changelog:
                 messages.append(self._message(partition, bucket, files, changelog))
-        return tuple(messages)
+        return tuple(messages) if self._dynamic is None else self._dynamic.indexed(messages)
+
+    @property
+    def unchanged(self) -> Unchanged | None:
+        """What the rows were placed by, if it must still be so when they are committed."""
+        return None if self._dynamic is None else Unchanged(hash_files=self._dynamic.looked_at)
 
     def abort(self) -> None:
         """Remove every file this write made."""
         for writer in self._writers.values():
             writer.abort()
         self._writers.clear()
+        if self._dynamic is not None:
+            self._dynamic.abort()
+
+    def _placer(self) -> Callable[[], Placer] | None:
+        if self._options.bucket_mode is not BucketMode.HASH_DYNAMIC:
+            return None
+        return self._dynamic_buckets
+
+    def _dynamic_buckets(self) -> DynamicBuckets:
+        if self._dynamic is None:
+            target = self._target
+            indexes = IndexStore(target.file_io, target.paths, self._schema, target.clock)
+            self._dynamic = DynamicBuckets(self._schema, indexes, self._known)
+        return self._dynamic
 
     @property
     def _total_buckets(self) -> int:

@@ -50,6 +50,15 @@ def overwritten_table() -> tuple[Table, Callable[[Table], None]]:
     return table, lambda t: _run(t.overwrite, {"k": [3], "p": ["a"]})
 
 
+def dynamic_table() -> tuple[Table, Callable[[Table], None]]:
+    options = {"bucket": "-1", "dynamic-bucket.target-row-num": "2"}
+    table = fresh_table(
+        "fault-dynamic", {"columns": ["k INT", "v INT"], "primaryKeys": ["k"], "options": options}
+    )
+    table.upsert(pa.table({"k": [1, 2, 3], "v": [1, 1, 1]}))
+    return table, lambda t: _run(t.upsert, {"k": [2, 4, 5, 6], "v": [2, 2, 2, 2]})
+
+
 def _run(verb: Any, columns: dict[str, Any]) -> None:
     verb(pa.table(columns), commit=COMMIT)
 
@@ -64,23 +73,26 @@ def data_files(table: Table) -> set[str]:
         for status in table.file_io.list(folders.pop()):
             if status.is_dir:
                 folders.append(status.path)
-            elif "/bucket-" in status.path:
+            elif "/bucket-" in status.path or "/index/" in status.path:
                 found.add(status.name)
     return found
 
 
 def named_files(table: Table) -> set[str]:
-    """Data files that a snapshot names, live or replaced; changelog files too."""
+    """Data files that a snapshot names, live or replaced; changelog and index files too."""
     names = set()
     for snapshot_id in table.snapshots.list_ids():
         snapshot = table.snapshots.load(snapshot_id)
         for name in filter(None, (snapshot.delta_manifest_list, snapshot.changelog_manifest_list)):
             entries = table.manifests.read(table.manifests.read_list(name))
             names |= {entry.file.file_name for entry in entries}
+        names |= {file.file_name for file in table.scanner.index_files(snapshot)}
     return names
 
 
+SCENARIOS = (append_table, key_table, overwritten_table, dynamic_table)
 FAST = {
+    (dynamic_table, FaultMode.ERROR_AFTER_EFFECT),
     (append_table, FaultMode.TORN),
     (key_table, FaultMode.ERROR),
     (overwritten_table, FaultMode.DEAD_AFTER_EFFECT),
@@ -92,7 +104,7 @@ CASES = [
         id=f"{scenario.__name__}-{mode.value}",
         marks=[] if (scenario, mode) in FAST else [pytest.mark.slow],
     )
-    for scenario, mode in itertools.product((append_table, key_table, overwritten_table), FaultMode)
+    for scenario, mode in itertools.product(SCENARIOS, FaultMode)
 ]
 
 

@@ -230,6 +230,12 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         "primaryKeys": ["k"],
         "options": {"bucket": "2", "changelog-producer": "input"},
     },
+    "keys-dynamic": {
+        "columns": ["p STRING", "v STRING", "k INT"],
+        "primaryKeys": ["p", "k"],
+        "partitionKeys": ["p"],
+        "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "7"},
+    },
     "keys-partitioned": {
         "columns": ["p STRING", "v STRING", "k INT"],
         "primaryKeys": ["p", "k"],

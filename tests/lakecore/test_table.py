@@ -248,7 +248,7 @@ def test_a_partition_of_other_bucket_count(catalog: FilesystemCatalog) -> None:
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        ({"columns": ["k INT"], "primaryKeys": ["k"]}, "bucket=-1"),
+        ({"columns": ["k INT", "p INT"], "primaryKeys": ["k"], "partitionKeys": ["p"]}, "bucket=-1"),
         ({"columns": ["k INT"], "primaryKeys": ["k"], "options": {"bucket": "-2"}}, "bucket=-2"),
         (
             {

@@ -1,0 +1,158 @@
+"""Which dynamic bucket a key goes to: the one that knows its hash, else the first with room. Pure.
+
+Spec: a hash that a bucket knows stays there for ever; a new one goes to the lowest bucket with less than
+`target` hashes, else to a new bucket. With no bucket allowed any more, Paimon picks one at random; here it is
+the hash that picks, so that repetitions agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lakecore.errors import InvalidOptionError
+from lakecore.options import Option
+
+__all__ = ["BucketPlaces", "PlaceRules"]
+
+Hashes = npt.NDArray[np.int32]
+Buckets = npt.NDArray[np.int16]
+
+TARGET_ROWS = Option("dynamic-bucket.target-row-num", int, 2_000_000, "Keys of a dynamic bucket.")
+MAX_BUCKETS = Option("dynamic-bucket.max-buckets", int, -1, "Most buckets of a partition; -1 as many as fit.")
+_UNLIMITED = -1
+_MOST = 32_767
+_MERGE_SHARE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceRules:
+    """How full buckets get and how many there may be."""
+
+    target_rows: int
+    max_buckets: int
+
+    @classmethod
+    def from_options(cls, raw: Mapping[str, str]) -> PlaceRules:
+        """Raises InvalidOptionError naming the option and its value."""
+        target, most = TARGET_ROWS.read(raw), MAX_BUCKETS.read(raw)
+        if target < 1:
+            raise InvalidOptionError(f"option {TARGET_ROWS.key}={target}: must be at least 1")
+        if most != _UNLIMITED and most < 1:
+            raise InvalidOptionError(f"option {MAX_BUCKETS.key}={most}: must be -1 or at least 1")
+        return cls(target, most)
+
+
+class BucketPlaces:
+    """The hashes of one partition. Memory: 6 bytes a hash, at most twice that while it grows."""
+
+    def __init__(self, rules: PlaceRules, known: Mapping[int, Hashes]) -> None:
+        """`known`: the hashes of each bucket."""
+        self._rules = rules
+        self._counts = {bucket: len(hashes) for bucket, hashes in sorted(known.items())}
+        self._known = _Sorted.of(
+            np.concatenate([*known.values(), np.zeros(0, np.int32)]).astype(np.int32),
+            np.repeat(np.array([*known], np.int16), [len(hashes) for hashes in known.values()]),
+        )
+        self._recent = _Sorted.of(np.zeros(0, np.int32), np.zeros(0, np.int16))
+        self._changed: set[int] = set()
+
+    @property
+    def changed(self) -> frozenset[int]:
+        """Buckets that got hashes they did not have."""
+        return frozenset(self._changed)
+
+    def place(self, hashes: Hashes) -> Buckets:
+        """The bucket of each row. New hashes are placed in the order in which they first come.
+
+        Raises InvalidOptionError when every bucket that can be is full.
+        """
+        unique, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+        buckets = self._known.find(unique)
+        recent = self._recent.find(unique)
+        buckets = np.where(buckets < 0, recent, buckets)
+        new = np.flatnonzero(buckets < 0)
+        if len(new):
+            new = new[np.argsort(first[new], kind="stable")]
+            buckets[new] = self._room(unique[new])
+            self._remember(unique[new], buckets[new])
+        found: Buckets = buckets[inverse]
+        return found
+
+    def hashes(self, bucket: int) -> Hashes:
+        """All hashes of a bucket, in order."""
+        return np.sort(np.concatenate([part.of_bucket(bucket) for part in (self._known, self._recent)]))
+
+    def _room(self, hashes: Hashes) -> Buckets:
+        """Buckets for hashes that have none: each filled up before the next."""
+        placed = np.empty(len(hashes), np.int16)
+        done = 0
+        for bucket in self._with_room():
+            taken = min(len(hashes) - done, self._rules.target_rows - self._counts.get(bucket, 0))
+            placed[done : done + taken] = bucket
+            self._count(bucket, taken)
+            done += taken
+            if done == len(hashes):
+                return placed
+        if self._rules.max_buckets == _UNLIMITED:
+            raise InvalidOptionError(
+                f"option {TARGET_ROWS.key}={self._rules.target_rows}: {len(self._counts)} buckets of a "
+                "partition are full and there can be no more; raise it"
+            )
+        self._overfill(placed[done:], hashes[done:])
+        return placed
+
+    def _with_room(self) -> Iterator[int]:
+        target, most = self._rules.target_rows, self._rules.max_buckets
+        yield from [bucket for bucket, count in sorted(self._counts.items()) if count < target]
+        limit = _MOST if most == _UNLIMITED else most
+        for bucket in range(limit):
+            if bucket not in self._counts:
+                yield bucket
+
+    def _overfill(self, placed: Buckets, hashes: Hashes) -> None:
+        there = np.array(sorted(self._counts), np.int16)
+        placed[:] = there[hashes.astype(np.int64) % len(there)]
+        for bucket, count in zip(*np.unique(placed, return_counts=True), strict=True):
+            self._count(int(bucket), int(count))
+
+    def _count(self, bucket: int, more: int) -> None:
+        self._counts[bucket] = self._counts.get(bucket, 0) + more
+        self._changed.add(bucket)
+
+    def _remember(self, hashes: Hashes, buckets: Buckets) -> None:
+        self._recent = self._recent.with_more(hashes, buckets)
+        if len(self._recent.hashes) * _MERGE_SHARE > len(self._known.hashes):
+            self._known = self._known.with_more(self._recent.hashes, self._recent.buckets)
+            self._recent = _Sorted.of(np.zeros(0, np.int32), np.zeros(0, np.int16))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sorted:
+    """Hashes in order, and the bucket of each."""
+
+    hashes: Hashes
+    buckets: Buckets
+
+    @classmethod
+    def of(cls, hashes: Hashes, buckets: Buckets) -> _Sorted:
+        order = np.argsort(hashes, kind="stable")
+        return cls(hashes[order], buckets[order])
+
+    def find(self, wanted: Hashes) -> npt.NDArray[Any]:
+        """The bucket of each hash, -1 where there is none."""
+        if len(self.hashes) == 0:
+            return np.full(len(wanted), -1, np.int16)
+        at = np.minimum(np.searchsorted(self.hashes, wanted), len(self.hashes) - 1)
+        return np.where(self.hashes[at] == wanted, self.buckets[at], np.int16(-1))
+
+    def of_bucket(self, bucket: int) -> Hashes:
+        found: Hashes = self.hashes[self.buckets == bucket]
+        return found
+
+    def with_more(self, hashes: Hashes, buckets: Buckets) -> _Sorted:
+        return _Sorted.of(np.concatenate([self.hashes, hashes]), np.concatenate([self.buckets, buckets]))
