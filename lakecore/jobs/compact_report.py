@@ -13,7 +13,7 @@ from lakecore.compact.rounds import CompactRun
 from lakecore.compact.work import Strategy, WorkPick
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.verify.digest import total
-from lakecore.verify.fold import FoldEvidence
+from lakecore.verify.fold_evidence import FoldEvidence
 from lakecore.verify.proof import PickProof
 
 __all__ = ["Report", "Shape", "with_run"]

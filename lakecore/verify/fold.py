@@ -3,15 +3,14 @@
 Merge engines first-row, partial-update and aggregation, and merges that look rows up. Such a merge shows,
 window by window, all its rows in merge order and one result a key. The certifier finds the keys' borders and
 what every result must be by itself: sequence number and row kind always, values in the full mode
-(`recompute`). What it saw is bound to bytes later: rows that came from the inputs must add up to the inputs
-read apart, results to the outputs read back.
+(`recompute`); and which lines of the change stream are due (`expected_changes`). What it saw is bound to
+bytes later: rows that came from the inputs must add up to the inputs read apart, rows looked up to what lies
+at their positions, results and change lines to the outputs read back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,128 +18,56 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakecore.errors import ProofError
+from lakecore.metadata.options import MergeEngine
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, retracting
-from lakecore.verify.digest import ZERO, Tally, tally
+from lakecore.verify.digest import ZERO, Tally, hash_rows, tally
 from lakecore.verify.expected import Expected, expect_results
+from lakecore.verify.expected_changes import ChangeLines, KeyRows, expect_changes, same_where_known
 from lakecore.verify.expiry import is_expired
-from lakecore.verify.fold_rules import FoldRules
+from lakecore.verify.fold_evidence import Fate, FoldedWindow, FoldEvidence, join_folds
+from lakecore.verify.fold_rules import ChangeSource, FoldRules
 from lakecore.verify.merge_order import check_merge_order
 from lakecore.verify.order import Bools, KeyValues, key_at
 from lakecore.verify.recompute import recompute
 from lakecore.verify.rows import covered_columns
 from lakecore.verify.shape import ProofMode, RowShape
 
-__all__ = ["Fate", "FoldCertifier", "FoldEvidence", "FoldedWindow", "join_folds", "join_passes"]
+__all__ = ["FoldCertifier"]
 
 
-class Fate(IntEnum):
-    """What became of a row of a merge.
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A window taken apart: covered columns of its rows, the first row of each key, fates of rows."""
 
-    FOLDED: it has part in its key's result. IGNORED: a retract that option `ignore-delete` leaves out.
-    EXPIRED: older than `record-level.expire-time`. SUPERSEDED: the same key has a row on a lower level above
-    0, which stands for all levels from its own on (lookup merges).
-    """
-
-    FOLDED = 0
-    IGNORED = 1
-    EXPIRED = 2
-    SUPERSEDED = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoldedWindow:
-    """All rows of a window in merge order, and the results of its keys.
-
-    Columns of both batches are found by name, in the types of the table: key columns (`_KEY_` or values),
-    sequence fields, the column of record-level expiry, `_SEQUENCE_NUMBER`, `_VALUE_KIND`; in the full mode
-    all columns. `fates`: a `Fate` a row, None for all folded. `levels`: the level of each row, needed with
-    SUPERSEDED. `outside`: rows that were looked up and are in no input of the pick.
-    `groups`: for each result, the place of its key among the keys of the window, strictly increasing.
-    """
-
-    rows: pa.RecordBatch
-    results: pa.RecordBatch
-    groups: npt.NDArray[np.int64]
-    fates: npt.NDArray[np.int8] | None = None
-    levels: npt.NDArray[Any] | None = None
-    outside: Bools | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoldEvidence:
-    """What a certified merge says it did. Pickles; `join_folds` adds up units in key order.
-
-    `folded`, `ignored`, `expired`, `superseded`: rows by their fate. `outside`: how many of these were looked
-    up. `results`: what the outputs must hold. `keys`: keys met; `vanished`: those without a result. `ties`:
-    neighbours equal in key and order. `taken`: columns whose values were taken from the merge, not recomputed
-    (full mode). Keys are None without rows.
-    """
-
-    folded: Tally = ZERO
-    ignored: Tally = ZERO
-    expired: Tally = ZERO
-    superseded: Tally = ZERO
-    outside: Tally = ZERO
-    results: Tally = ZERO
-    keys: int = 0
-    vanished: int = 0
-    ties: int = 0
-    taken: frozenset[str] = frozenset()
-    first_key: KeyValues | None = None
-    last_key: KeyValues | None = None
-
-    def __add__(self, other: FoldEvidence) -> FoldEvidence:
-        """Counts and digests of both, wherever their keys are."""
-        return FoldEvidence(
-            folded=self.folded + other.folded,
-            ignored=self.ignored + other.ignored,
-            expired=self.expired + other.expired,
-            superseded=self.superseded + other.superseded,
-            outside=self.outside + other.outside,
-            results=self.results + other.results,
-            keys=self.keys + other.keys,
-            vanished=self.vanished + other.vanished,
-            ties=self.ties + other.ties,
-            taken=self.taken | other.taken,
-        )
+    window: FoldedWindow
+    columns: list[pa.Array]
+    keys: list[pa.Array]
+    starts: npt.NDArray[np.int64]
+    fates: npt.NDArray[np.int8]
 
     @property
-    def inputs(self) -> Tally:
-        """What the inputs of the pick must add up to."""
-        return self.folded + self.ignored + self.expired + self.superseded - self.outside
+    def folded(self) -> Bools:
+        return np.asarray(self.fates == Fate.FOLDED)
 
+    @property
+    def outside(self) -> Bools:
+        if self.window.outside is None:
+            return np.zeros(len(self.fates), bool)
+        return self.window.outside
 
-def join_folds(unit: str, parts: Iterable[FoldEvidence]) -> FoldEvidence:
-    """The evidence of parts that follow each other in key order. Raises ProofError when they do not."""
-    whole = FoldEvidence()
-    for part in parts:
-        if whole.last_key is not None and part.first_key is not None and part.first_key <= whole.last_key:
-            raise ProofError(unit, f"rows from key {part.first_key} follow key {whole.last_key}")
-        whole = replace(
-            whole + part,
-            first_key=part.first_key if whole.first_key is None else whole.first_key,
-            last_key=whole.last_key if part.last_key is None else part.last_key,
-        )
-    return whole
+    @property
+    def levels(self) -> npt.NDArray[np.int64]:
+        """Raises ValueError where the merge did not show them."""
+        if self.window.levels is None:
+            raise ValueError("levels of rows are needed where levels matter")
+        return np.asarray(self.window.levels).astype(np.int64)
 
+    def any_of_key(self, rows: Bools) -> Bools:
+        """The keys with one of `rows`."""
+        return np.asarray(np.logical_or.reduceat(rows, self.starts))
 
-def join_passes(inner: Iterable[FoldEvidence], last: FoldEvidence) -> FoldEvidence:
-    """The account of a merge in passes: results of an earlier pass are rows of a later one.
-
-    Passes that only order rows need no account at all.
-    """
-    for part in inner:
-        last = replace(
-            last,
-            folded=last.folded + part.folded - part.results,
-            ignored=last.ignored + part.ignored,
-            expired=last.expired + part.expired,
-            superseded=last.superseded + part.superseded,
-            outside=last.outside + part.outside,
-            ties=last.ties + part.ties,
-            taken=last.taken | part.taken,
-        )
-    return last
+    def key_of(self, place: int) -> KeyValues:
+        return key_at(self.keys, int(self.starts[place]))
 
 
 class FoldCertifier:
@@ -185,16 +112,16 @@ class FoldCertifier:
         order = [*map(window.rows.column, self._sequence), window.rows.column(SEQUENCE_NAME)]
         same, ties = check_merge_order(self._unit, keys, order, descending=self._shape.descending)
         starts = np.concatenate(([0], np.flatnonzero(~same) + 1))
-        fates = _fates(window)
-        self._check_fates(window, starts, fates)
-        expected = expect_results(
-            self._rules, starts, fates, window.rows.column(KIND_NAME), window.rows.column(SEQUENCE_NAME)
-        )
-        self._check_groups(window, expected, keys, starts)
-        results, taken = self._tally_results(window, columns, starts, fates)
+        shown = _Shown(window, columns, keys, starts, _fates(window))
+        self._check_fates(shown)
+        numbers, kinds = window.rows.column(SEQUENCE_NAME), window.rows.column(KIND_NAME)
+        self._check_groups(shown, expect_results(self._rules, starts, shown.fates, kinds, numbers))
+        results, taken = self._results(shown)
         part = FoldEvidence(
-            **self._tally_fates(window, columns, fates),
-            results=results,
+            **self._tally_fates(shown),
+            results=tally(results, self._shape.field_ids) if len(window.groups) else ZERO,
+            changes=self._tally_changes(shown, results),
+            asked=self._asked(shown),
             keys=len(starts),
             vanished=len(starts) - len(window.groups),
             ties=ties,
@@ -208,18 +135,20 @@ class FoldCertifier:
     def _sequence(self) -> list[str]:
         return [field.name for field in self._shape.sequence]
 
-    def _check_fates(self, window: FoldedWindow, starts: Any, fates: Any) -> None:
+    def _check_fates(self, shown: _Shown) -> None:
+        fates = shown.fates
         ignored = fates == Fate.IGNORED
         if ignored.any():
-            kinds = window.rows.column(KIND_NAME).to_numpy()
+            kinds = shown.window.rows.column(KIND_NAME).to_numpy()
             if not self._rules.ignore_retracts or (ignored & ~retracting(kinds)).any():
                 self._refuse("a row was ignored that is no retract, or whose table does not ignore retracts")
-            if self._rules.single_rows_pass and (ignored & _alone(starts, fates)).any():
+            if self._rules.single_rows_pass and (ignored & _alone(shown)).any():
                 self._refuse("the only row of a key was ignored")
-        self._check_expired(window.rows, fates == Fate.EXPIRED)
-        superseded = fates == Fate.SUPERSEDED
-        if superseded.any():
-            self._check_superseded(window, starts, superseded)
+        self._check_expired(shown.window.rows, fates == Fate.EXPIRED)
+        if (fates == Fate.SUPERSEDED).any():
+            self._check_superseded(shown)
+        if shown.window.outside is not None and (shown.outside & ~shown.folded).any():
+            self._refuse("a row was looked up that has no part in any result")
 
     def _check_expired(self, rows: pa.RecordBatch, expired: Bools) -> None:
         if not expired.any():
@@ -231,32 +160,26 @@ class FoldCertifier:
         if not is_expired(times, self._now_ms, rules.expire_seconds).all():
             self._refuse(f"a row expired before its time ({rules.expire_column})")
 
-    def _check_superseded(self, window: FoldedWindow, starts: Any, superseded: Bools) -> None:
+    def _check_superseded(self, shown: _Shown) -> None:
         """Each such row is above level 0, and a folded row of its key is on a lower level above 0."""
-        if window.levels is None:
-            self._refuse("rows were superseded by rows of unknown levels")
-        levels = np.asarray(window.levels).astype(np.int64)
-        high = np.where((levels > 0) & ~superseded, levels, np.iinfo(np.int64).max)
-        lowest = np.repeat(np.minimum.reduceat(high, starts), _sizes(starts, len(levels)))
+        levels, superseded = shown.levels, shown.fates == Fate.SUPERSEDED
+        high = np.where((levels > 0) & shown.folded, levels, np.iinfo(np.int64).max)
+        lowest = np.repeat(np.minimum.reduceat(high, shown.starts), _sizes(shown))
         if (superseded & (lowest >= levels)).any():
             self._refuse("a row was superseded although no row of its key is on a lower level")
 
-    def _check_groups(
-        self, window: FoldedWindow, expected: Expected, keys: list[pa.Array], starts: Any
-    ) -> None:
+    def _check_groups(self, shown: _Shown, expected: Expected) -> None:
         """Results are those of their keys, and keys without one may be without."""
-        groups = window.groups
+        window, groups = shown.window, shown.window.groups
         if len(groups) != window.results.num_rows:
             raise ValueError("every result needs the place of its key")
-        if len(groups) and (groups[0] < 0 or groups[-1] >= len(starts) or (np.diff(groups) <= 0).any()):
+        if len(groups) and (groups[0] < 0 or groups[-1] >= len(shown.starts) or (np.diff(groups) <= 0).any()):
             self._refuse("a key has two results, or results are out of order")
         kinds = window.results.column(KIND_NAME).to_numpy()
         numbers = window.results.column(SEQUENCE_NAME).to_numpy()
-
-        def at(place: int) -> KeyValues:
-            return key_at(keys, int(starts[place]))
-
+        known = self._known(shown)
         for wrong, problem in (
+            (known[groups], "has a result although a level above has its first row"),
             (expected.nothing[groups], "has a result although none of its rows counts"),
             (
                 numbers != expected.numbers[groups],
@@ -265,42 +188,108 @@ class FoldCertifier:
             (~expected.allows(groups, kinds), "has a result of another kind than its rows say"),
         ):
             if wrong.any():
-                self._refuse(f"key {at(int(groups[wrong.argmax()]))} {problem}")
-        absent = np.ones(len(starts), bool)
+                self._refuse(f"key {shown.key_of(int(groups[wrong.argmax()]))} {problem}")
+        absent = np.ones(len(shown.starts), bool)
         absent[groups] = False
-        may = expected.may_vanish | expected.nothing if self._may_drop else expected.no_rows
+        may = expected.no_rows | known
+        if self._may_drop:
+            may |= expected.may_vanish
         if (absent & ~may).any():
-            self._refuse(f"key {at(int((absent & ~may).argmax()))} has no result although it must have one")
+            place = int((absent & ~may).argmax())
+            self._refuse(f"key {shown.key_of(place)} has no result although it must have one")
 
-    def _tally_fates(self, window: FoldedWindow, columns: list[pa.Array], fates: Any) -> dict[str, Any]:
-        found = {fate.name.lower(): self._tally(columns, fates == fate) for fate in Fate}
-        return {**found, "outside": ZERO if window.outside is None else self._tally(columns, window.outside)}
+    def _known(self, shown: _Shown) -> Bools:
+        """Merge engine first-row: keys whose first row lies outside the pick."""
+        if self._rules.engine is not MergeEngine.FIRST_ROW:
+            return np.zeros(len(shown.starts), bool)
+        return shown.any_of_key(shown.outside)
+
+    def _tally_fates(self, shown: _Shown) -> dict[str, Any]:
+        found = {fate.name.lower(): self._tally(shown.columns, shown.fates == fate) for fate in Fate}
+        return {**found, "outside": self._tally(shown.columns, shown.outside)}
 
     def _tally(self, columns: list[pa.Array], which: Bools) -> Tally:
         if which.all():
             return tally(columns, self._shape.field_ids)
-        if not which.any():
-            return ZERO
-        picked = pa.array(np.flatnonzero(which))
-        return tally([column.take(picked) for column in columns], self._shape.field_ids)
+        return self._tally_rows(columns, np.flatnonzero(which))
 
-    def _tally_results(
-        self, window: FoldedWindow, columns: list[pa.Array], starts: Any, fates: Any
-    ) -> tuple[Tally, frozenset[str]]:
+    def _tally_rows(self, columns: list[pa.Array], rows: Any, kinds: Any = None) -> Tally:
+        """`kinds`: row kinds in place of the rows' own."""
+        if not len(rows):
+            return ZERO
+        picked = [column.take(pa.array(rows)) for column in columns]
+        if kinds is not None:
+            picked[-1] = pa.array(kinds)
+        return tally(picked, self._shape.field_ids)
+
+    def _results(self, shown: _Shown) -> tuple[list[pa.Array], frozenset[str]]:
         """What the outputs must hold: keys by the rows, values recomputed (full mode), the rest as shown."""
-        if not len(window.groups):
-            return ZERO, frozenset()
-        first = pa.array(starts[window.groups])
-        keys = [column.take(first) for column in columns[: len(self._shape.key)]]
+        window = shown.window
+        first = pa.array(shown.starts[window.groups])
+        keys = [column.take(first) for column in shown.keys]
         names = [field.name for field in self._shape.values]
         values = dict(zip(names, map(window.results.column, names), strict=True))
         taken: frozenset[str] = frozenset()
-        if self._shape.mode is ProofMode.FULL:
-            found = recompute(self._rules, window.rows, starts, fates, window.groups, names)
+        if self._shape.mode is ProofMode.FULL and len(window.groups):
+            found = recompute(self._rules, window.rows, shown.starts, shown.fates, window.groups, names)
             taken = frozenset(names) - found.keys()
             values |= found
         system = [window.results.column(SEQUENCE_NAME), window.results.column(KIND_NAME)]
-        return tally([*keys, *(values[name] for name in names), *system], self._shape.field_ids), taken
+        return [*keys, *(values[name] for name in names), *system], taken
+
+    def _tally_changes(self, shown: _Shown, results: list[pa.Array]) -> Tally:
+        """What the changelog must hold for this window."""
+        if self._rules.changes is ChangeSource.NONE:
+            return ZERO
+        window = shown.window
+        rows = KeyRows(
+            starts=shown.starts,
+            counted=shown.folded,
+            levels=shown.levels,
+            groups=window.groups,
+            kinds=window.rows.column(KIND_NAME).to_numpy(),
+            result_kinds=window.results.column(KIND_NAME).to_numpy(),
+        )
+        none = np.empty(0, np.int64)
+        if window.unchanged is not None and len(window.unchanged):
+            self._check_unchanged(shown, expect_changes(self._rules, rows, none), window.unchanged)
+        due = expect_changes(self._rules, rows, none if window.unchanged is None else window.unchanged)
+        before = self._tally_rows(shown.columns, due.before, due.before_kinds)
+        return before + self._tally_rows(results, due.after, due.after_kinds)
+
+    def _check_unchanged(self, shown: _Shown, due: ChangeLines, unchanged: npt.NDArray[np.int64]) -> None:
+        """Keys left out of the changelog kept their values, as far as the mode looks at values."""
+        names = self._rules.compared
+        if not names:
+            self._refuse("changes are left out although the table announces every one")
+        keys, before, after = due.pairs
+        at = np.searchsorted(keys, unchanged)
+        at = (
+            at[(at < len(keys)) & (keys[np.minimum(at, len(keys) - 1)] == unchanged)] if len(keys) else at[:0]
+        )
+        if self._shape.mode is not ProofMode.FULL or not len(at):
+            return
+        old, new = pa.array(before[at]), pa.array(after[at])
+        batch, results = shown.window.rows, shown.window.results
+        same = same_where_known(
+            [batch.column(name).take(old) for name in names],
+            [results.column(name).take(new) for name in names],
+        )
+        if not same.all():
+            place = int(keys[at[same.argmin()]])
+            self._refuse(f"key {shown.key_of(place)} changed, but its change is left out")
+
+    def _asked(self, shown: _Shown) -> bytes:
+        """Full mode: keys with a row of level 0 and no input row above it; their old row is looked up."""
+        if self._shape.mode is not ProofMode.FULL or not self._rules.looks_up or shown.window.levels is None:
+            return b""
+        inside = shown.any_of_key((shown.levels > 0) & ~shown.outside)
+        asked = np.flatnonzero(shown.any_of_key(shown.levels == 0) & ~inside)
+        first = pa.array(shown.starts[asked])
+        ids = self._shape.field_ids[: len(shown.keys)]
+        if not len(asked):
+            return b""
+        return hash_rows([column.take(first) for column in shown.keys], ids).tobytes()
 
     def _refuse(self, problem: str) -> NoReturn:
         raise ProofError(self._unit, problem)
@@ -312,11 +301,11 @@ def _fates(window: FoldedWindow) -> npt.NDArray[np.int8]:
     return window.fates
 
 
-def _sizes(starts: Any, rows: int) -> Any:
-    return np.diff(np.append(starts, rows))
+def _sizes(shown: _Shown) -> Any:
+    return np.diff(np.append(shown.starts, len(shown.fates)))
 
 
-def _alone(starts: Any, fates: Any) -> Bools:
+def _alone(shown: _Shown) -> Bools:
     """Whether a row is the only one of its key that did not expire."""
-    counted = np.add.reduceat((fates != Fate.EXPIRED).astype(np.int64), starts)
-    return np.asarray(np.repeat(counted == 1, _sizes(starts, len(fates))))
+    counted = np.add.reduceat((shown.fates != Fate.EXPIRED).astype(np.int64), shown.starts)
+    return np.asarray(np.repeat(counted == 1, _sizes(shown)))

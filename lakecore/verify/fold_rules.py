@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
 from lakecore.metadata.options import ChangelogProducer, MergeEngine, TableOptions
 from lakecore.metadata.schema import TableSchema
-from lakecore.options import parse_bool, parse_list
+from lakecore.options import Option, parse_bool, parse_list
 
-__all__ = ["ColumnRule", "FoldRules", "SequenceGroup", "fold_rules"]
+__all__ = ["ChangeSource", "ColumnRule", "FoldRules", "SequenceGroup", "fold_rules"]
 
 _GROUP_SUFFIX = ".sequence-group"
 _PREFIX = "fields."
 _KEY_FUNCTION = "primary-key"
+
+
+class ChangeSource(Enum):
+    """What a merge announces: nothing, what rows looked up become, or how rows of the last level change."""
+
+    NONE = "none"
+    LOOKUP = "lookup"
+    TOP_LEVEL = "top-level"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +46,10 @@ class FoldRules:
     """How rows of one key become one result.
 
     `ignore_retracts`: rows of kind -U and -D do not count. `remove_on_delete`: a row of kind -D removes what
-    was before it. `remove_by`: sequence columns of groups whose -D removes the row. `single_rows_pass`: a key
-    with one row is left as it is (a lookup merge folds it too). `expire_column`, `expire_seconds`: rows whose
-    time is older may be left out.
+    was before it. `remove_by`: sequence columns of groups whose -D removes the row. `looks_up`: rows of keys
+    are looked up on other levels. `expire_column`, `expire_seconds`: rows whose
+    time is older may be left out. `changes`: lines of the change stream are due; a result equal to the row
+    before it in `compared` need not be announced. `top_level`: the last level.
     """
 
     engine: MergeEngine
@@ -49,13 +59,23 @@ class FoldRules:
     remove_by: tuple[str, ...] = ()
     groups: tuple[SequenceGroup, ...] = ()
     columns: Mapping[str, ColumnRule] = field(default_factory=dict)
-    single_rows_pass: bool = True
+    looks_up: bool = False
     expire_column: str | None = None
     expire_seconds: int = 0
+    changes: ChangeSource = ChangeSource.NONE
+    compared: tuple[str, ...] = ()
+    top_level: int = 0
+
+    @property
+    def single_rows_pass(self) -> bool:
+        """A key with one row is left as it is; a merge that looks rows up folds it too."""
+        return not self.looks_up
 
 
-def fold_rules(schema: TableSchema, options: TableOptions) -> FoldRules:
-    """The rules of a table with a primary key. Raises ValueError for an option that is not a boolean."""
+def fold_rules(
+    schema: TableSchema, options: TableOptions, output_level: int = 0, top_level: int = 0
+) -> FoldRules:
+    """The rules of a merge into `output_level`; 0: of a merge without levels. Raises InvalidOptionError."""
     raw = schema.options
     engine = options.merge_engine
     groups = tuple(_groups(raw)) if engine is MergeEngine.PARTIAL_UPDATE else ()
@@ -64,18 +84,44 @@ def fold_rules(schema: TableSchema, options: TableOptions) -> FoldRules:
         engine=engine,
         keys=schema.trimmed_primary_keys,
         ignore_retracts=options.ignore_delete and engine is not MergeEngine.AGGREGATION,
-        remove_on_delete=parse_bool(raw.get(f"{engine.value}.remove-record-on-delete", "false")),
+        remove_on_delete=_flag(raw, f"{engine.value}.remove-record-on-delete"),
         remove_by=parse_list(raw.get("partial-update.remove-record-on-sequence-group", "")),
         groups=groups,
         columns=_column_rules(schema, options, groups),
-        single_rows_pass=not _looks_up(options),
+        looks_up=_looks_up(options),
         expire_column=None if expires is None else raw.get("record-level.time-field"),
         expire_seconds=0 if expires is None else expires // 1000,
+        changes=_changes(options, output_level, top_level),
+        compared=_compared(schema),
+        top_level=top_level,
     )
 
 
+def _flag(raw: Mapping[str, str], key: str) -> bool:
+    return Option(key, parse_bool, False, "").read(raw)
+
+
+def _changes(options: TableOptions, output_level: int, top_level: int) -> ChangeSource:
+    if options.changelog_producer is ChangelogProducer.LOOKUP:
+        return ChangeSource.LOOKUP
+    full = options.changelog_producer is ChangelogProducer.FULL_COMPACTION
+    return ChangeSource.TOP_LEVEL if full and output_level == top_level else ChangeSource.NONE
+
+
+def _compared(schema: TableSchema) -> tuple[str, ...]:
+    """Columns by which a replaced row counts as unchanged; none where every replacement is announced."""
+    if not _flag(schema.options, "changelog-producer.row-deduplicate"):
+        return ()
+    ignored = parse_list(schema.options.get("changelog-producer.row-deduplicate-ignore-fields", ""))
+    return tuple(name for name in schema.row_type.names if name not in ignored)
+
+
 def _looks_up(options: TableOptions) -> bool:
+    """A full-compaction producer comes before lookup (rule of the format)."""
+    if options.changelog_producer is ChangelogProducer.FULL_COMPACTION:
+        return False
     lookup = options.changelog_producer is ChangelogProducer.LOOKUP
+    lookup |= options.merge_engine is MergeEngine.FIRST_ROW
     return lookup or options.deletion_vectors or options.force_lookup
 
 
@@ -108,4 +154,4 @@ def _column_rules(
 def _column_rule(raw: Mapping[str, str], name: str, default: str) -> ColumnRule:
     common = raw.get("fields.default-aggregate-function", default)
     function = raw.get(f"{_PREFIX}{name}.aggregate-function", common)
-    return ColumnRule(function, parse_bool(raw.get(f"{_PREFIX}{name}.ignore-retract", "false")))
+    return ColumnRule(function, _flag(raw, f"{_PREFIX}{name}.ignore-retract"))

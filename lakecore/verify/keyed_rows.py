@@ -21,11 +21,13 @@ _RETRACTS = [int(kind) for kind in RowKind if kind.retracts]
 class KeyedRows:
     """Fed with batches of covered columns in file order. Nothing is kept of a batch but its ends.
 
-    `in_order`: keys strictly increase so far. `first_key`, `last_key`: as values to compare; `first`, `last`:
-    the same keys as internal values (empty before the first row). `low`, `high`: sequence numbers.
+    `in_order`: keys strictly increase so far; with `repeats` they do not fall (changelog files). `first_key`,
+    `last_key`: as values to compare; `first`, `last`: the same keys as internal values (empty before the
+    first row). `low`, `high`: sequence numbers.
     """
 
-    def __init__(self, shape: RowShape) -> None:
+    def __init__(self, shape: RowShape, *, repeats: bool = False) -> None:
+        self._repeats = repeats
         self._key = shape.key
         self.in_order = True
         self.deletes = 0
@@ -48,8 +50,8 @@ class KeyedRows:
             self.first_key, self.first = first, self._values(keys, 0)
             self.low, self.high = low, high
         else:
-            self.in_order &= self.last_key < first
-        self.in_order &= not bool((above | same).any())
+            self.in_order &= self.last_key < first or (self._repeats and self.last_key == first)
+        self.in_order &= not bool((above if self._repeats else above | same).any())
         self.last_key, self.last = key_at(keys, -1), self._values(keys, len(keys[0]) - 1)
         self.low, self.high = min(self.low, low), max(self.high, high)
         self.deletes += int(np.isin(kinds, _RETRACTS).sum())

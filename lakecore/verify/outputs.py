@@ -33,9 +33,18 @@ class OutputEvidence:
 
 
 def check_output_file(
-    unit: str, file_io: FileIO, stored: StoredFile, shape: RowShape, schema: TableSchema, first_row: int
+    unit: str,
+    file_io: FileIO,
+    stored: StoredFile,
+    shape: RowShape,
+    schema: TableSchema,
+    first_row: int = 0,
+    *,
+    changelog: bool = False,
 ) -> OutputEvidence:
     """Read one output and compare it with its manifest entry. `first_row`: rows of the unit before this file.
+
+    `changelog`: keys may repeat.
 
     Raises ProofError naming `unit` and the file; also when the file cannot be decoded.
     """
@@ -44,7 +53,7 @@ def check_output_file(
         raise ProofError(unit, f"output {stored.path}: {problem}")
 
     _check_size(file_io, stored, refuse)
-    seen = KeyedRows(shape)
+    seen = KeyedRows(shape, repeats=changelog)
     rows = ZERO
     try:
         for columns in read_covered(file_io, stored.path, shape, schema):
@@ -57,7 +66,7 @@ def check_output_file(
         refuse(f"its row count is {rows.rows}, its description says {stored.file.row_count}")
     if shape.keyed:
         if not seen.in_order:
-            refuse("its keys do not strictly increase")
+            refuse("its keys are out of order" if changelog else "its keys do not strictly increase")
         _check_keyed(refuse, seen, stored, RowType(shape.key))
     return OutputEvidence(rows=rows, files=1, first_key=seen.first_key, last_key=seen.last_key)
 

@@ -13,25 +13,27 @@ pick of one unit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from pyroaring import BitMap
+
 from lakecore.errors import ProofError
-from lakecore.fs.file_io import FileIO
 from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.schema import TableSchema
 from lakecore.verify.certificate import UnitEvidence, join_evidence
 from lakecore.verify.columns import StoredFile, read_covered
 from lakecore.verify.digest import DIGEST_VERSION, ZERO, Tally, total
-from lakecore.verify.fold import FoldEvidence, join_folds
+from lakecore.verify.fold_evidence import FoldEvidence, join_folds
 from lakecore.verify.outputs import OutputEvidence, check_output_file
-from lakecore.verify.rows import tally_rows
+from lakecore.verify.proof_context import ProofContext
+from lakecore.verify.rows import tally_rows, without_rows
 from lakecore.verify.shape import RowShape
 
 __all__ = [
     "PickProof",
     "ProofContext",
     "UnitProof",
+    "check_changelog",
     "check_outputs",
     "check_upgrade",
     "proof_properties",
@@ -44,21 +46,20 @@ _PROPERTY = "lakecore.proof"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProofContext:
-    """What reading for a proof needs. `schemas`: those of all files of the pick, by id. Pickles."""
-
-    file_io: FileIO
-    shape: RowShape
-    schemas: Mapping[int, TableSchema]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UnitProof:
-    """One unit's half: its outputs as read back, and its merge's evidence (None for append tables)."""
+    """One unit's half: its outputs as read back, and its merge's evidence (None for append tables).
+
+    `changes`: its changelog files as read back (`check_changelog`). `looked_up`: rows at the positions that
+    its merge looked up (`lookups.tally_positions`). `searched`: rows found by searching for the keys in
+    `FoldEvidence.asked` (`lookups.search_keys`); the full mode needs it where keys were asked for.
+    """
 
     unit: str
     outputs: OutputEvidence
     evidence: UnitEvidence | FoldEvidence | None = None
+    changes: Tally = ZERO
+    looked_up: Tally = ZERO
+    searched: Tally | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +123,8 @@ def _folded_text(proof: PickProof, fold: FoldEvidence) -> str:
         f"{fold.keys} keys = {proof.outputs.rows} rows out + {fold.vanished} keys that may leave none; "
         "keys of outputs strictly increase; sequence number and row kind of each follow from its rows"
     )
+    if fold.changes.rows:
+        text += f"; {fold.changes.rows} changes in the changelog, each from the rows before and after it"
     if proof.mode == "full":
         text += "; values recomputed"
         text += (
@@ -130,17 +133,24 @@ def _folded_text(proof: PickProof, fold: FoldEvidence) -> str:
     return text
 
 
-def tally_input(context: ProofContext, unit: str, stored: StoredFile, first_row: int = 0) -> Tally:
-    """Count and digest of one input, read whole. `first_row`: rows of the inputs before it (append tables).
+def tally_input(
+    context: ProofContext, unit: str, stored: StoredFile, first_row: int = 0, deleted: BitMap | None = None
+) -> Tally:
+    """Count and digest of the live rows of one input, read whole.
 
+    `first_row`: live rows of the inputs before it (append tables). `deleted`: positions that do not count.
     Raises ProofError when the file does not hold as many rows as its manifest entry says, CorruptDataError.
     """
-    rows = ZERO
+    rows, seen = ZERO, 0
     schema = context.schemas[stored.file.schema_id]
     for columns in read_covered(context.file_io, stored.path, context.shape, schema):
-        rows += tally_rows(columns, context.shape, first_row + rows.rows)
-    if rows.rows != stored.file.row_count:
-        raise ProofError(unit, f"input {stored.path} has {rows.rows} rows, not {stored.file.row_count}")
+        live = columns if deleted is None else without_rows(columns, deleted, seen)
+        rows += tally_rows(live, context.shape, first_row + rows.rows)
+        seen += len(columns[0])
+    if seen != stored.file.row_count:
+        raise ProofError(unit, f"input {stored.path} has {seen} rows, not {stored.file.row_count}")
+    if deleted is not None and rows.rows != seen - len(deleted):
+        raise ProofError(unit, f"input {stored.path}: its deletion vector names rows that it does not have")
     return rows
 
 
@@ -152,6 +162,15 @@ def check_outputs(context: ProofContext, unit: str, outputs: Sequence[StoredFile
         part = check_output_file(unit, context.file_io, stored, context.shape, schema, whole.rows.rows)
         whole = _join_outputs(unit, whole, part)
     return whole
+
+
+def check_changelog(context: ProofContext, unit: str, files: Sequence[StoredFile]) -> Tally:
+    """Read the changelog files of a unit back. Raises ProofError."""
+    rows = ZERO
+    for stored in files:
+        schema = context.schemas[stored.file.schema_id]
+        rows += check_output_file(unit, context.file_io, stored, context.shape, schema, changelog=True).rows
+    return rows
 
 
 def prove_unit(
@@ -190,7 +209,7 @@ def prove_pick(shape: RowShape, pick: str, inputs: Iterable[Tally], units: Seque
     )
     folds = [unit.evidence for unit in units if isinstance(unit.evidence, FoldEvidence)]
     if folds and len(folds) == len(units):
-        return _prove_fold(proof, join_folds(pick, folds))
+        return _prove_fold(proof, join_folds(pick, folds), units)
     kept = [unit.evidence for unit in units if isinstance(unit.evidence, UnitEvidence)]
     return _prove_kept(proof, join_evidence(pick, kept))
 
@@ -207,7 +226,7 @@ def _prove_kept(proof: PickProof, evidence: UnitEvidence) -> PickProof:
     return replace(proof, lost=evidence.lost, dropped=evidence.dropped, ties=evidence.ties)
 
 
-def _prove_fold(proof: PickProof, evidence: FoldEvidence) -> PickProof:
+def _prove_fold(proof: PickProof, evidence: FoldEvidence, units: Sequence[UnitProof]) -> PickProof:
     """The merge saw the rows of the inputs, and the outputs are the results of the rows it saw."""
     if proof.inputs != evidence.inputs:
         raise ProofError(proof.pick, f"inputs hold {proof.inputs}; its merge saw {evidence.inputs} of them")
@@ -215,7 +234,27 @@ def _prove_fold(proof: PickProof, evidence: FoldEvidence) -> PickProof:
         raise ProofError(
             proof.pick, f"its rows make results of {evidence.results}; its outputs hold {proof.outputs}"
         )
+    changes = total(unit.changes for unit in units)
+    if changes != evidence.changes:
+        raise ProofError(
+            proof.pick, f"its rows make changes of {evidence.changes}; its changelog holds {changes}"
+        )
+    _prove_lookups(proof.pick, evidence, units)
     return replace(proof, ties=evidence.ties, fold=evidence)
+
+
+def _prove_lookups(pick: str, evidence: FoldEvidence, units: Sequence[UnitProof]) -> None:
+    """Rows looked up lie where the merge says, and are all that a search finds."""
+    there = total(unit.looked_up for unit in units)
+    if there != evidence.outside:
+        raise ProofError(pick, f"its merge looked up {evidence.outside}; at their positions lie {there}")
+    if not evidence.asked:
+        return
+    if any(unit.searched is None for unit in units):
+        raise ProofError(pick, "the keys that its merge looked up were not searched for")
+    found = total(unit.searched for unit in units if unit.searched is not None)
+    if found != evidence.outside:
+        raise ProofError(pick, f"its merge looked up {evidence.outside}; a search finds {found}")
 
 
 def _check_unit(shape: RowShape, proof: UnitProof) -> None:

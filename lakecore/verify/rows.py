@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap
 
 from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME
 from lakecore.verify.digest import Tally, tally
 from lakecore.verify.shape import RowShape
 
-__all__ = ["covered_columns", "tally_rows"]
+__all__ = ["covered_columns", "tally_rows", "without_rows"]
 
 _POSITION_ID = -1
 
@@ -31,3 +32,15 @@ def covered_columns(batch: pa.RecordBatch, shape: RowShape) -> list[pa.Array]:
     stored = [key if key in names else key.removeprefix(KEY_PREFIX) for key in keys]
     wanted = [*stored, *(field.name for field in shape.values), SEQUENCE_NAME, KIND_NAME]
     return [batch.column(name) for name in wanted]
+
+
+def without_rows(columns: Sequence[pa.Array], deleted: BitMap, start: int) -> list[pa.Array]:
+    """A batch that begins at position `start` of its file, without the rows at `deleted` positions."""
+    stop = start + len(columns[0])
+    low, high = deleted.rank(start - 1) if start else 0, deleted.rank(stop - 1) if stop else 0
+    if low == high:
+        return list(columns)
+    live = np.ones(stop - start, bool)
+    live[np.array(deleted[low:high].to_array(), np.int64) - start] = False
+    kept = pa.array(np.flatnonzero(live))
+    return [column.take(kept) for column in columns]

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from lakecore.metadata.options import TableOptions
 from lakecore.verify.columns import StoredFile
-from lakecore.verify.fold import Fate, FoldCertifier, FoldedWindow, FoldEvidence
+from lakecore.verify.fold import FoldCertifier
+from lakecore.verify.fold_evidence import Fate, FoldedWindow, FoldEvidence
 from lakecore.verify.fold_rules import fold_rules
 from lakecore.verify.shape import ProofMode
 from tests.support.small_merge import Hooks, SmallTable

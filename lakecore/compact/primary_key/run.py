@@ -24,8 +24,9 @@ from lakecore.read.sizes import ReadSizes, row_bytes, sizes_for
 from lakecore.verify.certificate import Certifier, UnitEvidence
 from lakecore.verify.columns import StoredFile
 from lakecore.verify.digest import total
-from lakecore.verify.fold import Fate, FoldCertifier, FoldedWindow, join_passes
-from lakecore.verify.fold import FoldEvidence as UnitFolds
+from lakecore.verify.fold import FoldCertifier
+from lakecore.verify.fold_evidence import Fate, FoldedWindow, join_passes
+from lakecore.verify.fold_evidence import FoldEvidence as UnitFolds
 from lakecore.verify.fold_rules import fold_rules
 from lakecore.verify.proof import UnitProof, check_outputs, tally_input
 from lakecore.verify.shape import ProofMode

@@ -15,7 +15,7 @@ import pytest
 
 from lakecore.errors import ProofError
 from lakecore.format.data_reader import open_reader
-from lakecore.verify.fold import Fate, FoldEvidence, join_folds, join_passes
+from lakecore.verify.fold_evidence import Fate, FoldEvidence, join_folds, join_passes
 from lakecore.verify.proof import PickProof, prove_unit
 from lakecore.verify.shape import ProofMode
 from tests.support.small_fold import FoldHooks, Row, Rows, SmallFold
@@ -301,7 +301,6 @@ FAULTS: dict[str, tuple[Case, FoldHooks, tuple[ProofMode, ...]]] = {
         FoldHooks(shown=lambda w: {**w, "levels": np.ones(len(w["fates"]), int), "fates": w["fates"] + 3}),
         BOTH,
     ),
-    "superseded on unknown levels": (UPDATE, shown(fates=set_at(0, Fate.SUPERSEDED)), BOTH),
     "a key with two results": (UPDATE, shown(groups=set_at(3, 2)), BOTH),
     "results of other keys": (UPDATE, shown(groups=lambda g: np.append(g[1:], g[-1] + 1)), BOTH),
     "keys out of order": (UPDATE, shown(rows=cell("id", 3, 10_000)), BOTH),

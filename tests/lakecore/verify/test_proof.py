@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from pyroaring import BitMap
 
 from lakecore.errors import ProofError
 from lakecore.verify.columns import StoredFile
@@ -160,6 +161,21 @@ def test_ties_are_counted_not_refused() -> None:
     first["_SEQUENCE_NUMBER"] = np.zeros(900, np.int64)
     proof = table.compact(stored(table, [first, second]))
     assert proof.ties == proof.lost.rows > 100
+
+
+@MODES
+def test_deleted_rows_of_inputs_do_not_count(mode: ProofMode) -> None:
+    table = SmallTable({f"c{i}": "BIGINT" for i in range(8)})
+    columns = {f"c{i}": np.arange(2500) * (i + 1) for i in range(8)}
+    deleted = BitMap([0, 999, 1000, 1001, 2499])
+    kept = np.delete(np.arange(2500), np.array(deleted.to_array()))
+    context = table.context(mode)
+    source, live = table.write(columns), table.write({name: values[kept] for name, values in columns.items()})
+    found = tally_input(context, "u", source, 7, deleted)
+    assert found == tally_input(context, "u", live, 7)
+    assert found.rows == 2495
+    with pytest.raises(ProofError, match="does not have"):
+        tally_input(context, "u", source, 0, BitMap([2500]))
 
 
 def test_empty_results() -> None:
