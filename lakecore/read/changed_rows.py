@@ -27,12 +27,16 @@ __all__ = ["ChangedRows", "DiffRows", "ReplacedRows", "StateRows"]
 
 @dataclass(frozen=True)
 class ChangedRows:
-    """Rows of the deltas or the changelogs of snapshots, bucket by bucket, in the order of the snapshots."""
+    """Rows of the deltas or the changelogs of snapshots, bucket by bucket, in the order of the snapshots.
+
+    `postponed`: with rows that have no bucket yet, as streams without a changelog tell them.
+    """
 
     scanner: ChangeScanner
     context: ReadContext
     snapshots: tuple[Snapshot, ...]
     kind: ChangeKind
+    postponed: bool = False
 
     @property
     def row_type(self) -> RowType:
@@ -40,7 +44,7 @@ class ChangedRows:
 
     def plan(self, where: Predicate | None) -> Sequence[Split]:
         """Errors: see `ChangeScanner.changes`."""
-        return self.scanner.changes(self.snapshots, self.kind, where)
+        return self.scanner.changes(self.snapshots, self.kind, where, postponed=self.postponed)
 
     def read(
         self, part: Split, columns: Sequence[str], where: Predicate | None, *, kinds: bool

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakecore.errors import InvalidInputError, NotFoundError
+from lakecore.metadata.options import ChangelogProducer
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.options import Option, parse_bool
 from lakecore.predicate.parse import parse_where
@@ -156,7 +157,8 @@ class Stream:
             case ChangeKind.REPLACED:
                 return ReplacedRows(self._scanner, context, snapshot)
             case kind:
-                return ChangedRows(self._scanner, context, (snapshot,), kind)
+                postponed = self._policy.producer is ChangelogProducer.NONE
+                return ChangedRows(self._scanner, context, (snapshot,), kind, postponed)
 
     def _check_range(self, snapshot_id: int) -> None:
         """Is it only not there yet? Looks again, for it may appear between two looks."""

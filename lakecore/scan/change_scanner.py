@@ -59,13 +59,21 @@ class ChangeScanner:
         return found.select(found.kind == int(EntryKind.ADD))
 
     def changes(
-        self, snapshots: Sequence[Snapshot], kind: ChangeKind, predicate: Predicate | None = None
+        self,
+        snapshots: Sequence[Snapshot],
+        kind: ChangeKind,
+        predicate: Predicate | None = None,
+        *,
+        postponed: bool = False,
     ) -> SplitPlan:
         """Splits to read without merging, files of a bucket in the order of the snapshots.
 
+        `postponed`: with rows that have no bucket yet, and so are no part of the table.
         Files that cannot hold a row for which `predicate` is true are left out where that is certain.
         """
         entries = ManifestEntries.concat([self.entries(snapshot, kind) for snapshot in snapshots])
+        if not postponed:
+            entries = entries.select(entries.bucket >= 0)
         return self._raw_splits(self._pruned(entries, predicate))
 
     def replaced(
@@ -105,8 +113,7 @@ class ChangeScanner:
         """What a batch read of the snapshot would merge."""
         options = TableOptions.from_schema(self.schema)
         entries = self.scanner.live_entries(snapshot)
-        if options.bucket_mode is BucketMode.POSTPONE:
-            entries = entries.select(entries.bucket >= 0)
+        entries = entries.select(entries.bucket >= 0)
         if self.schema.primary_keys and (
             options.deletion_vectors or options.merge_engine is MergeEngine.FIRST_ROW
         ):

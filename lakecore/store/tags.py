@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from lakecore.errors import NotFoundError
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.snapshot import Snapshot
+from lakecore.metadata.tag import Tag
 from lakecore.store.paths import TablePaths
 
 __all__ = ["TagStore"]
@@ -23,9 +24,13 @@ class TagStore:
 
     def load(self, name: str) -> Snapshot:
         """The snapshot behind a tag. Raises NotFoundError that names the tags there are, CorruptDataError."""
+        return self.open(name).snapshot
+
+    def open(self, name: str) -> Tag:
+        """The tag, with its time to live. Errors as `load`."""
         path = self.paths.tag(name)
         try:
-            return Snapshot.from_json(self.file_io.read(path), path)
+            return Tag.from_json(self.file_io.read(path), path, name)
         except NotFoundError as err:
             known = ", ".join(self.list()) or "none"
             raise NotFoundError(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from lakecore.errors import CorruptDataError, InvalidInputError, NotFoundError
+from lakecore.fs.local import LocalFileIO
 from lakecore.fs.memory import MemoryFileIO
+from lakecore.metadata.tag import Tag
 from lakecore.store.branches import BranchStore
 from lakecore.store.changelogs import ChangelogStore
 from lakecore.store.consumers import ConsumerStore
@@ -17,6 +20,7 @@ from lakecore.store.schemas import SchemaStore
 from lakecore.store.tags import TagStore
 from tests.support.builders import snapshot, table_schema
 from tests.support.fake_clock import FakeClock
+from tests.support.golden import GoldenTable
 
 PATHS = TablePaths("/t")
 
@@ -63,6 +67,19 @@ def test_tags(storage: MemoryFileIO) -> None:
     storage.overwrite(PATHS.tag("c"), b"{}")
     with pytest.raises(CorruptDataError, match="tag-c"):
         store.load("c")
+
+
+def test_what_a_tag_says(golden: Callable[[str], GoldenTable]) -> None:
+    store = TagStore(LocalFileIO(), TablePaths(str(golden("g1.a_meta_tags").path)))
+    timed = {tag.retained: tag.created for tag in map(store.open, store.list()) if tag.retained is not None}
+    assert timed[7200 * 10**9] == 1795254589_481064943
+    assert set(timed) == {7200 * 10**9, 259200 * 10**9}
+    for name in store.list():
+        tag = store.open(name)
+        assert Tag.from_json(tag.to_json(), "x", name) == tag
+    text = snapshot(3).to_json()[:-1] + ', "tagCreateTime": [2026, "x"]}'
+    with pytest.raises(CorruptDataError, match="not a tag"):
+        Tag.from_json(text, "x", "t")
 
 
 def test_branches(storage: MemoryFileIO) -> None:

@@ -1,0 +1,66 @@
+"""A tag: a snapshot kept by name, and when and how long for; its JSON (`tag/tag-<name>`)."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from lakecore.errors import CorruptDataError, reason
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.types.text import parse_timestamp, timestamp_text
+
+__all__ = ["Tag"]
+
+_CREATED = "tagCreateTime"
+_RETAINED = "tagTimeRetained"
+_NANOS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tag:
+    """`created`: nanoseconds of the maker's local wall clock, as if it were UTC. `retained`: nanoseconds.
+
+    Both are None where the maker set no time to live.
+    """
+
+    name: str
+    snapshot: Snapshot
+    created: int | None = None
+    retained: int | None = None
+
+    @classmethod
+    def from_json(cls, text: str | bytes, path: str, name: str) -> Tag:
+        """Raises CorruptDataError naming `path`, UnsupportedError for a newer version of snapshots."""
+        snapshot = Snapshot.from_json(text, path)
+        try:
+            raw = json.loads(text, parse_float=Decimal)
+            created, retained = raw.get(_CREATED), raw.get(_RETAINED)
+            return cls(
+                name=name,
+                snapshot=snapshot,
+                created=None if created is None else _nanos(created),
+                retained=None if retained is None else int(retained * _NANOS),
+            )
+        except (ValueError, TypeError, ArithmeticError) as err:
+            raise CorruptDataError(path, f"not a tag: {reason(err)}") from err
+
+    def to_json(self) -> str:
+        """The snapshot's keys, then the tag's own."""
+        raw = json.loads(self.snapshot.to_json())
+        if self.created is not None:
+            raw[_CREATED] = [int(part) for part in re.split("[- :.]", timestamp_text(self.created, 9))]
+        if self.retained is not None:
+            whole, rest = divmod(self.retained, _NANOS)
+            raw[_RETAINED] = whole if not rest else self.retained / _NANOS
+        return json.dumps(raw, indent=2)
+
+
+def _nanos(parts: Any) -> int:
+    """`[2026, 1, 31, 9, 30(, second(, nanosecond))]`, or ISO text."""
+    if isinstance(parts, str):
+        return parse_timestamp(parts)
+    year, month, day, hour, minute, second, nano = (*(int(part) for part in parts), 0, 0)[:7]
+    return parse_timestamp(f"{year:04d}-{month:02d}-{day:02d} {hour:02d}:{minute:02d}:{second:02d}") + nano
