@@ -14,8 +14,9 @@ setup: ## .venv from requirements.lock, and a Java runtime when there is none
 setup-tests: setup
 	@tools/setup.sh tests
 
-test: setup-tests ## all tests: fast ones first, then Java, Spark and Airflow
-	$(PYTHON) -m pytest
+test: setup-tests ## all tests: on two cores at once, then those of Spark and Airflow, which need both
+	$(PYTHON) -m pytest -n 2 -m "not alone"
+	$(PYTHON) -m pytest -m alone
 
 fast: setup ## the fast tests alone
 	$(PYTHON) -m pytest -m "not slow"

@@ -18,6 +18,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+_ALONE = ("tests/dags/", "tests/spark/")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if item.nodeid.startswith(_ALONE):
+        item.add_marker("alone")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("slow") is not None)

@@ -114,6 +114,16 @@ setup_java() {
   [ "${major:-0}" -ge $MIN_JAVA ] || die "$command is still ${major:-missing}; point JAVA_HOME to Java $MIN_JAVA or later"
 }
 
+# Fetch Java Paimon before the tests: several of their processes start it at once.
+setup_oracle() {
+  local version
+  for version in 1.4.2 2.0.0; do
+    [ -f "${PAIMON_JARS:-${ORACLE_HOME:-$HOME/.cache/paimon-oracle}/$version/jars}/.complete" ] && continue
+    say "fetching Java Paimon $version"
+    PAIMON_VERSION=$version tests/oracle/oracle version >/dev/null
+  done
+}
+
 case ${1:-base} in
   base)
     setup_venv
@@ -123,6 +133,7 @@ case ${1:-base} in
     setup_java javac "the tests' Java oracle needs a JDK $MIN_JAVA+" openjdk-17-jdk-headless default-jdk-headless
     command -v mvn >/dev/null || apt_install "the tests' Java oracle needs Maven" maven
     setup_pypaimon
+    [ -n "${PAIMON_JARS:-}" ] || setup_oracle
     ;;
   *) die "usage: tools/setup.sh base|tests" ;;
 esac

@@ -16,6 +16,7 @@ def main() -> None:
     benches = [
         ["plan", "--files", "10000" if small else "100000", *([] if small else ["--files", "1000000"])],
         ["proof", "200000" if small else "2000000"],
+        ["read", "--rows", "500000" if small else "5000000", "--runs", "2" if small else "5"],
         ["compact", "--rows", "500000" if small else "5000000", "--runs", "2" if small else "5"],
     ]
     failed = []

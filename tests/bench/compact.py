@@ -2,8 +2,8 @@
 
     .venv/bin/python -m tests.bench.compact [--rows 5000000] [--runs 5] [--engine spark|local] [--json FILE]
 
-Three tables that Java writes: one bucket, four buckets (five sorted runs each, a random quarter of the keys), and an append
-table of 400 files. Both sides compact fresh copies in turn; the first time is from process start, the others are
+Tables that Java writes: one bucket, four buckets (five sorted runs each, a random quarter of the keys), an append table of
+400 files, and four buckets each of partial-update, aggregation and a lookup changelog. Both sides compact fresh copies in turn; the first time is from process start, the others are
 warm and give the medians. The floor is pyarrow reading the same files and writing as many rows, without any merge.
 Ratios count: absolute times depend on the machine, and on what else it does.
 """
@@ -14,23 +14,25 @@ import argparse
 import json
 import os
 import resource
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from tests.bench.processes import Contestant, Measured
+from tests.bench.tables import fresh_copy, java, prepare
 
-ROOT = Path(__file__).resolve().parents[2]
-CASES = {"pk1": "one bucket", "pk4": "four buckets", "app": "append, 400 files"}
-SORTED_RUNS = 5
+CASES = {
+    "pk1": "one bucket",
+    "pk4": "four buckets",
+    "app": "append, 400 files",
+    "pu4": "partial-update",
+    "agg4": "aggregation",
+    "lkp4": "lookup changelog",
+}
 LOW_CARDINALITY = ("_VALUE_KIND", "c_small", "c_city")
-JARS = Path(os.environ.get("PAIMON_JARS", "~/.cache/paimon-oracle/1.4.2/jars")).expanduser()
-OPENS = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("nio", "lang", "util")]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -47,40 +49,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         return work(options.work, options.engine)
     if options.floor:
         return floor(Path(options.floor[0]), int(options.floor[1]))
-    warehouse = prepare(options.rows)
-    figures = [compare(warehouse, case, options.runs, options.engine) for case in options.cases.split(",")]
+    cases = options.cases.split(",")
+    warehouse = prepare(options.rows, cases)
+    figures = [compare(warehouse, case, options.runs, options.engine) for case in cases]
     show(figures, options.rows)
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2))
     return None
-
-
-def prepare(rows: int) -> Path:
-    """The warehouse with the three tables, made once per size (a minute for 5 M rows)."""
-    subprocess.run([ROOT / "tests/oracle/oracle", "version"], check=True, stdout=subprocess.DEVNULL)
-    cache = ROOT / ".cache" / "bench"
-    classes = cache / "classes"
-    shutil.rmtree(classes, ignore_errors=True)
-    classes.mkdir(parents=True)
-    sources = sorted((ROOT / "tests/bench/java").glob("*.java"))
-    subprocess.run(
-        ["javac", "-nowarn", "-Xlint:none", "-cp", f"{JARS}/*", "-d", classes, *sources], check=True
-    )
-    warehouse = cache / f"tables-{rows}"
-    if not (warehouse / "complete").exists():
-        print(f"writing {rows:,} rows to each of three tables", file=sys.stderr)
-        shutil.rmtree(warehouse, ignore_errors=True)
-        warehouse.mkdir()
-        tables = ",".join(CASES)
-        subprocess.run([*java("Gen"), warehouse, str(rows), str(SORTED_RUNS), tables], check=True)
-        (warehouse / "complete").touch()
-    return warehouse
-
-
-def java(main_class: str) -> list[str]:
-    classes = f"{ROOT}/.cache/bench/classes:{JARS}/*"
-    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-    return ["java", "-Xmx4g", quiet, *OPENS, "-cp", classes, main_class]
 
 
 def compare(warehouse: Path, case: str, runs: int, engine: str) -> dict[str, Any]:
@@ -128,17 +103,6 @@ def compare(warehouse: Path, case: str, runs: int, engine: str) -> dict[str, Any
 def check(case: str, name: str, report: dict[str, Any]) -> None:
     if report.get("error") or not report["rows_in"]:
         raise RuntimeError(f"{case}: {name} compacted nothing: {report}")
-
-
-@contextmanager
-def fresh_copy(warehouse: Path, case: str) -> Iterator[Path]:
-    table = warehouse / "db.db" / f"{case}_copy_{os.getpid()}"
-    shutil.rmtree(table, ignore_errors=True)
-    shutil.copytree(warehouse / "db.db" / case, table)
-    try:
-        yield table
-    finally:
-        shutil.rmtree(table)
 
 
 def work(warehouse: Path, engine: str) -> None:
@@ -195,7 +159,7 @@ def show(figures: Sequence[dict[str, Any]], rows: int) -> None:
     table = Table("", *(CASES[one["case"]] for one in figures), title=title)
     for name, cell in LINES.items():
         table.add_row(name, *(cell(one["java"], one["lakecore"], one["floor_cpu"]) for one in figures))
-    Console(width=110).print(table)
+    Console(width=36 + 24 * len(figures)).print(table)
     print("load average at the end of each:", *(f"{one['load'][0]:.1f}" for one in figures))
 
 

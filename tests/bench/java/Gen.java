@@ -21,8 +21,9 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Tables of the compaction bench. Arguments: WAREHOUSE ROWS RUNS TABLE[,TABLE]; tables are pk1, pk4 (so many buckets; each of
- * RUNS commits holds a random quarter of the key space, in random order) and app (400 files without a key).
+ * Tables of the benches. Arguments: WAREHOUSE ROWS RUNS TABLE[,TABLE]; a table is named by its kind and number of buckets: pk
+ * (deduplicate), pu (partial-update), agg (aggregation), lkp (deduplicate with a lookup changelog); each of RUNS commits (or of
+ * as many as a second number says: pk4_3) holds a random quarter of the key space, in random order. app: 400 files without a key.
  */
 public class Gen {
     static final int APPEND_FILES = 400;
@@ -56,7 +57,30 @@ public class Gen {
                 (a & 64) == 0 ? null : (Object) ((a & 128) != 0));
     }
 
-    static Schema schema(boolean keyed, int buckets) {
+    static void options(String kind, Schema.Builder builder) {
+        switch (kind) {
+            case "pu":
+                builder.option("merge-engine", "partial-update");
+                break;
+            case "agg":
+                builder.option("merge-engine", "aggregation")
+                        .option("fields.c_int.aggregate-function", "sum")
+                        .option("fields.c_small.aggregate-function", "max")
+                        .option("fields.c_big.aggregate-function", "sum")
+                        .option("fields.c_d1.aggregate-function", "min")
+                        .option("fields.c_d2.aggregate-function", "max")
+                        .option("fields.c_dec.aggregate-function", "sum")
+                        .option("fields.c_flag.aggregate-function", "bool_or");
+                break;
+            case "lkp":
+                builder.option("changelog-producer", "lookup");
+                break;
+            default:
+        }
+    }
+
+    static Schema schema(String kind, int buckets) {
+        boolean keyed = !kind.equals("app");
         Schema.Builder builder = Schema.newBuilder()
                 .column("id", keyed ? DataTypes.BIGINT().notNull() : DataTypes.BIGINT())
                 .column("c_int", DataTypes.INT())
@@ -73,6 +97,7 @@ public class Gen {
                 .option("file.format", "parquet")
                 .option("file.compression", "zstd")
                 .option("write-only", "true");
+        options(kind, builder);
         return (keyed ? builder.primaryKey("id") : builder).build();
     }
 
@@ -83,13 +108,17 @@ public class Gen {
         catalog.createDatabase("db", true);
         IOManager io = IOManager.create(System.getProperty("java.io.tmpdir"));
         for (String name : args[3].split(",")) {
-            boolean keyed = name.startsWith("pk");
+            String kind = name.replaceAll("[0-9_].*", "");
+            boolean keyed = !kind.equals("app");
+            String[] numbers = name.substring(kind.length()).split("_");
+            int buckets = keyed ? Integer.parseInt(numbers[0]) : -1;
+            int commits = numbers.length > 1 ? Integer.parseInt(numbers[1]) : runs;
             Identifier id = Identifier.create("db", name);
             catalog.dropTable(id, true);
-            catalog.createTable(id, schema(keyed, keyed ? Integer.parseInt(name.substring(2)) : -1), false);
+            catalog.createTable(id, schema(kind, buckets), false);
             Table table = catalog.getTable(id);
             if (keyed) {
-                keyed(table, io, rows / runs * 4, runs);
+                keyed(table, io, rows / commits * 4, commits);
             } else {
                 append(table, io, rows);
             }

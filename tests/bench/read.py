@@ -1,0 +1,120 @@
+"""Benchmark: reading tables, next to Java Paimon, on the same files.
+
+    .venv/bin/python -m tests.bench.read [--rows 5000000] [--runs 5] [--json FILE]
+
+Every row and column of a table, merged, one thread on each side: an append table, primary-key tables with one, three and five
+sorted runs, and the merge engines. The peer decodes all columns and counts rows; lakecore makes Arrow batches and
+counts theirs. Each is one process that reads in turn; the first read of each is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tests.bench.processes import Contestant
+from tests.bench.tables import java, prepare
+
+CASES = {
+    "app": "append, 400 files",
+    "pk4_1": "primary key, one run",
+    "pk4_3": "primary key, three runs",
+    "pk4": "primary key, five runs",
+    "pu4": "partial-update, five runs",
+    "agg4": "aggregation, five runs",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--json", type=Path, help="also write the figures there")
+    parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    if options.work:
+        return work(options.work)
+    cases = options.cases.split(",")
+    warehouse = prepare(options.rows, cases)
+    figures = [compare(warehouse, case, options.runs) for case in cases]
+    show(figures, options.rows)
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=2))
+    return None
+
+
+def compare(warehouse: Path, case: str, runs: int) -> dict[str, Any]:
+    """Both sides read one table in turn."""
+    ours = [sys.executable, "-m", "tests.bench.read", "--work", str(warehouse)]
+    sides = {
+        "java": Contestant("java", [*java("Peer"), str(warehouse), "1"], warehouse / "java.log"),
+        "lakecore": Contestant("lakecore", ours, warehouse / "lakecore.log"),
+    }
+    for side in sides.values():
+        side.first(f"read {case}")
+    measured = {name: [] for name in sides}  # type: dict[str, list[Any]]
+    for _ in range(runs):
+        for name, side in sides.items():
+            measured[name].append(side.ask(f"read {case}"))
+    rows = {name: {one.report["rows_out"] for one in found} for name, found in measured.items()}
+    if rows["java"] != rows["lakecore"]:
+        raise RuntimeError(f"{case}: the two sides disagree on the rows: {rows}")
+    size = sum(path.stat().st_size for path in (warehouse / "db.db" / case).glob("bucket-*/data-*"))
+    figures = {
+        name: {
+            "seconds": median(one.report["seconds"] for one in found),
+            "cpu": median(one.cpu for one in found),
+            "all_seconds": [one.report["seconds"] for one in found],
+            "peak_bytes": sides[name].peaks(),
+        }
+        for name, found in measured.items()
+    }
+    for side in sides.values():
+        side.close()
+    return {"case": case, "bytes": size, "load": os.getloadavg(), **figures}
+
+
+def work(warehouse: Path) -> None:
+    """Our side: reads each table named on stdin."""
+    import lakecore
+    from lakecore.types.pandas_probe import skip_pandas
+
+    skip_pandas()
+    catalog = lakecore.load_catalog(str(warehouse))
+    for line in sys.stdin:
+        started = time.perf_counter()
+        table = catalog.load_table(f"db.{line.split()[1]}")
+        rows = sum(batch.num_rows for batch in table.scan().to_batches())
+        print(json.dumps({"seconds": time.perf_counter() - started, "rows_out": rows}), flush=True)
+
+
+def show(figures: Sequence[dict[str, Any]], rows: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    title = f"reading {rows:,} rows, one thread: Java Paimon 1.4.2 and lakecore"
+    table = Table("", "s", "MB/s", "lakecore : Java", "CPU s", "peak MB", title=title)
+    for one in figures:
+        java_side, ours = one["java"], one["lakecore"]
+        table.add_row(
+            CASES[one["case"]],
+            f"{java_side['seconds']:.2f} / {ours['seconds']:.2f}",
+            f"{one['bytes'] / java_side['seconds'] / 1e6:.0f} / {one['bytes'] / ours['seconds'] / 1e6:.0f}",
+            f"{java_side['seconds'] / ours['seconds']:.2f}x",
+            f"{java_side['cpu']:.2f} / {ours['cpu']:.2f}",
+            f"{java_side['peak_bytes'].get('jvm', 0) / 1e6:.0f} / {ours['peak_bytes'].get('python', 0) / 1e6:.0f}",
+        )
+    Console(width=110).print(table)
+    print("load average at the end of each:", *(f"{one['load'][0]:.1f}" for one in figures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""The tables of the benches, written by Java Paimon, and the command that starts the Java peer."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["ROOT", "fresh_copy", "java", "prepare"]
+
+ROOT = Path(__file__).resolve().parents[2]
+SORTED_RUNS = 5
+JARS = Path(os.environ.get("PAIMON_JARS", "~/.cache/paimon-oracle/1.4.2/jars")).expanduser()
+OPENS = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("nio", "lang", "util")]
+
+
+def prepare(rows: int, tables: Sequence[str]) -> Path:
+    """The warehouse with these tables (see `Gen.java`), each made once per size: 5 M rows take half a minute."""
+    subprocess.run([ROOT / "tests/oracle/oracle", "version"], check=True, stdout=subprocess.DEVNULL)
+    cache = ROOT / ".cache" / "bench"
+    classes = cache / "classes"
+    shutil.rmtree(classes, ignore_errors=True)
+    classes.mkdir(parents=True)
+    sources = sorted((ROOT / "tests/bench/java").glob("*.java"))
+    subprocess.run(
+        ["javac", "-nowarn", "-Xlint:none", "-cp", f"{JARS}/*", "-d", classes, *sources], check=True
+    )
+    warehouse = cache / f"tables-{rows}"
+    warehouse.mkdir(exist_ok=True)
+    missing = [name for name in tables if not (warehouse / f"{name}.complete").exists()]
+    if missing:
+        print(f"writing {rows:,} rows to each of {', '.join(missing)}", file=sys.stderr)
+        subprocess.run([*java("Gen"), warehouse, str(rows), str(SORTED_RUNS), ",".join(missing)], check=True)
+        for name in missing:
+            (warehouse / f"{name}.complete").touch()
+    return warehouse
+
+
+def java(main_class: str) -> list[str]:
+    classes = f"{ROOT}/.cache/bench/classes:{JARS}/*"
+    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+    return ["java", "-Xmx4g", quiet, *OPENS, "-cp", classes, main_class]
+
+
+@contextmanager
+def fresh_copy(warehouse: Path, table: str) -> Iterator[Path]:
+    """A copy of a table, of this process alone; it is gone at the end."""
+    copy = warehouse / "db.db" / f"{table}_copy_{os.getpid()}"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(warehouse / "db.db" / table, copy)
+    try:
+        yield copy
+    finally:
+        shutil.rmtree(copy)
