@@ -28,7 +28,7 @@ __all__ = ["evolve", "same_values"]
 
 def same_values(old: DataType, new: DataType) -> bool:
     """Do both types hold the same values in the same Arrow type? Nullability of the column aside."""
-    return with_nullable(old, True) == with_nullable(new, True)
+    return old is new or with_nullable(old, True) == with_nullable(new, True)
 
 
 def evolve(array: pa.Array, old: DataType, new: DataType) -> pa.Array:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -11,10 +14,15 @@ import pyarrow as pa
 from lakecore.errors import InvalidInputError
 from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate
+from lakecore.read.ahead import in_order
+from lakecore.scan.split import SplitPlan
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import RowType
 
 __all__ = ["RowSource", "Scan", "checked_columns"]
+
+_LARGE = 16 << 20
+_MOST_WORKERS = 4
 
 
 class RowSource(Protocol):
@@ -78,19 +86,33 @@ class Scan:
         return self.source.read(part, self.columns, self.where, kinds=kinds)
 
     def to_batches(self, *, kinds: bool = False) -> Iterator[pa.RecordBatch]:
-        """Rows in batches, part by part; holds no more than a part's merge needs. `kinds`: see `read`."""
-        left = self.limit
-        if left == 0:
+        """Rows in batches, part by part. `kinds`: see `read`.
+
+        Holds what the merge of a part needs; of a large table some parts are read at once, one a core.
+        With a limit, one after another."""
+        if self.limit is None:
+            yield from self._batches(self.plan(), kinds=kinds)
             return
-        for part in self.plan():
+        left = self.limit
+        for part in self.plan() if left else ():
             for batch in self.read(part, kinds=kinds):
-                if left is not None:
-                    batch = batch.slice(0, left)
-                    left -= batch.num_rows
+                batch = batch.slice(0, left)
+                left -= batch.num_rows
                 if batch.num_rows:
                     yield batch
                 if left == 0:
                     return
+
+    def _batches(self, parts: Sequence[Any], *, kinds: bool) -> Iterator[pa.RecordBatch]:
+        """Large tables: some parts at once, in order."""
+        readers = (partial(self.read, part, kinds=kinds) for part in parts)
+        workers = min(os.cpu_count() or 1, _MOST_WORKERS)
+        large = isinstance(parts, SplitPlan) and len(parts) > 1 and parts.size >= _LARGE
+        batches = in_order(readers, workers) if large else (batch for reader in readers for batch in reader())
+        with closing(batches):
+            for batch in batches:
+                if batch.num_rows:
+                    yield batch
 
     def to_arrow(self) -> pa.Table:
         """All rows in memory."""

@@ -252,4 +252,4 @@ def type_to_json(kind: DataType) -> Any:
 
 def with_nullable(kind: DataType, nullable: bool) -> DataType:
     """The same type with that nullability."""
-    return replace(kind, nullable=nullable)
+    return kind if kind.nullable == nullable else replace(kind, nullable=nullable)

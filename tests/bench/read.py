@@ -2,7 +2,7 @@
 
     .venv/bin/python -m tests.bench.read [--rows 5000000] [--runs 5] [--json FILE]
 
-Every row and column of a table, merged, one thread on each side: an append table, primary-key tables with one, three and five
+Every row and column of a table, merged, on two cores (the peer: a thread a split): an append table, primary-key tables with one, three and five
 sorted runs, and the merge engines. The peer decodes all columns and counts rows; lakecore makes Arrow batches and
 counts theirs. Each is one process that reads in turn; the first read of each is not counted.
 """
@@ -24,6 +24,7 @@ from tests.bench.tables import java, prepare
 
 CASES = {
     "app": "append, 400 files",
+    "pk1": "one bucket, five runs",
     "pk4_1": "primary key, one run",
     "pk4_3": "primary key, three runs",
     "pk4": "primary key, five runs",
@@ -55,7 +56,7 @@ def compare(warehouse: Path, case: str, runs: int) -> dict[str, Any]:
     """Both sides read one table in turn."""
     ours = [sys.executable, "-m", "tests.bench.read", "--work", str(warehouse)]
     sides = {
-        "java": Contestant("java", [*java("Peer"), str(warehouse), "1"], warehouse / "java.log"),
+        "java": Contestant("java", [*java("Peer"), str(warehouse), "2"], warehouse / "java.log"),
         "lakecore": Contestant("lakecore", ours, warehouse / "lakecore.log"),
     }
     for side in sides.values():
@@ -100,7 +101,7 @@ def show(figures: Sequence[dict[str, Any]], rows: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    title = f"reading {rows:,} rows, one thread: Java Paimon 1.4.2 and lakecore"
+    title = f"reading {rows:,} rows: Java Paimon 1.4.2 and lakecore"
     table = Table("", "s", "MB/s", "lakecore : Java", "CPU s", "peak MB", title=title)
     for one in figures:
         java_side, ours = one["java"], one["lakecore"]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakecore.compact.pipeline import read_ahead
 from lakecore.compact.work import UnitResult, UnitTable
 from lakecore.metadata.data_file import DataFile, FileSource
+from lakecore.read.ahead import read_ahead
 from lakecore.read.file_reader import read_file
 from lakecore.read.sizes import row_bytes, sizes_for
 from lakecore.verify.columns import StoredFile

@@ -10,13 +10,13 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from lakecore.compact.pipeline import read_ahead
 from lakecore.compact.work import UnitResult, UnitTable
 from lakecore.merge.passes import Scratch, reduce_runs, run_limit
 from lakecore.merge.sorted_merge import Evidence, FoldEvidence, MergedWindow, MergeSpec, merge_runs
 from lakecore.metadata.data_file import DataFile, FileSource
 from lakecore.metadata.options import SequenceOrder
 from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME
+from lakecore.read.ahead import read_ahead
 from lakecore.read.context import ReadContext
 from lakecore.read.file_reader import read_file
 from lakecore.read.key_range import KeyRange, read_range

@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from lakecore.compact.pipeline import read_ahead
+from lakecore.read.ahead import read_ahead
 
 
 def count(made: list[int], closed: threading.Event, fail_at: int = -1) -> Generator[int]:
