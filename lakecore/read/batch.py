@@ -73,6 +73,7 @@ def schema_of(table: Readable, snapshot: Snapshot) -> TableSchema:
 
 def _changes(table: Readable, asked: Incremental, *, deletes: bool) -> RowSource:
     schema, options = table.schema, table.options
+    check_streamable(table.name, schema, options)
     found = resolve_interval(asked, options.changelog_producer, schema.options, table.snapshots, table.tags)
     scanner = ChangeScanner(table.scanner, schema)
     context = table.read_context()
@@ -83,7 +84,6 @@ def _changes(table: Readable, asked: Incremental, *, deletes: bool) -> RowSource
             table.scanner.check(schema)
             return DiffRows(scanner, context, found, deletes)
         case Interval(first, last):
-            check_streamable(table.name, schema, options)
             loaded = (table.snapshots.load(snapshot_id) for snapshot_id in range(first, last + 1))
             wanted = tuple(snapshot for snapshot in loaded if found.wants(snapshot))
             return ChangedRows(scanner, context, wanted, found.kind)

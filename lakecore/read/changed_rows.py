@@ -129,7 +129,7 @@ class DiffRows:
 
     def plan(self, where: Predicate | None) -> Sequence[DiffSplit]:
         """Errors: see `ChangeScanner.difference`."""
-        return self.scanner.difference(self.asked, where)
+        return self.scanner.difference(self.asked, where, gone=self.deletes)
 
     def read(
         self, part: DiffSplit, columns: Sequence[str], where: Predicate | None, *, kinds: bool
@@ -140,7 +140,7 @@ class DiffRows:
             return _told(found, kinds=kinds)
         if part.after is None:
             return iter(())
-        return _told(read_changes(self.context, part.after, columns, where), kinds=kinds)
+        return read_split(self.context, part.after, columns, where, kinds=kinds)
 
 
 def _told(batches: Iterator[pa.RecordBatch], *, kinds: bool) -> Iterator[pa.RecordBatch]:

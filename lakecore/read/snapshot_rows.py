@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -11,6 +11,7 @@ from lakecore.metadata.snapshot import Snapshot
 from lakecore.predicate.tree import Predicate
 from lakecore.read.context import ReadContext
 from lakecore.read.split_reader import read_split
+from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.scan.scanner import Scanner
 from lakecore.scan.split import Split, SplitPlan
 from lakecore.types.datatypes import RowType
@@ -22,13 +23,16 @@ __all__ = ["SnapshotRows"]
 class SnapshotRows:
     """Merged rows of `snapshot` with the columns of `context.schema`; no rows where there is no snapshot.
 
-    `created_ms`: only rows of files made at or after this time.
+    `created_ms`: only rows of files made at or after this time. `where`: buckets and levels to read.
+    `retracts`: also keys whose latest row retracts; kinds are then those of the rows that won.
     """
 
     scanner: Scanner
     context: ReadContext
     snapshot: Snapshot | None
     created_ms: int | None = None
+    where: ScanFilter = EVERYTHING
+    retracts: bool = False
 
     @property
     def row_type(self) -> RowType:
@@ -37,11 +41,12 @@ class SnapshotRows:
     def plan(self, where: Predicate | None) -> SplitPlan:
         """The splits to read. Errors: see `Scanner.plan`."""
         return self.scanner.plan(
-            self.snapshot, self.context.schema, predicate=where, created_ms=self.created_ms
+            self.snapshot, self.context.schema, self.where, where, created_ms=self.created_ms
         )
 
     def read(
         self, part: Split, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> Iterator[pa.RecordBatch]:
         """See `read_split`."""
-        return read_split(self.context, part, columns, where, kinds=kinds)
+        split = replace(part, raw_convertible=False) if self.retracts and self.context.keyed else part
+        return read_split(self.context, split, columns, where, kinds=kinds, retracts=self.retracts)

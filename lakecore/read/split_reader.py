@@ -42,11 +42,13 @@ def read_split(
     predicate: Predicate | None = None,
     *,
     kinds: bool = False,
+    retracts: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a split: `columns` (None: all) of `ctx.schema` for which `predicate` is true.
 
     `kinds`: with `_VALUE_KIND` as the last column, as other readers of the format tell it: the kind of the
-    winner where runs may overlap, insert where files are read as they are.
+    winner where runs may overlap, insert where files are read as they are. `retracts`: also keys whose
+    winner retracts, of a split that is not raw convertible.
     Holds some batches of every run that is open; more runs than memory allows are merged in passes over
     local disk. Raises NotFoundError when a file is gone,
     CorruptDataError, UnsupportedError.
@@ -55,7 +57,7 @@ def read_split(
     extra = sorted(columns_of(predicate) - set(wanted)) if predicate is not None else []
     stored = kinds and ctx.keyed and not split.raw_convertible
     needed = (*wanted, *extra, KIND_NAME) if stored else (*wanted, *extra)
-    reader = _Reader(ctx, split, needed, predicate)
+    reader = _Reader(ctx, split, needed, predicate, retracts=retracts)
     for batch in reader.rows(split):
         kept = batch if predicate is None else batch.filter(mask(predicate, batch))
         if kept.num_rows:
@@ -73,13 +75,20 @@ class _Reader:
     """Reads the columns that a query and its filter need from the files of one bucket."""
 
     def __init__(
-        self, ctx: ReadContext, split: Split, columns: tuple[str, ...], predicate: Predicate | None
+        self,
+        ctx: ReadContext,
+        split: Split,
+        columns: tuple[str, ...],
+        predicate: Predicate | None,
+        *,
+        retracts: bool,
     ) -> None:
         self._ctx = ctx
         self._bucket_dir = ctx.bucket_dir(split.partition, split.bucket)
         self._deletions = split.deletions_of
         self._columns = columns
         self._predicate = predicate
+        self._retracts = retracts
 
     def rows(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Live rows of the split; a superset of those that match the predicate."""
@@ -108,7 +117,7 @@ class _Reader:
 
     def _live(self, file: DataFile, prunable: Predicate | None) -> Iterator[pa.RecordBatch]:
         """Rows of a file without its retracting rows; a file that says it has none is not asked."""
-        if file.delete_row_count == 0:
+        if file.delete_row_count == 0 or self._retracts:
             yield from self._file(file, self._columns, prunable)
             return
         for batch in self._file(file, tuple(dict.fromkeys((*self._columns, KIND_NAME))), prunable):
@@ -127,7 +136,7 @@ class _Reader:
             key_columns=keys,
             sequence_columns=options.sequence_fields,
             descending=options.sequence_order is SequenceOrder.DESCENDING,
-            drop_retracts=True,
+            drop_retracts=not self._retracts,
             ignore_retracts=options.ignore_delete,
             columns=self._columns,
         )

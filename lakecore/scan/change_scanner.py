@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
 from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lakecore.metadata.data_file import EntryKind
 from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.index_file import DeletionFile
 from lakecore.metadata.options import BucketMode, MergeEngine, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
@@ -22,6 +24,9 @@ from lakecore.scan.split import Split, SplitPlan
 from lakecore.scan.stream_policy import ChangeKind
 
 __all__ = ["ChangeScanner", "DiffSplit"]
+
+Deletions: TypeAlias = Mapping[tuple[bytes, int, str], DeletionFile]
+Identity: TypeAlias = tuple[bytes, int, int, bytes, DeletionFile | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,60 +84,81 @@ class ChangeScanner:
     def replaced(
         self, snapshot: Snapshot, predicate: Predicate | None = None
     ) -> tuple[tuple[Split, ...], tuple[Split, ...]]:
-        """What an overwrite removed and what it added: buckets to merge, one split each."""
+        """What an overwrite removed and what it added: buckets to merge, one split each.
+
+        Raises NotFoundError when the snapshot before expired, whose deletion vectors are needed.
+        """
         entries = self._pruned(self.entries(snapshot, ChangeKind.REPLACED), predicate)
         removed = entries.kind == int(EntryKind.DELETE)
-        return _to_merge(entries.select(removed)), _to_merge(entries.select(~removed))
+        hidden: Deletions = {}
+        if removed.any():
+            hidden = self._deletions_before(snapshot)
+        return _to_merge(entries.select(removed), hidden), _to_merge(entries.select(~removed), {})
 
-    def difference(self, asked: Difference, predicate: Predicate | None = None) -> tuple[DiffSplit, ...]:
-        """The buckets that differ between two states.
+    def _deletions_before(self, snapshot: Snapshot) -> Deletions:
+        before = self.scanner.snapshots.find(snapshot.id - 1)
+        if before is not None:
+            return self.scanner.deletions(before)
+        if TableOptions.from_schema(self.schema).deletion_vectors:
+            raise self.scanner.snapshots.missing_file(
+                snapshot.id - 1, NotFoundError("its deletion vectors tell which rows were replaced")
+            )
+        return {}
+
+    def difference(
+        self, asked: Difference, predicate: Predicate | None = None, *, gone: bool = False
+    ) -> tuple[DiffSplit, ...]:
+        """The buckets that differ between two states. `gone`: rows that only were deleted matter too.
 
         Raises InvalidInputError where the number of buckets changed, UnsupportedError where the files that
         differ do not tell which rows do.
         """
         self._check_buckets(asked)
-        self._check_deletions(asked)
-        before, after = (self._state(snapshot, predicate) for snapshot in (asked.before, asked.after))
-        before, after = self._without_common(before, after)
-        if not self.schema.primary_keys and len(before):
-            raise UnsupportedError(
-                f"table {self.scanner.table}: {len(before)} files were removed between snapshots "
-                f"{asked.before.id} and {asked.after.id}: without a primary key nothing tells which "
-                "rows of the others are new; read the appended rows instead (mode delta, between snapshots)"
-            )
+        states = [self._state(snapshot, predicate) for snapshot in (asked.before, asked.after)]
+        hidden = [self.scanner.deletions(snapshot) for snapshot in (asked.before, asked.after)]
+        before, after = self._without_common(states, hidden if gone else ({}, {}))
         if self.schema.primary_keys:
-            pairs = {(split.partition, split.bucket): split for split in _to_merge(before)}
+            pairs = {(split.partition, split.bucket): split for split in _to_merge(before, hidden[0])}
             paired = [
                 DiffSplit(pairs.pop((split.partition, split.bucket), None), split)
-                for split in _to_merge(after)
+                for split in _to_merge(after, hidden[1])
             ]
             return (*paired, *(DiffSplit(split, None) for split in pairs.values()))
-        return tuple(DiffSplit(None, split) for split in self._raw_splits(after))
+        if len(before):
+            raise UnsupportedError(
+                f"table {self.scanner.table}: {len(before)} files were removed or have other deleted rows "
+                f"between snapshots {asked.before.id} and {asked.after.id}: without a primary key nothing "
+                "tells which rows of the others are new; read the appended rows instead (mode delta, between "
+                "snapshots)"
+            )
+        plan = replace(self._raw_splits(after), deletions=hidden[1])
+        return tuple(DiffSplit(None, split) for split in plan)
 
     def _state(self, snapshot: Snapshot, predicate: Predicate | None) -> ManifestEntries:
         """What a batch read of the snapshot would merge."""
         options = TableOptions.from_schema(self.schema)
         entries = self.scanner.live_entries(snapshot)
         entries = entries.select(entries.bucket >= 0)
-        if self.schema.primary_keys and (
-            options.deletion_vectors or options.merge_engine is MergeEngine.FIRST_ROW
-        ):
+        if self.schema.primary_keys and options.skips_level_0:
             entries = entries.select(entries.level > 0)
         return self._pruned(entries, predicate)
 
     def _without_common(
-        self, before: ManifestEntries, after: ManifestEntries
+        self, states: Sequence[ManifestEntries], deletions: Sequence[Deletions]
     ) -> tuple[ManifestEntries, ManifestEntries]:
         """Rule of the format: files of both states count for neither. Costs some microseconds a file.
 
         Where an engine makes one row of several, the rest of a bucket does not tell its rows: refused.
         """
-        ours, theirs = _identities(before), _identities(after)
+        before, after = states
+        ours, theirs = (_identities(*pair) for pair in zip(states, deletions, strict=True))
         common = set(ours) & set(theirs)
         left = before.select(np.array([identity not in common for identity in ours], np.bool_))
         right = after.select(np.array([identity not in common for identity in theirs], np.bool_))
-        engine = TableOptions.from_schema(self.schema).merge_engine
-        if self.schema.primary_keys and engine in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION):
+        options = TableOptions.from_schema(self.schema)
+        engine = options.merge_engine
+        folds = engine in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION)
+        if self.schema.primary_keys and folds and not options.skips_level_0:
             changed = {identity[:2] for identity in {*ours, *theirs} - common}
             if any(identity[:2] in changed for identity in common):
                 raise UnsupportedError(
@@ -156,15 +182,6 @@ class ChangeScanner:
             return plan_splits(entries, SplitPolicy.from_options(self.schema.options), None)
         return bucket_splits(entries)
 
-    def _check_deletions(self, asked: Difference) -> None:
-        for snapshot in (asked.before, asked.after):
-            if self.scanner.deletions(snapshot):
-                raise UnsupportedError(
-                    f"table {self.scanner.table}: snapshot {snapshot.id} has deletion vectors, and files "
-                    "of both may differ by them: such states cannot be compared by this release; "
-                    "read the changes instead (mode delta or changelog, between snapshots)"
-                )
-
     def _check_buckets(self, asked: Difference) -> None:
         options = [
             TableOptions.from_schema(self.scanner.schemas.load(snapshot.schema_id))
@@ -177,12 +194,17 @@ class ChangeScanner:
             )
 
 
-def _identities(entries: ManifestEntries) -> list[tuple[bytes, int, int, bytes]]:
+def _identities(entries: ManifestEntries, deletions: Deletions) -> list[Identity]:
+    """What makes files equal: partition, bucket, level, name and, if they count, their deleted rows."""
     partitions = [entries.partitions[code] for code in entries.partition.tolist()]
-    levels = entries.level.tolist()
-    return list(zip(partitions, entries.bucket.tolist(), levels, entries.names(), strict=True))
+    buckets, levels, names = entries.bucket.tolist(), entries.level.tolist(), entries.names()
+    rows = zip(partitions, buckets, levels, names, strict=True)
+    if not deletions:
+        return [(*row, None) for row in rows]
+    return [(*row, deletions.get((row[0], row[1], row[3].decode()))) for row in rows]
 
 
-def _to_merge(entries: ManifestEntries) -> tuple[Split, ...]:
+def _to_merge(entries: ManifestEntries, deletions: Deletions) -> tuple[Split, ...]:
     """One split a bucket, whose files have to be merged."""
-    return tuple(replace(split, raw_convertible=False) for split in bucket_splits(entries))
+    plan = replace(bucket_splits(entries), deletions=deletions)
+    return tuple(replace(split, raw_convertible=False) for split in plan)

@@ -59,8 +59,6 @@ def check_streamable(table: str, schema: TableSchema, options: TableOptions) -> 
 def check_overwrites_streamable(table: str, schema: TableSchema, options: TableOptions) -> None:
     """Raises UnsupportedError unless the rows that an overwrite removes are known from its files alone."""
     _check_rows(table, schema, options, "stream")
-    if options.deletion_vectors:
-        raise _refuse(table, "streaming-read-overwrite", "true", "stream", "it has deletion vectors")
 
 
 def _check_one_branch(table: str, raw: Mapping[str, str]) -> None:
