@@ -120,7 +120,9 @@ class Driver:
             self._uncertain = isinstance(err, CommitUncertainError)
             raise
         if not landed.duplicate:
-            self._committed.update(file.file_name for proven in landed.picks for file in proven.files)
+            self._committed.update(
+                name for proven in landed.picks for file in proven.files for name in file.all_names
+            )
         self._uncertain = False  # only now: an interruption before this line removes nothing
         self.outcome = self.outcome.lost(tuple(proven.pick for proven in landed.lost))
         if landed.duplicate:
@@ -213,7 +215,7 @@ class _PickRun:
             if result is None:
                 return None
             if isinstance(result, UnitResult):
-                self.made += [(pick, file.file_name) for file in result.files]
+                self.made += [(pick, name) for file in result.files for name in file.all_names]
             found.append(result)
         return found
 

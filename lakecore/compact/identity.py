@@ -90,9 +90,10 @@ class RunFiles:
         """
         try:
             named = {
-                file.decode()
+                name
                 for snapshot in earlier.snapshots
-                for file in manifests.read(manifests.read_list(snapshot.delta_manifest_list)).names()
+                for file in manifests.read(manifests.read_list(snapshot.delta_manifest_list)).files()
+                for name in file.all_names
             }
         except LakeError as err:
             logger.warning("files of earlier attempts are left alone: %s", err)

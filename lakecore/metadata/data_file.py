@@ -71,6 +71,11 @@ class DataFile:
     first_row_id: int | None = None
     write_cols: tuple[str, ...] | None = None
 
+    @property
+    def all_names(self) -> tuple[str, ...]:
+        """Its own name, and those of the files that live and die with it."""
+        return (self.file_name, *self.extra_files)
+
 
 FileIdentity = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from lakecore.errors import UnsupportedError
+from lakecore.index.definition import index_specs
 from lakecore.metadata.index_file import DELETION_VECTORS, IndexFile
 from lakecore.metadata.options import (
     BucketMode,
@@ -115,10 +116,7 @@ def _check_new_files(table: str, schema: TableSchema, options: TableOptions, ver
             table, "row-tracking.enabled", "true", verb, "row ids would be lost; use another engine"
         )
     _check_changelog(table, schema, options, verb)
-    for key, value in raw.items():
-        if key.startswith("file-index.") and key.endswith(".columns") and value.strip():
-            remedy = "the index of rewritten rows would be lost; use another engine, or drop the option first"
-            raise _refuse(table, key, value, verb, remedy)
+    index_specs(schema)  # each of them can be made
     if raw.get("data-file.external-paths", "").strip():
         remedy = "new files belong into other roots; use another engine"
         raise _refuse(table, "data-file.external-paths", raw["data-file.external-paths"], verb, remedy)

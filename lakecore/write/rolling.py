@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -20,6 +20,9 @@ from lakecore.errors import LakeError
 from lakecore.format.data_writer import DataFileWriter, WriterOptions, open_writer
 from lakecore.format.statistics import stats_modes
 from lakecore.fs.file_io import FileIO
+from lakecore.index.builder import FileIndexBuilder
+from lakecore.index.container import INDEX_SUFFIX
+from lakecore.index.definition import IN_MANIFEST, IndexSpec, index_specs
 from lakecore.metadata.data_file import DataFile, FileSource
 from lakecore.metadata.options import THIN_MODE
 from lakecore.metadata.row_kind import KEY_PREFIX
@@ -66,6 +69,11 @@ class FileSpec:
         rules = FileRules.of(self.options, self.level, changelog=self.changelog)
         return rules if self.format is None else rules.with_format(self.format)
 
+    @cached_property
+    def indexes(self) -> tuple[IndexSpec, ...]:
+        """File indexes of each file; changelog files have none. Raises InvalidOptionError."""
+        return () if self.changelog else index_specs(replace(self.schema, options=self.options))
+
     @property
     def row_type(self) -> RowType:
         """Columns of a file: the table's, behind the key-value columns when there is a key."""
@@ -75,7 +83,10 @@ class FileSpec:
 
 
 def check_file_options(schema: TableSchema) -> None:
-    """Raises InvalidOptionError for options that would otherwise fail a file that is being written."""
+    """Raises InvalidOptionError for options that would otherwise fail a file that is being written,
+    UnsupportedError for an index that no column of that type can have.
+    """
+    index_specs(schema)
     for changelog in (False, True):
         rules = FileRules.of(schema.options, 0, changelog=changelog)
         stats_modes(schema.row_type, schema.options, rules.stats_mode)
@@ -106,7 +117,7 @@ class RollingWriter:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Every file this writer made so far."""
+        """Every file this writer made so far, indexes included."""
         return tuple(self._paths)
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -144,6 +155,7 @@ class RollingWriter:
             self._current = self._open()
         self._current.writer.write(conformed)
         self._current.summary.add(batch)
+        self._current.index.add(conformed)
         if self._current.writer.size_estimate >= self._spec.target_size:
             self._roll()
 
@@ -156,7 +168,7 @@ class RollingWriter:
         options = WriterOptions.from_options(spec.options, spec.rules.compression)
         writer = open_writer(self._file_io, path, spec.rules.format, self._schema, options)
         summary = FileSummary(spec.schema.key_type) if spec.keyed else FileSummary(None, self._sequence)
-        return _OpenFile(name, writer, summary)
+        return _OpenFile(name, writer, summary, FileIndexBuilder(spec.indexes))
 
     def _roll(self) -> None:
         """`_current` is kept until the file is whole, so that `abort` still knows a failed one."""
@@ -164,9 +176,23 @@ class RollingWriter:
             return
         done = self._current.writer.close()
         summary = self._current.summary
-        self._files.append(data_file(self._spec, self._current.name, done, summary, self._creation_time()))
+        file = data_file(self._spec, self._current.name, done, summary, self._creation_time())
+        self._files.append(self._indexed(file, self._current.index))
         self._sequence += summary.row_count
         self._current = None
+
+    def _indexed(self, file: DataFile, index: FileIndexBuilder) -> DataFile:
+        """Rule of the format: indexes above a threshold lie beside the file, others in its description."""
+        if not self._spec.indexes:
+            return file
+        data = index.encode()
+        if len(data) <= IN_MANIFEST.read(self._spec.options):
+            return replace(file, embedded_index=data)
+        name = f"{file.file_name}{INDEX_SUFFIX}"
+        path = f"{self._spec.directory}/{name}"
+        self._paths.append(path)
+        self._file_io.write_new(path, data)
+        return replace(file, extra_files=(name,))
 
     def _creation_time(self) -> int:
         """Rule of the format: the writer's local wall clock, as if it were UTC."""
@@ -187,6 +213,7 @@ class _OpenFile:
     name: str
     writer: DataFileWriter
     summary: FileSummary
+    index: FileIndexBuilder
 
 
 class _Described(Protocol):

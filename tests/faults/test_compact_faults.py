@@ -65,7 +65,8 @@ class Scenario:
 
 def keyed_full() -> Scenario:
     catalog = memory_catalog("fault-compact-full")
-    table = key_table(catalog)
+    options = {"file-index.bitmap.columns": "v", "file-index.in-manifest-threshold": "1 b"}
+    table = key_table(catalog, **options)
     put(
         table,
         [{"k": 1, "v": "a"}, {"k": 2, "v": "b"}],

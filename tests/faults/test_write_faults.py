@@ -37,6 +37,7 @@ def append_table() -> tuple[Table, Callable[[Table], None]]:
 
 def key_table() -> tuple[Table, Callable[[Table], None]]:
     options = {"bucket": "2", "changelog-producer": "input", "file.format": "avro"}
+    options |= {"file-index.bitmap.columns": "v", "file-index.in-manifest-threshold": "1 b"}
     table = fresh_table(
         "fault-upsert", {"columns": ["k INT", "v INT"], "primaryKeys": ["k"], "options": options}
     )
@@ -85,7 +86,7 @@ def named_files(table: Table) -> set[str]:
         snapshot = table.snapshots.load(snapshot_id)
         for name in filter(None, (snapshot.delta_manifest_list, snapshot.changelog_manifest_list)):
             entries = table.manifests.read(table.manifests.read_list(name))
-            names |= {entry.file.file_name for entry in entries}
+            names |= {name for entry in entries for name in entry.file.all_names}
         names |= {file.file_name for file in table.scanner.index_files(snapshot)}
     return names
 

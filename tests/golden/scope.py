@@ -65,8 +65,6 @@ def _unclaimed_change(schema: Mapping[str, Any]) -> str | None:
     for key, reason in _UNCLAIMED.items():
         if options.get(key, "false") != "false":
             return reason
-    if any(key.startswith("file-index.") for key in options):
-        return "file indexes"
     return None
 
 

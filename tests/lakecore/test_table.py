@@ -267,7 +267,7 @@ def test_a_partition_of_other_bucket_count(catalog: FilesystemCatalog) -> None:
             "changelog-producer=lookup",
         ),
         ({"columns": ["k INT"], "options": {"row-tracking.enabled": "true"}}, "row-tracking"),
-        ({"columns": ["k INT"], "options": {"file-index.bloom-filter.columns": "k"}}, "file-index"),
+        ({"columns": ["k STRING"], "options": {"file-index.bsi.columns": "k"}}, "file-index.bsi"),
     ],
 )
 def test_tables_that_this_release_does_not_write(

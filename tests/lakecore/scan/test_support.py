@@ -55,7 +55,7 @@ def _is_refused(check: Callable[..., None], schema: TableSchema) -> bool:
         ("ignore-delete=true", "rwc"),
         ("data-file.thin-mode=true", "rwc"),
         ("record-level.expire-time=1 h;record-level.time-field=v", "rw-"),
-        ("file-index.bloom-filter.columns=v", "r--"),
+        ("file-index.bloom-filter.columns=v", "rwc"),
         ("file-index.in-manifest-threshold=1 kb", "rwc"),
         ("data-file.external-paths=s3://b/x", "r--"),
         ("scan.fallback-branch=b", "-wc"),
