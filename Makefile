@@ -15,7 +15,7 @@ setup-tests: setup
 	@tools/setup.sh tests
 
 test: setup-tests ## all tests: on two cores at once, then those of Spark and Airflow, which need both
-	$(PYTHON) -m pytest -n 2 -m "not alone"
+	$(PYTHON) -m pytest -n 2 --dist worksteal -m "not alone"
 	$(PYTHON) -m pytest -m alone
 
 fast: setup ## the fast tests alone
