@@ -43,7 +43,7 @@ class AvroReader:
 
     def __init__(self, file_io: FileIO, path: str) -> None:
         self._path = path
-        self._source = file_io.open_input(path)
+        self._source = _Bounded(file_io.open_input(path))
         with decoding(path):
             self._header = fastavro.schemaless_reader(self._source, HEADER_SCHEMA, None)
             self._body = int(self._source.tell())
@@ -98,6 +98,29 @@ class AvroReader:
         return iter(stream)
 
 
+class _Bounded:
+    """A file that refuses lengths beyond its end: damage must not ask for memory."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self._size = int(source.size())
+
+    def read(self, size: int) -> bytes:
+        left = self._size - self.tell()
+        if not 0 <= size <= max(left, 1):
+            raise EOFError(f"{size} bytes where {left} are left")
+        return bytes(self._source.read(size))
+
+    def seek(self, position: int) -> None:
+        self._source.seek(position)
+
+    def tell(self) -> int:
+        return int(self._source.tell())
+
+    def close(self) -> None:
+        self._source.close()
+
+
 class _Spliced:
     """A file that begins with other bytes: what fastavro needs, only `read`."""
 
@@ -107,7 +130,7 @@ class _Spliced:
 
     def read(self, size: int) -> bytes:
         part = self._head.read(size)
-        return part if len(part) == size else part + bytes(self._rest.read(size - len(part)))
+        return part if len(part) == size else part + self._rest.read(size - len(part))
 
 
 def _batch(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import cramjam
 import pyarrow as pa
 from backports import zstd
+from fastavro.schema import SchemaParseException
 
 from lakecore.errors import CorruptDataError, LakeError, UnavailableError, reason
 
@@ -25,8 +26,10 @@ _DAMAGE = (
     EOFError,
     LookupError,
     TypeError,
+    AttributeError,  # a thrift field of another type
     OverflowError,
     SystemError,  # fastavro, given a negative length
+    SchemaParseException,
 )
 
 
