@@ -15,6 +15,7 @@ import typer
 from lakecore.cli.alter import alter
 from lakecore.cli.compact import compact
 from lakecore.cli.create import create
+from lakecore.cli.expire import expire_changelogs, expire_snapshots
 from lakecore.cli.fsck import fsck
 from lakecore.cli.inspect import databases, describe, files, snapshots, tables
 from lakecore.cli.read import read
@@ -71,6 +72,8 @@ for command in (
     databases, tables, describe, snapshots, files, create, alter, write, read, stream, compact, fsck,
 ):  # fmt: skip
     app.command()(command)
+for chore in (expire_snapshots, expire_changelogs):
+    app.command(rich_help_panel="Maintenance")(chore)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

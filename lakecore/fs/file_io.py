@@ -90,3 +90,10 @@ class FileIO(Protocol):
 
     def delete(self, path: str) -> None:
         """Remove a file or an empty directory; it may be missing."""
+
+    def move(self, path: str, target: str) -> None:
+        """Give a file another name within this storage; missing directories are made.
+
+        A failure leaves it under the old name, the new one or both, always whole. Raises NotFoundError,
+        AlreadyExistsError when `target` exists.
+        """

@@ -138,6 +138,22 @@ class LocalFileIO:
                 with suppress(FileNotFoundError):
                     os.rmdir(path)
 
+    def move(self, path: str, target: str) -> None:
+        """A second hard link, then the first one goes: never over a file that exists."""
+        with storage_errors("move", path):
+            _make_directories(os.path.dirname(target), self.sync)
+            try:
+                os.link(path, target)
+            except OSError as err:
+                if err.errno not in _NO_LINKS:
+                    raise
+                if os.path.lexists(target):
+                    raise FileExistsError(errno.EEXIST, "exists", target) from err
+                os.rename(path, target)
+            else:
+                _sync_directory(os.path.dirname(target), self.sync)
+                os.unlink(path)
+
 
 class LocalOutput:
     """A new local file. `close` makes it durable."""

@@ -88,6 +88,14 @@ class MemoryFileIO:
         with self._lock:
             self._files.pop(path, None)
 
+    def move(self, path: str, target: str) -> None:
+        with self._lock:
+            if path not in self._files:
+                raise NotFoundError(f"cannot move {path}: no such file")
+            if target in self._files:
+                raise AlreadyExistsError(f"cannot move {path}: {target} exists already")
+            self._files[target] = self._files.pop(path)
+
 
 class MemoryOutput:
     """A new file that appears when it is closed."""

@@ -152,6 +152,16 @@ class S3FileIO:
         with suppress(NotFoundError), _service_errors("delete", path):
             self._client.delete_object(Bucket=bucket, Key=key)
 
+    def move(self, path: str, target: str) -> None:
+        """A copy within the service, of any size, then the original goes."""
+        bucket, key = _split(path)
+        other_bucket, other_key = _split(target)
+        if self.stat(target) is not None:
+            raise AlreadyExistsError(f"cannot move {path}: {target} exists already")
+        with _service_errors("move", path):
+            self._client.copy({"Bucket": bucket, "Key": key}, other_bucket, other_key)
+        self.delete(path)
+
     @property
     def _client(self) -> Any:
         return self._connect()[0]

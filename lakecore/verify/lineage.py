@@ -23,7 +23,7 @@ from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest_file import ManifestFile
 from lakecore.metadata.netting import live, remaining_deletes
 from lakecore.metadata.schema import TableSchema
-from lakecore.metadata.snapshot import Snapshot
+from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.store.manifests import ManifestStore
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
@@ -115,7 +115,7 @@ class Lineage:
             return
         self._check_schemas({snapshot.schema_id}, owner)
         self._check_snapshot(snapshot, path, owner, whole=whole)
-        self._check_side_files(snapshot, owner)
+        self._check_side_files(snapshot, owner, changelog=not name.startswith("tag"))
         self._recent, self._used = self._used, {}
 
     def _check_schemas(self, ids: set[int], owner: str) -> None:
@@ -199,9 +199,11 @@ class Lineage:
                     problem = f"{left[2]} and {right[2]} overlap on {where}"
                     self.findings.add(FindingKind.LEVELS, path, problem)
 
-    def _check_side_files(self, snapshot: Snapshot, owner: str) -> None:
-        """Changelog, index and statistics of a snapshot."""
-        if snapshot.changelog_manifest_list is not None:
+    def _check_side_files(self, snapshot: Snapshot, owner: str, *, changelog: bool) -> None:
+        """Index and statistics of a snapshot, and its changelog: that goes with the snapshot, not
+        its tags.
+        """
+        if snapshot.changelog_manifest_list is not None and changelog:
             self._check_changelog(
                 snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size, owner
             )
@@ -252,9 +254,12 @@ class Lineage:
                 self._check_changelog(
                     snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size, owner
                 )
-            elif self.file_io.stat(self.paths.manifest(snapshot.delta_manifest_list)) is not None:
+            elif snapshot.commit_kind is not CommitKind.COMPACT and self._has_delta(snapshot):
                 self._check_changelog(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size, owner)
             self._keep_lists(snapshot, owner)
+
+    def _has_delta(self, snapshot: Snapshot) -> bool:
+        return self.file_io.stat(self.paths.manifest(snapshot.delta_manifest_list)) is not None
 
     def _keep_lists(self, snapshot: Snapshot, owner: str) -> None:
         """Lists of an expired snapshot that are still there belong to its changelog."""

@@ -130,6 +130,21 @@ def test_delete_removes_a_file(place: Place) -> None:
     assert storage.stat(f"{root}/a/file") is None
 
 
+def test_a_moved_file_has_the_new_name_only(place: Place) -> None:
+    storage, root = place
+    storage.write_new(f"{root}/a/file", b"abc")
+    storage.move(f"{root}/a/file", f"{root}/new/directory/name")
+    assert storage.read(f"{root}/new/directory/name") == b"abc"
+    assert storage.stat(f"{root}/a/file") is None
+    storage.write_new(f"{root}/a/file", b"other")
+    with pytest.raises(AlreadyExistsError):
+        storage.move(f"{root}/a/file", f"{root}/new/directory/name")
+    with pytest.raises(NotFoundError):
+        storage.move(f"{root}/a/missing", f"{root}/a/somewhere")
+    assert storage.read(f"{root}/new/directory/name") == b"abc"
+    assert storage.read(f"{root}/a/file") == b"other"
+
+
 def test_output_counts_bytes_and_appears_when_closed(place: Place) -> None:
     storage, root = place
     with storage.open_output(f"{root}/d/out") as out:

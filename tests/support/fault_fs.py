@@ -96,6 +96,9 @@ class FaultyFileIO:
     def delete(self, path: str) -> None:
         self.operation("delete", path, lambda: self.inner.delete(path))
 
+    def move(self, path: str, target: str) -> None:
+        self.operation("move", path, lambda: self.inner.move(path, target))
+
     def operation(self, name: str, path: str, effect: Any, torn: Any = None) -> Any:
         """Do `effect`, or fail as the mode says."""
         self.count += 1

@@ -1,0 +1,153 @@
+"""What the maintenance commands share: their common options, running jobs over tables, printing reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from lakecore.cli.engine import Engine, executor
+from lakecore.cli.output import print_json, size_text, table_of
+from lakecore.cli.session import Session, session_of
+from lakecore.cli.table_names import expand_tables
+from lakecore.errors import InvalidInputError
+from lakecore.executor import Executor
+from lakecore.jobs.chore import Lake, Report, Safety, run_many
+from lakecore.jobs.moment import parse_moment, parse_span
+from lakecore.options import parse_size
+
+__all__ = [
+    "DryRun",
+    "LeaseTime",
+    "OlderThan",
+    "OneTable",
+    "Options",
+    "Quarantine",
+    "QuarantineCap",
+    "QuarantineTime",
+    "RunEngine",
+    "Tables",
+    "moment",
+    "run_jobs",
+    "safety",
+    "tables_of",
+]
+
+J = TypeVar("J")
+
+Tables = Annotated[list[str], typer.Argument(metavar="DB.TABLE...", help="Names and globs ('db.*').")]
+OneTable = Annotated[str, typer.Argument(metavar="DB.TABLE", help="The table, or db.table$branch_NAME.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")]
+Options = Annotated[list[str] | None, typer.Option("--option", help="Table option for this run: key=value.")]
+OlderThan = Annotated[
+    str | None, typer.Option(help="Date and time (UTC unless it says) or milliseconds since 1970.")
+]
+Quarantine = Annotated[
+    bool | None,
+    typer.Option(
+        "--quarantine/--no-quarantine", help="Move files aside, for `undo`; or delete them at once."
+    ),
+]
+QuarantineTime = Annotated[str, typer.Option("--quarantine-ttl", help="How long the quarantine keeps a run.")]
+QuarantineCap = Annotated[
+    str, typer.Option("--quarantine-cap", help="Bytes it keeps; beyond, the oldest runs go. 'none': any.")
+]
+LeaseTime = Annotated[
+    str, typer.Option("--lease", help="How long the table's lease outlives this process; 0: take none.")
+]
+RunEngine = Annotated[Engine, typer.Option(help="Where files are deleted.")]
+
+_SHOWN = 10
+
+
+def moment(text: str | None, option: str) -> int | None:
+    """Milliseconds since the epoch."""
+    return None if text is None else parse_moment(text, option)
+
+
+def safety(quarantine: bool | None, ttl: str, cap: str, lease: str) -> Safety:
+    """Raises InvalidInputError for what is no time or size."""
+    try:
+        most = None if cap.strip().lower() == "none" else parse_size(cap)
+    except ValueError as err:
+        raise InvalidInputError(f"--quarantine-cap {cap!r}: {err}") from err
+    return Safety(
+        quarantine=quarantine,
+        quarantine_ttl_ms=parse_span(ttl, "--quarantine-ttl"),
+        quarantine_cap=most,
+        lease_ms=parse_span(lease, "--lease"),
+    )
+
+
+def tables_of(context: typer.Context, patterns: Sequence[str]) -> list[str]:
+    """The tables that a command is asked for."""
+    return expand_tables(session_of(context).catalog, patterns)
+
+
+def run_jobs(
+    context: typer.Context,
+    work: Sequence[J],
+    run: Callable[[J, Lake, Executor], Report],
+    engine: Engine = Engine.LOCAL,
+) -> None:
+    """Run them one after another and print their reports. Exit code 1 when one failed."""
+    session = session_of(context)
+    with executor(engine, None, {}) as workers:
+        reports = run_many(work, lambda job: run(job, session.catalog, workers))
+    if session.json:
+        print_json(session.out, [report.to_json() for report in reports])
+    else:
+        _print(session, reports)
+    if any(report.error is not None for report in reports):
+        raise typer.Exit(1)
+
+
+def _print(session: Session, reports: Sequence[Report]) -> None:
+    columns = ["table", "result", "snapshots", "files", "size", "seconds"]
+    session.out.print(table_of(columns, [_row(report) for report in reports], whole=2))
+    for report in reports:
+        for line in _remarks(report):
+            session.out.print(f"{report.table}: {line}", markup=False)
+
+
+def _row(report: Report) -> list[Any]:
+    files = report.files or None
+    return [
+        report.table,
+        _result(report),
+        len(report.snapshots) or None,
+        files,
+        size_text(report.bytes) if files else None,
+        f"{report.seconds:.1f}",
+    ]
+
+
+def _result(report: Report) -> str:
+    if report.error is not None:
+        return "failed"
+    if report.nothing_to_do:
+        return "nothing to do"
+    return "planned" if report.dry_run else "done"
+
+
+def _remarks(report: Report) -> Iterator[str]:
+    if report.error is not None:
+        yield f"error: {' '.join(report.error.split())}"
+    if report.resumed:
+        yield f"finished {report.resumed} interrupted run(s) first"
+    if report.snapshots:
+        verb = "would go" if report.dry_run else "went"
+        yield f"snapshots {report.snapshots[0]} to {report.snapshots[-1]} {verb}"
+    if report.names:
+        rest = len(report.names) - _SHOWN
+        yield ", ".join(report.names[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+    if report.blocker:
+        yield f"stops there: {report.blocker}"
+    if report.spared:
+        yield f"{report.spared} files were needed again meanwhile and stay"
+    yield from report.notes
+    if report.estimated_seconds is not None and report.dry_run:
+        yield f"would take about {report.estimated_seconds:.1f} s, judging by earlier runs"
+    if report.quarantined and report.run and not report.dry_run:
+        yield f"kept in quarantine; take it back with: lakecore undo {report.run}"

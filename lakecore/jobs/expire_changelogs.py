@@ -1,0 +1,68 @@
+"""The job that expires changelogs which outlived their snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakecore.clock import Clock
+from lakecore.executor import Executor
+from lakecore.jobs.chore import (
+    Lake,
+    Report,
+    Safety,
+    begin,
+    estimated_seconds,
+    job_from_json,
+    job_to_json,
+    parameters,
+)
+from lakecore.jobs.retention import changelog_retention
+from lakecore.maintain.expire_changelogs.apply import apply_expiry, plan
+
+__all__ = ["Job", "Report", "run"]
+
+NAME = "expire-changelogs"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What is None follows the table's options (`changelog.num-retained.max`, …). `delete_all`: whatever
+    they say.
+    """
+
+    table: str
+    retain_max: int | None = None
+    retain_min: int | None = None
+    older_than_ms: int | None = None
+    max_deletes: int | None = None
+    delete_all: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    safety: Safety = field(default_factory=Safety)
+
+    to_json = job_to_json
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Job:
+        """Raises InvalidInputError for unknown or missing keys."""
+        return job_from_json(cls, raw)
+
+
+def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
+    """Expire changelogs of one table or branch. Errors as `expire_snapshots.run`."""
+    with begin(NAME, job, lake, keeps=False, executor=executor, clock=clock) as chore:
+        retention = None if job.delete_all else changelog_retention(job, chore.target)
+        planned = plan(chore.target, retention)
+        report = replace(
+            chore.report.planned(planned.removal),
+            snapshots=planned.expiry.ids,
+            blocker=planned.expiry.blocker,
+            nothing_to_do=not planned.expiry.ids,
+            estimated_seconds=estimated_seconds(chore, len(planned.removal)),
+        )
+        if not job.dry_run and planned.expiry.ids:
+            swept = apply_expiry(planned, chore.sweeper, keeps=chore.keeps, parameters=parameters(job))
+            report = report.swept(swept)
+        return chore.timed(report)

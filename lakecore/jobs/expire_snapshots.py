@@ -1,0 +1,89 @@
+"""The job that expires snapshots of a table, and the files that only they needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakecore.clock import Clock
+from lakecore.executor import Executor
+from lakecore.jobs.chore import (
+    Chore,
+    Lake,
+    Report,
+    Safety,
+    begin,
+    estimated_seconds,
+    job_from_json,
+    job_to_json,
+    parameters,
+)
+from lakecore.jobs.retention import changelogs_live_longer, snapshot_retention
+from lakecore.maintain.expire_snapshots.apply import ExpiryPlan, apply_expiry, plan
+from lakecore.maintain.retention_options import CONSUMER_CHANGELOG_ONLY
+
+__all__ = ["Job", "Report", "run"]
+
+NAME = "expire-snapshots"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What is None follows the table's options (`snapshot.num-retained.max`, …).
+
+    `older_than_ms`: since the epoch; younger snapshots go only for `retain_max`. `max_deletes`: snapshots
+    in one run. `by_successor`: see `Retention`. `options`: table options for this run.
+    """
+
+    table: str
+    retain_max: int | None = None
+    retain_min: int | None = None
+    older_than_ms: int | None = None
+    max_deletes: int | None = None
+    by_successor: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    safety: Safety = field(default_factory=Safety)
+
+    to_json = job_to_json
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Job:
+        """Raises InvalidInputError for unknown or missing keys."""
+        return job_from_json(cls, raw)
+
+
+def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
+    """Expire snapshots of one table or branch.
+
+    Raises NotFoundError, InvalidInputError before anything is touched; UnavailableError, CorruptDataError
+    when what must stay is not known for certain.
+    """
+    with begin(NAME, job, lake, keeps=False, executor=executor, clock=clock) as chore:
+        target = chore.target
+        retention = snapshot_retention(job, target, by_successor=job.by_successor)
+        planned = plan(
+            target,
+            retention,
+            decoupled=changelogs_live_longer(retention, target),
+            consumers_hold=not CONSUMER_CHANGELOG_ONLY.read(target.schema.options),
+        )
+        report = _report(chore, planned)
+        if not job.dry_run and planned.expiry.ids:
+            swept = apply_expiry(planned, chore.sweeper, keeps=chore.keeps, parameters=parameters(job))
+            report = report.swept(swept)
+        return chore.timed(report)
+
+
+def _report(chore: Chore, planned: ExpiryPlan) -> Report:
+    ids = planned.expiry.ids
+    notes = [f"{len(planned.changelogs)} live on as changelogs"] if planned.changelogs else []
+    return replace(
+        chore.report.planned(planned.removal),
+        snapshots=ids,
+        blocker=planned.expiry.blocker,
+        notes=tuple(notes),
+        nothing_to_do=not ids,
+        estimated_seconds=estimated_seconds(chore, len(planned.removal)),
+    )

@@ -1,0 +1,41 @@
+"""Points in time and spans of time as people write them."""
+
+from __future__ import annotations
+
+import pendulum
+
+from lakecore.errors import InvalidInputError
+from lakecore.options import parse_duration_ms
+
+__all__ = ["parse_moment", "parse_span"]
+
+
+def parse_moment(text: str, argument: str, zone: str = "UTC") -> int:
+    """Milliseconds since the epoch: an ISO-8601 date and time (without an offset in `zone`), or milliseconds.
+
+    Raises InvalidInputError naming `argument`.
+    """
+    plain = text.strip()
+    if plain.isdigit() and len(plain) > 4:
+        return int(plain)
+    try:
+        moment = pendulum.parse(plain, tz=zone)
+    except ValueError as err:
+        raise InvalidInputError(_advice(argument, text)) from err
+    if not isinstance(moment, pendulum.DateTime):
+        raise InvalidInputError(_advice(argument, text))
+    return int(moment.timestamp() * 1000)
+
+
+def parse_span(text: str, argument: str) -> int:
+    """Milliseconds of `7 d`, `1 h`, `PT1H`. Raises InvalidInputError naming `argument`."""
+    try:
+        return parse_duration_ms(text)
+    except ValueError as err:
+        raise InvalidInputError(f"{argument} {text!r}: {err}") from err
+
+
+def _advice(argument: str, text: str) -> str:
+    return (
+        f"{argument} {text!r}: write a date and time such as 2026-11-21T04:00:00Z, or milliseconds since 1970"
+    )

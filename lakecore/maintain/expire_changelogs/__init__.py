@@ -1,0 +1,1 @@
+"""Changelogs that outlived their snapshots go, and with them the files that only they needed."""

@@ -1,0 +1,93 @@
+"""Expires changelogs of one branch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lakecore.errors import InvalidInputError, LakeError
+from lakecore.maintain.expire_changelogs.plan import plan_changelog_expiry
+from lakecore.maintain.expire_snapshots.apply import ExpiryPlan
+from lakecore.maintain.expire_snapshots.plan import Aged, Expiry, Retention
+from lakecore.maintain.reachable import Doomed, Reach, doomed_data
+from lakecore.maintain.roots import Root, RootKind, RootSet, read_roots
+from lakecore.maintain.runs import Removal
+from lakecore.maintain.sweep import Sweeper, Swept
+from lakecore.maintain.target import Target
+from lakecore.metadata.data_file import EntryKind
+from lakecore.metadata.entries import ManifestEntries
+
+__all__ = ["apply_expiry", "plan"]
+
+_WHY = "only expired changelogs needed it"
+
+
+def plan(target: Target, retention: Retention | None) -> ExpiryPlan:
+    """`retention` None: all of them. Errors as for snapshots."""
+    roots = read_roots(target.file_io, target.paths)
+    branch = target.paths.branch
+    found = roots.of(RootKind.CHANGELOG, branch)
+    snapshots = roots.of(RootKind.SNAPSHOT, branch)
+    aged = [Aged(root.snapshot.id, root.snapshot.time_millis) for root in found]
+    if not snapshots:
+        expiry = Expiry((), None, "there are no snapshots")
+    elif retention is None:
+        expiry = _all(aged, snapshots[0].snapshot.id)
+    else:
+        consumers = {c.id: c.next_snapshot for c in target.consumers.list()}
+        expiry = plan_changelog_expiry(aged, snapshots[-1].snapshot.id, retention, consumers)
+    gone = [root for root in found if root.snapshot.id in set(expiry.ids)]
+    kept = roots.without(root.path for root in gone)
+    doomed = tuple(Doomed(root.path, 0, "expired") for root in gone)
+    files = tuple(_files(target, gone, kept)) if gone else ()
+    return ExpiryPlan(expiry=expiry, removal=Removal(doomed, files), kept=kept)
+
+
+def apply_expiry(
+    planned: ExpiryPlan, sweeper: Sweeper, *, keeps: bool, parameters: dict[str, object]
+) -> Swept:
+    """Carry it out."""
+    return sweeper.sweep(
+        "expire-changelogs",
+        planned.removal,
+        planned.kept,
+        keeps=keeps,
+        settle=lambda: _settle(sweeper.target, planned.expiry.end),
+        parameters=parameters,
+    )
+
+
+def _all(found: Sequence[Aged], earliest_snapshot: int) -> Expiry:
+    if found and found[-1].id >= earliest_snapshot:
+        raise InvalidInputError(
+            f"changelog {found[-1].id} is not older than the earliest snapshot {earliest_snapshot}: run fsck"
+        )
+    return Expiry(tuple(one.id for one in found), None, "all changelogs were asked for")
+
+
+def _files(target: Target, gone: Sequence[Root], kept: RootSet) -> list[Doomed]:
+    old = Reach(target, strict=False)
+    changelogs = [r.snapshot.changelog_manifest_list for r in gone]
+    deltas = [r.snapshot.delta_manifest_list for r in gone if r.snapshot.changelog_manifest_list is None]
+    parts = [old.entries([name for name in changelogs if name is not None], EntryKind.ADD)]
+    parts += [old.entries(deltas, kind) for kind in EntryKind]
+    entries = ManifestEntries.concat([part for part in parts if len(part)])
+    new = Reach(target)
+    held = new.data(kept.roots, np.unique(entries.name_hash))
+    needed = new.metadata(kept.roots)
+    metadata = [Doomed(path, size, _WHY) for path, size in old.metadata(gone).items() if path not in needed]
+    return [*doomed_data(target, entries, held, _WHY), *metadata]
+
+
+def _settle(target: Target, end: int | None) -> None:
+    """EARLIEST; without changelogs, no hints. Advisory: readers list the directory where they are wrong."""
+    folder = target.paths.changelog_dir
+    try:
+        if end is not None:
+            target.file_io.overwrite(f"{folder}/EARLIEST", str(end).encode())
+        elif not target.changelogs.list_ids():
+            target.file_io.delete(f"{folder}/EARLIEST")
+            target.file_io.delete(f"{folder}/LATEST")
+    except LakeError:
+        return

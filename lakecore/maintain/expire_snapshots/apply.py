@@ -1,0 +1,127 @@
+"""Expires snapshots of one branch: reads what there is, asks the plan, removes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from lakecore.errors import LakeError
+from lakecore.maintain.expire_snapshots.plan import Aged, Expiry, Retention, plan_expiry
+from lakecore.maintain.reachable import Doomed, Reach, doomed_data
+from lakecore.maintain.roots import Root, RootKind, RootSet, read_roots
+from lakecore.maintain.runs import Removal
+from lakecore.maintain.sweep import Sweeper, Swept
+from lakecore.maintain.target import Target
+from lakecore.metadata.data_file import EntryKind
+from lakecore.metadata.entries import ManifestEntries
+
+__all__ = ["ExpiryPlan", "apply_expiry", "plan"]
+
+_WHY = "only expired snapshots needed it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiryPlan:
+    """What would go: `expiry` says which snapshots, `removal` which files. `kept`: the roots afterwards.
+
+    `changelogs`: expired snapshots live on as changelogs of their id.
+    """
+
+    expiry: Expiry
+    removal: Removal
+    kept: RootSet
+    changelogs: tuple[Root, ...] = ()
+
+
+def plan(target: Target, retention: Retention, *, decoupled: bool, consumers_hold: bool = True) -> ExpiryPlan:
+    """Reads all roots, the deltas of what expires, and what the other roots have of their files.
+
+    `decoupled`: changelogs live longer than snapshots. Raises LakeError when some root cannot be read: what
+    it needs is unknown, so nothing may go.
+    """
+    roots = read_roots(target.file_io, target.paths)
+    found = roots.of(RootKind.SNAPSHOT, target.paths.branch)
+    consumers = {c.id: c.next_snapshot for c in target.consumers.list()} if consumers_hold else {}
+    aged = [Aged(root.snapshot.id, root.snapshot.time_millis) for root in found]
+    expiry = plan_expiry(aged, retention, consumers)
+    gone = [root for root in found if root.snapshot.id in set(expiry.ids)]
+    kept = roots.without(root.path for root in gone)
+    changelogs = tuple(_as_changelog(target, root) for root in gone) if decoupled else ()
+    staying = (*kept.roots, *changelogs)
+    roots_gone = tuple(Doomed(root.path, 0, "expired") for root in gone)
+    files = tuple(_files(target, gone, _first_kept(found, expiry), staying)) if gone else ()
+    kept = RootSet(staying, kept.branches)
+    return ExpiryPlan(expiry=expiry, removal=Removal(roots_gone, files), kept=kept, changelogs=changelogs)
+
+
+def apply_expiry(
+    planned: ExpiryPlan, sweeper: Sweeper, *, keeps: bool, parameters: dict[str, object]
+) -> Swept:
+    """Carry it out."""
+    target = sweeper.target
+    return sweeper.sweep(
+        "expire-snapshots",
+        planned.removal,
+        planned.kept,
+        keeps=keeps,
+        prepare=lambda: _write_changelogs(target, planned.changelogs),
+        settle=lambda: _write_hint(target, planned.expiry.end),
+        parameters=parameters,
+    )
+
+
+def _as_changelog(target: Target, root: Root) -> Root:
+    path = target.paths.changelog(root.snapshot.id)
+    return Root(RootKind.CHANGELOG, root.branch, root.name, path, root.snapshot)
+
+
+def _first_kept(found: Sequence[Root], expiry: Expiry) -> Root | None:
+    return next((root for root in found if root.snapshot.id == expiry.end), None)
+
+
+def _files(target: Target, gone: Sequence[Root], end: Root | None, staying: Sequence[Root]) -> list[Doomed]:
+    """Whatever is live before the end and not at it was removed by a delta up to the end's.
+
+    Where ids are missing in between, a delta is missing too: there everything live before the gap counts.
+    """
+    old = Reach(target, strict=False)
+    chain = [*gone, *([end] if end is not None else [])]
+    deltas = [root.snapshot.delta_manifest_list for root in chain[1:]]
+    candidates = [old.entries(deltas, EntryKind.DELETE)]
+    for before, after in pairwise(chain):
+        if after.snapshot.id != before.snapshot.id + 1:
+            state = (before.snapshot.base_manifest_list, before.snapshot.delta_manifest_list)
+            candidates.append(old.entries(state, EntryKind.ADD))
+    changelogs = [root.snapshot.changelog_manifest_list for root in gone]
+    candidates.append(old.entries([name for name in changelogs if name is not None], EntryKind.ADD))
+    entries = ManifestEntries.concat([part for part in candidates if len(part)])
+    new = Reach(target)
+    held = new.data(staying, np.unique(entries.name_hash))
+    needed = new.metadata(staying)
+    metadata = [Doomed(path, size, _WHY) for path, size in old.metadata(gone).items() if path not in needed]
+    return [*doomed_data(target, entries, held, _WHY), *metadata]
+
+
+def _write_changelogs(target: Target, changelogs: Sequence[Root]) -> None:
+    """The snapshot's own bytes, before it goes."""
+    for root in changelogs:
+        data = target.file_io.read(target.paths.snapshot(root.snapshot.id))
+        target.file_io.overwrite(root.path, data)
+    if changelogs:
+        _hint(target, f"{target.paths.changelog_dir}/LATEST", changelogs[-1].snapshot.id)
+
+
+def _write_hint(target: Target, end: int | None) -> None:
+    if end is not None:
+        _hint(target, target.paths.earliest_hint, end)
+
+
+def _hint(target: Target, path: str, value: int) -> None:
+    """Advisory: readers list the directory where it is wrong."""
+    try:
+        target.file_io.overwrite(path, str(value).encode())
+    except LakeError:
+        return

@@ -1,0 +1,81 @@
+"""Which snapshots go: a prefix of them, up to the first that something protects. Pure.
+
+Spec: with L the latest id and E the earliest, ids below L - retain_max + 1 go whatever their age; ids up to
+L - retain_min only when older than a time; never from a consumer's position on; at most `max_deletes` ids
+at once. Ids are counted, so gaps count as if filled; the snapshots that exist decide what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lakecore.errors import InvalidInputError
+
+__all__ = ["Aged", "Expiry", "Retention", "plan_expiry"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """`older_than_ms`: snapshots committed before may go. `max_deletes`: ids in one run.
+
+    `by_successor`: the age of a snapshot counts from when the next one replaced it (rule since 2.0): one that
+    was the latest for long is not taken from under its readers.
+    """
+
+    retain_max: int
+    retain_min: int
+    older_than_ms: int
+    max_deletes: int
+    by_successor: bool = False
+
+    def __post_init__(self) -> None:
+        if self.retain_min < 1:
+            raise InvalidInputError(
+                f"retain-min {self.retain_min}: the latest snapshot always stays; at least 1"
+            )
+        if self.retain_max < self.retain_min:
+            raise InvalidInputError(
+                f"retain-max {self.retain_max} is less than retain-min {self.retain_min}: change one of them"
+            )
+        if self.max_deletes < 1:
+            raise InvalidInputError(f"max-deletes {self.max_deletes}: must be at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Aged:
+    """A snapshot or changelog: its id and when it was committed, in milliseconds."""
+
+    id: int
+    time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """`ids` go, `end` is the first that stays (None: there is nothing). `blocker`: what keeps `end`."""
+
+    ids: tuple[int, ...]
+    end: int | None
+    blocker: str
+
+
+def plan_expiry(found: Sequence[Aged], retention: Retention, consumers: Mapping[str, int]) -> Expiry:
+    """`found` by id. `consumers`: the first snapshot that each still needs."""
+    if not found:
+        return Expiry((), None, "there are no snapshots")
+    earliest, latest = found[0].id, found[-1].id
+    bounds = [(latest - retention.retain_min + 1, f"retain-min {retention.retain_min}")]
+    bounds += [(position, f"consumer {name}") for name, position in consumers.items()]
+    bounds += [(earliest + retention.max_deletes, f"max-deletes {retention.max_deletes}: run again for more")]
+    end, blocker = min(bounds)
+    certain = max(latest - retention.retain_max + 1, earliest)
+    times = {one.id: one.time_ms for one in found}
+    for one in found:
+        if not certain <= one.id < end:
+            continue
+        time = times.get(one.id + 1, one.time_ms) if retention.by_successor else one.time_ms
+        if time >= retention.older_than_ms:
+            end, blocker = one.id, f"snapshot {one.id} is not old enough"
+            break
+    ids = tuple(one.id for one in found if one.id < end)
+    return Expiry(ids, next((one.id for one in found if one.id >= end), None), blocker)

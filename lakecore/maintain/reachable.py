@@ -1,0 +1,284 @@
+"""Which files roots reach, and which of given candidates none of them reaches.
+
+Rules of the format. A snapshot needs its lists, their manifests, the files live in them, its changelog files,
+index files and statistics. A tag needs the same without the changelog: that goes with the snapshot. A
+changelog that outlived its snapshot needs its changelog files; where the table's producer is `none`,
+instead what its delta named of files that writers (not compactions) made, with both its lists.
+
+Cost: every list and manifest of the roots is read once, however many share it; of the entries only those
+are kept whose file is a candidate. Memory: 8 bytes a candidate, and the entries that are about one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from lakecore.errors import LakeError, NotFoundError
+from lakecore.format.index_manifest import decode_index_manifest
+from lakecore.maintain.roots import Root, RootKind
+from lakecore.maintain.target import Target, in_threads
+from lakecore.metadata.data_file import EntryKind, FileSource
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.index_file import IndexFile
+from lakecore.metadata.manifest_file import ManifestFile
+from lakecore.metadata.netting import live
+from lakecore.metadata.options import ChangelogProducer, TableOptions
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.verify.references import bucket_directory
+
+__all__ = ["Doomed", "Held", "Reach", "doomed_data"]
+
+Hashes = npt.NDArray[np.uint64]
+
+_NONE = np.zeros(0, np.uint64)
+
+
+@dataclass(frozen=True, slots=True)
+class Doomed:
+    """A file that nothing will need. `size` in bytes, 0 where nothing records it. `why`: for people."""
+
+    path: str
+    size: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Candidates that some root needs: data and changelog files as hashes of their names, and extra files
+    by name.
+    """
+
+    names: Hashes
+    extras: frozenset[str]
+
+    def joined(self, other: Held) -> Held:
+        return Held(np.union1d(self.names, other.names), self.extras | other.extras)
+
+
+@dataclass
+class Reach:
+    """Reads what roots refer to. `strict`: a file that is missing is an error, else it is left out."""
+
+    target: Target
+    strict: bool = True
+    _lists: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _manifests: dict[str, ManifestFile] = field(default_factory=dict)
+    _index: dict[str, tuple[IndexFile, ...]] = field(default_factory=dict)
+    _about: dict[str, ManifestEntries] = field(default_factory=dict)
+    _wanted: Hashes = field(default_factory=lambda: _NONE)
+
+    def metadata(self, roots: Sequence[Root]) -> dict[str, int]:
+        """Paths and sizes of lists, manifests, index manifests, index files and statistics."""
+        self._load_lists(roots)
+        out: dict[str, int] = {}
+        for root in roots:
+            out.update(self._lists_of(root))
+            out.update(self._side_files(root))
+        return out
+
+    def data(self, roots: Sequence[Root], wanted: Hashes) -> Held:
+        """Which data and changelog files among `wanted` (hashes of names) the roots reach, exactly."""
+        self._want(wanted)
+        if not len(self._wanted):
+            return Held(_NONE, frozenset())
+        self._load_lists(roots)
+        self._load_entries(roots)
+        names: list[Hashes] = [_NONE]
+        extras: set[str] = set()
+        for root in roots:
+            for part in self._needed(root):
+                names.append(np.unique(part.name_hash))
+                special = np.flatnonzero(part.extra_hash != 0)
+                extras.update(name for file in part.files(special) for name in file.extra_files)
+        return Held(np.unique(np.concatenate(names)), frozenset(extras))
+
+    def entries(self, lists: Iterable[str], kind: EntryKind) -> ManifestEntries:
+        """The ADD or DELETE entries of all manifests of these lists. Memory: these manifests."""
+        names = list(dict.fromkeys(name for name in lists if self._list(name)))
+        files = list(dict.fromkeys(file for name in names for file in self._lists[name]))
+        parts = in_threads(self._read, [self._manifests[name] for name in files])
+        return ManifestEntries.concat([part.select(part.kind == kind) for part in parts if len(part)])
+
+    def mentioned(self, roots: Sequence[Root]) -> tuple[Hashes, Hashes, frozenset[str]]:
+        """Hashes of all data files that any entry names, of those that a DELETE names, and all
+        extra files.
+        """
+        self._load_lists(roots)
+        files = list(
+            dict.fromkeys(n for root in roots for name in _all_lists(root) for n in self._list(name))
+        )
+        names, deleted, extras = [_NONE], [_NONE], set[str]()
+        for part in in_threads(self._read, [self._manifests[name] for name in files]):
+            names.append(np.unique(part.name_hash))
+            deleted.append(np.unique(part.name_hash[part.kind == EntryKind.DELETE]))
+            special = np.flatnonzero(part.extra_hash != 0)
+            extras.update(name for file in part.files(special) for name in file.extra_files)
+        return np.unique(np.concatenate(names)), np.unique(np.concatenate(deleted)), frozenset(extras)
+
+    def _want(self, wanted: Hashes) -> None:
+        wanted = np.unique(wanted)
+        if not np.array_equal(wanted, self._wanted):
+            self._wanted, self._about = wanted, {}
+
+    @property
+    def _streams_data(self) -> bool:
+        """Whether changelogs that outlive snapshots are the data files themselves."""
+        return TableOptions.from_schema(self.target.schema).changelog_producer is ChangelogProducer.NONE
+
+    def _needed(self, root: Root) -> Iterator[ManifestEntries]:
+        snapshot = root.snapshot
+        if root.kind is not RootKind.CHANGELOG:
+            state = [*self._list(snapshot.base_manifest_list), *self._list(snapshot.delta_manifest_list)]
+            yield live(self._concat(state), where=root.path)
+        if root.kind is not RootKind.TAG and snapshot.changelog_manifest_list is not None:
+            changelog = self._concat(self._list(snapshot.changelog_manifest_list))
+            yield changelog.select(changelog.kind == EntryKind.ADD)
+        if (
+            root.kind is RootKind.CHANGELOG
+            and snapshot.changelog_manifest_list is None
+            and self._streams_data
+        ):
+            yield _written(self._concat(self._list(snapshot.delta_manifest_list)))
+
+    def _concat(self, manifests: Iterable[str]) -> ManifestEntries:
+        parts = [self._about[name] for name in manifests]
+        return ManifestEntries.concat([part for part in parts if len(part)])
+
+    def _load_entries(self, roots: Sequence[Root]) -> None:
+        """The entries about candidates of every manifest the roots name and that was not read yet."""
+        names = dict.fromkeys(n for root in roots for name in _all_lists(root) for n in self._list(name))
+        missing = [name for name in names if name not in self._about]
+        for name, part in zip(
+            missing, in_threads(self._read, map(self._manifests.__getitem__, missing)), strict=True
+        ):
+            about = part.select(np.isin(part.name_hash, self._wanted))
+            self._about[name] = ManifestEntries.from_rows(about.rows())  # lets go of the manifest's bytes
+
+    def _load_lists(self, roots: Sequence[Root]) -> None:
+        names = dict.fromkeys(name for root in roots for name in _all_lists(root) if name not in self._lists)
+        optional = self._optional(roots)
+        for name, files in zip(names, in_threads(self._read_list, names), strict=True):
+            if files is None and self.strict and name not in optional:
+                path = self.target.paths.manifest(name)
+                raise NotFoundError(f"{path} is missing: what its snapshot needs is not known; run fsck")
+            self._manifests.update({file.file_name: file for file in files or ()})
+            self._lists[name] = tuple(file.file_name for file in files or ())
+
+    def _optional(self, roots: Sequence[Root]) -> frozenset[str]:
+        """Lists of changelogs that went with their snapshot (rule of the format)."""
+        needed = {n for root in roots for n in _all_lists(root) if root.kind is not RootKind.CHANGELOG}
+        needed |= {
+            root.snapshot.changelog_manifest_list or "" for root in roots if root.kind is not RootKind.TAG
+        }
+        return frozenset(n for root in roots for n in _all_lists(root)) - needed
+
+    def _list(self, name: str) -> tuple[str, ...]:
+        if name not in self._lists:
+            files = self._read_list(name)
+            self._manifests.update({file.file_name: file for file in files or ()})
+            self._lists[name] = tuple(file.file_name for file in files or ())
+        return self._lists[name]
+
+    def _read_list(self, name: str) -> tuple[ManifestFile, ...] | None:
+        try:
+            return self.target.manifests.read_list(name)
+        except NotFoundError:
+            return None
+
+    def _read(self, file: ManifestFile) -> ManifestEntries:
+        try:
+            return self.target.manifests.read([file])
+        except LakeError:
+            if self.strict:
+                raise
+            return ManifestEntries.empty()
+
+    def _lists_of(self, root: Root) -> Iterator[tuple[str, int]]:
+        snapshot, paths = root.snapshot, self.target.paths
+        lists = [(snapshot.base_manifest_list, snapshot.base_manifest_list_size)]
+        lists += [(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)]
+        if root.kind is RootKind.CHANGELOG and (snapshot.changelog_manifest_list or not self._streams_data):
+            lists = []
+        if root.kind is not RootKind.TAG and snapshot.changelog_manifest_list is not None:
+            lists += [(snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size)]
+        for name, size in lists:
+            yield paths.manifest(name), size or 0
+            for manifest in self._list(name):
+                yield paths.manifest(manifest), self._manifests[manifest].file_size
+
+    def _side_files(self, root: Root) -> Iterator[tuple[str, int]]:
+        snapshot, paths = root.snapshot, self.target.paths
+        if root.kind is RootKind.CHANGELOG:
+            return
+        if snapshot.statistics is not None:
+            yield paths.statistics(snapshot.statistics), 0
+        if snapshot.index_manifest is not None:
+            yield paths.manifest(snapshot.index_manifest), 0
+            for file in self._index_files(snapshot):
+                for place in self._index_places(file):
+                    yield place, file.file_size
+
+    def _index_files(self, snapshot: Snapshot) -> tuple[IndexFile, ...]:
+        name = snapshot.index_manifest
+        if name is None:
+            return ()
+        if name not in self._index:
+            path = self.target.paths.manifest(name)
+            try:
+                self._index[name] = decode_index_manifest(self.target.file_io.read(path), path)
+            except NotFoundError:
+                if self.strict:
+                    raise
+                self._index[name] = ()
+        return self._index[name]
+
+    def _index_places(self, file: IndexFile) -> Iterator[str]:
+        """Where an index file may be: the option index-file-in-data-file-dir can have changed."""
+        if file.external_path is not None:
+            yield file.external_path
+            return
+        yield self.target.paths.index_file(file.file_name)
+        if self.target.schema.options.get("index-file-in-data-file-dir", "").strip().lower() == "true":
+            directory = bucket_directory(self.target.paths, self.target.schema)
+            yield f"{directory(file.partition, file.bucket)}/{file.file_name}"
+
+
+def _all_lists(root: Root) -> tuple[str, ...]:
+    snapshot = root.snapshot
+    lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+    extra = snapshot.changelog_manifest_list
+    return lists if extra is None or root.kind is RootKind.TAG else (*lists, extra)
+
+
+def _written(entries: ManifestEntries) -> ManifestEntries:
+    """Files that writers made; where that is not recorded, any."""
+    sources = [file.file_source for file in entries.files()]
+    return entries.select(np.array([source is not FileSource.COMPACT for source in sources], np.bool_))
+
+
+def doomed_data(target: Target, candidates: ManifestEntries, held: Held, why: str) -> Iterator[Doomed]:
+    """The data and extra files that `candidates` name and nothing holds; each path once."""
+    directory = bucket_directory(target.paths, target.schema)
+    seen: set[str] = set()
+    free = ~np.isin(candidates.name_hash, held.names)
+    plain = candidates.select(free & (candidates.extra_hash == 0))
+    places = zip(plain.partition.tolist(), plain.bucket.tolist(), plain.file_size.tolist(), strict=True)
+    for name, (code, bucket, size) in zip(plain.names(), places, strict=True):
+        path = f"{directory(plain.partitions[code], bucket)}/{name.decode()}"
+        if path not in seen:
+            seen.add(path)
+            yield Doomed(path, size, why)
+    special = np.flatnonzero(candidates.extra_hash != 0)
+    for lane, entry in zip(special.tolist(), candidates.rows(special), strict=True):
+        place = directory(entry.partition, entry.bucket)
+        found = [(target.paths.data_file(place, entry.file), entry.file.file_size)] if free[lane] else []
+        extras = zip(entry.file.extra_files, target.paths.extra_files(place, entry.file), strict=True)
+        found += [(path, 0) for name, path in extras if name not in held.extras]
+        for path, size in found:
+            if path not in seen:
+                seen.add(path)
+                yield Doomed(path, size, why)

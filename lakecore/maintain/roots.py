@@ -1,0 +1,121 @@
+"""The roots of a table: everything by name from which files can be reached, over all branches.
+
+Reading them is strict: what cannot be read, or looks emptier than the hints say, is an error, never "no
+root".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from lakecore.errors import CorruptDataError, NotFoundError, UnavailableError
+from lakecore.fs.file_io import FileIO
+from lakecore.maintain.target import in_threads
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.store.branches import BranchStore
+from lakecore.store.changelogs import ChangelogStore
+from lakecore.store.paths import MAIN_BRANCH, TablePaths
+from lakecore.store.schemas import SchemaStore
+from lakecore.store.snapshots import SnapshotStore
+from lakecore.store.tags import TagStore
+
+__all__ = ["Root", "RootKind", "RootSet", "read_roots"]
+
+_TRIES = 5
+
+
+class RootKind(Enum):
+    SNAPSHOT = "snapshot"
+    TAG = "tag"
+    CHANGELOG = "changelog"
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A file that makes others needed. `name`: the id of a snapshot or changelog, the name of a tag."""
+
+    kind: RootKind
+    branch: str
+    name: str
+    path: str
+    snapshot: Snapshot
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """Two equal ones reach the same files: a replaced tag is another root."""
+        return self.path, self.snapshot.base_manifest_list, self.snapshot.delta_manifest_list
+
+    def __str__(self) -> str:
+        text = f"{self.kind.value} {self.name}"
+        return text if self.branch == MAIN_BRANCH else f"{text} of branch {self.branch}"
+
+
+@dataclass(frozen=True, slots=True)
+class RootSet:
+    """All roots of a table at one look. `branches`: their names, `main` first."""
+
+    roots: tuple[Root, ...]
+    branches: tuple[str, ...]
+
+    def identities(self) -> frozenset[tuple[str, str, str]]:
+        return frozenset(root.identity for root in self.roots)
+
+    def of(self, kind: RootKind, branch: str) -> tuple[Root, ...]:
+        """Of one kind and branch; snapshots and changelogs by id."""
+        found = [root for root in self.roots if root.kind is kind and root.branch == branch]
+        key = (lambda root: root.name) if kind is RootKind.TAG else (lambda root: root.snapshot.id)
+        return tuple(sorted(found, key=key))
+
+    def without(self, paths: Iterable[str]) -> RootSet:
+        """As it will be when these root files are gone."""
+        gone = frozenset(paths)
+        return RootSet(tuple(root for root in self.roots if root.path not in gone), self.branches)
+
+
+def read_roots(file_io: FileIO, paths: TablePaths) -> RootSet:
+    """Every root of the table, of all branches, whichever branch `paths` is.
+
+    A root that vanishes between the listing and its reading makes the look start over. Raises
+    UnavailableError when that goes on, or when a listing disagrees with the hints; CorruptDataError for a
+    root or branch that cannot be read. Cost: three listings a branch, one small read a root.
+    """
+    problem = ""
+    for _ in range(_TRIES):
+        branches = (MAIN_BRANCH, *BranchStore(file_io, paths).list())
+        try:
+            found = tuple(root for branch in branches for root in _of_branch(file_io, paths, branch))
+        except NotFoundError as err:
+            problem = str(err)
+            continue
+        return RootSet(found, branches)
+    raise UnavailableError(
+        f"{paths.table_path}: its snapshots and tags keep changing ({problem}): run again later"
+    )
+
+
+def _of_branch(file_io: FileIO, paths: TablePaths, branch: str) -> tuple[Root, ...]:
+    own = paths.with_branch(branch)
+    if not SchemaStore(file_io, own).list_ids():
+        raise CorruptDataError(own.schema_dir, f"branch {branch} has no schema, so what it needs is unknown")
+    snapshots = SnapshotStore(file_io, own)
+    ids = snapshots.list_ids()
+    if not ids and file_io.stat(own.latest_hint) is not None:
+        raise UnavailableError(
+            f"{own.snapshot_dir} was listed without snapshots, but has the hint LATEST: storage may have "
+            "answered wrongly; run again, and fsck if this goes on"
+        )
+    wanted: list[tuple[RootKind, str, str]] = [(RootKind.SNAPSHOT, str(i), own.snapshot(i)) for i in ids]
+    wanted += [(RootKind.TAG, tag, own.tag(tag)) for tag in TagStore(file_io, own).list()]
+    changelogs = ChangelogStore(file_io, own).list_ids()
+    wanted += [(RootKind.CHANGELOG, str(i), own.changelog(i)) for i in changelogs]
+    return tuple(in_threads(_reader(file_io, branch), wanted))
+
+
+def _reader(file_io: FileIO, branch: str) -> Callable[[tuple[RootKind, str, str]], Root]:
+    def read(wanted: tuple[RootKind, str, str]) -> Root:
+        kind, name, path = wanted
+        return Root(kind, branch, name, path, Snapshot.from_json(file_io.read(path), path))
+
+    return read

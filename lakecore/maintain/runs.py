@@ -1,0 +1,209 @@
+"""What chores did and are about to do: `<warehouse>/.lakecore/runs/<table>/<run>/`.
+
+One folder a run: `run.json` (the ledger: job, parameters, estimate, outcome, state), `files.jsonl.gz`
+(every file it removes, and why) and `kept/` (the files of a quarantine). `run.json` is written last, so a
+run that can be seen is complete; its state is the only part that changes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import urllib.parse
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any
+
+from lakecore.clock import Clock
+from lakecore.errors import CorruptDataError, NotFoundError, reason
+from lakecore.fs.file_io import FileIO
+from lakecore.maintain.reachable import Doomed
+
+__all__ = ["Removal", "RunRecord", "RunState", "RunStore", "table_key"]
+
+
+class RunState(Enum):
+    PLANNED = "planned"
+    """Written down; whether all of it happened is not known: the next run on the table finishes it."""
+    DONE = "done"
+    QUARANTINED = "quarantined"
+    """Done, and `undo` can take it back."""
+    UNDONE = "undone"
+    PURGED = "purged"
+    """Was quarantined; its files are gone for good."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """One line of the ledger. Times in milliseconds. `table`: without branch; `keeps`: by quarantine."""
+
+    id: str
+    table: str
+    job: str
+    state: RunState
+    keeps: bool
+    started_ms: int
+    finished_ms: int | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    estimate: Mapping[str, Any] = field(default_factory=dict)
+    outcome: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {"state": self.state.value}
+
+    @classmethod
+    def from_json(cls, data: bytes, path: str) -> RunRecord:
+        """Raises CorruptDataError."""
+        try:
+            raw = json.loads(data)
+            return cls(**raw | {"state": RunState(raw["state"])})
+        except (ValueError, KeyError, TypeError) as err:
+            raise CorruptDataError(path, f"not a run: {reason(err)}") from err
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What a run removes: root files in this order, then what only they needed."""
+
+    roots: tuple[Doomed, ...] = ()
+    files: tuple[Doomed, ...] = ()
+
+    def __iter__(self) -> Iterator[Doomed]:
+        yield from self.roots
+        yield from self.files
+
+    def __len__(self) -> int:
+        return len(self.roots) + len(self.files)
+
+    @property
+    def size(self) -> int:
+        """Bytes, as far as they are recorded."""
+        return sum(doomed.size for doomed in self)
+
+
+def table_key(table: str) -> str:
+    """The table of `db.t$branch_b`: branches share their files, so they share their runs."""
+    return table.partition("$")[0]
+
+
+@dataclass(frozen=True)
+class RunStore:
+    """The runs of a warehouse."""
+
+    file_io: FileIO
+    warehouse: str
+    clock: Clock
+
+    @property
+    def root(self) -> str:
+        return f"{self.warehouse.rstrip('/')}/.lakecore/runs"
+
+    def folder(self, record: RunRecord) -> str:
+        return f"{self._table(record.table)}/{record.id}"
+
+    def begin(
+        self,
+        table: str,
+        job: str,
+        removal: Removal,
+        *,
+        keeps: bool = False,
+        parameters: Mapping[str, Any] | None = None,
+        estimate: Mapping[str, Any] | None = None,
+    ) -> RunRecord:
+        """Write down what will be removed, durably, before any of it is."""
+        now = self.clock.now_ms()
+        stamp = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%S")
+        record = RunRecord(
+            id=f"{stamp}-{job}-{self.clock.fresh_id().replace('-', '')[:12]}",
+            table=table_key(table),
+            job=job,
+            state=RunState.PLANNED,
+            keeps=keeps,
+            started_ms=now,
+            parameters=dict(parameters or {}),
+            estimate=dict(estimate or {}),
+        )
+        if len(removal):
+            lines = (json.dumps([0, *_fields(doomed)]) for doomed in removal.roots)
+            more = (json.dumps([1, *_fields(doomed)]) for doomed in removal.files)
+            text = "\n".join([*lines, *more])
+            self.file_io.write_new(self._files(record), gzip.compress(text.encode(), 3, mtime=0))
+        self._save(record)
+        return record
+
+    def finish(
+        self, record: RunRecord, state: RunState, outcome: Mapping[str, Any] | None = None
+    ) -> RunRecord:
+        """The record with its new state."""
+        done = replace(
+            record,
+            state=state,
+            finished_ms=self.clock.now_ms(),
+            outcome={**record.outcome, **(outcome or {})},
+        )
+        self._save(done)
+        return done
+
+    def removal(self, record: RunRecord) -> Removal:
+        """What the run removes. Raises CorruptDataError."""
+        path = self._files(record)
+        try:
+            data = self.file_io.read(path)
+        except NotFoundError:
+            return Removal()
+        try:
+            rows = [json.loads(line) for line in gzip.decompress(data).splitlines()]
+            parts: Sequence[list[Doomed]] = ([], [])
+            for part, name, size, why in rows:
+                parts[part].append(Doomed(str(name), int(size), str(why)))
+        except (OSError, EOFError, ValueError, TypeError, IndexError) as err:
+            raise CorruptDataError(path, f"not a list of files: {reason(err)}") from err
+        return Removal(tuple(parts[0]), tuple(parts[1]))
+
+    def kept_path(self, record: RunRecord, number: int, path: str) -> str:
+        """Where the quarantine keeps entry `number` of the removal."""
+        return f"{self.folder(record)}/kept/{number:08d}-{path.rpartition('/')[2]}"
+
+    def find(self, run_id: str) -> RunRecord:
+        """Raises NotFoundError that names how to list runs."""
+        for record in self.list():
+            if record.id == run_id:
+                return record
+        raise NotFoundError(f"run {run_id!r} is not in {self.root}; `lakecore runs` lists them")
+
+    def list(self, table: str | None = None) -> tuple[RunRecord, ...]:
+        """Oldest first; of one table or all. Folders without `run.json` never began."""
+        if table is not None:
+            return tuple(self._of_table(self._table(table)))
+        folders = sorted(status.path for status in self.file_io.list(self.root) if status.is_dir)
+        found = [record for folder in folders for record in self._of_table(folder)]
+        return tuple(sorted(found, key=lambda record: (record.started_ms, record.id)))
+
+    def pending(self, table: str) -> tuple[RunRecord, ...]:
+        """Runs on the table that did not come to their end."""
+        return tuple(record for record in self.list(table) if record.state is RunState.PLANNED)
+
+    def _of_table(self, folder: str) -> Iterator[RunRecord]:
+        for status in self.file_io.list(folder):
+            path = f"{status.path}/run.json"
+            try:
+                yield RunRecord.from_json(self.file_io.read(path), path)
+            except NotFoundError:
+                continue
+
+    def _table(self, table: str) -> str:
+        return f"{self.root}/{urllib.parse.quote(table_key(table), safe='')}"
+
+    def _files(self, record: RunRecord) -> str:
+        return f"{self.folder(record)}/files.jsonl.gz"
+
+    def _save(self, record: RunRecord) -> None:
+        text = json.dumps(record.to_json(), indent=2, default=str)
+        self.file_io.overwrite(f"{self.folder(record)}/run.json", text.encode())
+
+
+def _fields(doomed: Doomed) -> Iterable[Any]:
+    return doomed.path, doomed.size, doomed.why

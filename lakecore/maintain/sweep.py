@@ -1,0 +1,247 @@
+"""Removes what a chore planned: roots first, then the files that no root reaches any more.
+
+See the package for why in this order. Everything here can be interrupted anywhere and started again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from lakecore.errors import AlreadyExistsError, LakeError, NotFoundError, UnavailableError
+from lakecore.executor import Executor
+from lakecore.fs.file_io import FileIO
+from lakecore.maintain.reachable import Doomed, Reach
+from lakecore.maintain.roots import Root, RootSet, read_roots
+from lakecore.maintain.runs import Removal, RunRecord, RunState, RunStore
+from lakecore.maintain.target import Target, in_threads
+from lakecore.metadata.byte_words import hash_bytes
+
+__all__ = ["Sweeper", "Swept", "nothing"]
+
+logger = logging.getLogger(__name__)
+
+_BATCH = 500
+
+
+def nothing() -> None:
+    """For a chore that has nothing to do between two steps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """What was removed: `roots` and `files` by count, `size` in bytes as far as recorded.
+
+    `spared`: planned, but reached by a root that appeared meanwhile.
+    """
+
+    run: str | None = None
+    roots: int = 0
+    files: int = 0
+    size: int = 0
+    spared: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"roots": self.roots, "files": self.files, "bytes": self.size, "spared": len(self.spared)}
+
+
+@dataclass(frozen=True)
+class Sweeper:
+    """Removes files of one table. Deletes run on the executor, in batches, each with several threads."""
+
+    target: Target
+    runs: RunStore
+    executor: Executor
+    alive: Callable[[], None] = field(default=nothing)
+    """Called between steps, to renew a lease."""
+
+    def sweep(
+        self,
+        job: str,
+        removal: Removal,
+        kept: RootSet,
+        *,
+        keeps: bool = False,
+        prepare: Callable[[], None] = nothing,
+        settle: Callable[[], None] = nothing,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> Swept:
+        """Write down, `prepare`, remove the roots, `settle`, look at all roots again, remove the files.
+
+        `kept`: the roots that must still be there afterwards; `removal.files` are reached by none of them.
+        `keeps`: into the quarantine. Raises UnavailableError when roots are missing: then no file is touched,
+        and the next run on the table goes on.
+        """
+        estimate = {"roots": len(removal.roots), "files": len(removal.files), "bytes": removal.size}
+        record = self.runs.begin(
+            self.target.name, job, removal, keeps=keeps, parameters=parameters, estimate=estimate
+        )
+        prepare()
+        for number, doomed in enumerate(removal.roots):
+            self._remove_root(record, number, doomed)
+        settle()
+        self.alive()
+        files = removal.files
+        spared: tuple[Doomed, ...] = ()
+        if files:
+            files, spared = self._still_free(files, kept)
+        return self._finish(record, removal, files, spared)
+
+    def resume(self) -> list[Swept]:
+        """Finish the files of runs that were interrupted; roots that are still there stay, and
+        keep theirs.
+        """
+        finished = []
+        for record in self.runs.pending(self.target.name):
+            logger.info("%s: finishing the interrupted run %s", self.target.name, record.id)
+            removal = self.runs.removal(record)
+            files: tuple[Doomed, ...] = ()
+            spared: tuple[Doomed, ...] = ()
+            if removal.files:
+                current = read_roots(self.target.file_io, self.target.paths)
+                if not current.roots:
+                    raise UnavailableError(
+                        f"{self.target.name}: run {record.id} was interrupted and the table now shows "
+                        "no snapshot: "
+                        "nothing is removed; run fsck"
+                    )
+                files, spared = _split(removal.files, Reach(self.target), current.roots)
+            finished.append(self._finish(record, removal, files, spared))
+        return finished
+
+    def _remove_root(self, record: RunRecord, number: int, doomed: Doomed) -> None:
+        if not record.keeps:
+            self.target.file_io.delete(doomed.path)
+            return
+        try:
+            self.target.file_io.move(doomed.path, self.runs.kept_path(record, number, doomed.path))
+        except NotFoundError:
+            logger.info("%s was gone already", doomed.path)
+        except AlreadyExistsError:
+            self.target.file_io.delete(doomed.path)  # a killed move left it under both names
+
+    def _still_free(
+        self, files: Sequence[Doomed], kept: RootSet
+    ) -> tuple[tuple[Doomed, ...], tuple[Doomed, ...]]:
+        """The second look: no root may have vanished; what new ones reach is spared."""
+        current = read_roots(self.target.file_io, self.target.paths)
+        before, now = kept.identities(), current.identities()
+        lost = sorted(path for path, *_ in before - now)
+        if lost or not current.roots:
+            shown = ", ".join(lost[:3]) or "all"
+            raise UnavailableError(
+                f"{self.target.name}: snapshots or tags vanished while it was being maintained "
+                f"({shown}): another "
+                "chore, or a wrong answer of storage; no file was removed, the next run goes on"
+            )
+        fresh = [root for root in current.roots if root.identity not in before]
+        return _split(files, Reach(self.target), fresh)
+
+    def _finish(
+        self, record: RunRecord, removal: Removal, files: Sequence[Doomed], spared: Sequence[Doomed]
+    ) -> Swept:
+        numbers = {doomed.path: number for number, doomed in enumerate(removal)} if record.keeps else {}
+        self._remove_files(record, files, numbers)
+        swept = Swept(
+            run=record.id,
+            roots=len(removal.roots),
+            files=len(files),
+            size=sum(doomed.size for doomed in (*removal.roots, *files)),
+            spared=tuple(doomed.path for doomed in spared),
+        )
+        self.runs.finish(record, RunState.QUARANTINED if record.keeps else RunState.DONE, swept.to_json())
+        return swept
+
+    def _remove_files(self, record: RunRecord, files: Sequence[Doomed], numbers: Mapping[str, int]) -> None:
+        """Raises the first failure after all batches were tried."""
+        pairs: Iterator[tuple[str, str | None]]
+        if record.keeps:
+            pairs = ((d.path, self.runs.kept_path(record, numbers[d.path], d.path)) for d in files)
+        else:
+            pairs = ((d.path, None) for d in files)
+        failures: list[BaseException] = []
+        for result in self.executor.run(_remove_batch, _batches(self.target.file_io, pairs)):
+            self.alive()
+            if isinstance(result, BaseException):
+                failures.append(result)
+        if failures:
+            first = failures[0]
+            if isinstance(first, LakeError):
+                raise first
+            raise UnavailableError(f"{self.target.name}: files were not removed: {first}") from first
+
+
+def _split(
+    files: Sequence[Doomed], reach: Reach, roots: Sequence[Root]
+) -> tuple[tuple[Doomed, ...], tuple[Doomed, ...]]:
+    """Files that no root reaches, and those that one does: by path, by name, or as an extra file."""
+    if not roots:
+        return tuple(files), ()
+    metadata = reach.metadata(roots)
+    hashes = hash_bytes([_name(doomed.path).encode() for doomed in files])
+    owners = hash_bytes([_owner(_name(doomed.path)).encode() for doomed in files])
+    held = reach.data(roots, np.union1d(hashes, owners))
+    taken = np.isin(hashes, held.names)
+    free: list[Doomed] = []
+    spared: list[Doomed] = []
+    for doomed, reached in zip(files, taken.tolist(), strict=True):
+        kept = reached or doomed.path in metadata or _name(doomed.path) in held.extras
+        (spared if kept else free).append(doomed)
+    return tuple(free), tuple(spared)
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _owner(name: str) -> str:
+    """The data file of an extra file: `<data file>.index`, `<data file>-1.index`, `<data
+    file>.<…>.lookup`.
+    """
+    for suffix in (".index", ".lookup"):
+        if name.endswith(suffix):
+            stem = name.removesuffix(suffix)
+            return _stem(stem, suffix)
+    return name
+
+
+def _stem(stem: str, suffix: str) -> str:
+    if suffix == ".lookup":  # `.<length>.<processor>.<version>` follow the data file's name
+        return ".".join(stem.split(".")[:-3])
+    head, dash, number = stem.rpartition("-")
+    return head if dash and number.isdigit() else stem
+
+
+Task = tuple[FileIO, tuple[tuple[str, str | None], ...]]
+
+
+def _batches(file_io: FileIO, pairs: Iterable[tuple[str, str | None]]) -> Iterator[Task]:
+    waiting = iter(pairs)
+    while batch := tuple(islice(waiting, _BATCH)):
+        yield file_io, batch
+
+
+def _remove_batch(task: Task) -> int:
+    """One unit of work on the executor."""
+    file_io, pairs = task
+    return sum(in_threads(partial(_remove, file_io), pairs))
+
+
+def _remove(file_io: FileIO, pair: tuple[str, str | None]) -> int:
+    path, keep = pair
+    if keep is None:
+        file_io.delete(path)
+        return 1
+    try:
+        file_io.move(path, keep)
+    except NotFoundError:
+        return 0
+    except AlreadyExistsError:
+        file_io.delete(path)  # a killed move left it under both names
+    return 1
