@@ -19,7 +19,7 @@ from lakecore.jobs.chore import (
     parameters,
 )
 from lakecore.jobs.retention import changelog_retention
-from lakecore.maintain.expire_changelogs.apply import apply_expiry, plan
+from lakecore.maintain.expire_changelogs.apply import apply_expiry, plan, settle
 
 __all__ = ["Job", "Report", "run"]
 
@@ -65,4 +65,6 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
         if not job.dry_run and planned.expiry.ids:
             swept = apply_expiry(planned, chore.sweeper, keeps=chore.keeps, parameters=parameters(job))
             report = report.swept(swept)
+        elif not job.dry_run:
+            settle(chore.target)
         return chore.timed(report)

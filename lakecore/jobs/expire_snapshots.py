@@ -20,7 +20,7 @@ from lakecore.jobs.chore import (
     parameters,
 )
 from lakecore.jobs.retention import changelogs_live_longer, snapshot_retention
-from lakecore.maintain.expire_snapshots.apply import ExpiryPlan, apply_expiry, plan
+from lakecore.maintain.expire_snapshots.apply import ExpiryPlan, apply_expiry, plan, settle
 from lakecore.maintain.retention_options import CONSUMER_CHANGELOG_ONLY
 
 __all__ = ["Job", "Report", "run"]
@@ -73,6 +73,8 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
         if not job.dry_run and planned.expiry.ids:
             swept = apply_expiry(planned, chore.sweeper, keeps=chore.keeps, parameters=parameters(job))
             report = report.swept(swept)
+        elif not job.dry_run:
+            settle(target)
         return chore.timed(report)
 
 

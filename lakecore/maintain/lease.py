@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lakecore.clock import Clock
-from lakecore.errors import CorruptDataError, LakeError, NotFoundError, UnavailableError, reason
+from lakecore.errors import LakeError, NotFoundError, UnavailableError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.publish import publish_resolved
 from lakecore.maintain.runs import table_key
@@ -70,12 +70,8 @@ def _check_free(file_io: FileIO, path: str, table: str, asking: str, now_ms: int
     try:
         raw = json.loads(file_io.read(path))
         owner, until = str(raw["owner"]), int(raw["until_ms"])
-    except NotFoundError:
-        return
-    except (ValueError, KeyError, TypeError) as err:
-        raise CorruptDataError(
-            path, f"not a lease: {reason(err)}; delete the file when no chore runs"
-        ) from err
+    except (NotFoundError, ValueError, KeyError, TypeError):
+        return  # released, or half written by a process that is gone
     if until > now_ms and owner.rpartition(" ")[0] != asking:
         raise UnavailableError(
             f"{table} is being maintained by {owner} (lease for {(until - now_ms) // 1000} s more): run "

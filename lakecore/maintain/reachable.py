@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from lakecore.errors import LakeError, NotFoundError
+from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.format.index_manifest import decode_index_manifest
 from lakecore.maintain.roots import Root, RootKind
 from lakecore.maintain.target import Target, in_threads
@@ -192,7 +192,7 @@ class Reach:
     def _read(self, file: ManifestFile) -> ManifestEntries:
         try:
             return self.target.manifests.read([file])
-        except LakeError:
+        except (NotFoundError, CorruptDataError):
             if self.strict:
                 raise
             return ManifestEntries.empty()

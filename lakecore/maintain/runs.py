@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -22,6 +23,8 @@ from lakecore.fs.file_io import FileIO
 from lakecore.maintain.reachable import Doomed
 
 __all__ = ["Removal", "RunRecord", "RunState", "RunStore", "table_key"]
+
+logger = logging.getLogger(__name__)
 
 
 class RunState(Enum):
@@ -117,7 +120,7 @@ class RunStore:
         now = self.clock.now_ms()
         stamp = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%S")
         record = RunRecord(
-            id=f"{stamp}-{job}-{self.clock.fresh_id().replace('-', '')[:12]}",
+            id=f"{stamp}-{job}-{self.clock.fresh_id().replace('-', '')[:16]}",
             table=table_key(table),
             job=job,
             state=RunState.PLANNED,
@@ -193,6 +196,9 @@ class RunStore:
                 yield RunRecord.from_json(self.file_io.read(path), path)
             except NotFoundError:
                 continue
+            except CorruptDataError as err:
+                # half a line of the ledger: before anything was removed, or after everything was
+                logger.warning("%s is passed over: %s", path, err)
 
     def _table(self, table: str) -> str:
         return f"{self.root}/{urllib.parse.quote(table_key(table), safe='')}"

@@ -68,6 +68,6 @@ class Twins:
         return {name: (root / name).read_text() if (root / name).exists() else "" for name in names}
 
     def new_findings(self, oracle: Oracle, before: Path) -> set[str]:
-        """What Java's deep check of ours finds that it did not find in the table at warehouse `before`."""
+        """What Java's deep check of ours finds that it does not find in the table of warehouse `before`."""
         old = findings(oracle.fsck(before, self.table))
         return findings(oracle.fsck(self.ours, self.table)) - old

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,7 +19,9 @@ from lakecore.maintain.target import Target
 from lakecore.metadata.data_file import EntryKind
 from lakecore.metadata.entries import ManifestEntries
 
-__all__ = ["apply_expiry", "plan"]
+__all__ = ["apply_expiry", "plan", "settle"]
+
+logger = logging.getLogger(__name__)
 
 _WHY = "only expired changelogs needed it"
 
@@ -53,7 +56,7 @@ def apply_expiry(
         planned.removal,
         planned.kept,
         keeps=keeps,
-        settle=lambda: _settle(sweeper.target, planned.expiry.end),
+        settle=lambda: settle(sweeper.target),
         parameters=parameters,
     )
 
@@ -80,14 +83,17 @@ def _files(target: Target, gone: Sequence[Root], kept: RootSet) -> list[Doomed]:
     return [*doomed_data(target, entries, held, _WHY), *metadata]
 
 
-def _settle(target: Target, end: int | None) -> None:
-    """EARLIEST; without changelogs, no hints. Advisory: readers list the directory where they are wrong."""
-    folder = target.paths.changelog_dir
+def settle(target: Target) -> None:
+    """EARLIEST as an earlier or this run leaves it; without changelogs, no hints."""
+    ids, earliest = target.changelogs.list_ids(), f"{target.paths.changelog_dir}/EARLIEST"
     try:
-        if end is not None:
-            target.file_io.overwrite(f"{folder}/EARLIEST", str(end).encode())
-        elif not target.changelogs.list_ids():
-            target.file_io.delete(f"{folder}/EARLIEST")
-            target.file_io.delete(f"{folder}/LATEST")
-    except LakeError:
-        return
+        if ids and target.file_io.stat(earliest) is not None:
+            if target.file_io.read(earliest) != str(ids[0]).encode():
+                target.file_io.overwrite(earliest, str(ids[0]).encode())
+        elif ids and ids[0] > 1:
+            target.file_io.overwrite(earliest, str(ids[0]).encode())
+        elif not ids:
+            target.file_io.delete(earliest)
+            target.file_io.delete(f"{target.paths.changelog_dir}/LATEST")
+    except LakeError as err:
+        logger.warning("hints of %s were not written: %s", target.paths.changelog_dir, err)

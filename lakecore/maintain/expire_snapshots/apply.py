@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from lakecore.errors import LakeError
+from lakecore.errors import CorruptDataError, LakeError
+from lakecore.fs.publish import publish_resolved
 from lakecore.maintain.expire_snapshots.plan import Aged, Expiry, Retention, plan_expiry
 from lakecore.maintain.reachable import Doomed, Reach, doomed_data
 from lakecore.maintain.roots import Root, RootKind, RootSet, read_roots
@@ -18,7 +20,9 @@ from lakecore.maintain.target import Target
 from lakecore.metadata.data_file import EntryKind
 from lakecore.metadata.entries import ManifestEntries
 
-__all__ = ["ExpiryPlan", "apply_expiry", "plan"]
+__all__ = ["ExpiryPlan", "apply_expiry", "plan", "settle"]
+
+logger = logging.getLogger(__name__)
 
 _WHY = "only expired snapshots needed it"
 
@@ -68,7 +72,7 @@ def apply_expiry(
         planned.kept,
         keeps=keeps,
         prepare=lambda: _write_changelogs(target, planned.changelogs),
-        settle=lambda: _write_hint(target, planned.expiry.end),
+        settle=lambda: settle(target),
         parameters=parameters,
     )
 
@@ -106,22 +110,30 @@ def _files(target: Target, gone: Sequence[Root], end: Root | None, staying: Sequ
 
 
 def _write_changelogs(target: Target, changelogs: Sequence[Root]) -> None:
-    """The snapshot's own bytes, before it goes."""
+    """The snapshot's own bytes, before it goes. Raises CorruptDataError where another one is in the way."""
     for root in changelogs:
         data = target.file_io.read(target.paths.snapshot(root.snapshot.id))
-        target.file_io.overwrite(root.path, data)
+        if not publish_resolved(target.file_io, root.path, data, target.clock):
+            raise CorruptDataError(root.path, "exists, but is not what the snapshot of that id says")
     if changelogs:
         _hint(target, f"{target.paths.changelog_dir}/LATEST", changelogs[-1].snapshot.id)
 
 
-def _write_hint(target: Target, end: int | None) -> None:
-    if end is not None:
-        _hint(target, target.paths.earliest_hint, end)
+def settle(target: Target) -> None:
+    """EARLIEST says what is there, also where an interrupted run left it behind."""
+    ids = target.snapshots.list_ids()
+    try:
+        if ids and target.file_io.read(target.paths.earliest_hint) == str(ids[0]).encode():
+            return
+    except LakeError:
+        logger.info("%s is not there or not readable", target.paths.earliest_hint)
+    if ids:
+        _hint(target, target.paths.earliest_hint, ids[0])
 
 
 def _hint(target: Target, path: str, value: int) -> None:
     """Advisory: readers list the directory where it is wrong."""
     try:
         target.file_io.overwrite(path, str(value).encode())
-    except LakeError:
-        return
+    except LakeError as err:
+        logger.warning("hint %s was not written: %s", path, err)

@@ -1,0 +1,110 @@
+"""Storage fails at operation 1, 2, 3, … of every chore: what can be seen is whole, a second run finishes the work.
+
+In the end the files on disk are exactly those of a run without failures, and the quarantine has the rest.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+
+from lakecore.catalog.filesystem import FilesystemCatalog
+from lakecore.errors import LakeError
+from lakecore.jobs import expire_changelogs, expire_snapshots
+from lakecore.jobs.chore import Report, Safety
+from tests.support.fault_fs import FaultMode, FaultyFileIO
+from tests.support.maintained import OWNER, History, history
+
+Chore = Callable[[FilesystemCatalog], Report]
+
+KEEP = Safety(owner="test", quarantine=True)
+LONGER = {"changelog.num-retained.max": "6"}
+
+
+def expire(lake: FilesystemCatalog) -> Report:
+    job = expire_snapshots.Job(table="d.k", retain_max=2, retain_min=1, safety=OWNER)
+    return expire_snapshots.run(job, lake, clock=lake.clock)
+
+
+def expire_and_keep(lake: FilesystemCatalog) -> Report:
+    job = expire_snapshots.Job(table="d.k", retain_max=2, retain_min=1, safety=KEEP)
+    return expire_snapshots.run(job, lake, clock=lake.clock)
+
+
+def expire_to_changelogs(lake: FilesystemCatalog) -> Report:
+    job = expire_snapshots.Job(table="d.k", retain_max=2, retain_min=1, options=LONGER, safety=OWNER)
+    return expire_snapshots.run(job, lake, clock=lake.clock)
+
+
+def expire_old_changelogs(lake: FilesystemCatalog) -> Report:
+    job = expire_changelogs.Job(table="d.k", retain_max=4, retain_min=1, safety=OWNER)
+    return expire_changelogs.run(job, lake, clock=lake.clock)
+
+
+def plain(name: str) -> History:
+    return history(name)
+
+
+def with_changelogs(name: str) -> History:
+    made = history(name)
+    expire_to_changelogs(made.catalog)
+    return History.of(made.catalog, made.table)
+
+
+CHORES: dict[str, tuple[Callable[[str], History], Chore]] = {
+    "expire": (plain, expire),
+    "expire-and-keep": (plain, expire_and_keep),
+    "expire-to-changelogs": (plain, expire_to_changelogs),
+    "expire-changelogs": (with_changelogs, expire_old_changelogs),
+}
+MODES = {
+    "expire": (FaultMode.ERROR, FaultMode.DEAD, FaultMode.TORN),
+    "expire-and-keep": (FaultMode.DEAD_AFTER_EFFECT,),
+    "expire-to-changelogs": (FaultMode.DEAD_AFTER_EFFECT,),
+    "expire-changelogs": (FaultMode.DEAD,),
+}
+"""All for one, for the others those that find the most; what removes files is the same code for all."""
+FAST = {("expire", FaultMode.TORN), ("expire-and-keep", FaultMode.DEAD_AFTER_EFFECT)}
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        pytest.param(
+            name, mode, id=f"{name}-{mode.value}", marks=[] if (name, mode) in FAST else [pytest.mark.slow]
+        )
+        for name, modes in MODES.items()
+        for mode in modes
+    ],
+)
+def test_every_operation_fails_once(name: str, mode: FaultMode) -> None:
+    make, chore = CHORES[name]
+    made = make(f"maintain-{name}-{mode.value}")
+    before = made.files()
+    chore(made.catalog)
+    made.check_whole(name, orphans=True)
+    done, kept = made.files(), made.quarantined()
+    assert done != before
+    for number in itertools.count(1):
+        made.reset()
+        storage = FaultyFileIO(made.catalog.file_io, fail_at=number, mode=mode)
+        try:
+            chore(made.through(storage))
+            problem = None
+        except LakeError as err:
+            problem = err
+        if storage.fired and made.untouched():
+            continue
+        where = f"operation {number} ({storage.log[number - 1 : number]}), then {problem!r}"
+        made.check_views(where)
+        made.check_whole(where, orphans=False)
+        chore(made.catalog)
+        made.check_views(where)
+        made.check_whole(where, orphans=True)
+        assert made.files() == done, where
+        assert made.quarantined() == kept, where
+        if not storage.fired:
+            assert number > 15
+            return

@@ -1,0 +1,72 @@
+"""The maintenance operators on tables that Java Paimon wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowFailException
+
+from lakecore.catalog.filesystem import load_catalog
+from operators.maintenance import ChoreOperator, ExpireSnapshotsOperator
+from tests.operators.conftest import context
+from tests.support.golden import GoldenTable
+
+TABLE = "g1.a_pk_dedup_l0"
+
+
+@pytest.fixture
+def table(lake: Path, golden: Callable[[str], GoldenTable]) -> str:
+    golden(TABLE).copy_to(lake)
+    return TABLE
+
+
+def test_a_report_is_small_json_and_a_dry_run_changes_nothing(table: str, lake: Path) -> None:
+    arguments: dict[str, Any] = {"table": table, "retain_max": "1", "retain_min": 1}
+    ids = load_catalog(lake).load_table(table).snapshots.list_ids()
+    before = ExpireSnapshotsOperator(task_id="look", dry_run=True, **arguments).execute(context())
+    assert load_catalog(lake).load_table(table).snapshots.list_ids() == ids
+    after = ExpireSnapshotsOperator(task_id="expire", **arguments).execute(context())
+    assert len(json.dumps(after)) < 10_000
+    assert load_catalog(lake).load_table(table).snapshots.list_ids() == ids[-1:]
+    assert {name: before[name] for name in ("files", "bytes", "snapshots", "blocker")} == {
+        name: after[name] for name in ("files", "bytes", "snapshots", "blocker")
+    }
+
+
+def test_templates_are_rendered_and_empty_ones_mean_nothing(table: str) -> None:
+    with DAG("d", schedule=None):
+        operator = ExpireSnapshotsOperator(
+            task_id="expire", table="{{ params.t }}", retain_max="{{ params.m }}", retain_min="{{ params.n }}"
+        )
+    operator.render_template_fields({"params": {"t": table, "m": 2, "n": ""}})
+    with pytest.raises(AirflowFailException, match="retain-min 10"):
+        operator.execute(context())
+
+
+@pytest.mark.parametrize("kind", ChoreOperator.__subclasses__(), ids=lambda kind: kind.__name__)
+def test_every_operator_fits_its_job(kind: type[ChoreOperator], lake: Path) -> None:
+    """Every parameter is known to the job, and a table that is missing is an error no retry can mend."""
+    values = {
+        "int": "1",
+        "moment": "2026-11-21",
+        "span": "1 d",
+        "bool": "true",
+        "options": {},
+        "names": "x,y",
+    }
+    given = {name: values.get(of, "x") for name, of in kind.parameters.items()}
+    operator = kind(task_id="chore", table="g1.missing", **given)
+    assert set(kind.parameters) <= set(operator.template_fields)
+    with pytest.raises(AirflowFailException, match=r"missing|exclude|g1"):
+        operator.execute(context())
+
+
+def test_what_is_no_number_is_said(table: str) -> None:
+    operator = ExpireSnapshotsOperator(task_id="expire", table=table, retain_max="many")
+    with pytest.raises(AirflowFailException, match="retain_max"):
+        operator.execute(context())

@@ -1,0 +1,105 @@
+"""A table in memory with a history worth maintaining, and what must hold whenever a chore stops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lakecore.catalog.filesystem import FilesystemCatalog
+from lakecore.fs.memory import MemoryFileIO
+from lakecore.jobs import compact
+from lakecore.jobs.chore import Safety
+from lakecore.table import Table
+from lakecore.verify.findings import FindingKind
+from lakecore.verify.fsck import fsck
+from tests.support.lake import key_table, memory_catalog, paths_of, put, rows_of
+
+__all__ = ["OWNER", "History", "history"]
+
+OWNER = Safety(owner="test")
+"""One owner: a second try need not wait for the lease of the first."""
+
+Views = dict[str, list[tuple[Any, ...]]]
+
+
+@dataclass(frozen=True)
+class History:
+    """A table, every byte of its warehouse and the rows at each of its snapshots and tags."""
+
+    catalog: FilesystemCatalog
+    table: Table
+    image: dict[str, bytes]
+    rows: Views
+
+    @classmethod
+    def of(cls, catalog: FilesystemCatalog, table: Table) -> History:
+        image = {path: catalog.file_io.read(path) for path in _all_paths(catalog)}
+        return cls(catalog, table, image, views(table))
+
+    def reset(self) -> None:
+        storage = self.catalog.file_io
+        assert isinstance(storage, MemoryFileIO)
+        storage.clear()
+        for path, data in self.image.items():
+            storage.write_new(path, data)
+
+    def through(self, storage: Any) -> FilesystemCatalog:
+        return replace(self.catalog, file_io=storage)
+
+    def untouched(self) -> bool:
+        """Whether nothing has changed but leases."""
+        paths = {path for path in _all_paths(self.catalog) if "/.lakecore/leases/" not in path}
+        old = {path for path in self.image if "/.lakecore/leases/" not in path}
+        return paths == old and all(self.catalog.file_io.read(path) == self.image[path] for path in old)
+
+    def files(self) -> set[str]:
+        """Of the table, not of `.lakecore`."""
+        return paths_of(self.table, "")
+
+    def quarantined(self) -> int:
+        """Files in the quarantine."""
+        return sum("/kept/" in path for path in _all_paths(self.catalog))
+
+    def check_views(self, where: str) -> None:
+        """What can be seen reads as it always did."""
+        now = views(self.table)
+        assert {name: self.rows.get(name) for name in now} == now, where
+
+    def check_whole(self, where: str, *, orphans: bool) -> None:
+        """Nothing is damaged; with `orphans`, nothing is left over either."""
+        table = self.catalog.load_table(self.table.name)
+        report = fsck(table.file_io, table.paths, now_ms=self.catalog.clock.now_ms(), deep=orphans)
+        allowed = set() if orphans else {FindingKind.ORPHAN, FindingKind.HINT}
+        assert [f for f in report.findings if f.kind not in allowed] == [], where
+
+
+def views(table: Table) -> Views:
+    """The rows at every snapshot and tag there is."""
+    found = {f"snapshot {i}": rows_of(table, snapshot=i) for i in table.snapshots.list_ids()}
+    return found | {f"tag {name}": rows_of(table, tag=name) for name in table.tags.list()}
+
+
+def history(name: str, **options: str) -> History:
+    """Six snapshots of a changelog-producing table, one of them a compaction, tags `a` (2) and `b` (4)."""
+    catalog = memory_catalog(name)
+    table = key_table(catalog, changelog_producer="input", **options)
+    for number in range(5):
+        put(table, [{"k": number, "v": f"v{number}"}, {"k": 0, "v": f"new{number}"}])
+        if number == 3:
+            job = compact.Job(table=table.name, strategy=compact.Strategy.FULL, commit_identifier=number)
+            compact.run(job, catalog, clock=catalog.clock)
+    for tag, snapshot in (("a", 2), ("b", 4)):
+        catalog.file_io.write_new(table.paths.tag(tag), catalog.file_io.read(table.paths.snapshot(snapshot)))
+    return History.of(catalog, table)
+
+
+def _all_paths(catalog: FilesystemCatalog) -> set[str]:
+    found: set[str] = set()
+    folders = [catalog.warehouse]
+    while folders:
+        for status in catalog.file_io.list(folders.pop()):
+            if status.is_dir:
+                folders.append(status.path)
+            else:
+                found.add(status.path)
+    return found
