@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lakecore.merge.key_columns import KeyArray, integer_view
 
-__all__ = ["Bools", "Indices", "Ordered", "SequenceColumn", "order_rows"]
+__all__ = ["Bools", "Indices", "Ordered", "SequenceColumn", "in_total_order", "order_rows"]
 
 Indices: TypeAlias = np.ndarray[Any, Any]
 Bools: TypeAlias = np.ndarray[Any, Any]
@@ -53,20 +53,19 @@ def order_rows(keys: Sequence[KeyArray], sequence: Sequence[SequenceColumn]) -> 
     same = _same(ordered)
     pairs = np.flatnonzero(same)
     if len(pairs):
-        sequence = [_in_total_order(column) for column in sequence]
+        sequence = [SequenceColumn(in_total_order(column.values), column.descending) for column in sequence]
         late = _out_of_sequence(rows[pairs], rows[pairs + 1], sequence)
         if late.any():
             _reorder(rows, same, pairs[late], sequence)
     return Ordered(rows, same, ordered)
 
 
-def _in_total_order(column: SequenceColumn) -> SequenceColumn:
+def in_total_order(values: pa.Array) -> pa.Array:
     """Integers in place of floats: these tie -0.0 with 0.0, and NaN with nothing."""
-    if not pa.types.is_floating(column.values.type):
-        return column
-    bits = integer_view(pc.fill_null(column.values, 0.0))
-    nulls = column.values.is_null().to_numpy(zero_copy_only=False)
-    return SequenceColumn(pa.array(bits, mask=nulls), column.descending)
+    if not pa.types.is_floating(values.type):
+        return values
+    bits = integer_view(pc.fill_null(values, 0.0))
+    return pa.array(bits, mask=values.is_null().to_numpy(zero_copy_only=False))
 
 
 def _order_by_key(keys: Sequence[KeyArray]) -> Indices:

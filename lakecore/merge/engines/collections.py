@@ -1,0 +1,194 @@
+"""Aggregate functions of arrays and maps: collect, merge_map, merge_map_with_keytime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakecore.merge.engines.elements import Elements, Places, StepFunction, folded_lists
+from lakecore.merge.engines.events import Events, Step
+from lakecore.merge.engines.java_maps import JavaMap, identities, java_hashes
+from lakecore.merge.groups import Column
+from lakecore.types.datatypes import ArrayType, AtomicType, MapType
+
+__all__ = ["Collect", "MergeMap", "MergeMapWithKeyTime"]
+
+
+@dataclass(frozen=True, slots=True)
+class Collect:
+    """Arrays one after another; a retraction takes each of its elements out once.
+
+    `distinct`: every element once, in the order of a Java hash set (elements with parts: as they come).
+    `late_first`: late arrays come before the others (rule of the format with `ignore-retract`).
+    """
+
+    type: ArrayType
+    distinct: bool = False
+    late_first: bool = False
+    retracts: bool = True
+
+    def fold(self, column: pa.Array, events: Events) -> Column:
+        events = events.since_set()
+        if self.distinct:
+            return self._looped(column, events, np.diff(events.starts) > 0, None)
+        events = events.keep(events.valid(column))
+        looped = events.steps == Step.RETRACT
+        if self.late_first:
+            looped |= events.steps == Step.OLDER
+        joined = _concatenated(column, events)
+        chosen = events.reduce(np.logical_or, looped, False)
+        return self._looped(column, events, chosen, joined) if looped.any() else joined
+
+    def _looped(self, column: pa.Array, events: Events, chosen: Any, others: pa.Array | None) -> pa.Array:
+        return folded_lists(column, events, chosen, others, lambda elements: _Collected(self, elements).step)
+
+
+class _Collected:
+    """The steps of `collect` over places of elements."""
+
+    def __init__(self, rule: Collect, elements: Elements) -> None:
+        kind = rule.type.element
+        self._rule = rule
+        self._keys = identities(elements.values, kind)
+        self._hashed = rule.distinct and isinstance(kind, AtomicType)
+        self._codes = java_hashes(elements.values, kind) if self._hashed else []
+
+    def step(self, step: Step, kept: Places | None, places: Places | None) -> Places | None:
+        if step is Step.SET:
+            return places
+        if step is Step.RETRACT:
+            return self._without(kept, places)
+        if step is Step.OLDER and self._rule.late_first:
+            kept, places = places, kept
+        if kept is None and places is None:
+            return None
+        if not self._rule.distinct:
+            return [*(kept or ()), *(places or ())]
+        if self._hashed:
+            return self._hash_set([*(kept or ()), *(places or ())])
+        out = list(kept or ())
+        seen = {self._keys[place] for place in out}
+        for place in places or ():
+            if self._keys[place] not in seen:
+                seen.add(self._keys[place])
+                out.append(place)
+        return out
+
+    def _hash_set(self, places: Places) -> list[int]:
+        found: JavaMap[int] = JavaMap()
+        for place in places:
+            if found.get(self._keys[place]) is None:
+                found.put(self._keys[place], self._codes[place], place)
+        return list(found.values())
+
+    def _without(self, kept: Places | None, places: Places | None) -> Places | None:
+        if kept is None or not places:
+            return kept
+        gone = [self._keys[place] for place in places]
+        out = []
+        for place in kept:
+            if self._keys[place] in gone:
+                gone.remove(self._keys[place])
+            else:
+                out.append(place)
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class MergeMap:
+    """All entries, the last value of a key; a retraction removes its keys."""
+
+    type: MapType
+    retracts: bool = True
+
+    def fold(self, column: pa.Array, events: Events) -> Column:
+        return _fold_maps(column, events, self._steps)
+
+    def _steps(self, elements: Elements) -> StepFunction:
+        keys = identities(elements.values, self.type.key)
+
+        def step(code: Step, kept: Places, places: Places) -> Places:
+            found = {keys[place]: place for place in kept}
+            for place in places:
+                if code is Step.RETRACT:
+                    found.pop(keys[place], None)
+                else:
+                    found[keys[place]] = place
+            return list(found.values())
+
+        return _with_nulls(step)
+
+
+@dataclass(frozen=True, slots=True)
+class MergeMapWithKeyTime:
+    """Values are rows; the row with the higher time (text field number `time`) stays.
+
+    A null row removes its key, one without a time changes nothing.
+    """
+
+    type: MapType
+    time: int
+    retracts: bool = False
+
+    def fold(self, column: pa.Array, events: Events) -> Column:
+        return _fold_maps(column, events, self._steps)
+
+    def _steps(self, elements: Elements) -> StepFunction:
+        keys = identities(elements.values, self.type.key)
+        rows: Any = elements.items
+        present = rows.is_valid().to_pylist()
+        texts = zip(rows.field(self.time).to_pylist(), present, strict=True)
+        times = [
+            text.encode("utf-16-be", "surrogatepass") if ok and text is not None else None
+            for text, ok in texts
+        ]
+
+        def step(code: Step, kept: Places, places: Places) -> Places:
+            found = {keys[place]: place for place in kept}
+            for place in places:
+                key, newer = keys[place], times[place]
+                if not present[place]:
+                    found.pop(key, None)
+                elif newer is not None:
+                    older = times[found[key]] if key in found else None
+                    if older is None or newer > older:
+                        found[key] = place
+            return list(found.values())
+
+        return _with_nulls(step)
+
+
+def _with_nulls(merged: Callable[[Step, Places, Places], Places]) -> StepFunction:
+    """The steps of a map, given how two maps become one."""
+
+    def step(code: Step, kept: Places | None, places: Places | None) -> Places | None:
+        if code is Step.SET:
+            return places
+        if kept is None:
+            return None if code is Step.RETRACT else places
+        if places is None or (code is Step.RETRACT and not places):
+            return kept
+        return merged(Step.ADD, places, kept) if code is Step.OLDER else merged(code, kept, places)
+
+    return step
+
+
+def _fold_maps(column: pa.Array, events: Events, steps: Callable[[Elements], StepFunction]) -> pa.Array:
+    events = events.since_set()
+    events = events.keep(events.valid(column) | (events.steps == Step.SET))
+    sizes = np.diff(events.starts)
+    taken_back = events.reduce(np.logical_or, events.steps == Step.RETRACT, False)
+    return folded_lists(column, events, (sizes > 1) | taken_back, None, steps)
+
+
+def _concatenated(column: pa.Array, events: Events) -> pa.Array:
+    taken = column.take(pa.array(events.rows))
+    sizes = np.concatenate(([0], np.cumsum(taken.value_lengths().to_numpy(zero_copy_only=False))))
+    starts = sizes[events.starts].astype(np.int32)
+    empty = np.append(np.diff(events.starts) == 0, False)
+    offsets = pa.array(starts, mask=empty)
+    return pa.ListArray.from_arrays(offsets, taken.flatten(), type=column.type)

@@ -1,0 +1,109 @@
+"""What happens to one column of many keys: steps in merge order, and reductions over those of each key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from lakecore.merge.groups import Column
+from lakecore.merge.row_order import Bools, Indices
+
+__all__ = ["Aggregate", "Events", "Step"]
+
+
+class Step(IntEnum):
+    """ADD: the row's value comes after what was there. OLDER: before it (a late row of a sequence group).
+
+    RETRACT: it is taken back. SET: it replaces whatever was there.
+    """
+
+    ADD = 0
+    OLDER = 1
+    RETRACT = 2
+    SET = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """`rows[i]` (a place in the batch) takes part by `steps[i]`. Group g: `starts[g]` up to `starts[g + 1]`.
+
+    A group may be empty, and a row may come twice (set, then retracted).
+    """
+
+    rows: Indices
+    steps: Any
+    starts: Indices
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def count(self) -> int:
+        """Groups."""
+        return len(self.starts) - 1
+
+    @property
+    def groups(self) -> Indices:
+        """The group of each event."""
+        return np.repeat(np.arange(self.count), np.diff(self.starts))
+
+    def keep(self, wanted: Bools) -> Events:
+        """Only some of the events."""
+        if wanted.all():
+            return self
+        before = np.concatenate(([0], np.cumsum(wanted)))
+        return Events(self.rows[wanted], self.steps[wanted], before[self.starts])
+
+    def since_set(self) -> Events:
+        """Without what a later SET makes void."""
+        sets = self.steps == Step.SET
+        if not sets.any():
+            return self
+        return self.keep(np.arange(len(self)) >= self.last_where(sets)[self.groups])
+
+    def last_where(self, wanted: Bools) -> Indices:
+        """The last event of each group that is `wanted`; -1: none."""
+        return np.asarray(self.reduce(np.maximum, np.where(wanted, np.arange(len(self)), -1), -1))
+
+    def first_where(self, wanted: Bools) -> Indices:
+        """The first event of each group that is `wanted`; -1: none."""
+        none = len(self)
+        first = self.reduce(np.minimum, np.where(wanted, np.arange(none), none), none)
+        return np.asarray(np.where(first == none, -1, first))
+
+    def reduce(self, ufunc: Any, values: Any, empty: Any) -> Any:
+        """One value a group; `empty` where a group has no event."""
+        out = np.full(self.count, empty, values.dtype)
+        some = self.starts[1:] > self.starts[:-1]
+        if some.any():
+            out[some] = ufunc.reduceat(values, self.starts[:-1][some])
+        return out
+
+    def picks(self, events: Indices) -> Indices:
+        """The rows of `events`; -1 stays."""
+        if not len(self):
+            return np.full(len(events), -1, np.int64)
+        return np.asarray(np.where(events < 0, -1, self.rows[events]))
+
+    def valid(self, column: pa.Array) -> Bools:
+        """Which events have a value in `column`."""
+        if not column.null_count:
+            return np.ones(len(self), bool)
+        return np.asarray(column.is_valid().to_numpy(zero_copy_only=False)[self.rows])
+
+
+class Aggregate(Protocol):
+    """How one column of a key's rows becomes one value."""
+
+    @property
+    def retracts(self) -> bool:
+        """RETRACT is understood; else it never comes."""
+        ...
+
+    def fold(self, column: pa.Array, events: Events) -> Column:
+        """One value a group from `column` of the whole batch."""
+        ...

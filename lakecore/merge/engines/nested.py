@@ -1,0 +1,212 @@
+"""Aggregate functions of arrays of rows: nested_update and nested_partial_update.
+
+Rules of 2.0 (before, keys and limit were not looked at in the first value, nor updates made at the limit).
+With a key the rows come in the order of a Java hash map over the binary form of their keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakecore.errors import UnsupportedError
+from lakecore.merge.engines.elements import Elements, Places, StepFunction, folded_lists
+from lakecore.merge.engines.events import Events, Step
+from lakecore.merge.engines.java_maps import JavaMap, identities
+from lakecore.merge.engines.values import fold_values
+from lakecore.merge.groups import Column
+from lakecore.row.hashing import hash_rows
+from lakecore.row.values import array_values, values_array
+from lakecore.types.datatypes import ArrayType, RowType
+
+__all__ = ["NestedPartialUpdate", "NestedRows", "NestedUpdate", "NullKeys"]
+
+
+class NullKeys(Enum):
+    """What becomes of nested rows with a null in their key (option `nested-key-null-strategy`)."""
+
+    MERGE = "merge"
+    IGNORE = "ignore"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NestedRows:
+    """The rows of an array column. `key`: names of their key fields; empty: rows have no key."""
+
+    field: str
+    type: ArrayType
+    row: RowType
+    key: tuple[str, ...]
+    nulls: NullKeys = NullKeys.MERGE
+
+    def keys(self, rows: pa.Array) -> tuple[list[Hashable], list[int]]:
+        """Key and Java hash of each row; the key is None for a row that is left out.
+
+        Raises UnsupportedError for a null in a key where that is an error.
+        """
+        places = [self.row.names.index(name) for name in self.key]
+        kinds = [self.row.fields[place].type for place in places]
+        columns = [rows.field(place) for place in places]
+        if not len(rows):
+            return [], []
+        codes = hash_rows(columns, self.row.select(self.key)).tolist()
+        parts = [array_values(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+        keys: list[Hashable] = [repr(key) for key in zip(*parts, strict=True)]
+        present = np.asarray(rows.is_valid().to_numpy(zero_copy_only=False))
+        if self.nulls is not NullKeys.MERGE:
+            whole = np.logical_and.reduce([c.is_valid().to_numpy(zero_copy_only=False) for c in columns])
+            if self.nulls is NullKeys.ERROR and (present & ~whole).any():
+                raise UnsupportedError(
+                    f"field {self.field}: a nested row has a null in its key {', '.join(self.key)}; set "
+                    f"fields.{self.field}.nested-key-null-strategy to merge or ignore"
+                )
+            present &= whole
+        for place in np.flatnonzero(~present).tolist():
+            keys[place] = None
+        return keys, codes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NestedUpdate:
+    """Rows of arrays one after another, or by key the last one of each.
+
+    `sequence`: fields that decide which of two rows with one key stays (nulls first; the later of equals).
+    `limit`: how many rows a column may have; more are left out.
+    """
+
+    rows: NestedRows
+    sequence: tuple[str, ...] = ()
+    limit: int | None = None
+    retracts: bool = True
+
+    def fold(self, column: pa.Array, events: Events) -> Column:
+        events = events.since_set()
+        events = events.keep(events.valid(column) | (events.steps == Step.SET))
+        some = np.diff(events.starts) > 0
+        return folded_lists(column, events, some, None, self._keyed if self.rows.key else self._plain)
+
+    def _plain(self, elements: Elements) -> StepFunction:
+        """A retraction takes out every row that equals one of its rows."""
+        keys = identities(elements.values, self.rows.row)
+
+        def present(places: Places) -> list[int]:
+            return [place for place in places if keys[place] is not None]
+
+        def add(kept: Places | None, places: Places) -> Places:
+            if kept is None:
+                return present(places)[: self.limit]
+            if self.limit is not None and len(kept) >= self.limit:
+                return kept
+            room = None if self.limit is None else self.limit - len(kept)
+            return present(kept) + present(places)[:room]
+
+        def without(kept: Places, places: Places) -> Places:
+            gone = {keys[place] for place in places}
+            return [place for place in present(kept) if keys[place] not in gone]
+
+        return _steps(add, without)
+
+    def _keyed(self, elements: Elements) -> StepFunction:
+        keys, codes = self.rows.keys(elements.values)
+        ranks = self._ranks(elements.values)
+
+        def put(found: JavaMap[int], places: Places, limit: int | None) -> None:
+            for place in places:
+                before = found.get(keys[place])
+                full = limit is not None and len(found) >= limit
+                if keys[place] is None or (before is None and full):
+                    continue
+                if before is None or ranks is None or ranks[place] >= ranks[before]:
+                    found.put(keys[place], codes[place], place)
+
+        def add(kept: Places | None, places: Places) -> Places:
+            found: JavaMap[int] = JavaMap()
+            put(found, kept or (), None)
+            put(found, places, self.limit)
+            return list(found.values())
+
+        def without(kept: Places, places: Places) -> Places:
+            found: JavaMap[int] = JavaMap()
+            for place in filter(lambda place: keys[place] is not None, kept):
+                found.put(keys[place], codes[place], place)
+            for place in places:
+                found.remove(keys[place])
+            return list(found.values())
+
+        return _steps(add, without)
+
+    def _ranks(self, rows: pa.Array) -> list[int] | None:
+        """The order of the rows by their sequence fields."""
+        if not self.sequence or not len(rows):
+            return None
+        table = pa.table({name: rows.field(self.rows.row.names.index(name)) for name in self.sequence})
+        order = pc.sort_indices(
+            table, sort_keys=[(name, "ascending", "at_start") for name in self.sequence]
+        ).to_numpy()
+        ordered = table.take(pa.array(order))
+        changes = np.zeros(len(order), bool)
+        for name in self.sequence:
+            column = ordered[name].combine_chunks()
+            after, before = column[1:], column[:-1]
+            same = pc.fill_null(pc.equal(after, before), False)
+            both = pc.and_(after.is_null(), before.is_null())
+            changes[1:] |= ~pc.or_(same, both).to_numpy(zero_copy_only=False)
+        ranks = np.empty(len(order), np.int64)
+        ranks[order] = np.cumsum(changes)
+        return list(ranks.tolist())
+
+
+def _steps(
+    add: Callable[[Places | None, Places], Places], without: Callable[[Places, Places], Places]
+) -> StepFunction:
+    def step(code: Step, kept: Places | None, places: Places | None) -> Places | None:
+        if code is Step.SET:
+            return places
+        if code is Step.RETRACT:
+            return kept if kept is None or places is None else without(kept, places)
+        if code is Step.OLDER:
+            kept, places = places, kept
+        return kept if places is None else add(kept, places)
+
+    return step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NestedPartialUpdate:
+    """By key: values that are not null replace those of the row before."""
+
+    rows: NestedRows
+    retracts: bool = False
+
+    def fold(self, column: pa.Array, events: Events) -> Column:
+        events = events.since_set()
+        events = events.keep(events.valid(column) | (events.steps == Step.SET))
+        return fold_values(column, self.rows.type, events, self._step, np.diff(events.starts) > 0)
+
+    def _step(self, code: Step, kept: Any, value: Any) -> Any:
+        if code is Step.SET:
+            return value
+        if code is Step.OLDER:
+            kept, value = value, kept
+        if value is None:
+            return kept
+        rows = [row for row in [*(kept or ()), *value] if row is not None]
+        keys, codes = self.rows.keys(values_array(rows, self.rows.row))
+        found: JavaMap[list[Any]] = JavaMap()
+        for row, key, code_of in zip(rows, keys, codes, strict=True):
+            if key is None:
+                continue
+            merged = found.get(key)
+            if merged is None:
+                found.put(key, code_of, merged := [None] * len(row))
+            for i, part in enumerate(row):
+                if part is not None:
+                    merged[i] = part
+        return [tuple(row) for row in found.values()]

@@ -1,0 +1,216 @@
+"""Aggregate functions sum and product.
+
+Rules of the format: a result that does not fit an integer type is an error (Java Paimon before 2.0 wraps
+around, and what is lost so cannot be found again); a decimal that does not fit becomes null, and the next
+value starts anew. Floats are added and multiplied in merge order, so that every reader gets the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Context, Decimal, Inexact
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakecore.errors import UnsupportedError
+from lakecore.merge.engines.events import Events, Step
+from lakecore.merge.engines.values import fold_values
+from lakecore.merge.groups import Column
+from lakecore.merge.row_order import Bools
+from lakecore.types.datatypes import AtomicType
+
+__all__ = ["Product", "Sum"]
+
+_HOT = 64
+_LIMBS = 4
+_SAFE = 2.0**62
+_EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """`field`: for messages. A retraction subtracts; with nothing there it leaves the negative value."""
+
+    field: str
+    type: AtomicType
+    retracts: bool = True
+
+    def fold(self, column: pa.Array, events: Events) -> Column:
+        events = events.since_set()
+        events = events.keep(events.valid(column))
+        empty = np.diff(events.starts) == 0
+        if pa.types.is_decimal(column.type):
+            return self._decimals(column, events, empty)
+        values = column.take(pa.array(events.rows)).to_numpy()
+        minus = events.steps == Step.RETRACT
+        if pa.types.is_floating(column.type):
+            signed = np.where(minus, -values, values)
+            return pa.array(_in_order(np.add, signed, events), column.type, mask=empty)
+        return self._integers(values.astype(np.int64), minus, events, column.type)
+
+    def _integers(self, values: Any, minus: Bools, events: Events, kind: pa.DataType) -> pa.Array:
+        sign = np.where(minus, -1, 1)
+        high = events.reduce(np.add, (values >> 32) * sign, 0)
+        low = events.reduce(np.add, (values & 0xFFFFFFFF) * sign, 0)
+        high, low = high + (low >> 32), low & 0xFFFFFFFF
+        total = (high << 32) + low
+        limits = np.iinfo(kind.to_pandas_dtype())
+        bad = (high < -(1 << 31)) | (high >= 1 << 31) | (total < limits.min) | (total > limits.max)
+        if bad.any():
+            raise _overflow(self.field, self.type, "sum")
+        return pa.array(total.astype(kind.to_pandas_dtype()), mask=np.diff(events.starts) == 0)
+
+    def _decimals(self, column: pa.Array, events: Events, empty: Bools) -> pa.Array:
+        """128-bit numbers as four words of 32 bits, each summed on its own; carries come last."""
+        taken = column.take(pa.array(events.rows))
+        words = np.frombuffer(taken.buffers()[1], np.uint32).reshape(-1, _LIMBS)[: len(taken)]
+        limbs = words.astype(np.int64)
+        limbs[:, -1] = words[:, -1].view(np.int32)
+        sign = np.where(events.steps == Step.RETRACT, -1, 1)
+        sizes = np.abs(limbs @ (2.0 ** np.array([0, 32, 64, 96])))
+        bound = events.reduce(np.add, sizes, 0.0)
+        result = np.empty((events.count, _LIMBS), np.uint32)
+        carry: Any = np.zeros(events.count, np.int64)
+        for i in range(_LIMBS):
+            limb = events.reduce(np.add, limbs[:, i] * sign, 0) + carry
+            result[:, i] = (limb & 0xFFFFFFFF).astype(np.uint32)
+            carry = limb >> 32
+        valid = pa.py_buffer(np.packbits(~empty, bitorder="little").tobytes())
+        made = pa.Array.from_buffers(column.type, events.count, [valid, pa.py_buffer(result.tobytes())])
+        near = bound * (1 + 1e-9) >= 10.0**column.type.precision
+        if not near.any():
+            return made
+        return fold_values(column, self.type, events, self._step, near, made)
+
+    def _step(self, step: Step, kept: Decimal | None, value: Decimal) -> Decimal | None:
+        signed = -value if step is Step.RETRACT else value
+        return _fitted(signed if kept is None else _EXACT.add(kept, signed), self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A retraction divides: integers cut off towards zero, decimals must divide without remainder."""
+
+    field: str
+    type: AtomicType
+    retracts: bool = True
+
+    def fold(self, column: pa.Array, events: Events) -> Column:
+        events = events.since_set()
+        events = events.keep(events.valid(column))
+        started = events.first_where(events.steps != Step.RETRACT)[events.groups]
+        events = events.keep((started >= 0) & (np.arange(len(events)) >= started))
+        everything = np.ones(events.count, bool)
+        if pa.types.is_decimal(column.type):
+            return fold_values(column, self.type, events, self._decimal, everything)
+        values = column.take(pa.array(events.rows)).to_numpy()
+        empty = np.diff(events.starts) == 0
+        divide = events.steps == Step.RETRACT
+        if pa.types.is_floating(column.type):
+            if divide.any():
+                return pa.array(_multiplied(values, divide, events), column.type, mask=empty)
+            return pa.array(_in_order(np.multiply, values, events), column.type, mask=empty)
+        return self._integers(column, values, divide, events)
+
+    def _integers(self, column: pa.Array, values: Any, divide: Bools, events: Events) -> pa.Array:
+        exact = events.reduce(np.logical_or, divide, False)
+        size = events.reduce(np.multiply, np.abs(values.astype(np.float64)), 1.0)
+        total = events.reduce(np.multiply, values.astype(np.int64), 0)
+        limits = np.iinfo(column.type.to_pandas_dtype())
+        exact |= size >= _SAFE
+        bad = ~exact & ((total < limits.min) | (total > limits.max))
+        if bad.any():
+            raise _overflow(self.field, self.type, "product")
+        total[exact] = 0
+        made = pa.array(total.astype(column.type.to_pandas_dtype()), mask=np.diff(events.starts) == 0)
+        if not exact.any():
+            return made
+        return fold_values(column, self.type, events, self._integer, exact, made)
+
+    def _integer(self, step: Step, kept: int | None, value: int) -> int:
+        if kept is None:
+            return value
+        if step is Step.RETRACT and value == 0:
+            raise _zero(self.field)
+        result = _truncated(kept, value) if step is Step.RETRACT else kept * value
+        bits = _BITS[self.type.root.value]
+        if not -(1 << bits) <= result < 1 << bits:
+            raise _overflow(self.field, self.type, "product")
+        return result
+
+    def _decimal(self, step: Step, kept: Decimal | None, value: Decimal) -> Decimal | None:
+        if step is not Step.RETRACT:
+            return value if kept is None else _fitted(_EXACT.multiply(kept, value), self.type)
+        if kept is None:
+            return None
+        if value == 0:
+            raise _zero(self.field)
+        context = _EXACT.copy()
+        context.traps[Inexact] = True
+        try:
+            return _fitted(context.divide(kept, value), self.type)
+        except Inexact as err:
+            raise UnsupportedError(
+                f"field {self.field}: function product cannot retract {value} from {kept}: the quotient "
+                f"has no end; set fields.{self.field}.ignore-retract=true"
+            ) from err
+
+
+_BITS = {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "BIGINT": 63}
+
+
+def _truncated(kept: int, value: int) -> int:
+    size = abs(kept) // abs(value)
+    return size if (kept < 0) == (value < 0) else -size
+
+
+def _fitted(value: Decimal, kind: AtomicType) -> Decimal | None:
+    """Rounded to the scale of the type; None when there are too many digits."""
+    rounded = value.quantize(Decimal(1).scaleb(-(kind.scale or 0)), context=_EXACT)
+    return rounded if len(rounded.as_tuple().digits) <= (kind.precision or 0) else None
+
+
+def _overflow(field: str, kind: AtomicType, function: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"field {field}: the {function} of a key does not fit {kind}; change the column to a wider type"
+    )
+
+
+def _zero(field: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"field {field}: function product cannot retract 0; set fields.{field}.ignore-retract=true"
+    )
+
+
+def _in_order(ufunc: Any, values: Any, events: Events) -> Any:
+    """Reduce each group strictly from first to last: floats depend on it."""
+    return _steps(values, events, lambda kept, at: ufunc(kept, values[at]), ufunc)
+
+
+def _multiplied(values: Any, divide: Bools, events: Events) -> Any:
+    def step(kept: Any, at: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return np.where(divide[at], kept / values[at], kept * values[at])
+
+    return _steps(values, events, step, None)
+
+
+def _steps(values: Any, events: Events, step: Callable[[Any, Any], Any], ufunc: Any) -> Any:
+    """One step of every group at a time, while there are many; long groups are finished one by one."""
+    starts, sizes = events.starts[:-1], np.diff(events.starts)
+    out = np.zeros(events.count, values.dtype)
+    out[sizes > 0] = values[starts[sizes > 0]]
+    live = np.flatnonzero(sizes > 1)
+    done = 1
+    with np.errstate(all="ignore"):
+        while len(live) and (done < _HOT or ufunc is None):
+            out[live] = step(out[live], starts[live] + done)
+            done += 1
+            live = live[sizes[live] > done]
+        for group in live.tolist():
+            rest = values[starts[group] + done : starts[group] + sizes[group]]
+            out[group] = ufunc.accumulate(np.concatenate((out[group : group + 1], rest)))[-1]
+    return out

@@ -1,0 +1,138 @@
+"""Aggregate functions that keep one of the values: first, last, smallest, largest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakecore.merge.engines.events import Events, Step
+from lakecore.merge.groups import Picked
+from lakecore.merge.key_columns import integer_view
+from lakecore.merge.row_order import Indices
+
+__all__ = ["Extreme", "FirstNonNull", "FirstValue", "LastNonNull", "LastValue", "PrimaryKey"]
+
+
+@dataclass(frozen=True, slots=True)
+class PrimaryKey:
+    """The value of the last row, even of a retraction."""
+
+    retracts: bool = True
+
+    def fold(self, column: pa.Array, events: Events) -> Picked:
+        return Picked(events.picks(events.last_where(np.ones(len(events), bool))))
+
+
+@dataclass(frozen=True, slots=True)
+class LastValue:
+    """The last value, null or not; nothing after a retraction."""
+
+    retracts: bool = True
+
+    def fold(self, column: pa.Array, events: Events) -> Picked:
+        last = events.last_where(events.steps != Step.OLDER)
+        return Picked(_unless_retracted(events, last))
+
+
+@dataclass(frozen=True, slots=True)
+class LastNonNull:
+    """The last value that is not null; retracting any value leaves null. A late row fills a null only."""
+
+    retracts: bool = True
+
+    def fold(self, column: pa.Array, events: Events) -> Picked:
+        valid = events.valid(column)
+        steps = events.steps
+        decisive = (steps == Step.SET) | (valid & (steps != Step.OLDER))
+        last = events.last_where(decisive)
+        picked = _unless_retracted(events, last)
+        late = valid & (steps == Step.OLDER)
+        if late.any():
+            has_value = np.append(valid, False)[last] & (picked >= 0)
+            first = events.first_where(late & (np.arange(len(events)) > last[events.groups]))
+            picked = np.where(has_value, picked, events.picks(first))
+        return Picked(picked)
+
+
+def _unless_retracted(events: Events, last: Indices) -> Indices:
+    if not len(events):
+        return events.picks(last)
+    gone = (last < 0) | (events.steps[last] == Step.RETRACT)
+    return np.where(gone, -1, events.rows[last])
+
+
+@dataclass(frozen=True, slots=True)
+class FirstValue:
+    """The first value, null or not. Each late row replaces it; a SET does too, and is no first value."""
+
+    retracts: bool = False
+
+    def fold(self, column: pa.Array, events: Events) -> Picked:
+        steps, places = events.steps, np.arange(len(events))
+        sets = steps == Step.SET
+        first = events.first_where(~sets)[events.groups]
+        chosen = (
+            sets | ((places == first) & (steps == Step.ADD)) | ((places != first) & (steps == Step.OLDER))
+        )
+        return Picked(events.picks(events.last_where(chosen)))
+
+
+@dataclass(frozen=True, slots=True)
+class FirstNonNull:
+    """The first value that is not null. Each late row replaces it once there is one, even by null."""
+
+    retracts: bool = False
+
+    def fold(self, column: pa.Array, events: Events) -> Picked:
+        valid, steps, groups = events.valid(column), events.steps, events.groups
+        sets = steps == Step.SET
+        first = events.first_where((steps == Step.ADD) & valid)[groups]
+        picked = events.picks(events.last_where(sets | (np.arange(len(events)) == first)))
+        for group in np.unique(groups[steps == Step.OLDER]).tolist():
+            picked[group] = _first_with_late(events, valid, group)
+        return Picked(picked)
+
+
+def _first_with_late(events: Events, valid: Any, group: int) -> int:
+    """One key with late rows, step by step: whether a value was met decides what a late row does."""
+    kept, met = -1, False
+    for i in range(int(events.starts[group]), int(events.starts[group + 1])):
+        row, step = int(events.rows[i]) if valid[i] else -1, events.steps[i]
+        if step == Step.SET:
+            kept = row
+        elif step == Step.ADD:
+            kept, met = (kept, met) if met or row < 0 else (row, True)
+        elif not met and kept >= 0:
+            met = True
+        else:
+            kept = row
+    return kept
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """The largest or the smallest value; of booleans: one is true, or all are. NaN is above all numbers."""
+
+    largest: bool
+    retracts: bool = False
+
+    def fold(self, column: pa.Array, events: Events) -> Picked:
+        events = events.since_set()
+        events = events.keep(events.valid(column))
+        if not len(events):
+            return Picked(np.full(events.count, -1, np.int64))
+        ranks = _ranks(column.take(pa.array(events.rows)))
+        best = events.reduce(np.maximum if self.largest else np.minimum, ranks, 0)
+        return Picked(events.picks(events.first_where(ranks == best[events.groups])))
+
+
+def _ranks(values: pa.Array) -> Any:
+    """Integers in the order of the values, which hold no nulls."""
+    view = integer_view(values)
+    if view is not None:
+        return view
+    return pc.rank(values, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)

@@ -1,0 +1,55 @@
+"""Folding Python values, key by key: for functions that no array operation expresses.
+
+Only keys that really have several values of the column are touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakecore.merge.engines.events import Events, Step
+from lakecore.merge.row_order import Bools
+from lakecore.row.values import array_values, values_array
+from lakecore.types.datatypes import DataType
+
+__all__ = ["fold_values", "spliced"]
+
+_STEPS = tuple(Step)
+
+
+def fold_values(
+    column: pa.Array,
+    kind: DataType,
+    events: Events,
+    step: Callable[[Step, Any, Any], Any],
+    chosen: Bools,
+    others: pa.Array | None = None,
+) -> pa.Array:
+    """`step(code, kept, value)` over the events of each group that is `chosen`, from None.
+
+    Values are internal values (`lakecore.row.values`). `others`: the values of the other groups, else null.
+    """
+    picked = events.keep(chosen[events.groups])
+    values = array_values(column.take(pa.array(picked.rows)), kind)
+    steps, bounds = picked.steps.tolist(), picked.starts.tolist()
+    results = []
+    for group in np.flatnonzero(chosen).tolist():
+        kept = None
+        for i in range(bounds[group], bounds[group + 1]):
+            kept = step(_STEPS[steps[i]], kept, values[i])
+        results.append(kept)
+    made = values_array(results, kind).cast(column.type)
+    return spliced(pa.nulls(events.count, column.type) if others is None else others, made, chosen)
+
+
+def spliced(others: pa.Array, made: pa.Array, chosen: Bools) -> pa.Array:
+    """`others` (one value a group) with the values of `made`, in turn, for the groups that are `chosen`."""
+    if chosen.all():
+        return made
+    places = np.arange(len(chosen))
+    places[chosen] = len(chosen) + np.arange(len(made))
+    return pa.concat_arrays([others, made]).take(pa.array(places))
