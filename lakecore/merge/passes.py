@@ -1,4 +1,8 @@
-"""More runs than fit into memory at once: neighbours are merged first, onto local disk."""
+"""More runs than fit into memory at once: neighbours are merged first, onto local disk.
+
+Where merging some runs first would change the result (any engine but deduplicate), runs are only copied
+there, to be read on in small batches.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from lakecore.errors import LakeError, UnavailableError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.local import LocalFileIO
 
-__all__ = ["Scratch", "reduce_runs", "run_limit"]
+__all__ = ["Scratch", "reduce_runs", "run_limit", "stage_runs"]
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 _PAGE_BYTES = 1 << 20
@@ -121,3 +125,14 @@ def reduce_runs(
             for group in groups
         ]
     return left
+
+
+def stage_runs(runs: Sequence[Batches], limit: int, rows: int, scratch: Scratch) -> list[Batches]:
+    """The same runs. When they are more than `limit`, from local disk, each in batches so much smaller.
+
+    `rows`: of a batch where `limit` runs are open. Costs a copy of all rows, one run at a time.
+    """
+    if len(runs) <= limit:
+        return list(runs)
+    share = max(rows * limit // len(runs), 1)
+    return [scratch.read(scratch.store(run, share)) for run in runs]

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from lakecore.fs.file_io import FileIO
+from lakecore.merge.engines.choice import engine_of
+from lakecore.merge.groups import Engine
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
@@ -36,6 +38,11 @@ class ReadContext:
     def options(self) -> TableOptions:
         """Options of the schema that is read. Raises InvalidOptionError."""
         return TableOptions.from_schema(self.schema)
+
+    @cached_property
+    def engine(self) -> Engine | None:
+        """How rows of a key become one; None: the last one stays. Raises InvalidOptionError."""
+        return engine_of(self.paths.table_path, self.schema, self.options)
 
     @property
     def keyed(self) -> bool:

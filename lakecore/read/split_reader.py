@@ -1,8 +1,9 @@
 """A split to rows of the table: files in order, or a merge of sorted runs; projected and filtered.
 
 Rules of the format for primary-key tables: rows of one key are ordered by the sequence fields, then by
-`_SEQUENCE_NUMBER`; the last wins; a key whose winner retracts is not there. Only conditions on key columns
-may be applied below the merge: they hold for all rows of a key or for none.
+`_SEQUENCE_NUMBER`; the last wins, or the merge engine makes one row of them; a key whose row retracts is not
+there. Only conditions on key columns may be applied below the merge: they hold for all rows of a key or for
+none.
 """
 
 from __future__ import annotations
@@ -13,13 +14,12 @@ from functools import partial
 
 import pyarrow as pa
 
-from lakecore.errors import UnsupportedError
 from lakecore.lsm.sections import Section, sections
-from lakecore.merge.passes import Scratch, reduce_runs, run_limit
+from lakecore.merge.passes import Scratch, reduce_runs, run_limit, stage_runs
 from lakecore.merge.sorted_merge import MergeSpec, merge_runs
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.key_order import key_order
-from lakecore.metadata.options import MergeEngine, SequenceOrder
+from lakecore.metadata.options import SequenceOrder
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind, retracting
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of, restricted
@@ -103,11 +103,6 @@ class _Reader:
 
     def _merged(self, split: Split) -> Iterator[pa.RecordBatch]:
         ctx = self._ctx
-        if ctx.options.merge_engine is not MergeEngine.DEDUPLICATE:
-            raise UnsupportedError(
-                f"{ctx.paths.table_path}: merge-engine={ctx.options.merge_engine.value} cannot be merged by "
-                "this release; it merges deduplicate tables"
-            )
         for section in sections(split.files, key_order(ctx.schema.key_type)):
             if len(section.runs) == 1:
                 for file in section.runs[0]:
@@ -126,9 +121,10 @@ class _Reader:
             yield live.select(list(self._columns))
 
     def _merge(self, section: Section) -> Iterator[pa.RecordBatch]:
-        options = self._ctx.options
+        options, engine = self._ctx.options, self._ctx.engine
         keys = self._ctx.schema.trimmed_primary_keys
-        needed = (*self._columns, *keys, *options.sequence_fields, SEQUENCE_NAME, KIND_NAME)
+        beside = () if engine is None else engine.needed(self._columns)
+        needed = (*self._columns, *keys, *options.sequence_fields, *beside, SEQUENCE_NAME, KIND_NAME)
         columns = tuple(dict.fromkeys(needed))
         runs = sorted(section.runs, key=_age)
         sizes, limit = self._sizes(runs, columns)
@@ -139,10 +135,14 @@ class _Reader:
             drop_retracts=not self._retracts,
             ignore_retracts=options.ignore_delete,
             columns=self._columns,
+            engine=engine,
         )
         opened = [self._run(run, columns, sizes) for run in runs]
         with Scratch() as scratch:
-            opened = reduce_runs(opened, limit, sizes.batch_rows, partial(_merged, spec), scratch)
+            if engine is None:
+                opened = reduce_runs(opened, limit, sizes.batch_rows, partial(_merged, spec), scratch)
+            else:
+                opened = stage_runs(opened, limit, sizes.batch_rows, scratch)
             for window in merge_runs(opened, spec):
                 yield window.batch
 

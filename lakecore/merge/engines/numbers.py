@@ -70,7 +70,8 @@ class Sum:
         limbs = words.astype(np.int64)
         limbs[:, -1] = words[:, -1].view(np.int32)
         sign = np.where(events.steps == Step.RETRACT, -1, 1)
-        sizes = np.abs(limbs @ (2.0 ** np.array([0, 32, 64, 96])))
+        magnitude = np.where(limbs[:, -1:] < 0, ~words, words)
+        sizes = magnitude @ (2.0 ** np.array([0, 32, 64, 96])) + 1
         bound = events.reduce(np.add, sizes, 0.0)
         result = np.empty((events.count, _LIMBS), np.uint32)
         carry: Any = np.zeros(events.count, np.int64)
@@ -86,7 +87,7 @@ class Sum:
         return fold_values(column, self.type, events, self._step, near, made)
 
     def _step(self, step: Step, kept: Decimal | None, value: Decimal) -> Decimal | None:
-        signed = -value if step is Step.RETRACT else value
+        signed = value.copy_negate() if step is Step.RETRACT else value
         return _fitted(signed if kept is None else _EXACT.add(kept, signed), self.type)
 
 
@@ -128,14 +129,16 @@ class Product:
         made = pa.array(total.astype(column.type.to_pandas_dtype()), mask=np.diff(events.starts) == 0)
         if not exact.any():
             return made
-        return fold_values(column, self.type, events, self._integer, exact, made)
+        return fold_values(column, self.type, events, self._integer, exact, made, self._in_range)
 
     def _integer(self, step: Step, kept: int | None, value: int) -> int:
         if kept is None:
             return value
         if step is Step.RETRACT and value == 0:
             raise _zero(self.field)
-        result = _truncated(kept, value) if step is Step.RETRACT else kept * value
+        return _truncated(kept, value) if step is Step.RETRACT else kept * value
+
+    def _in_range(self, result: int) -> int:
         bits = _BITS[self.type.root.value]
         if not -(1 << bits) <= result < 1 << bits:
             raise _overflow(self.field, self.type, "product")

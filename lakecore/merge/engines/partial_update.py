@@ -195,8 +195,9 @@ def _ranks(several: Several, sequence: tuple[str, ...]) -> Indices:
     ranks: Any = np.zeros(len(several.rows), np.int64)
     for name in sequence:
         column = in_total_order(several.batch.column(name).take(pa.array(several.rows)))
-        dense = pc.rank(column, sort_keys="ascending", null_placement="at_start", tiebreaker="dense")
-        part = dense.to_numpy().astype(np.int64) - (1 if column.null_count else 0)
+        valid = column.is_valid().to_numpy(zero_copy_only=False)
+        part = np.zeros(len(valid), np.int64)
+        part[valid] = pc.rank(column.drop_null(), sort_keys="ascending", tiebreaker="dense").to_numpy()
         ranks = _dense(ranks * (int(part.max(initial=0)) + 1) + part)
     return np.asarray(ranks)
 

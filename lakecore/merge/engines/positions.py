@@ -24,7 +24,7 @@ class PrimaryKey:
     retracts: bool = True
 
     def fold(self, column: pa.Array, events: Events) -> Picked:
-        return Picked(events.picks(events.last_where(np.ones(len(events), bool))))
+        return Picked(events.picks(events.last_where(events.steps != Step.OLDER)))
 
 
 @dataclass(frozen=True, slots=True)

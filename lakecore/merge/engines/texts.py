@@ -28,7 +28,10 @@ _SPACES = "\t\n\v\f\r\x1c\x1d\x1e\x1f \u1680\u2028\u2029\u205f\u3000" + "".join(
 
 @dataclass(frozen=True, slots=True)
 class ListAgg:
-    """`distinct`: a later text adds only parts (between delimiters) that are not there yet."""
+    """`distinct`: a later text adds only parts (between delimiters) that are not there yet.
+
+    A late text, blank or not, replaces a blank one (rule of the format).
+    """
 
     delimiter: str = ","
     distinct: bool = False
@@ -36,7 +39,8 @@ class ListAgg:
 
     def fold(self, column: pa.Array, events: Events) -> Column:
         events = events.since_set()
-        kept = events.picks(events.first_where(events.steps == Step.SET))
+        replaces = (events.steps == Step.SET) | (events.steps == Step.OLDER)
+        kept = events.picks(events.last_where(replaces))
         return self._joined(column, events, column.take(pa.array(kept, mask=kept < 0)))
 
     def _joined(self, column: pa.Array, events: Events, kept: pa.Array) -> pa.Array:

@@ -28,10 +28,12 @@ def fold_values(
     step: Callable[[Step, Any, Any], Any],
     chosen: Bools,
     others: pa.Array | None = None,
+    finish: Callable[[Any], Any] | None = None,
 ) -> pa.Array:
     """`step(code, kept, value)` over the events of each group that is `chosen`, from None.
 
     Values are internal values (`lakecore.row.values`). `others`: the values of the other groups, else null.
+    `finish`: applied to a result that is not None.
     """
     picked = events.keep(chosen[events.groups])
     values = array_values(column.take(pa.array(picked.rows)), kind)
@@ -41,7 +43,7 @@ def fold_values(
         kept = None
         for i in range(bounds[group], bounds[group + 1]):
             kept = step(_STEPS[steps[i]], kept, values[i])
-        results.append(kept)
+        results.append(kept if finish is None or kept is None else finish(kept))
     made = values_array(results, kind).cast(column.type)
     return spliced(pa.nulls(events.count, column.type) if others is None else others, made, chosen)
 
