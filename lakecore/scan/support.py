@@ -143,9 +143,8 @@ def _check_rows(table: str, schema: TableSchema, options: TableOptions, verb: st
 
 
 def _check_merge_engine(table: str, schema: TableSchema, options: TableOptions, verb: str) -> None:
-    merged = verb != "read" or not options.skips_level_0 or options.merge_engine is MergeEngine.FIRST_ROW
-    if schema.primary_keys and options.merge_engine is not MergeEngine.DEDUPLICATE and merged:
-        remedy = "this release merges with deduplicate; use another engine"
+    if schema.primary_keys and options.merge_engine is not MergeEngine.DEDUPLICATE and verb != "read":
+        remedy = "this release makes new files with deduplicate only; use another engine"
         raise _refuse(table, "merge-engine", options.merge_engine.value, verb, remedy)
 
 

@@ -17,18 +17,9 @@ def unclaimed_read(table: GoldenTable, view: View) -> str | None:
 
 def _unclaimed_read(schema: Mapping[str, Any]) -> str | None:
     options = schema["options"]
-    engine = options.get("merge-engine", "deduplicate")
-    if schema["primaryKeys"] and engine != "deduplicate" and not _reads_unmerged(options):
-        return f"merge engine {engine}"
     if options.get("data-evolution.enabled") == "true":
         return "data evolution"
     return None
-
-
-def _reads_unmerged(options: Mapping[str, str]) -> bool:
-    """Deletion vectors leave one live row of a key."""
-    merge = options.get("deletion-vectors.merge-on-read") == "true"
-    return options.get("deletion-vectors.enabled") == "true" and not merge
 
 
 def unclaimed_stream(table: GoldenTable) -> str | None:
@@ -54,6 +45,9 @@ def _unclaimed_change(schema: Mapping[str, Any]) -> str | None:
     options = schema["options"]
     if reason := _unclaimed_read(schema):
         return reason
+    engine = options.get("merge-engine", "deduplicate")
+    if schema["primaryKeys"] and engine != "deduplicate":
+        return f"merge engine {engine}"
     if options.get("deletion-vectors.enabled") == "true":
         return "deletion vectors"
     if schema["primaryKeys"]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tempfile
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from lakecore.merge.passes import Scratch, reduce_runs, run_limit
+from lakecore.merge.passes import Scratch, reduce_runs, run_limit, stage_runs
 
 
 def test_groups_are_neighbours() -> None:
@@ -52,3 +53,16 @@ def test_scratch_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert list(tmp_path.iterdir()) == []
     begun.close()
     scratch.close()
+
+
+def test_runs_of_an_engine_are_staged_whole_in_smaller_batches() -> None:
+    runs = [[pa.record_batch({"n": [i * 10 + j for j in range(9)]})] for i in range(5)]
+    with Scratch() as scratch:
+        staged = [
+            [batch["n"].to_pylist() for batch in run]
+            for run in stage_runs([iter(r) for r in runs], 2, 10, scratch)
+        ]
+        assert [list(chain(*batches)) for batches in staged] == [r[0]["n"].to_pylist() for r in runs]
+        assert {len(batch) for batches in staged for batch in batches} == {4, 1}
+        few = stage_runs([iter(runs[0])], 2, 10, scratch)
+        assert [batch["n"].to_pylist() for batch in few[0]] == [list(range(9))]

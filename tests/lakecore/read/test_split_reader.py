@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakecore.errors import NotFoundError, UnsupportedError
+from lakecore.errors import NotFoundError
 from lakecore.predicate.parse import parse_where
 from lakecore.read import split_reader
 from lakecore.read.sizes import ReadSizes, sizes_for
@@ -123,11 +123,22 @@ def test_a_file_that_is_gone(small_table: Any) -> None:
         table.read(file)
 
 
-def test_other_merge_engines_are_refused(small_table: Any) -> None:
-    table = small_table(table_schema(COLUMNS, options={"merge-engine": "aggregation"}))
-    files = [table.write([(1, n, ADD, 1, "a", 0)]) for n in range(2)]
-    with pytest.raises(UnsupportedError, match="merge-engine=aggregation"):
-        table.read(*files)
+def test_an_engine_folds_whole_runs_however_many(small_table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakecore.read.split_reader.run_limit", lambda columns, width: 3)
+    options = {"merge-engine": "aggregation", "fields.s.aggregate-function": "sum"}
+    table = small_table(table_schema(COLUMNS, options=options))
+    files = [
+        table.write([(0, 2 * n, ADD, 0, "z", 1), (1, 2 * n + 1, n % 2 * D, 1, "a", n)]) for n in range(9)
+    ]
+    assert table.read(*files) == [(0, "z", 9), (1, "a", 4)]
+    assert table.read(*files, columns=["s"], where=where(table, "k = 1")) == [(4,)]
+
+
+def test_sequence_columns_are_read_where_they_decide(small_table: Any) -> None:
+    options = {"merge-engine": "partial-update", "fields.s.sequence-group": "v"}
+    table = small_table(table_schema(COLUMNS, options=options))
+    files = [table.write([(1, n, ADD, 1, text, s)]) for n, (text, s) in enumerate([("new", 2), ("old", 1)])]
+    assert table.read(*files, columns=["v"]) == [("new",)]
 
 
 def test_sizes_share_a_budget() -> None:
