@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from lakecore.commit.committer import Committer
 from lakecore.compact.outcome import ProvenPick
-from lakecore.errors import CommitConflictError
+from lakecore.compact.vectors import VectorUpkeep
+from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.verify.proof import proof_properties
 
@@ -27,21 +28,28 @@ class Landed:
     duplicate: bool = False
 
 
-def commit_picks(committer: Committer, picks: Sequence[ProvenPick], user: str, identifier: int) -> Landed:
+def commit_picks(
+    committer: Committer, picks: Sequence[ProvenPick], user: str, identifier: int, upkeep: VectorUpkeep
+) -> Landed:
     """One COMPACT snapshot with every pick that fits the table as it is now.
 
+    `upkeep` writes the index files that must come along, and removes them again where they do not.
     Raises CommitUncertainError (delete nothing), UnavailableError (nothing landed), UnsupportedError.
     """
     left, lost = list(picks), list[ProvenPick]()
     while left:
+        draft = upkeep.draft(left)
         try:
             result = committer.commit(
-                [_message(proven) for proven in left],
+                [*(_message(proven) for proven in left), *draft.messages],
                 commit_user=user,
                 identifier=identifier,
                 properties=proof_properties(p.proof for p in left if p.proof is not None),
             )
+        except CommitUncertainError:
+            raise
         except CommitConflictError as err:
+            upkeep.discard(draft)
             gone = _concerned(left, err)
             if not gone:
                 raise
@@ -49,6 +57,13 @@ def commit_picks(committer: Committer, picks: Sequence[ProvenPick], user: str, i
             lost += gone
             left = [proven for proven in left if proven not in gone]
             continue
+        except LakeError:
+            upkeep.discard(draft)
+            raise
+        if result.duplicate:
+            upkeep.discard(draft)
+        else:
+            upkeep.landed(draft)
         return Landed(tuple(left), tuple(lost), result.snapshot_ids, result.duplicate)
     return Landed((), tuple(lost), ())
 

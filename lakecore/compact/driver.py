@@ -16,6 +16,7 @@ from lakecore.commit.committer import Committer
 from lakecore.compact.cleanup import remove, sweep
 from lakecore.compact.commit import commit_picks
 from lakecore.compact.outcome import Outcome, Progress, ProvenPick
+from lakecore.compact.vectors import VectorUpkeep
 from lakecore.compact.work import UnitFunction, UnitResult, WorkPick
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, ProofError
 from lakecore.executor import Executor
@@ -71,14 +72,20 @@ class Driver:
         self._committed: set[str] = set()
         self.outcome = Outcome()
 
-    def run(self, picks: Sequence[WorkPick], executor: Executor, function: UnitFunction) -> None:
-        """Do `picks`; adds to `outcome`.
+    def run(
+        self,
+        picks: Sequence[WorkPick],
+        executor: Executor,
+        function: UnitFunction,
+        upkeep: VectorUpkeep,
+    ) -> None:
+        """Do `picks`; adds to `outcome`. `upkeep`: of the snapshot they were planned from.
 
         A failed unit fails its pick only: the rest is done and committed, then the first failure is raised.
         A ProofError, a failed commit and an interruption end the run at once, and so does a commit that
         another run of this name has made: of two runs of one name, the first to commit goes on.
         """
-        run = _PickRun(self._reading, self._shape, picks)
+        run = _PickRun(self._reading, self._shape, picks, upkeep)
         try:
             self._run(run, executor, function)
         finally:
@@ -115,7 +122,9 @@ class Driver:
             return
         self._uncertain = True
         try:
-            landed = commit_picks(self._committer, run.ready, self._settings.commit_user, self._identifier)
+            landed = commit_picks(
+                self._committer, run.ready, self._settings.commit_user, self._identifier, run.upkeep
+            )
         except LakeError as err:
             self._uncertain = isinstance(err, CommitUncertainError)
             raise
@@ -156,7 +165,10 @@ class Driver:
 class _PickRun:
     """The units of picks on their way through the executor."""
 
-    def __init__(self, reading: ReadContext, shape: RowShape, picks: Sequence[WorkPick]) -> None:
+    def __init__(
+        self, reading: ReadContext, shape: RowShape, picks: Sequence[WorkPick], upkeep: VectorUpkeep
+    ) -> None:
+        self.upkeep = upkeep
         self._reading = reading
         self._shape = shape
         self._picks = picks

@@ -62,7 +62,7 @@ class Outcome:
         files = [file for proven in picks for file in proven.files]
         return replace(
             self,
-            rows_in=self.rows_in + sum(file.row_count for file in replaced),
+            rows_in=self.rows_in + sum(proven.pick.rows for proven in picks),
             rows_out=self.rows_out + sum(file.row_count for file in files),
             files_in=self.files_in + len(replaced),
             files_out=self.files_out + len(files),

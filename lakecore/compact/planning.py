@@ -13,7 +13,7 @@ from lakecore.clock import Clock
 from lakecore.commit.committer import Committer
 from lakecore.compact.append import apply as append_apply
 from lakecore.compact.append import run as append_run
-from lakecore.compact.append.plan import JoinPick, JoinRequest, plan_joins
+from lakecore.compact.append.plan import Deletions, JoinPick, JoinRequest, plan_joins
 from lakecore.compact.naming import place_name
 from lakecore.compact.primary_key import apply as keyed_apply
 from lakecore.compact.primary_key import run as keyed_run
@@ -70,7 +70,9 @@ class Planner:
     proof: ProofMode
     engine: Executor
 
-    def plan(self, entries: ManifestEntries, file_prefix: str, excluded: Collection[Place] = ()) -> RoundPlan:
+    def plan(
+        self, entries: ManifestEntries, file_prefix: str, excluded: Collection[Place], deletions: Deletions
+    ) -> RoundPlan:
         """Picks among live `entries`, none of them in the buckets `excluded`. Raises InvalidOptionError."""
         table = self._unit_table(entries)
         if self.target.reading.keyed:
@@ -81,7 +83,7 @@ class Planner:
                 engine=self.engine,
             )
             return RoundPlan(builder.work_picks(found), keyed_run.run_unit, table, outdated)
-        joins, outdated = self._known(plan_joins(entries, self._join_request()), excluded)
+        joins, outdated = self._known(plan_joins(entries, self._join_request(), deletions), excluded)
         picks = append_apply.work_picks(joins, table, file_prefix, overlap=self.engine.name == "local")
         return RoundPlan(picks, append_run.run_unit, table, outdated)
 

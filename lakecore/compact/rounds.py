@@ -10,12 +10,15 @@ from lakecore.compact.driver import MAX_COMMITS, Driver, RunSettings
 from lakecore.compact.identity import EarlierCommits, RunFiles, earlier_commits
 from lakecore.compact.outcome import Outcome, Progress
 from lakecore.compact.planning import CompactTarget, Planner, RoundPlan
+from lakecore.compact.vectors import VectorUpkeep
 from lakecore.compact.work import Strategy
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.options import BucketMode
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.scan.support import check_compactable, check_index_files
+from lakecore.store.indexes import IndexStore
 from lakecore.verify.shape import ProofMode
 
 __all__ = ["CompactRequest", "CompactRun"]
@@ -97,7 +100,7 @@ class CompactRun:
             driver = driver or self._driver(plan, prefix)
             driver.outcome = self.outcome
             try:
-                driver.run(plan.picks, executor, plan.function)
+                driver.run(plan.picks, executor, plan.function, self._upkeep(snapshot))
             finally:
                 self.outcome = driver.outcome
             if self.outcome.stopped or self.outcome.picks_left:
@@ -118,7 +121,8 @@ class CompactRun:
         snapshot = self._target.scanner.snapshots.latest()
         if snapshot is None:
             return None
-        check_index_files(self._target.name, snapshot.id, self._target.scanner.index_files(snapshot))
+        if reading.keyed:
+            check_index_files(self._target.name, snapshot.id, self._target.scanner.index_files(snapshot))
         request = self._request
         if request.named:
             identifiers = range(request.identifier, request.identifier + MAX_COMMITS)
@@ -139,7 +143,15 @@ class CompactRun:
             proof=self._request.proof,
             engine=engine,
         )
-        return planner.plan(entries, prefix, frozenset(self.outcome.lost_places))
+        deletions = {} if snapshot is None else self._target.scanner.deletions(snapshot)
+        return planner.plan(entries, prefix, frozenset(self.outcome.lost_places), deletions)
+
+    def _upkeep(self, snapshot: Snapshot | None) -> VectorUpkeep:
+        scanner, reading = self._target.scanner, self._target.reading
+        store = IndexStore(reading.file_io, reading.paths, reading.schema, self._target.clock)
+        files = () if snapshot is None else scanner.index_files(snapshot)
+        unaware = reading.options.bucket_mode is BucketMode.BUCKET_UNAWARE
+        return VectorUpkeep.of(store, files, one_per_bucket=not unaware)
 
     def _driver(self, plan: RoundPlan, prefix: str) -> Driver:
         request = self._request

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from lakecore.clock import Clock
 from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.index_file import DeletionFile
 from lakecore.metadata.schema import TableSchema
 from lakecore.read.context import ReadContext
 from lakecore.verify.digest import Tally
@@ -86,7 +87,8 @@ UnitFunction = Callable[[Any], UnitResult]
 class WorkPick:
     """One pick: all of it is committed or none. `moved`: (before, after) of files that only change level.
 
-    `units` come in key (or row) order and together read every row of `replaced` once.
+    `units` come in key (or row) order and together read every row of `replaced` once. `deletions`: in the
+    order of `replaced`, with their cardinality; empty when no row of these files is deleted.
     """
 
     name: str
@@ -96,11 +98,13 @@ class WorkPick:
     replaced: tuple[DataFile, ...]
     moved: tuple[tuple[DataFile, DataFile], ...] = ()
     units: tuple[Unit, ...] = field(default=())
+    deletions: tuple[DeletionFile | None, ...] = ()
 
     @property
     def rows(self) -> int:
-        """Input rows that are rewritten."""
-        return sum(file.row_count for file in self.replaced)
+        """Input rows that are rewritten; deleted ones are not."""
+        deleted = (vector.place.cardinality or 0 for vector in self.deletions if vector is not None)
+        return sum(file.row_count for file in self.replaced) - sum(deleted)
 
     @property
     def size(self) -> int:

@@ -1,14 +1,14 @@
-"""Small-file compaction of append tables: which files to join. Pure."""
+"""Small-file compaction of append tables: which files to join, which to rid of deleted rows. Pure."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from lakecore.lsm.options import AppendPolicy
 from lakecore.metadata.data_file import DataFile
 
-__all__ = ["pick_full_ordered", "pick_ordered", "pick_unordered"]
+__all__ = ["pick_deleted", "pick_full_ordered", "pick_ordered", "pick_unordered"]
 
 _MIN_BIN = 2
 _FULL_MIN_FILES = 3
@@ -40,6 +40,29 @@ def pick_unordered(files: Iterable[DataFile], policy: AppendPolicy) -> tuple[Fil
     return tuple(bins)
 
 
+def pick_deleted(
+    files: Iterable[DataFile], groups: Mapping[str, str], policy: AppendPolicy
+) -> tuple[Files, ...]:
+    """Bins of files of one partition that have deleted rows; every file is in one.
+
+    `groups`: file name -> the index file with its deletion vector. Rule of the format: files that share an
+    index file stay together; smallest groups first; bins close as in `pick_unordered`, the rest is one too.
+    """
+    grouped: dict[str, list[DataFile]] = {}
+    for file in sorted(files, key=lambda file: (file.file_size, file.file_name)):
+        grouped.setdefault(groups[file.file_name], []).append(file)
+    bins: list[Files] = []
+    current: list[DataFile] = []
+    weight = 0
+    for group in sorted(grouped.values(), key=lambda group: sum(file.file_size for file in group)):
+        current += group
+        weight += sum(file.file_size + policy.open_file_cost for file in group)
+        if len(current) >= _MIN_BIN and weight >= 2 * policy.target_file_size:
+            bins.append(tuple(current))
+            current, weight = [], 0
+    return (*bins, tuple(current)) if current else tuple(bins)
+
+
 def pick_ordered(files: Iterable[DataFile], policy: AppendPolicy) -> Files | None:
     """The first stretch of consecutive files worth joining in a bucket that keeps row order, or None.
 
@@ -58,11 +81,25 @@ def pick_ordered(files: Iterable[DataFile], policy: AppendPolicy) -> Files | Non
     return None
 
 
-def pick_full_ordered(files: Iterable[DataFile], policy: AppendPolicy) -> Files | None:
-    """Every file of an ordered bucket behind its leading large ones, when small files prevail; else None."""
+def pick_full_ordered(
+    files: Iterable[DataFile], policy: AppendPolicy, deleted: Collection[str] = ()
+) -> Files | None:
+    """Every file of an ordered bucket behind its leading large ones, when small files prevail; else None.
+
+    `deleted`: names of files with deleted rows. Large files in front of and behind all of these stay, and the
+    others are always picked.
+    """
+
+    def stays(file: DataFile) -> bool:
+        return file.file_size >= policy.small_file_size and file.file_name not in deleted
+
     queue = deque(sorted(files, key=lambda f: f.min_sequence_number))
-    while queue and queue[0].file_size >= policy.small_file_size:
+    while queue and stays(queue[0]):
         queue.popleft()
+    if any(file.file_name in deleted for file in queue):
+        while stays(queue[-1]):
+            queue.pop()
+        return tuple(queue)
     small = sum(file.file_size < policy.small_file_size for file in queue)
     if len(queue) < _FULL_MIN_FILES or small <= len(queue) - small:
         return None

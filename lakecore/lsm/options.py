@@ -36,6 +36,9 @@ FORCE_REWRITE = Option(
     "compaction.force-rewrite-all-files", parse_bool, False, "Full compaction rewrites what it could move."
 )
 MIN_FILES = Option("compaction.min.file-num", int, 5, "Small append files worth a compaction.")
+DELETE_RATIO = Option(
+    "compaction.delete-ratio-threshold", float, 0.2, "Share of deleted rows that is worth a compaction."
+)
 OPEN_FILE_COST = Option(
     "source.split.open-file-cost", parse_size, 4 << 20, "Bytes that a file weighs at least."
 )
@@ -128,12 +131,16 @@ class TreePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendPolicy:
-    """When small append files are joined. Sizes in bytes."""
+    """When append files are rewritten. Sizes in bytes.
+
+    `delete_ratio`: a larger share of deleted rows makes a file worth it whatever its size.
+    """
 
     target_file_size: int
     small_file_size: int
     min_files: int
     open_file_cost: int
+    delete_ratio: float = DELETE_RATIO.default
 
     @classmethod
     def from_options(cls, raw: Mapping[str, str], target_file_size: int) -> AppendPolicy:
@@ -143,6 +150,7 @@ class AppendPolicy:
             small_file_size=small_file_size(target_file_size),
             min_files=MIN_FILES.read(raw),
             open_file_cost=OPEN_FILE_COST.read(raw),
+            delete_ratio=DELETE_RATIO.read(raw),
         )
 
 

@@ -1,27 +1,12 @@
-"""The deletion vector of one data file: loading it, and the rows that it leaves."""
+"""Which rows of a data file a deletion vector leaves."""
 
 from __future__ import annotations
 
 from pyroaring import BitMap
 
 from lakecore.errors import CorruptDataError
-from lakecore.fs.file_io import FileIO
-from lakecore.index.deletion_vectors import VECTOR_FRAME, decode_place
-from lakecore.metadata.index_file import DeletionFile
 
-__all__ = ["live_rows", "load_deletions"]
-
-
-def load_deletions(file_io: FileIO, deletion: DeletionFile) -> BitMap:
-    """The deleted positions. Reads only that vector. Raises NotFoundError, CorruptDataError."""
-    place = deletion.place
-    source = file_io.open_input(deletion.path)
-    try:
-        source.seek(min(max(place.offset, 0), source.size()))
-        data = source.read(max(place.length, 0) + VECTOR_FRAME)
-    finally:
-        source.close()
-    return decode_place(data, place, deletion.path)
+__all__ = ["live_rows"]
 
 
 def live_rows(

@@ -24,10 +24,10 @@ from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind, retrac
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of, restricted
 from lakecore.read.context import ReadContext
-from lakecore.read.deletions import load_deletions
 from lakecore.read.file_reader import read_file
 from lakecore.read.sizes import ReadSizes, row_bytes, sizes_for
 from lakecore.scan.split import Split
+from lakecore.store.indexes import load_deletions
 
 __all__ = ["read_split"]
 

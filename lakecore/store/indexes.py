@@ -20,8 +20,14 @@ from lakecore.clock import Clock, SystemClock
 from lakecore.errors import CorruptDataError, LakeError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.resolve import plain_path
-from lakecore.index.deletion_vectors import VectorLayout, decode_vectors, encode_vectors
-from lakecore.metadata.index_file import DELETION_VECTORS, HASH_INDEX, IndexFile
+from lakecore.index.deletion_vectors import (
+    VECTOR_FRAME,
+    VectorLayout,
+    decode_place,
+    decode_vectors,
+    encode_vectors,
+)
+from lakecore.metadata.index_file import DELETION_VECTORS, HASH_INDEX, DeletionFile, IndexFile
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import Option, parse_bool, parse_size
@@ -29,7 +35,7 @@ from lakecore.row.binary_row import decode_row
 from lakecore.row.partition_path import partition_path
 from lakecore.store.paths import TablePaths
 
-__all__ = ["IndexStore"]
+__all__ = ["IndexStore", "load_deletions"]
 
 logger = logging.getLogger(__name__)
 
@@ -177,3 +183,18 @@ def _rolled(vectors: Mapping[str, BitMap], target: int) -> Iterator[dict[str, Bi
             part, size = {}, 1
     if part:
         yield part
+
+
+def load_deletions(file_io: FileIO, deletion: DeletionFile) -> BitMap:
+    """The deleted positions of one data file; only its vector is read.
+
+    Raises NotFoundError, CorruptDataError.
+    """
+    place = deletion.place
+    source = file_io.open_input(deletion.path)
+    try:
+        source.seek(min(max(place.offset, 0), source.size()))
+        data = source.read(max(place.length, 0) + VECTOR_FRAME)
+    finally:
+        source.close()
+    return decode_place(data, place, deletion.path)

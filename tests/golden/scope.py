@@ -48,7 +48,7 @@ def _unclaimed_change(schema: Mapping[str, Any]) -> str | None:
     engine = options.get("merge-engine", "deduplicate")
     if schema["primaryKeys"] and engine != "deduplicate":
         return f"merge engine {engine}"
-    if options.get("deletion-vectors.enabled") == "true":
+    if schema["primaryKeys"] and options.get("deletion-vectors.enabled") == "true":
         return "deletion vectors"
     if schema["primaryKeys"]:
         producer = options.get("changelog-producer", "none")

@@ -1,4 +1,4 @@
-"""One unit of an append compaction: copy rows of small files, in order, into large ones; read them back."""
+"""One unit of an append compaction: copy live rows of files, in order, into new ones; read them back."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import pyarrow as pa
 
 from lakecore.compact.work import UnitResult, UnitTable
 from lakecore.metadata.data_file import DataFile, FileSource
+from lakecore.metadata.index_file import DeletionFile
 from lakecore.read.ahead import read_ahead
 from lakecore.read.file_reader import read_file
 from lakecore.read.sizes import row_bytes, sizes_for
+from lakecore.store.indexes import load_deletions
 from lakecore.verify.columns import StoredFile
 from lakecore.verify.digest import Tally
 from lakecore.verify.proof import UnitProof, check_outputs, tally_input
@@ -23,12 +25,16 @@ __all__ = ["JoinUnit", "run_unit"]
 
 @dataclass(frozen=True, kw_only=True)
 class JoinUnit:
-    """Join `files` in this order. `file_prefix`: begins the names of new files; the unit adds the attempt."""
+    """Join `files` in this order, without their deleted rows (`deletions`, in the same order).
+
+    `file_prefix`: begins the names of new files; the unit adds the attempt.
+    """
 
     name: str
     table: UnitTable
     bucket_dir: str
     files: tuple[DataFile, ...]
+    deletions: tuple[DeletionFile | None, ...]
     file_prefix: str
     overlap: bool = False
 
@@ -66,15 +72,17 @@ def _batches(unit: JoinUnit) -> Generator[pa.RecordBatch]:
     reading = unit.table.reading
     paths = [reading.paths.data_file(unit.bucket_dir, file) for file in unit.files]
     sizes = sizes_for(1, len(unit.table.schema.fields), row_bytes(reading.file_io, paths))
-    for file in unit.files:
-        yield from read_file(reading, unit.bucket_dir, file, batch_size=sizes.batch_rows)
+    for file, deletion in zip(unit.files, unit.deletions, strict=True):
+        deletions = None if deletion is None else load_deletions(reading.file_io, deletion)
+        yield from read_file(reading, unit.bucket_dir, file, batch_size=sizes.batch_rows, deletions=deletions)
 
 
 def _tallies(unit: JoinUnit) -> tuple[Tally, ...]:
     tallies: list[Tally] = []
     before = 0
-    for file in unit.files:
-        tallies.append(tally_input(unit.table.proof, unit.name, _stored(unit, file), before))
+    for file, deletion in zip(unit.files, unit.deletions, strict=True):
+        deleted = None if deletion is None else load_deletions(unit.table.proof.file_io, deletion)
+        tallies.append(tally_input(unit.table.proof, unit.name, _stored(unit, file), before, deleted))
         before += tallies[-1].rows
     return tuple(tallies)
 

@@ -132,7 +132,7 @@ def test_joins_are_those_of_java() -> None:
                 policy=AppendPolicy.from_options(schema.options, options.target_file_size),
                 ordered=options.bucket_mode is not BucketMode.BUCKET_UNAWARE,
             )
-            joins = plan_joins(table.scanner.live_entries(table.snapshots.load(snapshot_id - 1)), request)
+            joins = plan_joins(table.scanner.live_entries(table.snapshots.load(snapshot_id - 1)), request, {})
             delta = table.manifests.read(table.manifests.read_list(snapshot.delta_manifest_list))
             removed = {entry.file.file_name for entry in delta if entry.kind is EntryKind.DELETE}
             assert {file.file_name for join in joins for file in join.files} == removed, golden.name

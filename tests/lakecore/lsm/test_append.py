@@ -35,11 +35,18 @@ def policy_of(target: int, min_files: int = 5, cost: int = 0) -> AppendPolicy:
 
 
 def answer(case: datadriven.Case) -> str:
-    files = files_of({name: int(size) for name, size in map(str.split, case.input)})
+    lines = [line.split() for line in case.input]
+    files = files_of({name: int(size) for name, size, *_ in lines})
+    groups = {name: group[0] for name, _, *group in lines if group}
     args = {name: int(value) for name, value in case.args.items()}
     policy = policy_of(args["target"], args.get("min", 5), args.get("cost", 0))
     if case.command == "unordered":
         bins = append.pick_unordered(files, policy)
+    elif case.command == "deleted":
+        bins = append.pick_deleted(files, groups, policy)
+    elif case.command == "full" and groups:
+        found = append.pick_full_ordered(files, policy, groups)
+        bins = () if found is None else (found,)
     else:
         pick = append.pick_ordered if case.command == "ordered" else append.pick_full_ordered
         found = pick(files, policy)

@@ -8,8 +8,8 @@ import pytest
 
 from lakecore.errors import CorruptDataError
 from lakecore.predicate.parse import parse_where
-from lakecore.read.deletions import load_deletions
 from lakecore.read.key_range import KeyRange, read_range
+from lakecore.store.indexes import load_deletions
 from tests.support.builders import table_schema
 
 COLUMNS = "k BIGINT NOT NULL, v STRING, s INT"

@@ -78,7 +78,7 @@ def test_keyed_tables(options: str, wanted: str) -> None:
         ("merge-engine=aggregation;bucket=-1", "rwc"),
         ("row-tracking.enabled=true;bucket=-1", "r--"),
         ("data-evolution.enabled=true;row-tracking.enabled=true;bucket=-1", "---"),
-        ("deletion-vectors.enabled=true;bucket=-1", "rw-"),
+        ("deletion-vectors.enabled=true;bucket=-1", "rwc"),
         ("clustering.incremental=true;bucket=-1", "rw-"),
     ],
 )
