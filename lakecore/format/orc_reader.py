@@ -26,6 +26,7 @@ class OrcReader:
         with decoding(path):
             self.file = orc.ORCFile(self._source)
             self.schema: pa.Schema = self.file.schema
+            self.schema.to_string()  # names are decoded only now
 
     @property
     def num_rows(self) -> int:

@@ -156,7 +156,7 @@ def _vectors() -> Iterator[Sample]:
         dice.sample(range(1 << 20), 900),
     )
     for layout, shape in itertools.product(VectorLayout, shapes):
-        vectors = {"a": BitMap(shape), "b": BitMap([7])}
+        vectors = {"a": BitMap(shape), "b": BitMap([7, 9])}
         data, ranges = encode_vectors(vectors, layout)
         places = {place.data_file: place for place in ranges}
 

@@ -1,0 +1,83 @@
+"""The differential fuzzer: random histories of lakecore and Java Paimon on one table.
+
+`python -m tests.fuzz [--seed N] [--minutes M | --count C] [--keep DIR]`: seeds from N on; a failing one is made
+smaller and printed as JSON. `--history FILE` plays such a file again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.fuzz.generate import generate
+from tests.fuzz.history import NEW, OLD, History
+from tests.fuzz.play import Failed, Played, TwinBrokenError, play
+from tests.fuzz.shrink import shrink
+from tests.support.oracle import Oracle
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--count", type=int)
+    parser.add_argument("--history", type=Path)
+    parser.add_argument("--keep", type=Path, help="directory for failing histories")
+    parser.add_argument("--go-on", action="store_true", help="after a failure too")
+    wanted = parser.parse_args()
+    with Oracle(OLD) as old, Oracle(NEW) as new:
+        oracles = {OLD: old, NEW: new}
+        if wanted.history:
+            print(play(History.from_json(wanted.history.read_text()), oracles))
+            return
+        sys.exit(_run(wanted, oracles))
+
+
+def _run(wanted: argparse.Namespace, oracles: Mapping[str, Oracle]) -> int:
+    total, clean, broken, failures = Played(), 0, 0, Counter[str]()
+    begin = time.monotonic()
+    seed = wanted.seed
+    while time.monotonic() - begin < wanted.minutes * 60 and seed - wanted.seed != wanted.count:
+        history = generate(seed)
+        try:
+            played = play(history, oracles)
+        except TwinBrokenError as err:
+            broken += 1
+            total.left_out[f"the twin broke: {str(err)[:80]}"] += 1
+        except Failed as err:
+            failures[err.kind] += 1
+            _report(history, err, oracles, wanted.keep)
+            if not wanted.go_on:
+                break
+        else:
+            clean += 1
+            for name in ("done", "refused", "left_out"):
+                getattr(total, name).update(getattr(played, name))
+        seed += 1
+    seconds = time.monotonic() - begin
+    print(
+        f"seeds {wanted.seed} to {seed - 1}: {clean} clean, {broken} without a judge, {dict(failures)}, {seconds:.0f} s"
+    )
+    for name in ("done", "refused", "left_out"):
+        print(f"{name}: {sum(getattr(total, name).values())}")
+        for what, count in getattr(total, name).most_common(40):
+            print(f"  {count:6d}  {what}")
+    return 1 if failures else 0
+
+
+def _report(history: History, err: Failed, oracles: Mapping[str, Oracle], keep: Path | None) -> None:
+    print(f"seed {history.seed}: {str(err)[:1500]}", flush=True)
+    small, last = shrink(history, err, oracles)
+    text = small.to_json()
+    if keep:
+        keep.mkdir(parents=True, exist_ok=True)
+        (keep / f"{history.seed}.json").write_text(text)
+    print(f"smallest: {str(last)[:1500]}\n{text}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

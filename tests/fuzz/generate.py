@@ -1,0 +1,316 @@
+"""Random histories. A seed is one history; tables are tiny, so that rows of a key meet often."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tests.fuzz.history import LAKE, NEW, OLD, History, Step
+
+__all__ = ["generate"]
+
+Value = Callable[[random.Random], Any]
+
+_TEXTS = ("", "a", "b", "ab", "Z", "ü", "long text, longer than a word", "日本", "a b")
+_TYPES: dict[str, Value] = {
+    "INT": lambda dice: dice.choice((0, 1, -1, 7, 2_147_483_647, -2_147_483_648)),
+    "BIGINT": lambda dice: dice.choice((0, 1, -5, 1 << 40, -(1 << 62))),
+    "SMALLINT": lambda dice: dice.randint(-9, 9),
+    "TINYINT": lambda dice: dice.randint(-128, 127),
+    "DOUBLE": lambda dice: dice.choice((0.0, 1.5, -2.25, 1024.0)),
+    "FLOAT": lambda dice: dice.choice((0.0, 1.5, -2.25)),
+    "BOOLEAN": lambda dice: dice.random() < 0.5,
+    "STRING": lambda dice: dice.choice(_TEXTS),
+    "VARCHAR(20)": lambda dice: dice.choice(_TEXTS)[:20],
+    "BYTES": lambda dice: dice.choice(("0x", "0x00", "0x0aff", "0x" + "ab" * 20)),
+    "DECIMAL(9, 2)": lambda dice: f"{dice.randint(-999, 999)}.{dice.randint(0, 99):02d}",
+    "DECIMAL(25, 3)": lambda dice: f"{dice.randint(-10**15, 10**15)}.{dice.randint(0, 999):03d}",
+    "DATE": lambda dice: dice.choice(("1970-01-01", "2024-02-29", "1969-12-31")),
+    "TIMESTAMP(3)": lambda dice: dice.choice(("2024-01-02 03:04:05.678", "1969-12-31 23:59:59.001")),
+    "TIMESTAMP(6)": lambda dice: dice.choice(("2024-01-02 03:04:05.678901", "1970-01-01 00:00:00.000001")),
+    "ARRAY<INT>": lambda dice: [dice.choice((1, 2, None)) for _ in range(dice.randint(0, 3))],
+    "MAP<STRING, INT>": lambda dice: [[text, dice.choice((1, None))] for text in dice.sample(_TEXTS[1:4], dice.randint(0, 2))],
+    "ROW<x INT, y STRING>": lambda dice: {"x": dice.choice((1, None)), "y": dice.choice(_TEXTS)},
+}  # fmt: skip
+_KEY_TYPES = (
+    "INT",
+    "BIGINT",
+    "STRING",
+    "SMALLINT",
+    "DATE",
+    "DECIMAL(9, 2)",
+    "TIMESTAMP(3)",
+    "BOOLEAN",
+    "BYTES",
+)
+_PARTITION_TYPES = ("INT", "STRING", "DATE", "BOOLEAN")
+_WIDER = {
+    "INT": "BIGINT",
+    "SMALLINT": "INT",
+    "TINYINT": "SMALLINT",
+    "FLOAT": "DOUBLE",
+    "DECIMAL(9, 2)": "DECIMAL(12, 2)",
+}
+_SUMMABLE = ("INT", "BIGINT", "SMALLINT", "DOUBLE", "DECIMAL(9, 2)")
+
+
+def generate(seed: int) -> History:
+    """The history of a seed."""
+    dice = random.Random(seed)
+    table = _keyed(dice) if dice.random() < 0.7 else _append(dice)
+    return History(seed, table, _Steps(dice, table).steps())
+
+
+def _columns(dice: random.Random, count: int) -> list[dict[str, str]]:
+    return [{"name": f"v{i}", "type": dice.choice(tuple(_TYPES))} for i in range(count)]
+
+
+def _common(dice: random.Random) -> dict[str, str]:
+    """Options of any table."""
+    options = {}
+    if dice.random() < 0.5:
+        options["file.format"] = dice.choice(("parquet", "orc", "avro"))
+    if dice.random() < 0.2:
+        options["manifest.format"] = dice.choice(("avro", "orc", "parquet"))
+    if dice.random() < 0.2:
+        options["metadata.stats-mode"] = dice.choice(("none", "counts", "full", "truncate(4)"))
+    if dice.random() < 0.2:
+        options["target-file-size"] = dice.choice(("1 b", "2 kb"))
+    if dice.random() < 0.15:
+        options["manifest.full-compaction-threshold-size"] = "1 b"
+    if dice.random() < 0.15:
+        options["file.compression"] = dice.choice(("zstd", "snappy", "none"))
+    return options
+
+
+def _append(dice: random.Random) -> dict[str, Any]:
+    columns = [{"name": "k", "type": dice.choice(_KEY_TYPES)}, *_columns(dice, dice.randint(1, 4))]
+    options = _common(dice)
+    partitions = _partition(dice, columns)
+    if dice.random() < 0.4:
+        options |= {"bucket": dice.choice(("1", "2")), "bucket-key": "k"}
+    if dice.random() < 0.25:
+        options["deletion-vectors.enabled"] = "true"
+    if dice.random() < 0.2:
+        kind = dice.choice(("bloom-filter", "bitmap", "range-bitmap"))
+        options[f"file-index.{kind}.columns"] = "k"
+    if dice.random() < 0.15:
+        options["row-tracking.enabled"] = "true"
+    return _table(columns, [], partitions, options)
+
+
+def _keyed(dice: random.Random) -> dict[str, Any]:
+    keys = [{"name": "k", "type": dice.choice(_KEY_TYPES)}]
+    if dice.random() < 0.2:
+        keys.append({"name": "k2", "type": dice.choice(("INT", "STRING"))})
+    columns = [*keys, *_columns(dice, dice.randint(1, 4))]
+    options = _common(dice)
+    options["bucket"] = dice.choice(("1", "1", "2", "-1"))
+    partitions = _partition(dice, columns)
+    primary = [column["name"] for column in keys]
+    across = bool(partitions) and dice.random() < 0.2
+    if across:
+        options["bucket"] = "-1"
+    else:
+        primary += partitions
+    options["num-sorted-run.compaction-trigger"] = dice.choice(("2", "3", "5"))
+    if dice.random() < 0.4:
+        options["write-only"] = "true"
+    if dice.random() < 0.2:
+        options["data-file.thin-mode"] = "true"
+    if dice.random() < 0.25:
+        options["deletion-vectors.enabled"] = "true"
+    if dice.random() < 0.5:
+        options["changelog-producer"] = dice.choice(("input", "lookup", "full-compaction"))
+    if not across:
+        _merging(dice, columns, primary, options)
+    return _table(columns, primary, partitions, options)
+
+
+def _merging(
+    dice: random.Random, columns: list[dict[str, str]], primary: list[str], options: dict[str, str]
+) -> None:
+    """Merge engine, sequence fields and what goes with them."""
+    engine = dice.choice(("deduplicate", "deduplicate", "partial-update", "aggregation", "first-row"))
+    values = [column for column in columns if column["name"] not in primary and column["name"][0] == "v"]
+    if engine != "deduplicate":
+        options["merge-engine"] = engine
+    if engine != "first-row" and dice.random() < 0.3:
+        columns.append({"name": "s", "type": dice.choice(("INT", "BIGINT", "TIMESTAMP(3)"))})
+        options["sequence.field"] = "s"
+    if engine == "partial-update" and dice.random() < 0.4 and "sequence.field" not in options:
+        columns.append({"name": "g", "type": "INT"})
+        options["fields.g.sequence-group"] = ",".join(column["name"] for column in values)
+        for column in values:
+            _function(dice, column, options)
+    if engine == "aggregation":
+        for column in values:
+            _function(dice, column, options)
+    if engine == "partial-update" and dice.random() < 0.3 and "fields.g.sequence-group" not in options:
+        options["partial-update.remove-record-on-delete"] = "true"
+    elif engine == "aggregation" and dice.random() < 0.3:
+        options["aggregation.remove-record-on-delete"] = "true"
+    elif dice.random() < (0.5 if engine in ("first-row", "partial-update") else 0.15):
+        options["ignore-delete"] = "true"
+
+
+def _function(dice: random.Random, column: Mapping[str, str], options: dict[str, str]) -> None:
+    kind = column["type"]
+    names = ["last_value", "last_non_null_value", "first_value", "first_non_null_value"]
+    if kind in _SUMMABLE:
+        names += ["sum", "sum", "max", "min"]
+    if kind == "BOOLEAN":
+        names += ["bool_and", "bool_or"]
+    if kind == "STRING":
+        names += ["max", "min", "listagg"]
+    if kind == "ARRAY<INT>":
+        names += ["collect"]
+    if kind == "MAP<STRING, INT>":
+        names += ["merge_map"]
+    if dice.random() < 0.7:
+        options[f"fields.{column['name']}.aggregate-function"] = dice.choice(names)
+
+
+def _partition(dice: random.Random, columns: list[dict[str, str]]) -> list[str]:
+    if dice.random() > 0.35:
+        return []
+    columns.append({"name": "p", "type": dice.choice(_PARTITION_TYPES)})
+    return ["p"]
+
+
+def _table(
+    columns: list[dict[str, str]], primary: list[str], partitions: list[str], options: dict[str, str]
+) -> dict[str, Any]:
+    for column in columns:
+        if column["name"] in primary:
+            column["type"] += " NOT NULL"
+    return {"columns": columns, "primaryKeys": primary, "partitionKeys": partitions, "options": options}
+
+
+class _Steps:
+    """Steps on a table whose columns change as they go."""
+
+    def __init__(self, dice: random.Random, table: Mapping[str, Any]) -> None:
+        self.dice = dice
+        self.keys = set(table["primaryKeys"])
+        self.fixed = self.keys | set(table["partitionKeys"]) | {"k", "s", "g"}
+        self.partitions = table["partitionKeys"]
+        self.columns = {
+            column["name"]: column["type"].removesuffix(" NOT NULL") for column in table["columns"]
+        }
+        self.options = table["options"]
+        self.domain = {
+            name: [value for _ in range(8) if (value := _TYPES[kind](dice)) is not None]
+            for name, kind in self.columns.items()
+            if name in self.fixed
+        }
+        self.added = 0
+
+    def steps(self) -> tuple[Step, ...]:
+        return (self._write(), *(self._step() for _ in range(self.dice.randint(2, 6))))
+
+    def _by(self) -> str:
+        return self.dice.choice((LAKE, LAKE, OLD, NEW))
+
+    def _step(self) -> Step:
+        chance = self.dice.random()
+        if chance < 0.5:
+            return self._write()
+        if chance < 0.8:
+            by = LAKE if self.dice.random() < 0.7 else self._by()
+            proof = self.dice.choice(("cheap", "full"))
+            return Step("compact", by, full=self.dice.random() < 0.5, proof=proof)
+        if chance < 0.88:
+            return self._overwrite()
+        if chance < 0.95:
+            return Step("alter", self._by(), change=self._change())
+        return self._delete()
+
+    def _write(self) -> Step:
+        return Step("write", self._by(), rows=self._rows(self.dice.randint(1, 7)))
+
+    def _overwrite(self) -> Step:
+        rows = self._rows(self.dice.randint(0, 3), inserts=True)
+        if self.partitions and rows and self.columns["p"] == "INT" and self.dice.random() < 0.5:
+            value = rows[0]["p"]
+            if value is not None:
+                return Step(
+                    "overwrite",
+                    self._by(),
+                    rows=tuple({**row, "p": value} for row in rows),
+                    partition={"p": value},
+                )
+        return Step("overwrite", self._by(), rows=rows)
+
+    def _delete(self) -> Step:
+        """Rows of an append table, by key; of a keyed one, by writing deletes."""
+        if not self.keys and "deletion-vectors.enabled" not in self.options:
+            return self._write()
+        if not self.keys:
+            return Step("delete", self._by(), rows=({"k": self._value("k", nulls=False)},))
+        rows = self._rows(2, inserts=True)
+        kind = "-D" if "-D" in self._kinds() else "+I"
+        return Step("write", self._by(), rows=tuple({**row, "_kind": kind} for row in rows))
+
+    def _rows(self, count: int, *, inserts: bool = False) -> tuple[dict[str, Any], ...]:
+        kinds = self._kinds()
+        rows = []
+        for _ in range(count):
+            row = {name: self._value(name, nulls=name not in self.keys) for name in self.columns}
+            kind = "+I" if inserts else self.dice.choice(kinds)
+            rows.append(row if kind == "+I" else {**row, "_kind": kind})
+        return tuple(rows)
+
+    def _kinds(self) -> tuple[str, ...]:
+        """Kinds of rows that the table takes."""
+        if not self.keys:
+            return ("+I",)
+        engine = self.options.get("merge-engine", "deduplicate")
+        if any(key.endswith("remove-record-on-delete") for key in self.options):
+            return ("+I", "+I", "+U", "-D")
+        takes = engine == "deduplicate" or self.options.get("ignore-delete") == "true"
+        takes &= engine != "aggregation"
+        return ("+I", "+I", "+U", "-U", "-D") if takes else ("+I", "+I", "+U")
+
+    def _value(self, name: str, *, nulls: bool) -> Any:
+        if nulls and self.dice.random() < 0.15:
+            return None
+        if self.options.get(f"fields.{name}.aggregate-function") == "sum":
+            return self._summand(name)
+        if name in self.domain:
+            return self.dice.choice(self.domain[name])
+        return _TYPES[self.columns[name]](self.dice)
+
+    def _summand(self, name: str) -> Any:
+        """Small and exact: sums never overflow, in whatever order they are taken."""
+        value = self.dice.randint(-5, 5)
+        return f"{value}.25" if self.columns[name].startswith("DECIMAL") else value
+
+    def _change(self) -> dict[str, Any]:
+        free = [name for name in self.columns if name not in self.fixed and not self._bound(name)]
+        op = self.dice.choice(("add", "add", "drop", "rename", "type"))
+        if op == "drop" and len(free) > 1:
+            name = self.dice.choice(free)
+            del self.columns[name]
+            return {"op": "drop", "name": name}
+        if op == "rename" and free:
+            name = self.dice.choice(free)
+            self.added += 1
+            to = f"r{self.added}"
+            self.columns = {to if key == name else key: kind for key, kind in self.columns.items()}
+            return {"op": "rename", "name": name, "to": to}
+        widening = [name for name in free if self.columns[name] in _WIDER]
+        if op == "type" and widening:
+            name = self.dice.choice(widening)
+            self.columns[name] = _WIDER[self.columns[name]]
+            _TYPES.setdefault(self.columns[name], _TYPES["DECIMAL(9, 2)"])
+            return {"op": "type", "name": name, "type": self.columns[name]}
+        self.added += 1
+        name, kind = f"a{self.added}", self.dice.choice(tuple(_TYPES))
+        self.columns[name] = kind
+        return {"op": "add", "name": name, "type": kind}
+
+    def _bound(self, name: str) -> bool:
+        """Whether options name the column."""
+        return any(name in (*key.split("."), *value.split(",")) for key, value in self.options.items())

@@ -1,0 +1,326 @@
+"""Plays a history on two tables: `d.t`, where lakecore and Java take turns, and `d.twin`, where Java does all.
+
+After every step lakecore and Java read the same rows from `d.t`, and these are the rows of the twin; at the end
+streams are equal and both checks of files find nothing. A step that Java refuses on the twin is left out; one
+that lakecore refuses (UnsupportedError) is counted, and Java does it instead.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from lakecore.catalog.filesystem import load_catalog
+from lakecore.errors import UnsupportedError
+from lakecore.fs.local import LocalFileIO
+from lakecore.jobs import compact
+from lakecore.metadata.row_kind import RowKind
+from lakecore.row.json_rows import batch_to_json, json_to_batch
+from lakecore.store.paths import TablePaths
+from lakecore.table import Table
+from lakecore.verify.fsck import fsck
+from tests.fuzz.history import LAKE, NEW, OLD, History, Step
+from tests.support.golden import canonical
+from tests.support.oracle import Oracle, OracleError, findings
+
+__all__ = ["Failed", "Played", "TwinBrokenError", "play"]
+
+MAIN, TWIN = "d.t", "d.twin"
+
+
+class Failed(Exception):
+    """Something differs: `kind` for telling failures apart, `step` its number (-1: at the end)."""
+
+    def __init__(self, kind: str, step: int, detail: str) -> None:
+        super().__init__(f"step {step}: {kind}: {detail}")
+        self.kind = kind
+        self.step = step
+
+
+@dataclass
+class Played:
+    """What was done. `done`: (who, op); `refused`: what lakecore would not do; `left_out`: what Java would not."""
+
+    done: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+def play(history: History, oracles: Mapping[str, Oracle]) -> Played:
+    """Raises Failed."""
+    with tempfile.TemporaryDirectory(prefix="lakecore-fuzz-") as folder:
+        return _Player(history, oracles, Path(folder)).run()
+
+
+class _Player:
+    def __init__(self, history: History, oracles: Mapping[str, Oracle], warehouse: Path) -> None:
+        self.history = history
+        self.oracles = oracles
+        self.warehouse = warehouse
+        self.catalog = load_catalog(str(warehouse), **{"local.fsync": "false"})
+        self.played = Played()
+        self.number = 0
+        self.dynamic = bool(history.table["primaryKeys"]) and history.table["options"]["bucket"] == "-1"
+        self.users = itertools.count(1)
+
+    def run(self) -> Played:
+        creator = (OLD, NEW)[self.history.seed % 2]
+        try:
+            self.oracles[creator].create(self.warehouse, TWIN, _twin(self.history.table))
+        except OracleError as err:
+            self.played.left_out[f"create: {_first(err)}"] += 1
+            return self.played
+        self._create(creator)
+        for number, step in enumerate(self.history.steps):
+            self.number = number
+            if self._step(step):
+                self._compare(self.history.seed + self.number)
+        self.number = -1
+        self._check_stream()
+        self._check_files()
+        return self.played
+
+    def _create(self, creator: str) -> None:
+        """Java writes the schema of `d.t`; lakecore would have made the same one."""
+        if self.history.seed % 3 == 0 and self._lake(
+            "create", lambda: self.catalog.create_table(MAIN, self.history.table)
+        ):
+            return
+        self._java(creator, "create", lambda java: java.create(self.warehouse, MAIN, self.history.table))
+
+    def _step(self, step: Step) -> bool:
+        """Do it on both tables; False: it was left out."""
+        if self.dynamic and step.op in ("write", "overwrite"):
+            step = replace(step, by=LAKE)  # Java's API wants buckets from the caller
+        by = OLD if step.by == LAKE else step.by
+        try:
+            self._oracle_step(self.oracles[by], TWIN, step)
+        except OracleError as err:
+            self.played.left_out[f"{step.op}: {_first(err)}"] += 1
+            self._end_if_broken(step)
+            return False
+        if step.by == LAKE and self._lake(step.op, lambda: self._lake_step(step)):
+            return True
+        if self.dynamic and step.op in ("write", "overwrite"):
+            raise TwinBrokenError(f"{step.op} of dynamic buckets")
+        self._java(by, step.op, lambda java: self._oracle_step(java, MAIN, step))
+        return True
+
+    def _end_if_broken(self, step: Step) -> None:
+        """Java may have done half of the step to the twin: its rows must be what they were."""
+        ours, twins = (self._java_rows(OLD, name) for name in (MAIN, TWIN))
+        if ours != twins:
+            raise TwinBrokenError(f"{step}")
+
+    def _lake(self, op: str, work: Callable[[], Any]) -> bool:
+        """Whether lakecore did it. Any other error than a refusal is a finding."""
+        try:
+            work()
+        except UnsupportedError as err:
+            self.played.refused[f"{op}: {_shape(str(err))}"] += 1
+            return False
+        except (Failed, OracleError):
+            raise
+        except Exception as err:
+            raise Failed(f"lakecore {op} {type(err).__name__}", self.number, str(err)) from err
+        self.played.done[f"{LAKE} {op}"] += 1
+        return True
+
+    def _java(self, by: str, op: str, work: Callable[[Oracle], Any]) -> None:
+        try:
+            work(self.oracles[by])
+        except OracleError as err:
+            raise Failed(f"java {op}", self.number, f"{by} did it on the twin, but here: {err}") from err
+        self.played.done[f"{by} {op}"] += 1
+
+    def _lake_step(self, step: Step) -> None:
+        if step.op == "alter":
+            self.catalog.alter_table(MAIN, [step.change or {}])
+            return
+        table = self.catalog.load_table(MAIN)
+        if step.op == "compact":
+            strategy = compact.Strategy.FULL if step.full else compact.Strategy.UNIVERSAL
+            proof = compact.ProofMode(step.proof)
+            user = f"fuzz-{next(self.users)}"
+            compact.run(
+                compact.Job(table=MAIN, strategy=strategy, proof=proof, commit_user=user), self.catalog
+            )
+        elif step.op == "delete":
+            self._lake_delete(table, step)
+        else:
+            rows = json_to_batch(map(json.dumps, step.rows), table.schema.row_type)
+            if step.op == "write":
+                table.write(rows)
+            elif step.partition:
+                table.overwrite(rows, _spec(step.partition))
+            else:
+                table.overwrite(rows)
+
+    def _lake_delete(self, table: Table, step: Step) -> None:
+        delete = getattr(table, "delete", None)
+        if delete is None:
+            raise UnsupportedError("delete: rows of append tables")
+        (row,) = step.rows
+        delete(_where(table, row))
+
+    def _oracle_step(self, java: Oracle, name: str, step: Step) -> None:
+        place = (self.warehouse, name)
+        if step.op == "alter":
+            java.call("alter", *place, json.dumps([step.change]))
+        elif step.op == "compact":
+            java.compact(*place, full=step.full)
+        elif step.op == "delete":
+            with tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as file:
+                file.write(json.dumps(step.rows[0]))
+                file.flush()
+                java.call("delete-rows", *place, file.name)
+        else:
+            flags = ["--overwrite", _spec(step.partition) if step.partition else "all"]
+            java.write(*place, step.rows, *(flags if step.op == "overwrite" else ()))
+
+    def _compare(self, turn: int) -> None:
+        reader = (OLD, NEW)[turn % 2]
+        right = self._java_rows(reader, MAIN)
+        twin = self._java_rows(reader, TWIN)
+        if right != twin:
+            raise Failed("rows differ from the twin", self.number, _difference(right, twin, "here", "twin"))
+        self._lake("read", lambda: self._compare_read(right))
+
+    def _compare_read(self, right: list[str]) -> None:
+        scan = self.catalog.load_table(MAIN).scan()
+        lines = (line for batch in scan.to_batches() for line in batch_to_json(batch, scan.row_type, "+I"))
+        ours = _inserts(canonical(lines))
+        if ours != right:
+            raise Failed(
+                "lakecore reads other rows", self.number, _difference(ours, right, "lakecore", "java")
+            )
+
+    def _java_rows(self, version: str, name: str) -> list[str]:
+        try:
+            return _inserts(self.oracles[version].read(self.warehouse, name))
+        except OracleError as err:
+            if name == TWIN:
+                raise TwinBrokenError(str(err)) from err
+            raise Failed("java cannot read", self.number, f"{version}: {err}") from err
+
+    def _check_stream(self) -> None:
+        """Both tell the same changes, plan by plan."""
+        table = self.catalog.load_table(MAIN)
+        if table.snapshots.latest_id() is None:
+            return
+        try:
+            plans = self.oracles[NEW].call("stream", self.warehouse, MAIN, "--from-snapshot", 1)
+        except OracleError as err:
+            self.played.left_out[f"stream: {_first(err)}"] += 1
+            return
+        self._lake("stream", lambda: self._compare_stream(table, plans))
+
+    def _compare_stream(self, table: Table, plans: Sequence[Mapping[str, Any]]) -> None:
+        stream = table.stream(snapshot=1)
+        for plan in plans:
+            changes = stream.poll()
+            told = [] if changes is None else sorted(_told(changes))
+            right = sorted(_line(row) for row in plan["rows"])
+            if told != right:
+                text = _difference(told, right, "lakecore", "java")
+                raise Failed("streams differ", self.number, f"snapshots {plan['snapshots']}: {text}")
+        if (more := stream.poll()) is not None:
+            raise Failed("streams differ", self.number, f"lakecore goes on with snapshot {more.snapshot.id}")
+
+    def _check_files(self) -> None:
+        """Findings that the twin does not have as well."""
+        found = self._findings("t")
+        if found and not self._findings("twin"):
+            raise Failed("lakecore fsck", self.number, str(found[:3]))
+        for version, java in self.oracles.items():
+            try:
+                twins = findings(java.fsck(self.warehouse, TWIN))
+            except OracleError as err:
+                self.played.left_out[f"fsck: {_first(err)}"] += 1
+                continue
+            problems = self._java_findings(java)
+            if problems and not twins:
+                raise Failed("java fsck", self.number, f"{version}: {sorted(problems)[:3]}")
+
+    def _java_findings(self, java: Oracle) -> set[str]:
+        try:
+            return findings(java.fsck(self.warehouse, MAIN))
+        except OracleError as err:
+            raise Failed("java fsck", self.number, f"{java.version}: {err}") from err
+
+    def _findings(self, name: str) -> list[Any]:
+        path = TablePaths(f"{self.warehouse}/d.db/{name}")
+        return list(fsck(LocalFileIO(), path, now_ms=0, deep=True, read_data=True).findings)
+
+
+class TwinBrokenError(Exception):
+    """Java cannot go on with its own table: nothing to compare with."""
+
+
+def _twin(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same table, with one bucket in place of dynamic ones: keys that move between partitions need none."""
+    options = dict(table["options"])
+    if not table["primaryKeys"] or options["bucket"] != "-1":
+        return table
+    options["bucket"] = "1"
+    across = not set(table["partitionKeys"]) <= set(table["primaryKeys"])
+    return {**table, "options": options, "partitionKeys": [] if across else table["partitionKeys"]}
+
+
+def _inserts(rows: list[str]) -> list[str]:
+    """Whether a read shows +U as +I depends on how files are laid out, in Java too."""
+    return sorted(row.replace('"_kind": "+U"', '"_kind": "+I"') for row in rows)
+
+
+def _told(changes: Any) -> Any:
+    for batch in changes.to_batches():
+        kinds = batch.column("_VALUE_KIND").to_pylist()
+        lines = batch_to_json(batch.select(list(changes.rows.columns)), changes.rows.row_type)
+        for kind, line in zip(kinds, lines, strict=True):
+            yield _line({"_kind": RowKind(kind).symbol, **json.loads(line)})
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    return json.dumps(row, sort_keys=True, ensure_ascii=False)
+
+
+def _spec(partition: Mapping[str, Any]) -> str:
+    return ",".join(f"{name}={value}" for name, value in partition.items())
+
+
+def _where(table: Table, row: Mapping[str, Any]) -> str:
+    """A condition that holds for rows equal to `row`."""
+    ((name, value),) = row.items()
+    kind = str(table.schema.row_type.field(name).type)
+    if isinstance(value, str) and not kind.startswith("DECIMAL"):
+        value = value.replace("'", "''")
+        return f"{name} = '{value}'"
+    return f"{name} = {str(value).upper() if isinstance(value, bool) else value}"
+
+
+def _difference(ours: list[str], right: list[str], left_name: str, right_name: str) -> str:
+    more, less = Counter(ours) - Counter(right), Counter(right) - Counter(ours)
+    return f"only {left_name}: {list(more.elements())[:4]}; only {right_name}: {list(less.elements())[:4]}"
+
+
+def _first(err: OracleError) -> str:
+    """What Java threw, without names and numbers of this run."""
+    thrown = re.findall(r"[\w.$]+(?:Exception|Error): [^;]*", str(err).split("\n")[0])
+    return _shape(thrown[-1] if thrown else str(err))
+
+
+def _shape(text: str) -> str:
+    """A message without what differs from run to run."""
+    words = [
+        word
+        for word in text.replace("\n", " ").split()
+        if "/" not in word and not any(c.isdigit() for c in word)
+    ]
+    return " ".join(words)[:110]
