@@ -250,13 +250,13 @@ class Table:
         in the same partition meanwhile: they are placed anew when `data` can be read again, else
         CommitConflictError is raised, and nothing was written.
         """
-        given = commit or Commit()
+        given = self._named(commit)
         for _ in range(_PLACING_TRIES if is_repeatable(data) else 0):
             try:
-                return self._finish(self._new_write(overwrite=False), data, given, None)
+                return self._finish(self._new_write(given, overwrite=False), data, given, None)
             except CommitConflictError as err:
                 logger.info("%s: placing its rows anew: %s", self.name, err)
-        return self._finish(self._new_write(overwrite=False), data, given, None)
+        return self._finish(self._new_write(given, overwrite=False), data, given, None)
 
     def overwrite(
         self,
@@ -272,8 +272,9 @@ class Table:
         rows these partitions are emptied. None: dynamic as option `dynamic-partition-overwrite` says (by
         default yes for partitioned tables). Data and errors as `append`.
         """
-        write = self._new_write(overwrite=True)
-        return self._finish(write, data, commit or Commit(), self._overwrite(partitions, dynamic))
+        given = self._named(commit)
+        write = self._new_write(given, overwrite=True)
+        return self._finish(write, data, given, self._overwrite(partitions, dynamic))
 
     def _overwrite(self, partitions: Partitions | None, dynamic: bool | None) -> Overwrite:
         if partitions is not None:
@@ -293,10 +294,11 @@ class Table:
             {name: _internal(name, value, self.schema) for name, value in spec.items()} for spec in specs
         )
 
-    def _new_write(self, *, overwrite: bool) -> TableWrite:
+    def _new_write(self, commit: Commit, *, overwrite: bool) -> TableWrite:
         check_writable(self.name, self.schema, self.options)
         target = WriteTarget(self.file_io, self.paths, self.schema, self.clock)
-        return TableWrite(target, None if overwrite else self._bucket_state)
+        state = None if overwrite else self._bucket_state
+        return TableWrite(target, state, commit.user or "lakecore")
 
     def _bucket_state(self) -> BucketState:
         """Of the latest snapshot; of the next one when it expires while it is read."""
@@ -342,6 +344,10 @@ class Table:
             logger.info("%s: this commit had landed before; its rows are not written again", self.name)
             write.abort()
         return result
+
+    def _named(self, commit: Commit | None) -> Commit:
+        given = commit or Commit()
+        return given if given.user else replace(given, user=self._fresh_user())
 
     def _fresh_user(self) -> str:
         prefix = self.schema.options.get(_USER_PREFIX, "").strip() or "lakecore"

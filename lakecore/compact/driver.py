@@ -38,7 +38,8 @@ class RunSettings:
     """How a run commits. `until_ms`: since the epoch; no unit is waited for after it. None: no end.
 
     `commit_picks`, `commit_seconds`: a commit at the latest after so many picks, or so long after the last.
-    `file_prefix`: begins the names of all files that the run makes.
+    `file_prefix`: begins the names of all files that the run makes. `committed`: names of those of them that
+    are in the table already.
     """
 
     commit_user: str
@@ -47,6 +48,7 @@ class RunSettings:
     until_ms: int | None = None
     commit_picks: int = 256
     commit_seconds: float = 300.0
+    committed: frozenset[str] = frozenset()
 
 
 class Driver:
@@ -69,7 +71,7 @@ class Driver:
         self._on_progress = on_progress
         self._identifier = settings.identifier
         self._uncertain = False
-        self._committed: set[str] = set()
+        self._committed = set(settings.committed)
         self.outcome = Outcome()
 
     def run(

@@ -13,4 +13,5 @@ __all__ = ["place_name"]
 def place_name(place: Place, schema: TableSchema) -> str:
     """`dt=2024-01-01,hh=2/bucket-0`."""
     values = decode_row(place.partition, schema.partition_type, "partition")
-    return "/".join(filter(None, (partition_text(values, schema.partition_type), f"bucket-{place.bucket}")))
+    bucket = "postpone" if place.bucket < 0 else place.bucket
+    return "/".join(filter(None, (partition_text(values, schema.partition_type), f"bucket-{bucket}")))

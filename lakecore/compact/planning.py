@@ -74,7 +74,8 @@ class Planner:
         self, entries: ManifestEntries, file_prefix: str, excluded: Collection[Place], deletions: Deletions
     ) -> RoundPlan:
         """Picks among live `entries`, none of them in the buckets `excluded`. Raises InvalidOptionError."""
-        table = self._unit_table(entries)
+        entries = entries.select(entries.bucket >= 0)  # rows that wait for a bucket are no pick
+        table = self.unit_table(entries)
         if self.target.reading.keyed:
             found, outdated = self._known(plan_picks(entries, self._pick_request()), excluded)
             builder = keyed_apply.UnitBuilder(
@@ -116,7 +117,8 @@ class Planner:
             ordered=reading.options.bucket_mode is not BucketMode.BUCKET_UNAWARE,
         )
 
-    def _unit_table(self, entries: ManifestEntries) -> UnitTable:
+    def unit_table(self, entries: ManifestEntries) -> UnitTable:
+        """What units know: the schemas of `entries` too."""
         reading = self.target.reading
         found = (int(schema_id) for schema_id in np.unique(entries.schema_id))
         ids = {schema_id for schema_id in found if schema_id <= reading.schema.id}

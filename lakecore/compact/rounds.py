@@ -10,8 +10,10 @@ from lakecore.compact.driver import MAX_COMMITS, Driver, RunSettings
 from lakecore.compact.identity import EarlierCommits, RunFiles, earlier_commits
 from lakecore.compact.outcome import Outcome, Progress
 from lakecore.compact.planning import CompactTarget, Planner, RoundPlan
+from lakecore.compact.postpone.run import fold_picks, fold_postponed
 from lakecore.compact.vectors import VectorUpkeep
 from lakecore.compact.work import Strategy
+from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.options import BucketMode
@@ -19,6 +21,7 @@ from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.scan.support import check_compactable, check_index_files
 from lakecore.store.indexes import IndexStore
+from lakecore.verify.proof import proof_properties
 from lakecore.verify.shape import ProofMode
 
 __all__ = ["CompactRequest", "CompactRun"]
@@ -26,6 +29,7 @@ __all__ = ["CompactRequest", "CompactRun"]
 logger = logging.getLogger(__name__)
 
 _MAX_ROUNDS = 16
+_FOLD_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +71,14 @@ class CompactRun:
         self.landed = EarlierCommits()
         self.before: ManifestEntries = ManifestEntries.empty()
         self.picks_planned = 0
+        self._commits = 0
+        self._folded: frozenset[str] = frozenset()
 
     def plan(self) -> RoundPlan:
         """What the first round would do; nothing is written."""
         plan = self._plan(self._start(), "none", self._request.where, SerialExecutor())
+        if self._target.reading.options.bucket_mode is BucketMode.POSTPONE:
+            plan = replace(plan, picks=(*fold_picks(plan.table, self.before), *plan.picks))
         self.picks_planned = len(plan.picks)
         return plan
 
@@ -83,9 +91,63 @@ class CompactRun:
             (self._target.reading.paths.root, request.commit_user, request.identifier),
             self._target.clock.fresh_id(),
         )
-        self._rounds(snapshot, names.own, executor)
+        self._rounds(self._fold(snapshot, names.own), names.own, executor)
         if self.outcome.snapshots and request.named:
             names.remove_older(self._target.scanner.manifests, self.outcome.directories, self.landed)
+
+    def _fold(self, snapshot: Snapshot | None, prefix: str) -> Snapshot | None:
+        """Rows without a bucket get one first. Where others did the same meanwhile, what is left."""
+        if self._target.reading.options.bucket_mode is not BucketMode.POSTPONE:
+            return snapshot
+        for attempt in range(_FOLD_TRIES):
+            try:
+                if snapshot is None or not self._fold_once(snapshot, prefix):
+                    return snapshot
+                break
+            except CommitConflictError as err:
+                if attempt == _FOLD_TRIES - 1:
+                    raise
+                logger.info("%s: %s", self._target.name, err)
+                snapshot = self._target.scanner.snapshots.latest()
+        return self._target.scanner.snapshots.latest()
+
+    def _fold_once(self, snapshot: Snapshot, prefix: str) -> bool:
+        """False when there was nothing to do."""
+        target, request = self._target, self._request
+        live = target.scanner.live_entries(snapshot, request.where)
+        self.before = live
+        folded = fold_postponed(self._planner(SerialExecutor()).unit_table(live), live, prefix)
+        if folded is None:
+            return False
+        self.picks_planned += len(folded.picks)
+        try:
+            result = target.committer.commit(
+                folded.messages,
+                commit_user=request.commit_user,
+                identifier=self._next_identifier(),
+                properties=proof_properties(pick.proof for pick in folded.picks if pick.proof is not None),
+            )
+        except CommitUncertainError:
+            raise
+        except LakeError:  # an interruption may come after landing: it removes nothing
+            folded.abort()
+            raise
+        if result.duplicate:
+            folded.abort()
+            raise CommitConflictError(
+                f"commit {self._next_identifier()} of {request.commit_user} is in snapshot "
+                f"{result.snapshot_ids[-1]} already: another run of this name is at work"
+            )
+        self._commits += 1
+        self._folded = frozenset(file.file_name for pick in folded.picks for file in pick.files)
+        committed = self.outcome.committed(folded.picks, result.snapshot_ids)
+        self.outcome = replace(committed, directories=committed.directories | folded.directories)
+        return True
+
+    def _next_identifier(self) -> int:
+        """Of this run's next commit."""
+        first = self.landed.next_identifier(self._request.identifier)
+        return first if first == BATCH_IDENTIFIER else first + self._commits
 
     def _rounds(self, snapshot: Snapshot | None, prefix: str, executor: Executor) -> None:
         driver: Driver | None = None
@@ -135,16 +197,14 @@ class CompactRun:
         entries = ManifestEntries.empty()
         if snapshot is not None:
             entries = self._target.scanner.live_entries(snapshot, where)
-        if where is self._request.where:
+        if where is self._request.where and not self._commits:
             self.before = entries
-        planner = Planner(
-            target=self._target,
-            strategy=self._request.strategy,
-            proof=self._request.proof,
-            engine=engine,
-        )
         deletions = {} if snapshot is None else self._target.scanner.deletions(snapshot)
-        return planner.plan(entries, prefix, frozenset(self.outcome.lost_places), deletions)
+        return self._planner(engine).plan(entries, prefix, frozenset(self.outcome.lost_places), deletions)
+
+    def _planner(self, engine: Executor) -> Planner:
+        request = self._request
+        return Planner(target=self._target, strategy=request.strategy, proof=request.proof, engine=engine)
 
     def _upkeep(self, snapshot: Snapshot | None) -> VectorUpkeep:
         scanner, reading = self._target.scanner, self._target.reading
@@ -157,9 +217,10 @@ class CompactRun:
         request = self._request
         settings = RunSettings(
             commit_user=request.commit_user,
-            identifier=self.landed.next_identifier(request.identifier),
+            identifier=self._next_identifier(),
             file_prefix=prefix,
             until_ms=request.until_ms,
+            committed=self._folded,
         )
         target = self._target
         return Driver(

@@ -90,16 +90,11 @@ def check_writable(table: str, schema: TableSchema, options: TableOptions) -> No
     if mode is BucketMode.KEY_DYNAMIC:
         remedy = "the index of its buckets is not kept; use another engine, or a fixed number of buckets"
         raise _refuse(table, "bucket", str(options.bucket), "write", f"{remedy}")
-    if mode is BucketMode.POSTPONE:
-        remedy = "postponed buckets; use another engine, or a fixed number of buckets"
-        raise _refuse(table, "bucket", "-2", "write", f"{remedy}")
 
 
 def check_compactable(table: str, schema: TableSchema, options: TableOptions) -> None:
     """Raises UnsupportedError unless compacting `table` leaves everything its options promise intact."""
     _check_new_files(table, schema, options, "compact")
-    if options.bucket_mode is BucketMode.POSTPONE:
-        raise _refuse(table, "bucket", "-2", "compact", "its rows have no bucket yet; use another engine")
     if options.record_expire_ms is not None:
         text = schema.options.get("record-level.expire-time", str(options.record_expire_ms))
         raise _refuse(table, "record-level.expire-time", text, "compact", "use another engine")

@@ -77,7 +77,7 @@ class Router:
         if self._placer is not None:
             placed = self._placer().place(batch, codes, partitions)
             return int(placed.max()) + 1, placed
-        if self._options.bucket_mode is not BucketMode.HASH_FIXED:
+        if self._options.bucket_mode is not BucketMode.HASH_FIXED:  # all in one place, whatever it is called
             return 1, np.zeros(batch.num_rows, np.int32)
         function = self._options.bucket_function.value
         return self._options.bucket, assign_buckets(batch, self._bucket_key, self._options.bucket, function)

@@ -27,6 +27,14 @@ from lakecore.write.dynamic_buckets import DynamicBuckets
 from lakecore.write.incoming import Incoming, Rows
 from lakecore.write.key_value_writer import KeyValueSpec, KeyValueWriter
 from lakecore.write.options import WriteRules
+from lakecore.write.postpone import (
+    POSTPONE_BUCKET,
+    PartitionBuckets,
+    PostponeWriter,
+    postponed_files,
+    writer_prefix,
+    writes_real_buckets,
+)
 from lakecore.write.rolling import FileSpec, check_file_options
 from lakecore.write.routing import Placer, Router, Share
 
@@ -40,17 +48,22 @@ logger = logging.getLogger(__name__)
 _MAX_BUFFER = 1 << 30
 _MAX_OPEN_FILES = 128
 _NOT_BUCKETED = -1
+_MAX_WRITER = 0x7FFFFFFF
 
 
 @dataclass(frozen=True)
 class WriteTarget:
-    """The table that is written to. `spill_io`: local storage for full sort buffers."""
+    """The table that is written to. `spill_io`: local storage for full sort buffers.
+
+    `file_prefix`: begins the names of data files, with the table's own prefix; None: that alone.
+    """
 
     file_io: FileIO
     paths: TablePaths
     schema: TableSchema
     clock: Clock
     spill_io: FileIO = field(default_factory=lambda: LocalFileIO(sync=False))
+    file_prefix: str | None = None
 
 
 class _Writer(Protocol):
@@ -76,9 +89,14 @@ class TableWrite:
 
     `state` is asked for once, when the first row comes, and tells where sequence numbers go on. None: an
     overwrite; numbers start at 0 and there is no changelog. All writers share `write-buffer-size` bytes.
+    `user`: who will commit; names of postponed files tell.
     """
 
-    def __init__(self, target: WriteTarget, state: Callable[[], BucketState] | None) -> None:
+    def __init__(
+        self, target: WriteTarget, state: Callable[[], BucketState] | None, user: str = "lakecore"
+    ) -> None:
+        self._user = user
+        self._number = int(target.clock.fresh_id()[:8], 16) & _MAX_WRITER
         self._target = target
         self._schema = target.schema
         self._options = TableOptions.from_schema(target.schema)
@@ -86,6 +104,9 @@ class TableWrite:
         check_file_options(target.schema)
         self._incoming = Incoming(target.schema, self._options)
         self._dynamic: DynamicBuckets | None = None
+        self._postpones = self._options.bucket_mode is BucketMode.POSTPONE and not writes_real_buckets(
+            target.schema.options
+        )
         self._router = Router(target.schema, self._options, self._placer())
         self._load_state = state
         self._state: BucketState | None = None
@@ -96,7 +117,13 @@ class TableWrite:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows. Raises InvalidInputError naming column and row; nothing of the batch is then written."""
-        shares = self._router.split(self._incoming.rows(batch))
+        self.write_rows(self._incoming.rows(batch))
+
+    def write_rows(self, rows: Rows) -> None:
+        """Add rows that are of the table's own types, with all their columns."""
+        shares = self._router.split(rows)
+        if self._postpones:
+            shares = [replace(share, bucket=POSTPONE_BUCKET) for share in shares]
         for share in shares:
             self._check_total(share)
         for share in shares:
@@ -133,9 +160,13 @@ class TableWrite:
             self._dynamic.abort()
 
     def _placer(self) -> Callable[[], Placer] | None:
-        if self._options.bucket_mode is not BucketMode.HASH_DYNAMIC:
-            return None
-        return self._dynamic_buckets
+        mode = self._options.bucket_mode
+        if mode is BucketMode.POSTPONE and not self._postpones:
+            return self._partition_buckets
+        return self._dynamic_buckets if mode is BucketMode.HASH_DYNAMIC else None
+
+    def _partition_buckets(self) -> PartitionBuckets:
+        return PartitionBuckets(self._schema, self._options.bucket_function.value, self._known.totals)
 
     def _dynamic_buckets(self) -> DynamicBuckets:
         if self._dynamic is None:
@@ -144,26 +175,30 @@ class TableWrite:
             self._dynamic = DynamicBuckets(self._schema, indexes, self._known)
         return self._dynamic
 
-    @property
-    def _total_buckets(self) -> int:
-        fixed = self._options.bucket_mode is BucketMode.HASH_FIXED
-        return self._options.bucket if fixed else _NOT_BUCKETED
+    def _total_buckets(self, partition: bytes) -> int:
+        mode = self._options.bucket_mode
+        if mode is BucketMode.POSTPONE:
+            return POSTPONE_BUCKET if self._postpones else self._partition_buckets().total(partition)
+        return self._options.bucket if mode is BucketMode.HASH_FIXED else _NOT_BUCKETED
 
     @property
     def _known(self) -> BucketState:
         if self._state is None:
             unaware = self._options.bucket_mode is BucketMode.BUCKET_UNAWARE
-            load = None if unaware else self._load_state
+            load = None if unaware or self._postpones else self._load_state
             self._state = BucketState() if load is None else load()
         return self._state
 
     def _check_total(self, share: Share) -> None:
         """Rule of the format: all buckets of a partition are of one count until it is overwritten."""
-        total = self._known.totals.get(share.partition, self._total_buckets)
-        if total != self._total_buckets:
+        if self._postpones:
+            return
+        wanted = self._total_buckets(share.partition)
+        total = self._known.totals.get(share.partition, wanted)
+        if total != wanted:
             name = partition_text(share.values, self._schema.partition_type) or "the table"
             raise InvalidInputError(
-                f"{name} has {total} buckets, but option bucket is {self._total_buckets}: overwrite it first"
+                f"{name} has {total} buckets, but option bucket is {wanted}: overwrite it first"
             )
 
     def _message(
@@ -172,7 +207,7 @@ class TableWrite:
         return CommitMessage(
             partition=partition,
             bucket=bucket,
-            total_buckets=self._total_buckets,
+            total_buckets=self._total_buckets(partition),
             new_files=files,
             changelog_files=changelog,
         )
@@ -200,6 +235,8 @@ class TableWrite:
         files = self._file_spec(share)
         if not self._schema.primary_keys:
             return AppendWriter(target.file_io, files, target.clock.now_ms)
+        if self._postpones:
+            return PostponeWriter(target.file_io, self._postponed(files), target.clock.now_ms)
         spec = KeyValueSpec(
             files=files,
             changelog=self._changelog_spec(files),
@@ -210,8 +247,14 @@ class TableWrite:
         )
         return KeyValueWriter(target.file_io, target.spill_io, spec, target.clock.now_ms)
 
+    def _postponed(self, files: FileSpec) -> FileSpec:
+        unique = files.name_prefix.removeprefix(self._options.data_file_prefix)
+        prefix = writer_prefix(self._options.data_file_prefix, self._user, self._number, unique)
+        return postponed_files(files, prefix)
+
     def _file_spec(self, share: Share) -> FileSpec:
         options = self._options
+        prefix = self._target.file_prefix or options.data_file_prefix
         path = partition_path(
             share.values,
             self._schema.partition_type,
@@ -220,7 +263,7 @@ class TableWrite:
         )
         return FileSpec(
             directory=self._target.paths.bucket_dir(path, share.bucket, options),
-            name_prefix=f"{options.data_file_prefix}{self._target.clock.fresh_id()}",
+            name_prefix=f"{prefix}{self._target.clock.fresh_id()}",
             schema=self._schema,
             keyed=bool(self._schema.primary_keys),
             source=FileSource.APPEND,

@@ -28,9 +28,11 @@ def upgraded(messages: Sequence[CommitMessage], schema: TableSchema) -> tuple[Co
     """Rule of the format (overwrite-upgrade): all files move up, or none.
 
     None when keys of two files of a bucket overlap. Files with retracting rows stay too: at the highest
-    level nothing would ever drop those.
+    level nothing would ever drop those. So do rows that have no bucket yet.
     """
-    if not schema.primary_keys or any(not _disjoint(m.new_files, schema.key_type) for m in messages):
+    if not schema.primary_keys or any(m.bucket < 0 for m in messages):
+        return tuple(messages)
+    if any(not _disjoint(m.new_files, schema.key_type) for m in messages):
         return tuple(messages)
     level = highest_level(schema)
     return tuple(replace(m, new_files=tuple(replace(f, level=level) for f in m.new_files)) for m in messages)

@@ -54,8 +54,6 @@ def _unclaimed_change(schema: Mapping[str, Any]) -> str | None:
         producer = options.get("changelog-producer", "none")
         if producer not in ("none", "input"):
             return f"changelog producer {producer}"
-    if options.get("bucket") == "-2":
-        return "postponed buckets"
     for key, reason in _UNCLAIMED.items():
         if options.get(key, "false") != "false":
             return reason

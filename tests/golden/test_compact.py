@@ -15,7 +15,7 @@ import lakecore
 from lakecore.errors import UnsupportedError
 from lakecore.jobs import compact
 from tests.golden.scope import unclaimed_compaction
-from tests.support.golden import GoldenTable, View, golden_tables
+from tests.support.golden import GoldenTable, View, canonical, golden_tables
 from tests.support.oracle import Oracle, findings
 
 pytestmark = pytest.mark.slow
@@ -36,12 +36,14 @@ def test_java_accepts_the_compacted_table(
     table: GoldenTable, tmp_path: Path, oracles: dict[str, Oracle]
 ) -> None:
     java = oracles[table.version]
-    untouched = after_java(java, table.copy_to(tmp_path / "untouched"), table)
+    expected, untouched = table.rows(LATEST), after_java(java, table.copy_to(tmp_path / "untouched"), table)
+    if table.options.get("bucket") == "-2":
+        expected = untouched = folded_rows(table)  # Java's core leaves rows without a bucket alone
     for strategy in STRATEGIES:
         copy = table.copy_to(tmp_path / strategy.value)
         report = run(copy, strategy)
         assert report.error is None
-        assert java.read(copy.warehouse, copy.name) == table.rows(LATEST)
+        assert java.read(copy.warehouse, copy.name) == expected
         for tag in table.facts["tags"]:
             rows = java.read(copy.warehouse, copy.name, tag=tag["name"])
             assert rows == table.rows(View(f"tag-{tag['name']}.jsonl.gz"))
@@ -70,15 +72,23 @@ def test_what_is_not_claimed_is_refused_untouched(table: GoldenTable, tmp_path: 
 
 def test_what_is_claimed() -> None:
     assert {version: sum(t.version == version for t in CLAIMED) for version in ("1.4.2", "2.0.0")} == {
-        "1.4.2": 93,
-        "2.0.0": 87,
+        "1.4.2": 94,
+        "2.0.0": 88,
     }
+
+
+def folded_rows(table: GoldenTable) -> list[str]:
+    """The last row of every key, of all that were written."""
+    keys = table.facts["schema"]["primaryKeys"]
+    rows = {tuple(row[key] for key in keys): row for operation in table.inputs() for row in operation["rows"]}
+    return canonical(row for row in rows.values() if row.get("_kind") != "-D")
 
 
 def after_java(java: Oracle, copy: GoldenTable, table: GoldenTable) -> list[str]:
     """Rows of `copy` after a Java write and a full Java compaction."""
     java.write(copy.warehouse, copy.name, further_rows(table))
-    if not stale_partitions(table):  # elsewhere Java refuses to compact, whoever wrote the table
+    postponed = table.options.get("bucket") == "-2"
+    if not postponed and not stale_partitions(table):  # there Java refuses to compact, whoever wrote
         java.compact(copy.warehouse, copy.name, full=True)
     return java.read(copy.warehouse, copy.name)
 

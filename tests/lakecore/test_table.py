@@ -249,7 +249,6 @@ def test_a_partition_of_other_bucket_count(catalog: FilesystemCatalog) -> None:
     ("raw", "message"),
     [
         ({"columns": ["k INT", "p INT"], "primaryKeys": ["k"], "partitionKeys": ["p"]}, "bucket=-1"),
-        ({"columns": ["k INT"], "primaryKeys": ["k"], "options": {"bucket": "-2"}}, "bucket=-2"),
         (
             {
                 "columns": ["k INT"],

@@ -49,7 +49,7 @@ def _is_refused(check: Callable[..., None], schema: TableSchema) -> bool:
         ("deletion-vectors.enabled=true;merge-engine=aggregation", "r--"),
         ("deletion-vectors.enabled=true;deletion-vectors.merge-on-read=true;merge-engine=aggregation", "r--"),
         ("bucket=-1", "rwc"),
-        ("bucket=-2", "r--"),
+        ("bucket=-2", "rwc"),
         ("sequence.field=v;sequence.field.sort-order=descending", "rwc"),
         ("rowkind.field=v", "rwc"),
         ("ignore-delete=true", "rwc"),

@@ -1,0 +1,60 @@
+"""Which postponed files go into real buckets, and in which order. Pure.
+
+Spec: rows of one writer are replayed in the order in which they were written: by creation time, and for one
+writer by the number in the file's name. A partition has as many buckets as its real files say, else the
+default.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.entries import ManifestEntries
+
+__all__ = ["Fold", "plan_folds", "real_totals"]
+
+_POSTPONED = -2
+_NAME = re.compile(r"-s-(?P<writer>\d+)-w-(?P<unique>.+)-(?P<number>\d+)\.")
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """The postponed files of one partition (a serialised row), in the order of their rows."""
+
+    partition: bytes
+    total_buckets: int
+    files: tuple[DataFile, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(file.row_count for file in self.files)
+
+
+def plan_folds(live: ManifestEntries, default_buckets: int) -> tuple[Fold, ...]:
+    """One fold a partition that has postponed files, in order of partitions. `live`: all live files."""
+    totals = real_totals(live)
+    postponed = live.select(live.bucket == _POSTPONED)
+    files: dict[bytes, list[DataFile]] = {}
+    for entry in postponed.rows():
+        files.setdefault(entry.partition, []).append(entry.file)
+    return tuple(
+        Fold(partition, totals.get(partition, default_buckets), tuple(sorted(files[partition], key=_age)))
+        for partition in sorted(files)
+    )
+
+
+def real_totals(live: ManifestEntries) -> Mapping[bytes, int]:
+    """The number of buckets of each partition that has some."""
+    real = live.select(live.total_buckets > 0)
+    codes = zip(real.partition.tolist(), real.total_buckets.tolist(), strict=True)
+    return {real.partitions[code]: total for code, total in dict.fromkeys(codes)}
+
+
+def _age(file: DataFile) -> tuple[int, int, str, int]:
+    match = _NAME.search(file.file_name)
+    if match is None:
+        return file.creation_time or 0, -1, file.file_name, 0
+    return file.creation_time or 0, int(match["writer"]), match["unique"], int(match["number"])

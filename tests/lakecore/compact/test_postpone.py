@@ -1,0 +1,125 @@
+"""Postponed rows: in which order they are replayed, where they go, and what the proof of it notices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakecore.compact.postpone.run as fold
+from lakecore.compact.postpone.plan import plan_folds
+from lakecore.errors import ProofError
+from lakecore.jobs.compact import Job, Report, run
+from lakecore.metadata.data_file import EMPTY_ROW, EntryKind, ManifestEntry
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.table import Table
+from lakecore.verify.shape import ProofMode
+from lakecore.write.incoming import Rows
+from lakecore.write.postpone import writer_prefix
+from tests.support.builders import data_file
+from tests.support.lake import key_table, live_files, memory_catalog, paths_of, put, rows_of
+
+
+def entry(
+    name: str, created: int, bucket: int = -2, total: int = -2, partition: bytes = EMPTY_ROW
+) -> ManifestEntry:
+    file = replace(data_file(name), creation_time=created)
+    return ManifestEntry(
+        kind=EntryKind.ADD, partition=partition, bucket=bucket, total_buckets=total, file=file
+    )
+
+
+def test_files_are_replayed_by_age_and_in_the_order_of_their_writer() -> None:
+    names = [("data--u-x-s-7-w-u-10.avro", 5), ("data--u-x-s-7-w-u-9.avro", 5), ("data--u-x-s-3-w-u-0.avro", 5),
+             ("data--u-y-s-9-w-u-0.avro", 4), ("strange.avro", 6)]  # fmt: skip
+    entries = [entry(name, created) for name, created in names]
+    entries += [entry("real", 1, bucket=0, total=4)]
+    (only,) = plan_folds(ManifestEntries.from_rows(entries), 2)
+    assert [file.file_name for file in only.files] == [
+        "data--u-y-s-9-w-u-0.avro", "data--u-x-s-3-w-u-0.avro", "data--u-x-s-7-w-u-9.avro",
+        "data--u-x-s-7-w-u-10.avro", "strange.avro",
+    ]  # fmt: skip
+    assert (only.total_buckets, only.rows) == (4, 50)
+    assert plan_folds(ManifestEntries.from_rows(entries[-1:]), 2) == ()
+
+
+@pytest.mark.parametrize("user", ["me", "dag/task/run 1", "a-s-b", "-s-5-"])
+def test_names_tell_the_writer_whatever_its_user_is_called(user: str) -> None:
+    prefix = writer_prefix("data-", user, 42, "unique")
+    assert "/" not in prefix
+    assert prefix.split("-s-")[1].split("-")[0] == "42"
+
+
+def waiting_table(name: str, **options: str) -> Table:
+    table = key_table(memory_catalog(name), ("k INT", "v STRING", "n INT"), bucket="-2", **options)
+    waiting = table.with_options({"postpone.batch-write-fixed-bucket": "false"})
+    put(waiting, [{"k": k % 5, "v": str(k), "n": k} for k in range(20)], [{"k": 3, "v": None, "_kind": "-D"}])
+    assert rows_of(table) == []
+    return table
+
+
+def compact(table: Table, **job: Any) -> Report:
+    class Catalog:
+        def load_table(self, name: str) -> Table:
+            return table
+
+    return run(Job(table=table.name, commit_user="me", **job), Catalog(), clock=table.clock)
+
+
+def lose_a_row(rows: Rows) -> Rows:
+    return Rows(rows.batch.slice(1), None if rows.kinds is None else rows.kinds[1:])
+
+
+def turn_around(rows: Rows) -> Rows:
+    order = pa.array(range(rows.batch.num_rows - 1, -1, -1))
+    return Rows(rows.batch.take(order), None if rows.kinds is None else rows.kinds[::-1].copy())
+
+
+def forget_kinds(rows: Rows) -> Rows:
+    return Rows(rows.batch)
+
+
+@pytest.mark.parametrize("damage", [lose_a_row, turn_around, forget_kinds])
+def test_the_proof_stops_a_fold_that_changes_rows(
+    damage: Callable[[Rows], Rows], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = waiting_table("fold-damage")
+    honest = fold._postponed_rows
+    monkeypatch.setattr(fold, "_postponed_rows", lambda *args: map(damage, honest(*args)))
+    before = paths_of(table, "")
+    with pytest.raises(ProofError, match="bucket-postpone"):
+        compact(table, proof=ProofMode.FULL if damage is turn_around else ProofMode.CHEAP)
+    assert paths_of(table, "") == before
+    monkeypatch.undo()
+    report = compact(table)
+    assert "21 rows in = 5 out + 16 replaced" in report.proof
+    assert [row[0] for row in rows_of(table)] == [0, 1, 2, 4]
+    assert compact(table).nothing_to_do
+
+
+def test_a_dry_run_says_what_would_be_folded() -> None:
+    table = waiting_table("fold-dry")
+    report = compact(table, dry_run=True)
+    assert report.planned == ("bucket-postpone: postponed rows go to 1 buckets: merge 2 files, 21 rows",)
+    assert rows_of(table) == []
+
+
+def test_of_two_folds_one_lands_and_the_other_does_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = waiting_table("fold-race")
+    honest = fold._proven
+    waiting = table.with_options({"postpone.batch-write-fixed-bucket": "false"})
+
+    def meanwhile(*args: Any) -> Any:
+        monkeypatch.setattr(fold, "_proven", honest)
+        compact(table, commit_identifier=500)
+        put(waiting, [{"k": 77, "v": "late", "n": 1}])
+        return honest(*args)
+
+    monkeypatch.setattr(fold, "_proven", meanwhile)
+    report = compact(table)
+    assert report.rows_in == 1
+    assert [row[0] for row in rows_of(table)] == [0, 1, 2, 4, 77]
+    assert all(file.level >= 0 and file.min_sequence_number >= 0 for file in live_files(table))
