@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -31,6 +31,8 @@ from lakecore.metadata.schema_change import SchemaChange
 from lakecore.store.branches import BranchStore
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
+from lakecore.system.catalog_tables import CATALOG_DATABASE, CATALOG_TABLES, CatalogTable
+from lakecore.system.system_table import SystemTable
 from lakecore.table import Table
 
 __all__ = ["FilesystemCatalog", "load_catalog"]
@@ -102,9 +104,23 @@ class FilesystemCatalog:
     def load_table(self, name: str, options: Mapping[str, str] | None = None) -> Table:
         """`db.t`, or `db.t$branch_b`. `options` hold for this handle only.
 
+        A system table (`db.t$files`, `sys.tables`) has `scan` only: anything else of it is refused.
         Raises NotFoundError naming what there is instead.
         """
         parsed = TableName.parse(name)
+        if parsed.database == CATALOG_DATABASE and parsed.table in CATALOG_TABLES:
+            found: Any = CatalogTable(parsed.table, self._all_tables, {"warehouse": self.warehouse})
+            return cast("Table", found)
+        table = self._load(replace(parsed, system=None), options)
+        return table if parsed.system is None else cast("Table", SystemTable(table, parsed.system.lower()))
+
+    def _all_tables(self) -> Iterator[tuple[str, str, Table]]:
+        for database in self.list_databases():
+            for name in self.list_tables(database):
+                yield database, name, self._load(TableName(database, name), None)
+
+    def _load(self, parsed: TableName, options: Mapping[str, str] | None) -> Table:
+        name = str(parsed)
         paths = TablePaths(self._table_path(parsed))
         if parsed.branch != paths.branch:
             paths = BranchStore(self.file_io, paths).open(parsed.branch)
@@ -129,8 +145,8 @@ class FilesystemCatalog:
         Raises AlreadyExistsError, InvalidInputError for a definition that cannot be.
         """
         parsed = TableName.parse(name)
-        if parsed.branch != TablePaths("").branch:
-            raise InvalidInputError(f"table {name!r}: a branch is made from its table, not created")
+        if parsed.branch != TablePaths("").branch or parsed.system is not None:
+            raise InvalidInputError(f"table {name!r}: a branch or system table is made from its table")
         if isinstance(definition, pa.Schema):
             definition = TableDefinition.from_arrow(
                 definition, primary_keys=primary_keys, partition_keys=partition_keys, options=options or {}

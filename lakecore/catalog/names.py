@@ -1,4 +1,4 @@
-"""Names of databases and tables: `db.t`, `db.t$branch_b`. A name never leaves the warehouse. No IO."""
+"""Names: `db.t`, `db.t$branch_b`, `db.t$files`. A name never leaves the warehouse. No IO."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from lakecore.errors import InvalidInputError, UnsupportedError
+from lakecore.errors import InvalidInputError
 
 __all__ = ["DATABASE_SUFFIX", "TableName", "alternatives", "check_name"]
 
@@ -49,26 +49,29 @@ def alternatives(
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """A table of a database, or a branch of it."""
+    """A table of a database, or a branch of it; `system`: one of its system tables."""
 
     database: str
     table: str
     branch: str = "main"
+    system: str | None = None
 
     def __str__(self) -> str:
-        suffix = "" if self.branch == "main" else f"${_BRANCH_MARK}{self.branch}"
-        return f"{self.database}.{self.table}{suffix}"
+        branch = "" if self.branch == "main" else f"${_BRANCH_MARK}{self.branch}"
+        system = "" if self.system is None else f"${self.system}"
+        return f"{self.database}.{self.table}{branch}{system}"
 
     @classmethod
     def parse(cls, text: str) -> TableName:
-        """`db.t` or `db.t$branch_b`. Raises InvalidInputError, UnsupportedError for a system table."""
+        """Raises InvalidInputError saying what is wrong. Names of system tables are not looked up."""
         database, dot, rest = text.partition(".")
         if not dot or not rest:
             raise InvalidInputError(f"table {text!r}: write DATABASE.TABLE")
         table, mark, suffix = rest.partition("$")
-        branch = "main"
+        branch, system = "main", None
+        if mark and suffix.startswith(_BRANCH_MARK):
+            branch, mark, suffix = suffix.removeprefix(_BRANCH_MARK).partition("$")
+            branch = check_name(branch, "branch")
         if mark:
-            if not suffix.startswith(_BRANCH_MARK):
-                raise UnsupportedError(f"table {text!r}: this release has no system tables")
-            branch = check_name(suffix.removeprefix(_BRANCH_MARK), "branch")
-        return cls(check_name(database, "database"), check_name(table, "table"), branch)
+            system = check_name(suffix, "system table")
+        return cls(check_name(database, "database"), check_name(table, "table"), branch, system)

@@ -11,10 +11,11 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from lakecore.merge.groups import Groups
 from lakecore.merge.row_order import Bools, Indices
 from lakecore.merge.sorted_merge import MergeSpec, group_rows
 from lakecore.merge.windows import windows
-from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind
+from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind, retracting
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, restricted
 from lakecore.read.context import ReadContext
@@ -39,20 +40,24 @@ def read_difference(
 ) -> Iterator[pa.RecordBatch]:
     """Rows of the later state that the earlier one lacks or has otherwise: `columns` and `_VALUE_KIND`.
 
-    `deletes`: also rows that are gone, as deletes, with their last values. Kinds of the others are those of
-    the rows that won. Memory and errors as two `read_split`.
+    `deletes`: also rows that are gone, as deletes, with their last values, and retracting rows that are new.
+    Kinds of the others are those of the rows that won. Memory and errors as two `read_split`.
     """
     keys = ctx.schema.trimmed_primary_keys
     on_keys = restricted(predicate, ctx.schema.primary_keys)
-    sides = [_side(ctx, part, number, on_keys) for number, part in enumerate((split.before, split.after))]
+    sides = [
+        _side(ctx, part, number, on_keys, retracts=deletes)
+        for number, part in enumerate((split.before, split.after))
+    ]
     spec = MergeSpec(key_columns=keys)
     for parts in windows(sides, keys):
         groups = group_rows(parts, spec)
-        changed = _changed(groups.batch, groups.rows, groups.starts, groups.run_of_rows, ctx.schema.row_type)
+        retracts = retracting(groups.batch.column(KIND_NAME).to_numpy()[groups.rows])
+        changed = _changed(groups, retracts, ctx.schema.row_type)
         gone = np.zeros(len(changed), bool)
         if deletes:
-            alone = np.diff(groups.starts, append=len(changed)) == 1
-            gone[groups.starts[alone]] = groups.run_of_rows[groups.starts[alone]] == 0
+            alone = groups.starts[np.diff(groups.starts, append=len(changed)) == 1]
+            gone[alone] = (groups.run_of_rows[alone] == 0) & ~retracts[alone]
         rows = groups.batch.take(pa.array(groups.rows[changed | gone]))
         rows = _as_deletes(rows, gone[changed | gone])
         kept = rows if predicate is None else rows.filter(mask(predicate, rows))
@@ -61,28 +66,27 @@ def read_difference(
 
 
 def _side(
-    ctx: ReadContext, split: Split | None, number: int, on_keys: Predicate | None
+    ctx: ReadContext, split: Split | None, number: int, on_keys: Predicate | None, *, retracts: bool
 ) -> Iterator[pa.RecordBatch]:
     """The merged rows of one state in key order, all columns; `number` is what puts them in order."""
     if split is None:
         return
     whole = replace(split, raw_convertible=False)
-    for batch in read_split(ctx, whole, predicate=on_keys, kinds=True):
+    for batch in read_split(ctx, whole, predicate=on_keys, kinds=True, retracts=retracts):
         for start in range(0, batch.num_rows, _ROWS):
             part = batch.slice(start, _ROWS)
             order = pa.repeat(pa.scalar(number, pa.int64()), part.num_rows)
             yield part.append_column(pa.field(SEQUENCE_NAME, pa.int64(), nullable=False), order)
 
 
-def _changed(
-    batch: pa.RecordBatch, rows: Indices, starts: Indices, runs: Indices, row_type: RowType
-) -> Bools:
+def _changed(groups: Groups, retracts: Bools, row_type: RowType) -> Bools:
     """Which rows, in merge order, are of the later state and not the same in the earlier one."""
-    changed = np.asarray(runs == 1)
-    sizes = np.diff(starts, append=len(rows))
-    before = starts[sizes > 1]
+    rows, starts = groups.rows, groups.starts
+    changed = np.asarray(groups.run_of_rows == 1)
+    before = starts[np.diff(starts, append=len(rows)) > 1]
     if len(before):
-        same = _same_rows(batch, rows[before], rows[before + 1], row_type)
+        same = _same_rows(groups.batch, rows[before], rows[before + 1], row_type)
+        same &= retracts[before] == retracts[before + 1]
         changed[(before + 1)[same]] = False
     return changed
 

@@ -57,5 +57,11 @@ class Readable(Protocol):
     @property
     def scanner(self) -> Scanner: ...
 
+    def with_options(self, options: Mapping[str, str]) -> Readable:
+        """With options that hold for the new handle only."""
+
+    def at_branch(self, branch: str) -> Readable:
+        """The branch of that name."""
+
     def read_context(self, schema: TableSchema | None = None) -> ReadContext:
         """For reading with `schema`, None: with that of the handle."""

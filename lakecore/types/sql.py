@@ -15,22 +15,24 @@ from lakecore.types.datatypes import (
 __all__ = ["type_text"]
 
 
-def type_text(kind: DataType) -> str:
-    """`MAP<STRING NOT NULL, ROW<a INT, b ARRAY<INT>>> NOT NULL`."""
-    return _bare(kind) + ("" if kind.nullable or isinstance(kind, AtomicType) else " NOT NULL")
+def type_text(kind: DataType, *, quoted: bool = False) -> str:
+    """`MAP<STRING NOT NULL, ROW<a INT, b ARRAY<INT>>> NOT NULL`. `quoted`: names in back quotes."""
+    return _bare(kind, quoted) + ("" if kind.nullable or isinstance(kind, AtomicType) else " NOT NULL")
 
 
-def _bare(kind: DataType) -> str:
+def _bare(kind: DataType, quoted: bool) -> str:
     match kind:
         case AtomicType():
             return str(kind)
         case ArrayType(element=element):
-            return f"ARRAY<{type_text(element)}>"
+            return f"ARRAY<{type_text(element, quoted=quoted)}>"
         case MultisetType(element=element):
-            return f"MULTISET<{type_text(element)}>"
+            return f"MULTISET<{type_text(element, quoted=quoted)}>"
         case MapType(key=key, value=value):
-            return f"MAP<{type_text(key)}, {type_text(value)}>"
+            return f"MAP<{type_text(key, quoted=quoted)}, {type_text(value, quoted=quoted)}>"
         case VectorType(element=element, length=length):
-            return f"VECTOR<{type_text(element)}, {length}>"
+            return f"VECTOR<{type_text(element, quoted=quoted)}, {length}>"
         case RowType(fields=fields):
-            return f"ROW<{', '.join(f'{field.name} {type_text(field.type)}' for field in fields)}>"
+            mark = "`" if quoted else ""
+            parts = (f"{mark}{field.name}{mark} {type_text(field.type, quoted=quoted)}" for field in fields)
+            return f"ROW<{', '.join(parts)}>"

@@ -1,0 +1,161 @@
+"""Tables of the database `sys`: what is in a whole warehouse. Costs a look at every table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NoReturn, TypeAlias
+from urllib.parse import unquote
+
+from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
+from lakecore.predicate.tree import Predicate
+from lakecore.read.readable import Readable
+from lakecore.read.scan import Scan
+from lakecore.row.binary_row import decode_row
+from lakecore.row.partition_path import partition_path
+from lakecore.system.columns import columns
+from lakecore.system.counts import partition_counts
+from lakecore.system.view import Row, ViewRows
+from lakecore.types.datatypes import RowType
+
+__all__ = ["CATALOG_DATABASE", "CATALOG_TABLES", "CatalogTable"]
+
+CATALOG_DATABASE = "sys"
+
+Named: TypeAlias = tuple[str, str, Readable]
+"""Database, table, and the table itself."""
+
+
+def _tables(found: Iterable[Named], _: Mapping[str, str]) -> Iterator[Row]:
+    for database, name, table in found:
+        raw = table.schema.options
+        yield (
+            database,
+            name,
+            raw.get("type", "table"),
+            bool(table.schema.partition_keys),
+            bool(table.schema.primary_keys),
+            raw.get("owner"),
+            _number(raw.get("createdAt")),
+            raw.get("createdBy"),
+            _number(raw.get("updatedAt")),
+            raw.get("updatedBy"),
+            None,
+            None,
+            None,
+            None,
+        )
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() else None
+
+
+def _table_options(found: Iterable[Named], _: Mapping[str, str]) -> Iterator[Row]:
+    for database, name, table in found:
+        for key, value in {**table.schema.options, "path": table.paths.table_path}.items():
+            yield database, name, key, value
+
+
+def _partitions(found: Iterable[Named], _: Mapping[str, str]) -> Iterator[Row]:
+    for database, name, table in found:
+        latest = table.snapshots.latest()
+        kind, options = table.schema.partition_type, table.options
+        if latest is None or not kind.fields:
+            continue
+        for partition, count in partition_counts(table, latest).items():
+            text = partition_path(
+                decode_row(partition, kind),
+                kind,
+                options.partition_default_name,
+                legacy_name=options.partition_legacy_name,
+            )
+            yield database, name, unquote(text), count.rows, count.size, count.files, count.newest, False
+
+
+def _catalog_options(_: Iterable[Named], options: Mapping[str, str]) -> Iterable[Row]:
+    return options.items()
+
+
+Maker: TypeAlias = Callable[[Iterable[Named], Mapping[str, str]], Iterable[Row]]
+_NAMED = ("database_name STRING", "table_name STRING")
+_KINDS: Mapping[str, tuple[RowType, Maker]] = {
+    "all_table_options": (columns(*_NAMED, "key STRING", "value STRING"), _table_options),
+    "catalog_options": (columns("key STRING NOT NULL", "value STRING NOT NULL"), _catalog_options),
+    "partitions": (
+        columns(
+            *_NAMED,
+            "partition_name STRING",
+            "record_count BIGINT",
+            "file_size_in_bytes BIGINT",
+            "file_count BIGINT",
+            "last_file_creation_time BIGINT",
+            "done BOOLEAN",
+        ),
+        _partitions,
+    ),
+    "tables": (
+        columns(
+            *_NAMED,
+            "table_type STRING",
+            "partitioned BOOLEAN",
+            "primary_key BOOLEAN",
+            "owner STRING",
+            "created_at BIGINT",
+            "created_by STRING",
+            "updated_at BIGINT",
+            "updated_by STRING",
+            "record_count BIGINT",
+            "file_size_in_bytes BIGINT",
+            "file_count BIGINT",
+            "last_file_creation_time BIGINT",
+        ),
+        _tables,
+    ),
+}
+CATALOG_TABLES = tuple(_KINDS)
+"""The tables of `sys`."""
+
+
+@dataclass(frozen=True)
+class CatalogTable:
+    """One of them. `tables` lists the warehouse anew at each scan; `options`: those of the catalog."""
+
+    kind: str
+    tables: Callable[[], Iterable[Named]]
+    options: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if self.kind not in _KINDS:
+            known = ", ".join(f"{CATALOG_DATABASE}.{kind}" for kind in CATALOG_TABLES)
+            raise NotFoundError(f"table {self.name} does not exist; there are {known}")
+
+    @property
+    def name(self) -> str:
+        return f"{CATALOG_DATABASE}.{self.kind}"
+
+    def scan(
+        self,
+        *,
+        where: str | Predicate | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        **named: Any,
+    ) -> Scan:
+        """As `Table.scan`, of the present only: there are no snapshots to name."""
+        for name, value in named.items():
+            if value is not None:
+                raise InvalidInputError(f"table {self.name}: it has no {name}; leave it out")
+        row_type, maker = _KINDS[self.kind]
+        make = partial(_made, maker, self.tables, self.options)
+        return Scan.of(ViewRows(row_type, make), where, columns, limit)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise UnsupportedError(f"table {self.name} is a system table: it can only be read")
+
+
+def _made(maker: Maker, tables: Callable[[], Iterable[Named]], options: Mapping[str, str]) -> Iterable[Row]:
+    return maker(tables(), options)

@@ -1,0 +1,124 @@
+"""`$audit_log` and `$binlog`: rows with their kinds as a column, deletes included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakecore.metadata.row_kind import KIND_NAME, RowKind
+from lakecore.predicate.evaluate import mask
+from lakecore.predicate.tree import Predicate, columns_of, restricted
+from lakecore.read.change_reader import with_kind
+from lakecore.read.scan import RowSource
+from lakecore.types.arrow import arrow_schema
+from lakecore.types.datatypes import ArrayType, AtomicType, DataField, RowType, TypeRoot, with_nullable
+
+__all__ = ["AuditRows", "BinlogRows"]
+
+_MAX_LENGTH = (1 << 31) - 1
+_ROW_KIND = DataField(2147483643, "rowkind", AtomicType(TypeRoot.VARCHAR, length=_MAX_LENGTH, nullable=False))
+_SYMBOLS = pa.array([RowKind(number).symbol for number in range(4)])
+
+
+@dataclass(frozen=True)
+class AuditRows:
+    """The rows of `inner`, as inserts whose first column tells what they were: `+I`, `-U`, `+U`, `-D`."""
+
+    inner: RowSource
+
+    @property
+    def row_type(self) -> RowType:
+        return RowType((_ROW_KIND, *self.inner.row_type.fields))
+
+    def plan(self, where: Predicate | None) -> Sequence[Any]:
+        return self.inner.plan(restricted(where, self.inner.row_type.names))
+
+    def read(
+        self, part: Any, columns: Sequence[str], where: Predicate | None, *, kinds: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Errors: those of the rows."""
+        wanted = _inner_columns(self.inner, columns, where)
+        below = restricted(where, self.inner.row_type.names)
+        for batch in self.inner.read(part, wanted, below, kinds=True):
+            told = batch.drop_columns([KIND_NAME])
+            texts = _SYMBOLS.take(batch.column(KIND_NAME))
+            told = told.append_column(pa.field(_ROW_KIND.name, pa.string(), nullable=False), texts)
+            yield from _chosen(told, columns, where, kinds=kinds)
+
+
+@dataclass(frozen=True)
+class BinlogRows:
+    """One row a change, its columns as lists: `[before, after]` of an update, `[row]` of all else.
+
+    `paired`: the rows are those of a change stream, where a +U after -U is its other half.
+    """
+
+    inner: RowSource
+    paired: bool
+
+    @property
+    def row_type(self) -> RowType:
+        lists = (
+            replace(field, type=ArrayType(with_nullable(field.type, True))) for field in self.inner.row_type
+        )
+        return RowType((_ROW_KIND, *lists))
+
+    def plan(self, where: Predicate | None) -> Sequence[Any]:
+        """A condition on lists says nothing about the rows in them."""
+        return self.inner.plan(None)
+
+    def read(
+        self, part: Any, columns: Sequence[str], where: Predicate | None, *, kinds: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Errors: those of the rows."""
+        wanted = _inner_columns(self.inner, columns, where)
+        schema = arrow_schema(self.row_type.select((_ROW_KIND.name, *wanted)))
+        left: pa.RecordBatch | None = None
+        for batch in self.inner.read(part, wanted, None, kinds=True):
+            whole = batch if left is None else pa.concat_batches([left, batch])
+            bounds = self._bounds(whole)
+            left = whole.slice(bounds[-1]) if bounds[-1] < whole.num_rows else None
+            if len(bounds) > 1:
+                yield from _chosen(_packed(whole, bounds, schema), columns, where, kinds=kinds)
+        if left is not None:
+            yield from _chosen(_packed(left, np.array([0, 1]), schema), columns, where, kinds=kinds)
+
+    def _bounds(self, batch: pa.RecordBatch) -> Any:
+        """Where changes begin, and where the last one ends: before an update that is still half."""
+        place = np.arange(batch.num_rows)
+        if not self.paired:
+            return np.append(place, batch.num_rows)
+        kinds = batch.column(KIND_NAME).to_numpy()
+        halves = (kinds[:-1] == int(RowKind.UPDATE_BEFORE)) & (kinds[1:] == int(RowKind.UPDATE_AFTER))
+        firsts = place[~np.append(False, halves)]
+        open_end = kinds[-1] == int(RowKind.UPDATE_BEFORE)
+        return firsts if open_end else np.append(firsts, batch.num_rows)
+
+
+def _packed(batch: pa.RecordBatch, bounds: Any, schema: pa.Schema) -> pa.RecordBatch:
+    """One row a change; its kind is that of the change's last row."""
+    arrays = [_SYMBOLS.take(batch.column(KIND_NAME).take(pa.array(bounds[1:] - 1)))]
+    offsets = pa.array(bounds, pa.int32())
+    for field in list(schema)[1:]:
+        values = batch.column(field.name).slice(0, bounds[-1]).cast(field.type.value_type)
+        arrays.append(pa.ListArray.from_arrays(offsets, values, type=field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _inner_columns(inner: RowSource, columns: Sequence[str], where: Predicate | None) -> tuple[str, ...]:
+    """The columns of the rows that are looked at; one at least, so that rows can be counted."""
+    used = {*columns, *(columns_of(where) if where is not None else ())}
+    return tuple(name for name in inner.row_type.names if name in used) or inner.row_type.names[:1]
+
+
+def _chosen(
+    batch: pa.RecordBatch, columns: Sequence[str], where: Predicate | None, *, kinds: bool
+) -> Iterator[pa.RecordBatch]:
+    kept = batch if where is None else batch.filter(mask(where, batch))
+    if kept.num_rows:
+        chosen = kept.select(list(columns))
+        yield with_kind(chosen) if kinds else chosen

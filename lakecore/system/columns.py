@@ -1,0 +1,18 @@
+"""Columns of system tables, written as SQL."""
+
+from __future__ import annotations
+
+from lakecore.types.datatypes import ArrayType, AtomicType, DataField, RowType, TypeRoot, parse_type
+
+__all__ = ["STRINGS", "columns"]
+
+STRINGS = ArrayType(AtomicType(TypeRoot.VARCHAR, length=(1 << 31) - 1))
+
+
+def columns(*fields: str) -> RowType:
+    """`"snapshot_id BIGINT NOT NULL"`, …: atomic types, ids in order. `STRINGS` stands for `STRING[]`."""
+    found = []
+    for number, text in enumerate(fields):
+        name, _, kind = text.partition(" ")
+        found.append(DataField(number, name, STRINGS if kind == "STRING[]" else parse_type(kind)))
+    return RowType(tuple(found))

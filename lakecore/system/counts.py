@@ -1,0 +1,229 @@
+"""`$manifests`, `$partitions`, `$buckets`, `$table_indexes`: what a snapshot holds, before merging."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from lakecore.metadata.data_file import EntryKind
+from lakecore.metadata.index_file import DELETION_VECTORS
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.read.readable import Readable
+from lakecore.row.binary_row import decode_row
+from lakecore.system.columns import columns
+from lakecore.system.text import MILLI_NANOS, row_text, serialized_row_text
+from lakecore.system.view import Listing, Row
+from lakecore.types.datatypes import ArrayType, DataField, RowType
+from lakecore.types.text import value_text
+
+__all__ = ["BUCKETS", "MANIFESTS", "PARTITIONS", "TABLE_INDEXES", "partition_counts"]
+
+_POSTPONED = -2
+
+
+def _manifests(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
+    if snapshot is None:
+        return
+    kind = table.schema.partition_type
+    lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
+    for name in filter(None, lists):
+        for file in table.manifests.read_list(name):
+            stats = file.partition_stats
+            yield (
+                file.file_name,
+                file.file_size,
+                file.num_added_files,
+                file.num_deleted_files,
+                file.schema_id,
+                serialized_row_text(stats.min_values, kind, file.file_name),
+                serialized_row_text(stats.max_values, kind, file.file_name),
+                file.min_row_id,
+                file.max_row_id,
+            )
+
+
+MANIFESTS = Listing(
+    columns(
+        "file_name STRING NOT NULL",
+        "file_size BIGINT NOT NULL",
+        "num_added_files BIGINT NOT NULL",
+        "num_deleted_files BIGINT NOT NULL",
+        "schema_id BIGINT NOT NULL",
+        "min_partition_stats STRING",
+        "max_partition_stats STRING",
+        "min_row_id BIGINT",
+        "max_row_id BIGINT",
+    ),
+    _manifests,
+)
+
+
+@dataclass(slots=True)
+class _Count:
+    """Sums over entries; `newest`: creation of the newest file that any entry names, in milliseconds."""
+
+    rows: int = 0
+    size: int = 0
+    files: int = 0
+    newest: int = 0
+    total_buckets: int = 0
+
+
+def _counted(
+    table: Readable, snapshot: Snapshot, *, by_bucket: bool, lowest_level: int = 0, lowest_bucket: int = 0
+) -> dict[tuple[bytes, int], _Count]:
+    """By partition, and bucket (-1 for all). Rule of the format: deleted files count for the newest, too."""
+    counts: dict[tuple[bytes, int], _Count] = {}
+    for entry in table.manifests.read(table.manifests.data_manifests(snapshot)):
+        if entry.file.level < lowest_level or entry.bucket < lowest_bucket:
+            continue
+        count = counts.setdefault((entry.partition, entry.bucket if by_bucket else -1), _Count())
+        sign = 1 if entry.kind is EntryKind.ADD else -1
+        count.rows += sign * entry.file.row_count
+        count.size += sign * entry.file.file_size
+        count.files += sign
+        count.newest = max(count.newest, entry.file.creation_time or 0)
+        count.total_buckets = entry.total_buckets
+    return {place: count for place, count in counts.items() if count.files > 0}
+
+
+def partition_counts(table: Readable, snapshot: Snapshot) -> dict[bytes, _Count]:
+    """By partition, of the files that a batch read looks at."""
+    lowest = 1 if table.schema.primary_keys and table.options.skips_level_0 else 0
+    found = _counted(table, snapshot, by_bucket=False, lowest_level=lowest)
+    return {partition: count for (partition, _), count in found.items()}
+
+
+def _partitions(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
+    if snapshot is None:
+        return
+    kind, default = table.schema.partition_type, table.options.partition_default_name
+    deleted = _deleted_rows(table, snapshot)
+    rows = []
+    for partition, count in partition_counts(table, snapshot).items():
+        values = zip(decode_row(partition, kind), kind.fields, strict=True)
+        texts = (f"{field.name}={_named_value(value, field, default)}" for value, field in values)
+        rows.append((
+            "/".join(texts), count.rows, count.size, count.files, count.newest * MILLI_NANOS,
+            None, None, None, None, count.total_buckets, False, deleted.get(partition, 0),
+        ))  # fmt: skip
+    yield from sorted(rows, key=lambda row: str(row[0]))
+
+
+def _named_value(value: Any, field: DataField, default: str) -> str:
+    """Null and blank values share the default name, as they share a directory."""
+    text = "" if value is None else value_text(value, field.type)
+    return text if text.strip() else default
+
+
+def _deleted_rows(table: Readable, snapshot: Snapshot) -> dict[bytes, int | None]:
+    """Rows that deletion vectors hide, by partition; None where one does not tell."""
+    out: dict[bytes, int | None] = {}
+    for file in table.scanner.index_files(snapshot) if table.options.deletion_vectors else ():
+        for place in file.deletions:
+            known = out.get(file.partition, 0)
+            more = place.cardinality
+            out[file.partition] = None if known is None or more is None else known + more
+    return out
+
+
+PARTITIONS = Listing(
+    columns(
+        "partition STRING",
+        "record_count BIGINT NOT NULL",
+        "file_size_in_bytes BIGINT NOT NULL",
+        "file_count BIGINT NOT NULL",
+        "last_update_time TIMESTAMP(3)",
+        "created_at TIMESTAMP(3)",
+        "created_by STRING",
+        "updated_by STRING",
+        "options STRING",
+        "total_buckets INT NOT NULL",
+        "done BOOLEAN NOT NULL",
+        "deleted_record_count BIGINT",
+    ),
+    _partitions,
+)
+
+
+def _buckets(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
+    if snapshot is None:
+        return
+    kind = table.schema.partition_type
+    found = _counted(table, snapshot, by_bucket=True, lowest_bucket=_POSTPONED).items()
+    rows = [
+        (
+            row_text(decode_row(partition, kind), kind),
+            bucket,
+            count.rows,
+            count.size,
+            count.files,
+            count.newest * MILLI_NANOS,
+        )
+        for (partition, bucket), count in found
+    ]
+    yield from sorted(rows)
+
+
+BUCKETS = Listing(
+    columns(
+        "partition STRING",
+        "bucket INT NOT NULL",
+        "record_count BIGINT NOT NULL",
+        "file_size_in_bytes BIGINT NOT NULL",
+        "file_count BIGINT NOT NULL",
+        "last_update_time TIMESTAMP(3)",
+    ),
+    _buckets,
+)
+
+
+def _table_indexes(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
+    if snapshot is None:
+        return
+    kind = table.schema.partition_type
+    names = {field.id: field.name for field in table.schema.fields}
+    for file in table.scanner.index_files(snapshot):
+        ranges = [
+            (place.data_file, place.offset, place.length, place.cardinality) for place in file.deletions
+        ]
+        of_rows = file.global_index
+        yield (
+            serialized_row_text(file.partition, kind, file.file_name),
+            file.bucket,
+            file.index_type,
+            file.file_name,
+            file.file_size,
+            file.row_count,
+            ranges if file.index_type == DELETION_VECTORS else None,
+            None if of_rows is None else of_rows.first,
+            None if of_rows is None else of_rows.last,
+            None if of_rows is None else of_rows.field_id,
+            None
+            if of_rows is None
+            else _field_names(names, (of_rows.field_id, *(of_rows.extra_field_ids or ()))),
+        )
+
+
+def _field_names(names: dict[int, str], ids: tuple[int, ...]) -> str:
+    return ",".join(names.get(field_id, str(field_id)) for field_id in ids)
+
+
+_RANGES = ArrayType(
+    columns("f0 STRING NOT NULL", "f1 INT NOT NULL", "f2 INT NOT NULL", "_CARDINALITY BIGINT")
+)
+_INDEX = columns(
+    "partition STRING",
+    "bucket INT NOT NULL",
+    "index_type STRING NOT NULL",
+    "file_name STRING NOT NULL",
+    "file_size BIGINT NOT NULL",
+    "row_count BIGINT NOT NULL",
+)
+_GLOBAL = columns(
+    "row_range_start BIGINT", "row_range_end BIGINT", "index_field_id INT", "index_field_name STRING"
+)
+TABLE_INDEXES = Listing(
+    RowType((*_INDEX.fields, DataField(6, "dv_ranges", _RANGES), *_GLOBAL.fields)), _table_indexes
+)

@@ -1,0 +1,162 @@
+"""`$snapshots`, `$schemas`, `$options`, `$aggregation_fields`, `$statistics`: what a table is and was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+
+from lakecore.errors import CorruptDataError, reason
+from lakecore.metadata.schema import TableSchema
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.read.readable import Readable
+from lakecore.system.columns import columns
+from lakecore.system.text import MILLI_NANOS, bracketed, flat_json, pretty_json
+from lakecore.system.view import Listing, Row
+from lakecore.types.sql import type_text
+
+__all__ = ["AGGREGATION_FIELDS", "OPTIONS", "SCHEMAS", "SNAPSHOTS", "STATISTICS"]
+
+
+def _snapshots(table: Readable, _: Snapshot | None) -> Iterator[Row]:
+    for snapshot_id in table.snapshots.list_ids():
+        found = table.snapshots.find(snapshot_id)
+        if found is not None:
+            yield (
+                found.id,
+                found.schema_id,
+                found.commit_user,
+                found.commit_identifier,
+                found.commit_kind.value,
+                found.time_millis * MILLI_NANOS,
+                found.base_manifest_list,
+                found.delta_manifest_list,
+                found.changelog_manifest_list,
+                found.total_record_count,
+                found.delta_record_count,
+                found.changelog_record_count,
+                found.watermark,
+                found.next_row_id,
+                found.operation,
+            )
+
+
+SNAPSHOTS = Listing(
+    columns(
+        "snapshot_id BIGINT NOT NULL",
+        "schema_id BIGINT NOT NULL",
+        "commit_user STRING NOT NULL",
+        "commit_identifier BIGINT NOT NULL",
+        "commit_kind STRING NOT NULL",
+        "commit_time TIMESTAMP(3) NOT NULL",
+        "base_manifest_list STRING NOT NULL",
+        "delta_manifest_list STRING NOT NULL",
+        "changelog_manifest_list STRING",
+        "total_record_count BIGINT",
+        "delta_record_count BIGINT",
+        "changelog_record_count BIGINT",
+        "watermark BIGINT",
+        "next_row_id BIGINT",
+        "operation STRING",
+    ),
+    _snapshots,
+)
+
+
+def _schemas(table: Readable, _: Snapshot | None) -> Iterator[Row]:
+    for schema_id in table.schemas.list_ids():
+        schema = table.schemas.load(schema_id)
+        yield (
+            schema.id,
+            flat_json([field.to_json() for field in schema.fields]),
+            flat_json(schema.partition_keys),
+            flat_json(schema.primary_keys),
+            flat_json(schema.options),
+            schema.comment,
+            schema.time_millis * MILLI_NANOS,
+        )
+
+
+SCHEMAS = Listing(
+    columns(
+        "schema_id BIGINT NOT NULL",
+        "fields STRING NOT NULL",
+        "partition_keys STRING NOT NULL",
+        "primary_keys STRING NOT NULL",
+        "options STRING NOT NULL",
+        "comment STRING",
+        "update_time TIMESTAMP(3) NOT NULL",
+    ),
+    _schemas,
+)
+
+
+def _latest(table: Readable) -> TableSchema:
+    """As it is stored, without options of the handle."""
+    return table.schemas.latest() or table.schema
+
+
+def _options(table: Readable, _: Snapshot | None) -> Iterable[Row]:
+    return _latest(table).options.items()
+
+
+OPTIONS = Listing(columns("key STRING NOT NULL", "value STRING NOT NULL"), _options)
+
+
+def _aggregation_fields(table: Readable, _: Snapshot | None) -> Iterator[Row]:
+    schema = _latest(table)
+    named: dict[str, list[tuple[str, str]]] = {}
+    for key, value in schema.options.items():
+        prefix, *parts = key.split(".")
+        if prefix == "fields" and len(parts) > 1:
+            named.setdefault(parts[0], []).append((key, value))
+    for field in schema.fields:
+        found = named.get(field.name, ())
+        yield (
+            field.name,
+            type_text(field.type, quoted=True),
+            bracketed(value for _, value in found),
+            bracketed(key for key, _ in found),
+            field.description,
+        )
+
+
+AGGREGATION_FIELDS = Listing(
+    columns(
+        "field_name STRING NOT NULL",
+        "field_type STRING NOT NULL",
+        "function STRING",
+        "function_options STRING",
+        "comment STRING",
+    ),
+    _aggregation_fields,
+)
+
+
+def _statistics(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
+    """Those that the snapshot has, or took over from the one before."""
+    if snapshot is None or snapshot.statistics is None:
+        return
+    path = table.paths.statistics(snapshot.statistics)
+    try:
+        raw = json.loads(table.file_io.read(path))
+        yield (
+            int(raw["snapshotId"]),
+            int(raw["schemaId"]),
+            raw.get("mergedRecordCount"),
+            raw.get("mergedRecordSize"),
+            pretty_json(raw.get("colStats") or {}),
+        )
+    except (ValueError, KeyError, TypeError) as err:
+        raise CorruptDataError(path, f"not statistics: {reason(err)}") from err
+
+
+STATISTICS = Listing(
+    columns(
+        "snapshot_id BIGINT NOT NULL",
+        "schema_id BIGINT NOT NULL",
+        "mergedRecordCount BIGINT",
+        "mergedRecordSize BIGINT",
+        "colstat STRING",
+    ),
+    _statistics,
+)

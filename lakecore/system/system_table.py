@@ -1,0 +1,151 @@
+"""A table's system tables, `db.t$files`: read like a table, never written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NoReturn
+
+from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
+from lakecore.lsm.options import TreePolicy
+from lakecore.predicate.tree import Predicate
+from lakecore.read.batch import batch_source, history_of, named_start
+from lakecore.read.changed_rows import ChangedRows, DiffRows
+from lakecore.read.readable import Readable
+from lakecore.read.scan import RowSource, Scan
+from lakecore.read.snapshot_rows import SnapshotRows
+from lakecore.scan.filters import ScanFilter
+from lakecore.scan.startup import Incremental, Startup
+from lakecore.scan.travel import Travel, batch_start
+from lakecore.system.change_log import AuditRows, BinlogRows
+from lakecore.system.counts import BUCKETS, MANIFESTS, PARTITIONS, TABLE_INDEXES
+from lakecore.system.files import FILE_KEY_RANGES, FILES
+from lakecore.system.names import BRANCHES, CONSUMERS, TAGS
+from lakecore.system.snapshots import AGGREGATION_FIELDS, OPTIONS, SCHEMAS, SNAPSHOTS, STATISTICS
+from lakecore.system.view import Listing, ViewRows
+from lakecore.types.datatypes import RowType
+
+__all__ = ["SYSTEM_TABLES", "SystemTable"]
+
+_LISTINGS: Mapping[str, Listing] = {
+    "aggregation_fields": AGGREGATION_FIELDS,
+    "branches": BRANCHES,
+    "buckets": BUCKETS,
+    "consumers": CONSUMERS,
+    "file_key_ranges": FILE_KEY_RANGES,
+    "files": FILES,
+    "manifests": MANIFESTS,
+    "options": OPTIONS,
+    "partitions": PARTITIONS,
+    "schemas": SCHEMAS,
+    "snapshots": SNAPSHOTS,
+    "statistics": STATISTICS,
+    "table_indexes": TABLE_INDEXES,
+    "tags": TAGS,
+}
+
+
+def _audit_log(table: Readable, startup: Startup) -> RowSource:
+    return AuditRows(_with_retracts(batch_source(table, startup, deletes=True)))
+
+
+def _binlog(table: Readable, startup: Startup) -> RowSource:
+    rows = _with_retracts(batch_source(table, startup, deletes=True))
+    if isinstance(rows, DiffRows):
+        raise UnsupportedError(
+            f"table {table.name}$binlog: the difference of two states has no updates; read $audit_log"
+        )
+    return BinlogRows(rows, isinstance(rows, ChangedRows))
+
+
+def _with_retracts(rows: RowSource) -> RowSource:
+    return replace(rows, retracts=True) if isinstance(rows, SnapshotRows) else rows
+
+
+def _read_optimized(table: Readable, startup: Startup) -> RowSource:
+    """Of a table with a primary key: what the last full compaction left, which needs no merging."""
+    rows = batch_source(table, startup)
+    if not isinstance(rows, SnapshotRows):
+        raise UnsupportedError(f"table {table.name}$ro: changes are read from the table itself")
+    if not table.schema.primary_keys:
+        return rows
+    top = TreePolicy.from_options(table.schema.options, table.options.target_file_size).num_levels - 1
+    return replace(rows, where=ScanFilter(levels=(top, top)))
+
+
+_DERIVED: Mapping[str, Callable[[Readable, Startup], RowSource]] = {
+    "audit_log": _audit_log,
+    "binlog": _binlog,
+    "ro": _read_optimized,
+}
+SYSTEM_TABLES = tuple(sorted((*_LISTINGS, *_DERIVED)))
+"""The names that may follow the dollar sign."""
+
+
+@dataclass(frozen=True)
+class SystemTable:
+    """One system table of `table`. Only `scan` it: everything else of a table is refused."""
+
+    table: Readable
+    kind: str
+
+    def __post_init__(self) -> None:
+        if self.kind not in SYSTEM_TABLES:
+            known = ", ".join(SYSTEM_TABLES)
+            raise NotFoundError(
+                f"table {self.table.name}${self.kind}: no such system table; there are {known}"
+            )
+
+    @property
+    def name(self) -> str:
+        return f"{self.table.name}${self.kind}"
+
+    @property
+    def row_type(self) -> RowType:
+        """Its columns."""
+        return self._source(Startup.from_options({})).row_type
+
+    def with_options(self, options: Mapping[str, str]) -> SystemTable:
+        """The same of the table with options that hold for this handle only."""
+        return replace(self, table=self.table.with_options(options))
+
+    def scan(
+        self,
+        *,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        branch: str | None = None,
+        timestamp_ms: int | None = None,
+        watermark: int | None = None,
+        version: str | None = None,
+        incremental: str | Incremental | None = None,
+        where: str | Predicate | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> Scan:
+        """As `Table.scan`. What lists snapshots, schemas, names or options is the same at any snapshot."""
+        table = self.table if branch is None else self.table.at_branch(branch)
+        travel = Travel(
+            snapshot=snapshot, tag=tag, timestamp_ms=timestamp_ms, watermark=watermark, version=version
+        )
+        asked = Incremental.parse(incremental) if isinstance(incremental, str) else incremental
+        source = replace(self, table=table)._source(named_start(table, travel, asked))
+        return Scan.of(source, where, columns, limit)
+
+    def _source(self, startup: Startup) -> RowSource:
+        if self.kind in _DERIVED:
+            return _DERIVED[self.kind](self.table, startup)
+        if startup.incremental is not None:
+            raise InvalidInputError(f"table {self.name}: it tells a state, not changes; name a snapshot")
+        table = self.table
+        start = batch_start(startup, table.schema.options, history_of(table), table.tags)
+        listing = _LISTINGS[self.kind]
+        return ViewRows(listing.row_type, partial(listing.rows, table, start.snapshot))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise UnsupportedError(
+            f"table {self.name} is a system table: it can only be read; use {self.table.name}"
+        )

@@ -1,0 +1,59 @@
+"""A system table whose rows are made from metadata, as a source for scans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.predicate.evaluate import mask
+from lakecore.predicate.tree import Predicate
+from lakecore.read.change_reader import with_kind
+from lakecore.read.readable import Readable
+from lakecore.row.values import rows_batch
+from lakecore.types.arrow import arrow_schema
+from lakecore.types.datatypes import RowType
+
+__all__ = ["Listing", "Row", "RowMaker", "ViewRows"]
+
+_BATCH = 4096
+
+Row: TypeAlias = tuple[Any, ...]
+RowMaker: TypeAlias = Callable[[Readable, Snapshot | None], Iterable[Row]]
+"""Rows of internal values, given the table and the snapshot that is read (None: there is none yet)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The columns of a system table, and how its rows are made."""
+
+    row_type: RowType
+    rows: RowMaker
+
+
+@dataclass(frozen=True)
+class ViewRows:
+    """Rows that `make` lists. All are made and then filtered: they are as many as files at most."""
+
+    row_type: RowType
+    make: Callable[[], Iterable[Row]]
+
+    def plan(self, where: Predicate | None) -> Sequence[None]:
+        """One part."""
+        return (None,)
+
+    def read(
+        self, part: None, columns: Sequence[str], where: Predicate | None, *, kinds: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Errors: those of `make`."""
+        rows = iter(self.make())
+        schema = arrow_schema(self.row_type)
+        while taken := list(islice(rows, _BATCH)):
+            batch = rows_batch(taken, self.row_type, schema)
+            kept = batch if where is None else batch.filter(mask(where, batch))
+            chosen = kept.select(list(columns))
+            yield with_kind(chosen) if kinds else chosen
