@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ class OrcReader:
         with decoding(path):
             self.file = orc.ORCFile(self._source)
             self.schema: pa.Schema = self.file.schema
-            self.schema.to_string()  # names are decoded only now
+            _check_names(self.schema)
 
     @property
     def num_rows(self) -> int:
@@ -88,3 +88,10 @@ def _refusing_wraps(path: str) -> Iterator[None]:
         raise UnsupportedError(
             f"{path}: {err}; timestamps in ORC files can be read between 1677-09-21 and 2262-04-11"
         ) from err
+
+
+def _check_names(fields: Iterable[pa.Field]) -> None:
+    """pyarrow decodes names when they are asked for. Raises UnicodeDecodeError."""
+    for field in fields:
+        assert field.name is not None
+        _check_names(field.type.field(i) for i in range(field.type.num_fields))

@@ -45,6 +45,8 @@ _KEY_TYPES = (
     "BYTES",
 )
 _PARTITION_TYPES = ("INT", "STRING", "DATE", "BOOLEAN")
+_INDEXED = ("INT", "BIGINT", "STRING", "SMALLINT", "DATE")
+"""Types that file indexes take in every release."""
 _WIDER = {
     "INT": "BIGINT",
     "SMALLINT": "INT",
@@ -92,7 +94,7 @@ def _append(dice: random.Random) -> dict[str, Any]:
         options |= {"bucket": dice.choice(("1", "2")), "bucket-key": "k"}
     if dice.random() < 0.25:
         options["deletion-vectors.enabled"] = "true"
-    if dice.random() < 0.2:
+    if dice.random() < 0.2 and columns[0]["type"] in _INDEXED:
         kind = dice.choice(("bloom-filter", "bitmap", "range-bitmap"))
         options[f"file-index.{kind}.columns"] = "k"
     if dice.random() < 0.15:

@@ -115,7 +115,7 @@ class _Player:
 
     def _end_if_broken(self, step: Step) -> None:
         """Java may have done half of the step to the twin: its rows must be what they were."""
-        ours, twins = (self._java_rows(OLD, name) for name in (MAIN, TWIN))
+        twins, ours = (self._java_rows(OLD, name) for name in (TWIN, MAIN))
         if ours != twins:
             raise TwinBrokenError(f"{step}")
 
@@ -187,8 +187,8 @@ class _Player:
 
     def _compare(self, turn: int) -> None:
         reader = (OLD, NEW)[turn % 2]
-        right = self._java_rows(reader, MAIN)
         twin = self._java_rows(reader, TWIN)
+        right = self._java_rows(reader, MAIN)
         if right != twin:
             raise Failed("rows differ from the twin", self.number, _difference(right, twin, "here", "twin"))
         self._lake("read", lambda: self._compare_read(right))
