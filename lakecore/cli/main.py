@@ -19,6 +19,7 @@ from lakecore.cli.expire import expire_changelogs, expire_snapshots
 from lakecore.cli.fsck import fsck
 from lakecore.cli.inspect import databases, describe, files, snapshots, tables
 from lakecore.cli.read import read
+from lakecore.cli.rewrite_file_index import rewrite_file_index
 from lakecore.cli.session import Session
 from lakecore.cli.stream import stream
 from lakecore.cli.write import write
@@ -70,6 +71,7 @@ def _globals(
 
 for command in (
     databases, tables, describe, snapshots, files, create, alter, write, read, stream, compact, fsck,
+    rewrite_file_index,
 ):  # fmt: skip
     app.command()(command)
 for chore in (expire_snapshots, expire_changelogs):

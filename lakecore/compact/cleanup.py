@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from lakecore.errors import LakeError
 from lakecore.fs.file_io import FileIO
+from lakecore.index.container import INDEX_SUFFIX
 
-__all__ = ["remove", "sweep"]
+__all__ = ["belongs", "remove", "sweep"]
 
 logger = logging.getLogger(__name__)
 
@@ -20,6 +21,11 @@ def remove(file_io: FileIO, paths: Iterable[str]) -> None:
             file_io.delete(path)
         except LakeError as err:
             logger.warning("%s is not needed but could not be removed: %s", path, err)
+
+
+def belongs(name: str, kept: Collection[str]) -> bool:
+    """Is a file one of `kept`, or an index file that somebody has made of one since?"""
+    return name in kept or (name.endswith(INDEX_SUFFIX) and any(map(name.startswith, kept)))
 
 
 def sweep(file_io: FileIO, directories: Iterable[str], is_debris: Callable[[str, int], bool]) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from lakecore.clock import Clock
 from lakecore.commit.committer import Committer
-from lakecore.compact.cleanup import remove, sweep
+from lakecore.compact.cleanup import belongs, remove, sweep
 from lakecore.compact.commit import commit_picks
 from lakecore.compact.outcome import Outcome, Progress, ProvenPick
 from lakecore.compact.vectors import VectorUpkeep
@@ -160,7 +160,7 @@ class Driver:
             sweep(
                 self._reading.file_io,
                 directories,
-                lambda name, _: name.startswith(prefix) and name not in committed,
+                lambda name, _: name.startswith(prefix) and not belongs(name, committed),
             )
 
 

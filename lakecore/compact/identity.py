@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lakecore.commit.duplicates import LOOK_BACK
-from lakecore.compact.cleanup import sweep
+from lakecore.compact.cleanup import belongs, sweep
 from lakecore.errors import LakeError
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.store.manifests import ManifestStore
 from lakecore.store.snapshots import SnapshotStore
 
-__all__ = ["EarlierCommits", "RunFiles", "earlier_commits"]
+__all__ = ["EarlierCommits", "RunFiles", "earlier_commits", "names_in"]
 
 logger = logging.getLogger(__name__)
 
@@ -88,20 +88,49 @@ class RunFiles:
 
         Files older than the snapshots that were looked at are left alone. Costs a listing of each directory.
         """
+        return self._remove(manifests, directories, earlier, lambda name, token: name.startswith(token))
+
+    def remove_older_indexes(
+        self, manifests: ManifestStore, directories: Iterable[str], earlier: EarlierCommits
+    ) -> int:
+        """The same for index files, which have the name of their data file first (`index_token`)."""
+        return self._remove(manifests, directories, earlier, lambda name, token: f".{_flat(token)}" in name)
+
+    @property
+    def index_token(self) -> str:
+        """What is in the names of the index files of one attempt."""
+        return _flat(self.own)
+
+    def _remove(
+        self,
+        manifests: ManifestStore,
+        directories: Iterable[str],
+        earlier: EarlierCommits,
+        has: Callable[[str, str], bool],
+    ) -> int:
         try:
-            named = {
-                name
-                for snapshot in earlier.snapshots
-                for file in manifests.read(manifests.read_list(snapshot.delta_manifest_list)).files()
-                for name in file.all_names
-            }
+            named = names_in(manifests, earlier.snapshots)
         except LakeError as err:
             logger.warning("files of earlier attempts are left alone: %s", err)
             return 0
         newer_than = earlier.since_ms + _CLOCK_MARGIN_MS if earlier.since_ms else 0
 
         def is_debris(name: str, mtime_ms: int) -> bool:
-            mine = name.startswith(self.shared) and not name.startswith(self.own)
-            return mine and name not in named and mtime_ms >= newer_than
+            mine = has(name, self.shared) and not has(name, self.own)
+            return mine and not belongs(name, named) and mtime_ms >= newer_than
 
         return sweep(manifests.file_io, directories, is_debris)
+
+
+def names_in(manifests: ManifestStore, snapshots: Iterable[Snapshot]) -> frozenset[str]:
+    """Names of all data files, and files beside them, that these snapshots added or removed."""
+    return frozenset(
+        name
+        for snapshot in snapshots
+        for file in manifests.read(manifests.read_list(snapshot.delta_manifest_list)).files()
+        for name in file.all_names
+    )
+
+
+def _flat(token: str) -> str:
+    return token.replace("-", "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -27,28 +27,25 @@ class _Writer(Protocol):
 
 
 class FileIndexBuilder:
-    """`columns`: table column -> its name in the file, where that differs. Memory: see the writers."""
+    """`specs` name columns as the file does. Memory: see the writers."""
 
-    def __init__(self, specs: Sequence[IndexSpec], columns: Mapping[str, str] | None = None) -> None:
-        names = columns or {}
-        self._indexes = [
-            (spec, names.get(spec.column, spec.column), _writer(spec.kind, spec.rules)) for spec in specs
-        ]
+    def __init__(self, specs: Sequence[IndexSpec]) -> None:
+        self._indexes = [(spec, _writer(spec.kind, spec.rules)) for spec in specs]
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """The next rows of the file; columns by their names in the file.
+        """The next rows of the file; columns by their names.
 
         Raises UnsupportedError for a value that an index cannot hold.
         """
-        for spec, column, writer in self._indexes:
-            array = batch.column(column)
+        for spec, writer in self._indexes:
+            array = batch.column(spec.column)
             writer.add(array if spec.key is None else _values_of(array, spec.key))
 
     def blobs(self) -> Blobs:
         """Index name -> type -> bytes. Raises InvalidOptionError when a value does not fit its index."""
         out: dict[str, dict[str, bytes | None]] = {}
-        for spec, column, writer in self._indexes:
-            out.setdefault(spec.name_in(column), {})[spec.type.value] = writer.encode()
+        for spec, writer in self._indexes:
+            out.setdefault(spec.name, {})[spec.type.value] = writer.encode()
         return out
 
     def encode(self) -> bytes:

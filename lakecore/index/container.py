@@ -1,7 +1,8 @@
 """The container of a file index: all index blobs of one data file, found by column and type.
 
 Layout, big-endian: magic, version, length of the head; per column its name and per type where its blob lies
-(-1: nothing was indexed); then the blobs. Names are in Java's modified UTF-8; the order is free.
+(-1: nothing was indexed), and room that readers skip; then the blobs. Names are in modified UTF-8; the
+order is free.
 """
 
 from __future__ import annotations
@@ -38,13 +39,17 @@ class Blob:
         return self.start == _EMPTY
 
 
-def encode_container(blobs: Blobs) -> bytes:
-    """Columns and types in the order given. Raises ValueError for a name of more than 65535 bytes."""
+def encode_container(blobs: Blobs, mark: bytes = b"") -> bytes:
+    """Columns and types in the order given. Raises ValueError for a name of more than 65535 bytes.
+
+    `mark`: bytes at the end of the head, where the format leaves room that readers skip; it tells two
+    containers of the same indexes apart.
+    """
     named = [
         (_encode_name(column), [(_encode_name(kind), blob) for kind, blob in kinds.items()])
         for column, kinds in blobs.items()
     ]
-    length = _FIXED.size + 4 + 4
+    length = _FIXED.size + 4 + 4 + len(mark)
     length += sum(len(column) + 4 + sum(len(kind) + 8 for kind, _ in kinds) for column, kinds in named)
     head = [_FIXED.pack(_MAGIC, _VERSION, length), struct.pack(">i", len(named))]
     body: list[bytes] = []
@@ -55,7 +60,7 @@ def encode_container(blobs: Blobs) -> bytes:
             head += [kind, struct.pack(">ii", _EMPTY if blob is None else at, len(blob or b""))]
             body.append(blob or b"")
             at += len(blob or b"")
-    return b"".join((*head, struct.pack(">i", 0), *body))
+    return b"".join((*head, struct.pack(">i", len(mark)), mark, *body))
 
 
 def head_length(data: bytes, size: int, path: str) -> int:

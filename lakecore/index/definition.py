@@ -61,13 +61,10 @@ class IndexSpec:
     kind: AtomicType
     rules: Rules
 
-    def name_in(self, column: str) -> str:
-        """What the index is called in a file whose schema calls the column so."""
-        return column if self.key is None else f"{column}[{self.key}]"
-
     @property
     def name(self) -> str:
-        return self.name_in(self.column)
+        """What it is called in a container."""
+        return self.column if self.key is None else f"{self.column}[{self.key}]"
 
 
 _TEXTS = frozenset((TypeRoot.CHAR, TypeRoot.VARCHAR))

@@ -20,7 +20,18 @@ from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.table import Table
 from lakecore.verify.shape import ProofMode
 
-__all__ = ["Job", "Progress", "ProofMode", "Report", "Shape", "Strategy", "Tables", "run", "run_many"]
+__all__ = [
+    "Job",
+    "Progress",
+    "ProofMode",
+    "Report",
+    "Shape",
+    "Strategy",
+    "Tables",
+    "partitions_of",
+    "run",
+    "run_many",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -129,7 +140,7 @@ class _Run:
         """The report, and the error that ended the job early if one did."""
         try:
             table = catalog.load_table(self._job.table).with_options(self._job.options)
-            where = _partitions(table, self._job.where)
+            where = partitions_of(table, self._job.where)
             run = self._compact_run(table, where)
         except LakeError as err:
             return replace(self._report, error=str(err)), err
@@ -179,7 +190,7 @@ class _Run:
         return replace(report, before=before, after=after)
 
 
-def _partitions(table: Table, where: str | None) -> ScanFilter:
+def partitions_of(table: Table, where: str | None) -> ScanFilter:
     """Raises InvalidInputError for text that names no partitions of the table."""
     if where is None:
         return EVERYTHING

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pyroaring import BitMap
@@ -14,7 +16,7 @@ from lakecore.metadata.data_file import DataFile
 from lakecore.predicate.tree import Predicate, columns_of
 from lakecore.read.context import ReadContext
 
-__all__ = ["index_path", "indexed_rows"]
+__all__ = ["index_path", "indexed_rows", "open_index"]
 
 _MAX_ROWS = 1 << 31
 
@@ -27,20 +29,17 @@ def indexed_rows(
     Costs a look into the index file, if there is one: its head, and the indexes of the predicate's columns.
     Raises NotFoundError when the index file is gone, CorruptDataError.
     """
-    name = index_path(ctx, bucket_dir, file)
-    if predicate is None or file.row_count >= _MAX_ROWS or (name is None and file.embedded_index is None):
+    if predicate is None or file.row_count >= _MAX_ROWS:
+        return None
+    if file.embedded_index is None and index_path(ctx, bucket_dir, file) is None:
         return None
     if not READ_ENABLED.read(ctx.schema.options):
         return None
     columns = stored_columns(columns_of(predicate), ctx.schema, ctx.file_schema(file.schema_id))
     if not columns:
         return None
-    embedded = embedded_index(file)
-    if embedded is not None:
-        found = matching_rows(predicate, columns, embedded)
-    else:
-        assert name is not None
-        found = _from_file(ctx, name, file, predicate, columns)
+    with open_index(ctx, bucket_dir, file) as index:
+        found = matching_rows(predicate, columns, index)
     return None if found is not None and len(found) == file.row_count else found
 
 
@@ -50,27 +49,43 @@ def index_path(ctx: ReadContext, bucket_dir: str, file: DataFile) -> str | None:
     return next((path for path in paths if path.endswith(INDEX_SUFFIX)), None)
 
 
-def _from_file(
-    ctx: ReadContext, path: str, file: DataFile, predicate: Predicate, columns: Any
-) -> BitMap | None:
+@contextmanager
+def open_index(ctx: ReadContext, bucket_dir: str, file: DataFile) -> Iterator[FileIndex]:
+    """The indexes of a data file, empty without any; their bytes can be read inside the context.
+
+    Raises NotFoundError when the index file is gone, CorruptDataError.
+    """
+    embedded = embedded_index(file)
+    path = index_path(ctx, bucket_dir, file)
+    if embedded is not None:
+        yield embedded
+    elif path is None:
+        yield FileIndex({}, lambda _: b"", file.row_count, file.file_name)
+    else:
+        with _open(ctx, path) as source:
+            yield _index_of(source, path, file.row_count)
+
+
+def _open(ctx: ReadContext, path: str) -> Any:
     try:
-        source = ctx.file_io.open_input(path)
+        return ctx.file_io.open_input(path)
     except NotFoundError as err:
         raise NotFoundError(
             f"index file {path} does not exist: the snapshot that is read may have been expired; read a "
             "newer one, or set file-index.read.enabled=false, and run fsck"
         ) from err
-    with source:
-        size = source.size()
-        head = source.read(FIXED_HEAD)
-        head += source.read(head_length(head, size, path) - FIXED_HEAD)
 
-        def read(blob: Blob) -> bytes:
-            source.seek(blob.start)
-            data: bytes = source.read(blob.length)
-            if len(data) != blob.length:
-                raise CorruptDataError(path, f"{len(data)} of {blob.length} bytes at byte {blob.start}")
-            return data
 
-        index = FileIndex(decode_head(head, size, path), read, file.row_count, path)
-        return matching_rows(predicate, columns, index)
+def _index_of(source: Any, path: str, rows: int) -> FileIndex:
+    size = source.size()
+    head = source.read(FIXED_HEAD)
+    head += source.read(head_length(head, size, path) - FIXED_HEAD)
+
+    def read(blob: Blob) -> bytes:
+        source.seek(blob.start)
+        data: bytes = source.read(blob.length)
+        if len(data) != blob.length:
+            raise CorruptDataError(path, f"{len(data)} of {blob.length} bytes at byte {blob.start}")
+        return data
+
+    return FileIndex(decode_head(head, size, path), read, rows, path)

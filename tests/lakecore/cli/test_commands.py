@@ -181,3 +181,18 @@ def test_alter_changes_columns_and_options(cli: Cli) -> None:
     refused = cli("alter", "d.t", "--drop", "k")
     assert (refused.code, "primary key" in refused.err) == (1, True)
     assert "no change given" in cli("alter", "d.t").err
+
+
+def test_rewrite_file_index(cli: Cli, keyed: str) -> None:
+    arguments = ("rewrite-file-index", keyed, "--engine", "local", "--option", "file-index.bitmap.columns=v")
+    planned = cli(*arguments, "--dry-run", "--json").json[0]
+    assert (planned["planned"], planned["snapshot"]) == (1, None)
+    assert planned["coverage"][0] | {"files_lacking": 1, "rows_lacking": 1} == planned["coverage"][0]
+    shown = cli(*arguments)
+    assert shown.code == 0
+    assert "rewritten" in shown.out
+    assert any("bitmap" in line and line.rstrip().endswith("yes") for line in shown.lines)
+    assert cli(*arguments, "--json").json[0]["nothing_to_do"]
+    failed = cli("rewrite-file-index", "db.*", "db.none", "--engine", "local", "--json")
+    assert failed.code == 1
+    assert [report["error"] is None for report in failed.json] == [True, False]

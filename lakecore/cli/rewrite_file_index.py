@@ -1,0 +1,98 @@
+"""`rewrite-file-index`: make the file indexes that files lack; show how far indexes reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from lakecore.cli.engine import Engine, executor, key_values
+from lakecore.cli.output import print_json, size_text, table_of
+from lakecore.cli.session import Session, session_of
+from lakecore.cli.table_names import expand_tables
+from lakecore.clock import SystemClock
+from lakecore.jobs import rewrite_file_index as jobs
+
+__all__ = ["rewrite_file_index"]
+
+
+def rewrite_file_index(
+    context: typer.Context,
+    table: Annotated[list[str], typer.Argument(metavar="DB.TABLE...", help="Names and globs ('db.*').")],
+    where: Annotated[str | None, typer.Option(help="Only these partitions: 'dt=a,hh=b;dt=c'.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the coverage; change nothing.")] = False,
+    engine: Annotated[Engine, typer.Option(help="Where units run.")] = Engine.SPARK,
+    master: Annotated[str | None, typer.Option(help="Spark master; default local[*].")] = None,
+    conf: Annotated[list[str] | None, typer.Option(help="Spark setting: key=value.")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None,
+) -> None:
+    """Make the file indexes that the options ask for and files lack; data files are not written again."""
+    session = session_of(context)
+    clock = SystemClock()
+    work = [
+        jobs.Job(
+            table=name,
+            where=where,
+            options=key_values(option or [], "--option"),
+            dry_run=dry_run,
+            commit_user=f"lakecore-cli-{clock.fresh_id()}",
+        )
+        for name in expand_tables(session.catalog, table)
+    ]
+    with executor(engine, master, key_values(conf or [], "--conf")) as workers:
+        reports = jobs.run_many(work, session.catalog, workers)
+    if session.json:
+        print_json(session.out, [report.to_json() for report in reports])
+    else:
+        _print(session, reports)
+    if any(report.error is not None for report in reports):
+        raise typer.Exit(1)
+
+
+def _print(session: Session, reports: Sequence[jobs.Report]) -> None:
+    columns = ["table", "result", "files", "rows read", "size", "seconds", "snapshot"]
+    session.out.print(table_of(columns, [_row(report) for report in reports], whole=2))
+    rows = [row for report in reports for row in _coverage(report)]
+    if rows:
+        columns = ["table", "index", "type", "files", "lacking", "rows", "lacking", "size", "wanted"]
+        session.out.print(table_of(columns, rows, whole=3))
+    for report in reports:
+        for line in _remarks(report):
+            session.out.print(f"{report.table}: {line}", markup=False)
+
+
+def _row(report: jobs.Report) -> list[Any]:
+    files, rows = (report.planned, report.rows_planned) if report.dry_run else (report.files, report.rows)
+    size = None if report.dry_run else size_text(report.bytes)
+    return [report.table, _result(report), files, rows, size, f"{report.seconds:.1f}", report.snapshot]
+
+
+def _result(report: jobs.Report) -> str:
+    if report.error is not None:
+        return "failed in part" if report.snapshots else "failed"
+    if report.nothing_to_do:
+        return "nothing to do"
+    return "planned" if report.dry_run else "rewritten"
+
+
+def _coverage(report: jobs.Report) -> Iterator[list[Any]]:
+    for found in report.coverage:
+        yield [
+            report.table,
+            found.index,
+            found.type,
+            found.files,
+            found.files_lacking,
+            found.rows,
+            found.rows_lacking,
+            size_text(found.bytes),
+            "yes" if found.wanted else "no",
+        ]
+
+
+def _remarks(report: jobs.Report) -> Iterator[str]:
+    if report.error is not None:
+        yield f"error: {' '.join(report.error.split())}"
+    if report.dropped:
+        yield f"{len(report.dropped)} files were replaced by another commit meanwhile"

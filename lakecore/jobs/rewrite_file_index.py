@@ -1,0 +1,159 @@
+"""The job that makes the file indexes that a table's options ask for and files lack; how far they reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from lakecore.clock import Clock, SystemClock
+from lakecore.compact.file_index.apply import IndexRequest, IndexRun, IndexTarget
+from lakecore.compact.file_index.plan import Coverage, IndexNeed
+from lakecore.errors import InvalidInputError, LakeError
+from lakecore.executor import Executor, SerialExecutor
+from lakecore.jobs.compact import Tables, partitions_of
+from lakecore.table import Table
+
+__all__ = ["Coverage", "Job", "Report", "run", "run_many"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A request for one table.
+
+    `where`: partitions as `dt=a,hh=b;dt=c`, None for all. `options`: table options for this run only.
+    (`commit_user`, `commit_identifier`) names the run, so that a repeated one is recognised; its commits take
+    the identifiers from there on. An empty user means a fresh one.
+    """
+
+    table: str
+    where: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    commit_user: str = ""
+    commit_identifier: int = 1
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {f.name: getattr(self, f.name) for f in fields(self)} | {"options": dict(self.options)}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Job:
+        """Raises InvalidInputError for unknown or missing keys."""
+        try:
+            return cls(**raw)
+        except TypeError as err:
+            raise InvalidInputError(f"not a job to rewrite file indexes: {err}") from err
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a job did. `files`: data files whose description changed. `rows`: read for new indexes.
+    `bytes`: of the new indexes.
+
+    `coverage` is that of the table at the end. `planned`: files to change, at the start; `rows_planned`: to
+    be read for them. `dropped`: files that other commits took away. `snapshot`: the last of `snapshots`.
+    """
+
+    table: str
+    engine: str
+    dry_run: bool = False
+    seconds: float = 0.0
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+    planned: int = 0
+    rows_planned: int = 0
+    coverage_before: tuple[Coverage, ...] = ()
+    coverage: tuple[Coverage, ...] = ()
+    snapshot: int | None = None
+    snapshots: tuple[int, ...] = ()
+    dropped: tuple[str, ...] = ()
+    nothing_to_do: bool = False
+    error: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        raw = asdict(self)
+        lists = ("coverage_before", "coverage", "snapshots", "dropped")
+        return raw | {name: list(raw[name]) for name in lists}
+
+
+def run(job: Job, catalog: Tables, executor: Executor | None = None, clock: Clock | None = None) -> Report:
+    """Make the indexes of one table; a dry run only looks.
+
+    Raises NotFoundError, InvalidInputError, UnsupportedError before anything is touched. When units fail,
+    what the others made is committed first; then the first failure is raised.
+    """
+    report, error = _run(job, catalog, executor or SerialExecutor(), clock or SystemClock())
+    if error is not None:
+        raise error
+    return report
+
+
+def run_many(
+    jobs: Iterable[Job], catalog: Tables, executor: Executor | None = None, clock: Clock | None = None
+) -> list[Report]:
+    """One report per job, in order. A failed job does not stop the rest: its report has an `error`."""
+    engine = executor or SerialExecutor()
+    return [_run(job, catalog, engine, clock or SystemClock())[0] for job in jobs]
+
+
+def _run(job: Job, catalog: Tables, executor: Executor, clock: Clock) -> tuple[Report, LakeError | None]:
+    """The report, and the error that ended the job early if one did."""
+    report = Report(table=job.table, engine=executor.name, dry_run=job.dry_run)
+    try:
+        table = catalog.load_table(job.table).with_options(job.options)
+        work = _index_run(job, table, clock)
+    except LakeError as err:
+        return replace(report, error=str(err)), err
+    started = clock.monotonic() - executor.startup_seconds
+    error: LakeError | None = None
+    after: tuple[Coverage, ...] | None = None
+    try:
+        if job.dry_run:
+            work.plan()
+        else:
+            work.run(executor)
+        after = work.coverage_now() if work.outcome.snapshots else work.coverage
+    except LakeError as err:
+        error = err
+    seconds = round(clock.monotonic() - started - executor.startup_seconds, 6)
+    found = _with_run(replace(report, seconds=seconds), work, after or ())
+    return replace(found, error=None if error is None else str(error)), error
+
+
+def _index_run(job: Job, table: Table, clock: Clock) -> IndexRun:
+    target = IndexTarget(
+        reading=table.read_context(), scanner=table.scanner, committer=table.committer(), clock=clock
+    )
+    request = IndexRequest(
+        commit_user=job.commit_user or f"lakecore-index-{clock.fresh_id()}",
+        identifier=job.commit_identifier,
+        where=partitions_of(table, job.where),
+        repeatable=bool(job.commit_user),
+    )
+    return IndexRun(target, request)
+
+
+def _with_run(report: Report, work: IndexRun, after: tuple[Coverage, ...]) -> Report:
+    outcome = work.outcome
+    snapshots = work.landed.ids + outcome.snapshots
+    return replace(
+        report,
+        files=outcome.files,
+        rows=outcome.rows,
+        bytes=outcome.bytes,
+        planned=len(work.planned),
+        rows_planned=_rows(work.planned),
+        coverage_before=work.coverage,
+        coverage=after,
+        snapshot=snapshots[-1] if snapshots else None,
+        snapshots=snapshots,
+        dropped=outcome.dropped,
+        nothing_to_do=not work.planned,
+    )
+
+
+def _rows(needs: Iterable[IndexNeed]) -> int:
+    return sum(need.file.row_count for need in needs if need.missing)

@@ -1,0 +1,119 @@
+"""Making the file indexes of a table as an Airflow task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from operators.hooks import LakeHook, airflow_errors
+from operators.identity import commit_identity
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from lakecore.executor import Executor
+
+__all__ = ["RewriteFileIndexOperator"]
+
+_LISTED = 20
+
+
+class RewriteFileIndexOperator(BaseOperator):
+    """Make the file indexes that a table's options ask for and its files lack, and return the report of
+    `lakecore.jobs.rewrite_file_index` (small, JSON) as XCom: figures, and the coverage of every index.
+
+    Data files are not written again. A retry repeats the commit identity of the first try. Of commits that
+    touch the same files the first wins; what it left is planned again within the run.
+
+    :param table: `database.table`. (templated)
+    :param where: partitions as in Paimon, `dt=a,hh=b;dt=c`; None means every partition. (templated)
+    :param options: table options for this run only. (templated)
+    :param dry_run: only look: the report says what would be done.
+    :param engine: `spark`, or `local` for tables too small to be worth a session. (templated)
+    :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
+    :param spark_conf: settings of the Spark session. (templated)
+    """
+
+    template_fields: Sequence[str] = (
+        "table",
+        "where",
+        "options",
+        "engine",
+        "master",
+        "spark_conf",
+        "lake_conn_id",
+    )
+    ui_color = "#dcefe3"
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        where: str | None = None,
+        options: Mapping[str, str] | None = None,
+        dry_run: bool = False,
+        engine: str = "spark",
+        master: str | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+        lake_conn_id: str = LakeHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.where = where
+        self.options = options
+        self.only_look = dry_run
+        self.engine = engine
+        self.master = master
+        self.spark_conf = spark_conf
+        self.lake_conn_id = lake_conn_id
+        self._executor: Executor | None = None
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from lakecore.jobs import rewrite_file_index
+
+        user, identifier = commit_identity(context["ti"])
+        hook = LakeHook(self.lake_conn_id)
+        with airflow_errors(), ExitStack() as ends:
+            job = rewrite_file_index.Job(
+                table=self.table,
+                where=self.where or None,
+                options=dict(self.options or {}),
+                dry_run=self.only_look,
+                commit_user=user,
+                commit_identifier=identifier,
+            )
+            ends.callback(setattr, self, "_executor", None)
+            self._executor = self._make_executor(hook, ends)
+            report = rewrite_file_index.run(job, hook.catalog(), self._executor)
+        self.log.info(
+            "%s: %d of %d files have new indexes, for %d rows read",
+            self.table,
+            report.files,
+            report.planned,
+            report.rows,
+        )
+        raw = report.to_json()
+        return raw | {"dropped": raw["dropped"][:_LISTED], "dropped_count": len(report.dropped)}
+
+    def _make_executor(self, hook: LakeHook, ends: ExitStack) -> Executor:
+        from lakecore.errors import InvalidInputError
+        from lakecore.executor import SerialExecutor
+
+        if self.engine == "local":
+            return SerialExecutor()
+        if self.engine != "spark":
+            raise InvalidInputError(f"engine {self.engine!r}: use spark or local")
+        from lakecore.spark.executor import SparkExecutor
+
+        conf = dict(self.spark_conf or {})
+        return ends.enter_context(SparkExecutor(master=self.master or hook.spark_master(), conf=conf))
+
+    def on_kill(self) -> None:
+        """Stop the units; what is committed stays, the rest leaves no files."""
+        executor = self._executor
+        if executor is not None:
+            executor.cancel()
