@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.commit.committer import Committer
-from lakecore.commit.request import CommitResult, Overwrite
+from lakecore.commit.request import CommitResult, Overwrite, Unchanged
 from lakecore.errors import (
     CommitConflictError,
     CommitUncertainError,
@@ -21,18 +21,21 @@ from lakecore.errors import (
     NotFoundError,
 )
 from lakecore.fs.file_io import FileIO
+from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
+from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate
 from lakecore.read.batch import batch_source, named_start
 from lakecore.read.context import ReadContext
 from lakecore.read.scan import Scan
+from lakecore.read.snapshot_rows import SnapshotRows
 from lakecore.read.stream import Stream, open_stream
 from lakecore.row.partition_path import parse_partitions
 from lakecore.row.values import array_values
 from lakecore.scan.scanner import Scanner
 from lakecore.scan.startup import START_OPTIONS, Incremental, Startup
-from lakecore.scan.support import check_writable
+from lakecore.scan.support import check_deletable, check_writable
 from lakecore.scan.travel import Travel
 from lakecore.store.branches import BranchStore
 from lakecore.store.changelogs import ChangelogStore
@@ -45,12 +48,14 @@ from lakecore.store.snapshots import SnapshotStore
 from lakecore.store.tags import TagStore
 from lakecore.types.arrow import arrow_type
 from lakecore.write.bucket_state import BucketState
+from lakecore.write.deletes import Deletes
 from lakecore.write.incoming import batches_of, is_repeatable
 from lakecore.write.options import WriteRules
+from lakecore.write.row_deletion import DeletedRows, RowDeletion
 from lakecore.write.table_write import TableWrite, WriteTarget
 from lakecore.write.upgrade import upgraded
 
-__all__ = ["Commit", "Scan", "Table"]
+__all__ = ["Commit", "DeletedRows", "Scan", "Table"]
 
 logger = logging.getLogger(__name__)
 
@@ -258,6 +263,24 @@ class Table:
                 logger.info("%s: placing its rows anew: %s", self.name, err)
         return self._finish(self._new_write(given, overwrite=False), data, given, None)
 
+    def delete(self, where: str | Predicate, commit: Commit | None = None) -> DeletedRows:
+        """Delete the rows for which `where` is true, in one snapshot; none where there are no such rows.
+
+        Append tables need option `deletion-vectors.enabled`. With a primary key, deletes (-D) are written for
+        the keys found: like an upsert, this removes what others write for these keys meanwhile. Raises
+        UnsupportedError before anything is written, CommitConflictError when other commits kept winning.
+        """
+        check_deletable(self.name, self.schema, self.options)
+        found = parse_where(where, self.schema.row_type) if isinstance(where, str) else where
+        given = self._named(commit)
+        if self.schema.primary_keys:
+            latest = SnapshotRows(self.scanner, self.read_context(), self.snapshots.latest())
+            rows = Deletes(Scan.of(latest, found, None, None).to_batches())
+            result = self.write(rows, given)
+            return DeletedRows(rows.count, result)
+        deletion = RowDeletion(self.scanner, self.read_context(), self.indexes, self.clock)
+        return deletion.run(found, lambda messages: self._commit(messages, given))
+
     def overwrite(
         self,
         data: Any,
@@ -326,15 +349,7 @@ class Table:
             write.abort()
             raise
         try:
-            result = self.committer().commit(
-                messages,
-                commit_user=commit.user or self._fresh_user(),
-                identifier=commit.identifier,
-                overwrite=overwrite,
-                watermark=commit.watermark,
-                properties=commit.properties,
-                unchanged=write.unchanged,
-            )
+            result = self._commit(messages, commit, overwrite, write.unchanged)
         except CommitUncertainError:
             raise
         except LakeError:
@@ -348,6 +363,23 @@ class Table:
     def _named(self, commit: Commit | None) -> Commit:
         given = commit or Commit()
         return given if given.user else replace(given, user=self._fresh_user())
+
+    def _commit(
+        self,
+        messages: Sequence[CommitMessage],
+        commit: Commit,
+        overwrite: Overwrite | None = None,
+        unchanged: Unchanged | None = None,
+    ) -> CommitResult:
+        return self.committer().commit(
+            messages,
+            commit_user=commit.user or self._fresh_user(),
+            identifier=commit.identifier,
+            overwrite=overwrite,
+            watermark=commit.watermark,
+            properties=commit.properties,
+            unchanged=unchanged,
+        )
 
     def _fresh_user(self) -> str:
         prefix = self.schema.options.get(_USER_PREFIX, "").strip() or "lakecore"

@@ -15,6 +15,7 @@ import typer
 from lakecore.cli.alter import alter
 from lakecore.cli.compact import compact
 from lakecore.cli.create import create
+from lakecore.cli.delete import delete
 from lakecore.cli.expire import expire_changelogs, expire_snapshots
 from lakecore.cli.fsck import fsck
 from lakecore.cli.inspect import databases, describe, files, snapshots, tables
@@ -70,8 +71,8 @@ def _globals(
 
 
 for command in (
-    databases, tables, describe, snapshots, files, create, alter, write, read, stream, compact, fsck,
-    rewrite_file_index,
+    databases, tables, describe, snapshots, files, create, alter, write, delete, read, stream, compact,
+    fsck, rewrite_file_index,
 ):  # fmt: skip
     app.command()(command)
 for chore in (expire_snapshots, expire_changelogs):

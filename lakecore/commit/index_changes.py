@@ -70,7 +70,7 @@ def indexes_after(
         *_lost(previous, change, emptied),
         *_doubled(kept, change.added, one_per_bucket=one_per_bucket),
         *_forgotten(kept, data),
-        *_aimless(change.added, data),
+        *_aimless(change, data),
     )
     after = (*kept, *change.added)
     if after != tuple(previous) and any(file.has_unknown_columns for file in kept):
@@ -127,15 +127,16 @@ def _forgotten(kept: Sequence[IndexFile], data: DataFiles) -> Iterator[Conflict]
                 yield Conflict("rows of the file to be replaced were deleted meanwhile", *place)
 
 
-def _aimless(added: Sequence[IndexFile], data: DataFiles) -> Iterator[Conflict]:
-    """New vectors of data files that are not in the table."""
-    vectors = _vectors(added)
+def _aimless(change: IndexChange, data: DataFiles) -> Iterator[Conflict]:
+    """New vectors of data files that are not in the table; not those that only changed their index file."""
+    carried = {place for file in change.removed for place in _places(file)}
+    vectors = [f for f in _vectors(change.added) if not carried.issuperset(_places(f))]
     if not vectors:
         return
     live = data.live(frozenset((file.partition, file.bucket) for file in vectors))
     for file in vectors:
         for place in _places(file):
-            if place not in live:
+            if place not in live and place not in carried:
                 yield Conflict("the file whose rows are deleted is gone: another commit replaced it", *place)
 
 

@@ -1,20 +1,16 @@
-"""Deletion vectors kept up with what picks do: those of rewritten files go, the others stay.
-
-An index file is never changed: a commit that takes a vector from it replaces it by a new one with the rest.
-"""
+"""Deletion vectors kept up with what picks do: those of rewritten files go, the others stay."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-
-from pyroaring import BitMap
 
 from lakecore.compact.outcome import ProvenPick
 from lakecore.compact.work import Place
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.index_file import DELETION_VECTORS, IndexFile
 from lakecore.store.indexes import IndexStore
+from lakecore.store.vector_files import replace_vectors
 
 __all__ = ["VectorDraft", "VectorUpkeep"]
 
@@ -84,33 +80,18 @@ class VectorUpkeep:
             self.files[bucket] = (*kept, *fresh)
 
     def _message(self, place: Place, gone: set[str]) -> list[CommitMessage]:
-        touched = [
-            file
-            for file in self.files.get((place.partition, place.bucket), ())
-            if any(vector.data_file in gone for vector in file.deletions)
-        ]
-        if not touched:
+        bucket = (place.partition, place.bucket)
+        new, old = replace_vectors(
+            self.store, bucket, self.files.get(bucket, ()), gone, {}, one_per_bucket=self.one_per_bucket
+        )
+        if not old:
             return []
-        rest = {
-            name: vector
-            for file in touched
-            for name, vector in self.store.read_vectors(
-                file, {place.data_file for place in file.deletions} - gone
-            ).items()
-        }
         return [
             CommitMessage(
                 partition=place.partition,
                 bucket=place.bucket,
                 total_buckets=place.total_buckets,
-                compact_new_index_files=self._write(place, rest),
-                compact_deleted_index_files=tuple(touched),
+                compact_new_index_files=new,
+                compact_deleted_index_files=old,
             )
         ]
-
-    def _write(self, place: Place, vectors: Mapping[str, BitMap]) -> tuple[IndexFile, ...]:
-        if not vectors:
-            return ()
-        if self.one_per_bucket:
-            return (self.store.write_vectors(place.partition, place.bucket, vectors),)
-        return self.store.roll_vectors(place.partition, place.bucket, vectors)

@@ -21,6 +21,7 @@ from lakecore.options import parse_bool
 
 __all__ = [
     "check_compactable",
+    "check_deletable",
     "check_index_files",
     "check_overwrites_streamable",
     "check_readable",
@@ -90,6 +91,28 @@ def check_writable(table: str, schema: TableSchema, options: TableOptions) -> No
     if mode is BucketMode.KEY_DYNAMIC:
         remedy = "the index of its buckets is not kept; use another engine, or a fixed number of buckets"
         raise _refuse(table, "bucket", str(options.bucket), "write", f"{remedy}")
+
+
+def check_deletable(table: str, schema: TableSchema, options: TableOptions) -> None:
+    """Raises UnsupportedError unless rows of `table` can be deleted by a condition."""
+    check_writable(table, schema, options)
+    if not schema.primary_keys:
+        if not options.deletion_vectors:
+            remedy = "without a key rows are deleted by deletion vectors: set the option first"
+            raise _refuse(table, "deletion-vectors.enabled", "false", "delete rows of", remedy)
+        return
+    for on, key, value in (
+        (options.ignore_delete, "ignore-delete", "true"),
+        (options.rowkind_field is not None, "rowkind.field", str(options.rowkind_field)),
+        (
+            options.merge_engine is not MergeEngine.DEDUPLICATE,
+            "merge-engine",
+            options.merge_engine.value,
+        ),
+    ):
+        if on:
+            remedy = "a written -D would not remove the row; write what the merge expects instead"
+            raise _refuse(table, key, value, "delete rows of", remedy)
 
 
 def check_compactable(table: str, schema: TableSchema, options: TableOptions) -> None:

@@ -107,10 +107,21 @@ def postponed() -> Scenario:
     return Scenario.of(catalog, table, Strategy.FULL)
 
 
+def deleted() -> Scenario:
+    """Files that share index files with files that stay."""
+    catalog = memory_catalog("fault-compact-deleted")
+    table = append_table(catalog, deletion_vectors__enabled="true", target_file_size="1 kb")
+    big = [{"v": v, "p": f"{v * 7919 % 10007}" * 9} for v in range(400)]
+    put(table, *([{"v": n, "p": "x"}, {"v": n, "p": "y"}] for n in range(3)), big, big)
+    table.delete("p = 'y' or v = 7")
+    return Scenario.of(catalog, table, Strategy.UNIVERSAL)
+
+
 def _cases() -> list[Any]:
     cases = [*itertools.product((keyed_full, joined), FaultMode)]
     cases += [(postponed, mode) for mode in (FaultMode.ERROR,)]
     cases += [(keyed_universal, mode) for mode in (*SETTLED, FaultMode.TORN)]
+    cases += [(deleted, mode) for mode in SETTLED]
     return [
         pytest.param(
             make,

@@ -60,6 +60,19 @@ def dynamic_table() -> tuple[Table, Callable[[Table], None]]:
     return table, lambda t: _run(t.upsert, {"k": [2, 4, 5, 6], "v": [2, 2, 2, 2]})
 
 
+def deleted_table() -> tuple[Table, Callable[[Table], None]]:
+    options = {"deletion-vectors.enabled": "true", "deletion-vector.index-file.target-size": "1 b"}
+    table = fresh_table("fault-delete", {"columns": ["k INT", "p STRING"], "options": options})
+    table.append(pa.table({"k": [1, 2, 3, 4], "p": ["a", "b", "c", "d"]}))
+    table.append(pa.table({"k": [5, 6, 7, 8], "p": ["a", "b", "c", "d"]}))
+    table.delete("k = 1 or k = 5")
+    return table, lambda t: _ignore(t.delete("p = 'b' or k = 3", COMMIT))
+
+
+def _ignore(_: object) -> None:
+    return None
+
+
 def _run(verb: Any, columns: dict[str, Any]) -> None:
     verb(pa.table(columns), commit=COMMIT)
 
@@ -91,10 +104,11 @@ def named_files(table: Table) -> set[str]:
     return names
 
 
-SCENARIOS = (append_table, key_table, overwritten_table, dynamic_table)
+SCENARIOS = (append_table, key_table, overwritten_table, dynamic_table, deleted_table)
 FAST = {
     (dynamic_table, FaultMode.ERROR_AFTER_EFFECT),
     (append_table, FaultMode.TORN),
+    (deleted_table, FaultMode.ERROR),
     (key_table, FaultMode.ERROR),
     (overwritten_table, FaultMode.DEAD_AFTER_EFFECT),
 }

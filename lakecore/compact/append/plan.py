@@ -80,8 +80,10 @@ class _Bucket:
         return () if found is None else (found,)
 
     def _free(self, policy: AppendPolicy, *, full: bool) -> Iterator[tuple[DataFile, ...]]:
-        policy = _full_policy(policy) if full else policy
         groups = {name: deletion.path for name, deletion in self.deletions.items()}
+        if full and groups:  # all in one go, so that no row is written twice
+            groups = {file.file_name: groups.get(file.file_name, file.file_name) for file in self.files}
+        policy = _full_policy(policy) if full else policy
         yield from append.pick_deleted((f for f in self.files if f.file_name in groups), groups, policy)
         yield from append.pick_unordered((f for f in self.files if f.file_name not in groups), policy)
 

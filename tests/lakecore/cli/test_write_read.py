@@ -170,3 +170,16 @@ def test_a_consumer_goes_on_where_it_was(cli: Cli, keyed: str) -> None:
     cli("write", keyed, "-", stdin='{"k": 2}')
     assert [row["k"] for row in cli("stream", keyed, "--consumer", "etl").rows] == [2]
     assert "next snapshot: 3" in cli("stream", keyed, "--consumer", "etl").err
+
+
+def test_delete(cli: Cli, keyed: str) -> None:
+    marked = {"columns": ["v INT"], "options": {"deletion-vectors.enabled": "true"}}
+    cli("create", "db.a", "--schema", json.dumps(marked))
+    cli("write", "db.a", "-", stdin='{"v": 1}\n{"v": 2}\n{"v": 3}')
+    answer = cli("delete", "db.a", "--where", "v > 1", "--json").json
+    assert answer == {"table": "db.a", "rows": 2, "snapshots": [2], "duplicate": False}
+    assert cli("read", "db.a").rows == [{"v": 1}]
+    assert "no such rows" in cli("delete", "db.a", "--where", "v = 7").out
+    assert "1 rows deleted in snapshot 2" in cli("delete", keyed, "--where", "k = 1").out
+    assert cli("read", keyed).lines == []
+    assert cli("delete", "db.a", "--where", "nope = 1").code == 1
