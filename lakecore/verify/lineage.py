@@ -17,8 +17,10 @@ import numpy as np
 from lakecore.errors import CorruptDataError, LakeError, NotFoundError, UnavailableError
 from lakecore.format.index_manifest import decode_index_manifest
 from lakecore.fs.file_io import FileIO
+from lakecore.fs.resolve import plain_path
 from lakecore.metadata.data_file import EntryKind
 from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.index_file import IndexFile
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest_file import ManifestFile
 from lakecore.metadata.netting import live, remaining_deletes
@@ -30,6 +32,7 @@ from lakecore.store.schemas import SchemaStore
 from lakecore.store.snapshots import SnapshotStore
 from lakecore.store.tags import TagStore
 from lakecore.verify.findings import FindingKind, Findings
+from lakecore.verify.index_files import IndexFileCheck
 from lakecore.verify.references import References
 
 __all__ = ["Lineage"]
@@ -54,9 +57,13 @@ class Lineage:
     """Decoded manifests of the snapshot before: the next one shares most of them."""
     _used: dict[str, ManifestEntries] = field(default_factory=dict)
     _total: int | None = None
+    _live: ManifestEntries | None = None
+    """What is live at the snapshot that is checked, where that is known."""
+    _indexes: IndexFileCheck = field(init=False)
 
     def __post_init__(self) -> None:
         self.schemas = SchemaStore(self.file_io, self.paths)
+        self._indexes = IndexFileCheck(self.file_io, self.findings)
 
     def check(self) -> tuple[int, ...]:
         """Check everything; the ids of the snapshots found."""
@@ -131,6 +138,7 @@ class Lineage:
                 self.findings.failed(FindingKind.SCHEMA, path, err, owner)
 
     def _check_snapshot(self, snapshot: Snapshot, path: str, owner: str, *, whole: bool) -> None:
+        self._live = None
         lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
         known = lists in self.states
         self.states.add(lists)
@@ -177,6 +185,7 @@ class Lineage:
                 path, "totalRecordCount", snapshot.total_record_count, int(files.row_count.sum())
             )
             self._expect(files, owner)
+            self._live = files
             if self.schema.primary_keys:
                 self._check_levels(files, path)
         except CorruptDataError as err:
@@ -212,25 +221,32 @@ class Lineage:
         if snapshot.index_manifest is None:
             return
         path = self.paths.manifest(snapshot.index_manifest)
-        if path in self.references.files:
+        known = path in self.references.files
+        if known and self._live is None:
             return
         self.references.expect(path, None, owner)
         try:
-            for file in decode_index_manifest(self.file_io.read(path), path):
-                place = file.external_path or self._index_path(file.partition, file.bucket, file.file_name)
+            placed = [
+                (file, self._index_path(file))
+                for file in decode_index_manifest(self.file_io.read(path), path)
+            ]
+            for file, place in placed:
                 self.references.expect(place, file.file_size, owner)
+            self._indexes.check(placed, path, owner, self._live)
         except UnavailableError:
             raise
         except LakeError as err:
             self.findings.failed(FindingKind.INDEX_FILE, path, err, owner)
 
-    def _index_path(self, partition: bytes, bucket: int, name: str) -> str:
-        """In `index/`, or with the data (option index-file-in-data-file-dir)."""
+    def _index_path(self, file: IndexFile) -> str:
+        """In `index/`, or with the data (option index-file-in-data-file-dir), or where it says."""
+        if file.external_path is not None:
+            return plain_path(file.external_path)
         if self.schema.options.get("index-file-in-data-file-dir", "").lower() == "true":
-            beside = f"{self.references.directory(partition, bucket)}/{name}"
+            beside = f"{self.references.directory(file.partition, file.bucket)}/{file.file_name}"
             if self.file_io.stat(beside) is not None:
                 return beside
-        return self.paths.index_file(name)
+        return self.paths.index_file(file.file_name)
 
     def _check_changelog(self, name: str, size: int | None, owner: str) -> None:
         files = self._list(name, size, owner)
