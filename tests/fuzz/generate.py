@@ -81,6 +81,8 @@ def _common(dice: random.Random) -> dict[str, str]:
         options["target-file-size"] = dice.choice(("1 b", "2 kb"))
     if dice.random() < 0.15:
         options["manifest.full-compaction-threshold-size"] = "1 b"
+    if dice.random() < 0.1:
+        options["snapshot.num-retained.min"] = "1"
     if dice.random() < 0.15:
         options["file.compression"] = dice.choice(("zstd", "snappy", "none"))
     return options
@@ -123,8 +125,12 @@ def _keyed(dice: random.Random) -> dict[str, Any]:
         options["data-file.thin-mode"] = "true"
     if dice.random() < 0.25:
         options["deletion-vectors.enabled"] = "true"
+        if dice.random() < 0.3:
+            options["deletion-vectors.bitmap64"] = "true"
     if dice.random() < 0.5:
         options["changelog-producer"] = dice.choice(("input", "lookup", "full-compaction"))
+        if dice.random() < 0.25:
+            options["changelog-producer.row-deduplicate"] = "true"
     if not across:
         _merging(dice, columns, primary, options)
     return _table(columns, primary, partitions, options)
@@ -225,8 +231,10 @@ class _Steps:
             return Step("compact", by, full=self.dice.random() < 0.5, proof=proof)
         if chance < 0.88:
             return self._overwrite()
-        if chance < 0.95:
+        if chance < 0.94:
             return Step("alter", self._by(), change=self._change())
+        if chance < 0.97:
+            return Step("expire", self._by(), keep=self.dice.randint(1, 3))
         return self._delete()
 
     def _write(self) -> Step:

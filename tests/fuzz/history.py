@@ -14,9 +14,9 @@ LAKE, OLD, NEW = "lakecore", "1.4.2", "2.0.0"
 
 @dataclass(frozen=True)
 class Step:
-    """`op`: write, overwrite, compact, alter, delete, tag. `by`: who does it. The rest as the op needs it.
+    """`op`: write, overwrite, compact, alter, delete, expire. `by`: who does it. The rest as the op needs it.
 
-    `rows`: JSON rows, `_kind` allowed. `full`: a compaction of all files. `change`: one line of an ALTER in the
+    `keep`: snapshots that an expiry leaves. `rows`: JSON rows, `_kind` allowed. `full`: a compaction of all files. `change`: one line of an ALTER in the
     oracle's JSON. `partition`: a static overwrite of it, None: of everything, or of what the rows touch.
     """
 
@@ -27,6 +27,7 @@ class Step:
     change: Mapping[str, Any] | None = None
     partition: Mapping[str, Any] | None = None
     proof: str = "cheap"
+    keep: int = 0
 
     def __str__(self) -> str:
         what = {"compact": "full" if self.full else "universal", "alter": json.dumps(self.change)}
