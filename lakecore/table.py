@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -19,11 +19,13 @@ from lakecore.errors import (
     InvalidInputError,
     LakeError,
     NotFoundError,
+    UnsupportedError,
 )
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
+from lakecore.metadata.snapshot import Snapshot
 from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate
 from lakecore.read.batch import batch_source, named_start
@@ -48,6 +50,7 @@ from lakecore.store.snapshots import SnapshotStore
 from lakecore.store.tags import TagStore
 from lakecore.types.arrow import arrow_type
 from lakecore.write.bucket_state import BucketState
+from lakecore.write.cross_partition import LiveKeys, remembers
 from lakecore.write.deletes import Deletes
 from lakecore.write.incoming import batches_of, is_repeatable
 from lakecore.write.options import WriteRules
@@ -296,8 +299,13 @@ class Table:
         default yes for partitioned tables). Data and errors as `append`.
         """
         given = self._named(commit)
-        write = self._new_write(given, overwrite=True)
-        return self._finish(write, data, given, self._overwrite(partitions, dynamic))
+        replaced = self._overwrite(partitions, dynamic)
+        if self.options.bucket_mode is BucketMode.KEY_DYNAMIC and replaced != Overwrite.table():
+            raise UnsupportedError(
+                f"table {self.name}: its keys may be in any partition, so only all of it can be overwritten "
+                "(dynamic=False, no partitions); or delete the rows, and write new ones"
+            )
+        return self._finish(self._new_write(given, overwrite=True), data, given, replaced)
 
     def _overwrite(self, partitions: Partitions | None, dynamic: bool | None) -> Overwrite:
         if partitions is not None:
@@ -319,9 +327,22 @@ class Table:
 
     def _new_write(self, commit: Commit, *, overwrite: bool) -> TableWrite:
         check_writable(self.name, self.schema, self.options)
-        target = WriteTarget(self.file_io, self.paths, self.schema, self.clock)
+        target = WriteTarget(self.file_io, self.paths, self.schema, self.clock, live_keys=self._live_keys)
         state = None if overwrite else self._bucket_state
         return TableWrite(target, state, commit.user or "lakecore")
+
+    def _live_keys(self, snapshot: Snapshot | None) -> LiveKeys:
+        """Keys of the rows at `snapshot`, without those that cross-partition-upsert.index-ttl forgets."""
+        rows = SnapshotRows(self.scanner, self.read_context(), snapshot)
+        remembered = remembers(self.schema.options, self.clock.now_ms())
+
+        def read() -> Iterator[tuple[bytes, int, pa.RecordBatch]]:
+            for split in rows.plan(None):
+                if remembered(split.files):
+                    for batch in rows.read(split, self.schema.primary_keys, None, kinds=False):
+                        yield split.partition, split.bucket, batch
+
+        return read
 
     def _bucket_state(self) -> BucketState:
         """Of the latest snapshot; of the next one when it expires while it is read."""
@@ -329,7 +350,8 @@ class Table:
             try:
                 dynamic = self.options.bucket_mode is BucketMode.HASH_DYNAMIC
                 index_files = self.scanner.index_files(latest) if dynamic else ()
-                return BucketState.of(self.scanner.live_entries(latest), index_files)
+                state = BucketState.of(self.scanner.live_entries(latest), index_files)
+                return replace(state, snapshot=latest)
             except NotFoundError:
                 if self.snapshots.latest_id() == latest.id:
                     raise

@@ -87,10 +87,18 @@ def check_index_files(table: str, snapshot_id: int, files: Iterable[IndexFile]) 
 def check_writable(table: str, schema: TableSchema, options: TableOptions) -> None:
     """Raises UnsupportedError unless rows written to `table` become what its options promise."""
     _check_new_files(table, schema, options, "write")
-    mode = options.bucket_mode
-    if mode is BucketMode.KEY_DYNAMIC:
-        remedy = "the index of its buckets is not kept; use another engine, or a fixed number of buckets"
-        raise _refuse(table, "bucket", str(options.bucket), "write", f"{remedy}")
+    if options.bucket_mode is BucketMode.KEY_DYNAMIC:
+        _check_moving_keys(table, options)
+
+
+def _check_moving_keys(table: str, options: TableOptions) -> None:
+    """Keys that may move between partitions: where they are must be seen, and they must leave there."""
+    if options.ignore_delete and options.merge_engine is MergeEngine.DEDUPLICATE:
+        remedy = "a key that moves to another partition would stay in the old one too; use another engine"
+        raise _refuse(table, "ignore-delete", "true", "write", remedy)
+    if options.merge_engine is MergeEngine.FIRST_ROW or options.deletion_vectors:
+        remedy = "keys that are not compacted yet would not be seen in other partitions; use another engine"
+        raise _refuse(table, "bucket", str(options.bucket), "write", remedy)
 
 
 def check_deletable(table: str, schema: TableSchema, options: TableOptions) -> None:

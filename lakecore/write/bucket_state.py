@@ -9,17 +9,19 @@ import numpy as np
 
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.index_file import IndexFile
+from lakecore.metadata.snapshot import Snapshot
 
 __all__ = ["BucketState"]
 
 
 @dataclass(frozen=True, slots=True)
 class BucketState:
-    """By serialised partition (and bucket). Empty: nothing there, or all of it is overwritten."""
+    """By serialised partition (and bucket), at `snapshot`. Empty: nothing there, or all is overwritten."""
 
     next_sequences: Mapping[tuple[bytes, int], int] = field(default_factory=dict)
     totals: Mapping[bytes, int] = field(default_factory=dict)
     index_files: tuple[IndexFile, ...] = ()
+    snapshot: Snapshot | None = None
 
     @classmethod
     def of(cls, live: ManifestEntries, index_files: tuple[IndexFile, ...] = ()) -> BucketState:

@@ -18,7 +18,7 @@ from lakecore.row.values import batch_rows
 from lakecore.types.datatypes import RowType
 from lakecore.write.incoming import Rows
 
-__all__ = ["Placer", "Router", "Share"]
+__all__ = ["Placer", "Router", "Share", "partition_codes"]
 
 Codes = np.ndarray[Any, Any]
 
@@ -81,6 +81,12 @@ class Router:
             return 1, np.zeros(batch.num_rows, np.int32)
         function = self._options.bucket_function.value
         return self._options.bucket, assign_buckets(batch, self._bucket_key, self._options.bucket, function)
+
+
+def partition_codes(batch: pa.RecordBatch, kind: RowType) -> tuple[Codes, list[bytes]]:
+    """A code per row, and the serialised partition of each code."""
+    codes, values = _partitions(batch, kind)
+    return codes, [encode_row(row, kind) for row in values]
 
 
 def _partitions(batch: pa.RecordBatch, kind: RowType) -> tuple[Codes, list[tuple[Any, ...]]]:

@@ -18,11 +18,13 @@ from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.data_file import DataFile, FileSource
 from lakecore.metadata.options import BucketMode, ChangelogProducer, SequenceOrder, TableOptions
 from lakecore.metadata.schema import TableSchema
+from lakecore.metadata.snapshot import Snapshot
 from lakecore.row.partition_path import partition_path, partition_text
 from lakecore.store.indexes import IndexStore
 from lakecore.store.paths import TablePaths
 from lakecore.write.append_writer import AppendWriter
 from lakecore.write.bucket_state import BucketState
+from lakecore.write.cross_partition import CrossPartition, LiveKeys
 from lakecore.write.dynamic_buckets import DynamicBuckets
 from lakecore.write.incoming import Incoming, Rows
 from lakecore.write.key_value_writer import KeyValueSpec, KeyValueWriter
@@ -56,6 +58,7 @@ class WriteTarget:
     """The table that is written to. `spill_io`: local storage for full sort buffers.
 
     `file_prefix`: begins the names of data files, with the table's own prefix; None: that alone.
+    `live_keys`: those of a snapshot, for tables whose keys may move between partitions.
     """
 
     file_io: FileIO
@@ -64,6 +67,7 @@ class WriteTarget:
     clock: Clock
     spill_io: FileIO = field(default_factory=lambda: LocalFileIO(sync=False))
     file_prefix: str | None = None
+    live_keys: Callable[[Snapshot | None], LiveKeys] | None = None
 
 
 class _Writer(Protocol):
@@ -107,7 +111,7 @@ class TableWrite:
         self._postpones = self._options.bucket_mode is BucketMode.POSTPONE and not writes_real_buckets(
             target.schema.options
         )
-        self._router = Router(target.schema, self._options, self._placer())
+        self._router: Router | CrossPartition | None = None
         self._load_state = state
         self._state: BucketState | None = None
         self._limit = min(self._rules.buffer_size, _MAX_BUFFER)
@@ -121,6 +125,8 @@ class TableWrite:
 
     def write_rows(self, rows: Rows) -> None:
         """Add rows that are of the table's own types, with all their columns."""
+        if self._router is None:
+            self._router = self._new_router()
         shares = self._router.split(rows)
         if self._postpones:
             shares = [replace(share, bucket=POSTPONE_BUCKET) for share in shares]
@@ -149,7 +155,11 @@ class TableWrite:
     @property
     def unchanged(self) -> Unchanged | None:
         """What the rows were placed by, if it must still be so when they are committed."""
-        return None if self._dynamic is None else Unchanged(hash_files=self._dynamic.looked_at)
+        if self._dynamic is not None:
+            return Unchanged(hash_files=self._dynamic.looked_at)
+        if self._options.bucket_mode is BucketMode.KEY_DYNAMIC and self._router is not None:
+            return Unchanged(rows_of=self._known.snapshot, whole_table=True)
+        return None
 
     def abort(self) -> None:
         """Remove every file this write made."""
@@ -158,6 +168,13 @@ class TableWrite:
         self._writers.clear()
         if self._dynamic is not None:
             self._dynamic.abort()
+
+    def _new_router(self) -> Router | CrossPartition:
+        live_keys = self._target.live_keys
+        if self._options.bucket_mode is BucketMode.KEY_DYNAMIC and live_keys is not None:
+            table = self._target.paths.table_path
+            return CrossPartition(table, self._schema, live_keys(self._known.snapshot))
+        return Router(self._schema, self._options, self._placer())
 
     def _placer(self) -> Callable[[], Placer] | None:
         mode = self._options.bucket_mode

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
-from lakecore.errors import CommitConflictError, LakeError
+from lakecore.errors import CommitConflictError, CorruptDataError, LakeError, UnsupportedError
+from lakecore.jobs.compact import Job, Strategy, run
 from lakecore.table import Table
 from tests.support.lake import memory_catalog, paths_of, put, rows_of
 
@@ -27,7 +30,7 @@ def catalog() -> FilesystemCatalog:
     return memory_catalog("placing")
 
 
-def row(partition: str, key: int, value: str = "x") -> dict[str, Any]:
+def row(partition: str | None, key: int, value: str = "x") -> dict[str, Any]:
     return {"p": partition, "k": key, "v": value}
 
 
@@ -92,3 +95,112 @@ def test_writers_at_once_place_every_key_once(catalog: FilesystemCatalog) -> Non
     hashes = [value for file in table.scanner.index_files(table.snapshots.latest())
               for value in table.indexes.read_hashes(file).tolist()]  # fmt: skip
     assert len(hashes) == len(set(hashes)) == len(keys)
+
+
+ACROSS = {
+    "columns": ["p STRING", "k INT", "v STRING"],
+    "partitionKeys": ["p"],
+    "primaryKeys": ["k"],
+    "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "3", "write-only": "true"},
+}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_key_is_in_one_partition_wherever_its_rows_come(catalog: FilesystemCatalog, seed: int) -> None:
+    """Against a plain dict; batches of a few rows, so that keys move within one and between two."""
+    dice = random.Random(seed)
+    table = catalog.create_table("d.t", ACROSS)
+    model: dict[int, tuple[str | None, int, str]] = {}
+    for commit in range(6):
+        rows = []
+        for i in range(dice.randrange(40)):
+            kind = dice.choice(["+I", "+I", "+I", "-D"])
+            key, partition = dice.randrange(25), dice.choice(["a", "b", "c", None])
+            if kind == "-D" and key in model:
+                partition = model[key][0]
+            rows.append({**row(partition, key, f"{commit}.{i}"), "_kind": kind})
+            model.pop(key, None)
+            if kind == "+I":
+                model[key] = (partition, key, f"{commit}.{i}")
+        columns = pa.Table.from_pylist(rows, schema=MOVING)
+        table.write(iter(columns.to_batches(max_chunksize=dice.choice([1, 7, 100]))))
+        assert rows_of(table) == sorted(model.values(), key=repr)
+        if commit % 2:
+            run(Job(table="d.t", strategy=Strategy.FULL), catalog)
+            assert rows_of(table) == sorted(model.values(), key=repr)
+
+
+MOVING = pa.schema({"p": pa.string(), "k": pa.int32(), "v": pa.string(), "_kind": pa.string()})
+
+
+def test_buckets_of_moving_keys_have_their_size(catalog: FilesystemCatalog) -> None:
+    table = catalog.create_table("d.t", ACROSS)
+    put(
+        table,
+        [row("a", k) for k in range(7)],
+        [row("b", k) for k in range(4)],
+        [row("a", k) for k in range(20, 22)],
+    )
+    live = table.scanner.live_entries(table.snapshots.latest())
+    buckets = {(entry.partition, entry.bucket) for entry in live.rows()}
+    assert len(buckets) == 5
+    assert len(rows_of(table)) == 9
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "conflicts"),
+    [
+        (lambda table: put(table, [row("b", 100)]), True),
+        (lambda table: run(Job(table="d.t", strategy=Strategy.FULL), memory_of(table)), False),
+        (lambda table: table.overwrite(pa.Table.from_pylist([row("c", 7)]), dynamic=False), True),
+    ],
+    ids=["rows", "compaction", "overwrite"],
+)
+def test_rows_of_others_meanwhile_are_a_conflict_where_keys_move(
+    catalog: FilesystemCatalog, meanwhile: Any, conflicts: bool
+) -> None:
+    table = catalog.create_table("d.t", ACROSS)
+    put(table, [row("a", 1), row("b", 2)], [row("b", 1)])
+    stream = interrupted(table, [row("c", 1, "new"), row("a", 50)], meanwhile)
+    if conflicts:
+        with pytest.raises(CommitConflictError, match="brought rows"):
+            table.write(stream)
+        return
+    table.write(stream)
+    assert rows_of(table) == [("a", 50, "x"), ("b", 2, "x"), ("c", 1, "new")]
+
+
+def memory_of(table: Table) -> FilesystemCatalog:
+    return FilesystemCatalog(table.file_io, table.path.rsplit("/", 2)[0], table.clock)
+
+
+def test_writers_at_once_of_moving_keys_leave_each_in_one_partition(catalog: FilesystemCatalog) -> None:
+    catalog.create_table("d.t", ACROSS)
+    threads = [threading.Thread(target=_move, args=(catalog, partition)) for partition in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    keys = [key for _, key, _ in rows_of(catalog.load_table("d.t"))]
+    assert len(keys) == len(set(keys))
+
+
+def _move(catalog: FilesystemCatalog, partition: str) -> None:
+    for start in range(0, 12, 4):
+        with suppress(CommitConflictError):
+            catalog.load_table("d.t").write(
+                pa.Table.from_pylist([row(partition, k) for k in range(start, start + 6)])
+            )
+
+
+def test_what_cannot_keep_keys_apart_is_refused(catalog: FilesystemCatalog) -> None:
+    table = catalog.create_table("d.t", ACROSS)
+    with pytest.raises(UnsupportedError, match="only all of it"):
+        table.overwrite(pa.Table.from_pylist([row("a", 1)]))
+    put(table, [row("a", 1)])
+    forgetful = table.with_options({"cross-partition-upsert.index-ttl": "1 ms"})
+    table.clock.sleep(10)
+    put(forgetful, [row("b", 1)])
+    assert len(rows_of(table)) == 2, "as the option says, old keys are forgotten"
+    with pytest.raises(CorruptDataError, match="two places"):
+        put(table, [row("c", 5)])

@@ -34,9 +34,6 @@ def unclaimed_compaction(table: GoldenTable) -> str | None:
 
 def unclaimed_write(schema: Mapping[str, Any]) -> str | None:
     """Why a write to a table of this schema (as in its file) is refused, or None."""
-    across = not set(schema["partitionKeys"]) <= set(schema["primaryKeys"])
-    if schema["primaryKeys"] and across and schema["options"].get("bucket", "-1") == "-1":
-        return "cross-partition buckets"
     options = {key: value for key, value in schema["options"].items() if key != _EXPIRY}
     return _unclaimed_change({**schema, "options": options})  # rows expire when they are compacted
 

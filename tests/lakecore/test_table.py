@@ -248,7 +248,15 @@ def test_a_partition_of_other_bucket_count(catalog: FilesystemCatalog) -> None:
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        ({"columns": ["k INT", "p INT"], "primaryKeys": ["k"], "partitionKeys": ["p"]}, "bucket=-1"),
+        (
+            {
+                "columns": ["k INT", "p INT"],
+                "primaryKeys": ["k"],
+                "partitionKeys": ["p"],
+                "options": {"ignore-delete": "true"},
+            },
+            "ignore-delete",
+        ),
         (
             {
                 "columns": ["k INT"],
