@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lakecore.clock import Clock
-from lakecore.commit.conflict import Conflict, describe, find_conflicts
+from lakecore.commit.conflict import Conflict, describe, find_conflicts, find_missing
 from lakecore.commit.duplicates import DuplicateSearch
 from lakecore.commit.index_changes import indexes_after
 from lakecore.commit.manifest_merge import MergePolicy
@@ -142,7 +142,7 @@ class ChangeCommit:
             entries = ManifestEntries.concat([removed, entries])
         key_of = key_order(schema.key_type) if schema.primary_keys else None
         conflicts = find_conflicts(base, entries, change.kind, key_of)
-        self._refuse(conflicts, latest)
+        self._refuse((*conflicts, *find_missing(base, change.consulted)), latest)
         return base, entries
 
     def _check_unchanged(self, latest: Snapshot | None) -> None:

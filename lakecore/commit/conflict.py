@@ -19,7 +19,7 @@ from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.netting import identity_hash, live
 from lakecore.metadata.snapshot import CommitKind
 
-__all__ = ["Conflict", "KeyOf", "find_conflicts"]
+__all__ = ["Conflict", "KeyOf", "find_conflicts", "find_missing"]
 
 KeyOf = Callable[[bytes], Any]
 """From a serialised key to a value that compares as the format orders keys."""
@@ -53,6 +53,17 @@ def find_conflicts(
     if key_of is not None and not identities:
         conflicts += _overlaps(combined, split, key_of)
     return tuple(conflicts)
+
+
+def find_missing(base: ManifestEntries, consulted: ManifestEntries) -> tuple[Conflict, ...]:
+    """Files of `consulted` that are not among the live entries `base`. Vectorised over `base`."""
+    if not len(consulted):
+        return ()
+    wanted = identity_hash(consulted)
+    here = np.flatnonzero(np.isin(identity_hash(base), wanted)) if len(base) else np.empty(0, np.int64)
+    present = {entry.identity for entry in base.rows(here)}
+    reason = "the file that old rows were looked up in is gone: another commit replaced it"
+    return tuple(_conflict(reason, entry) for entry in consulted.rows() if entry.identity not in present)
 
 
 def _bucket_counts(combined: ManifestEntries, split: int) -> Iterator[Conflict]:

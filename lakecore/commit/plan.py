@@ -8,7 +8,7 @@ DELETEs come before ADDs: expiry replays deltas in order, and an upgraded file m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lakecore.commit.index_changes import IndexChange
 from lakecore.commit.request import CommitRequest
@@ -22,13 +22,17 @@ __all__ = ["Change", "ListFile", "SnapshotLists", "next_snapshot", "plan_changes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What one snapshot adds to the table. `checked`: must be compared with the live files."""
+    """What one snapshot adds to the table. `checked`: must be compared with the live files.
+
+    `consulted`: files, as if they were added, that must still be live.
+    """
 
     kind: CommitKind
     entries: ManifestEntries
     changelog: ManifestEntries
     checked: bool
     index: IndexChange
+    consulted: ManifestEntries = field(default_factory=ManifestEntries.empty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,7 @@ def plan_changes(messages: Sequence[CommitMessage], request: CommitRequest) -> t
     replaces = request.overwrite is not None
     index = _data_index(messages)
     removes = replaces or index.deletes_rows or any(message.deleted_files for message in messages)
-    written = _changelog(messages, _written_changelog)
+    written = _additions(messages, _written_changelog)
     if len(data) or len(written) or index or _replaces_unconditionally(request):
         changes.append(
             Change(
@@ -74,11 +78,18 @@ def plan_changes(messages: Sequence[CommitMessage], request: CommitRequest) -> t
             )
         )
     compacted = _entries(messages, _compact_before, _compact_after)
-    changelog = _changelog(messages, _compact_changelog)
+    changelog = _additions(messages, _compact_changelog)
     index = _compact_index(messages)
     if len(compacted) or len(changelog) or index:
         changes.append(
-            Change(kind=CommitKind.COMPACT, entries=compacted, changelog=changelog, checked=True, index=index)
+            Change(
+                kind=CommitKind.COMPACT,
+                entries=compacted,
+                changelog=changelog,
+                checked=True,
+                index=index,
+                consulted=_additions(messages, _consulted),
+            )
         )
     return tuple(changes)
 
@@ -185,6 +196,10 @@ def _compact_changelog(message: CommitMessage) -> tuple[DataFile, ...]:
     return message.compact_changelog
 
 
+def _consulted(message: CommitMessage) -> tuple[DataFile, ...]:
+    return message.compact_consulted
+
+
 FilesOf = Callable[[CommitMessage], tuple[DataFile, ...]]
 
 
@@ -193,7 +208,7 @@ def _entries(messages: Sequence[CommitMessage], removed: FilesOf, added: FilesOf
     return ManifestEntries.from_rows(rows)
 
 
-def _changelog(messages: Sequence[CommitMessage], files: FilesOf) -> ManifestEntries:
+def _additions(messages: Sequence[CommitMessage], files: FilesOf) -> ManifestEntries:
     return ManifestEntries.from_rows(list(_rows(messages, EntryKind.ADD, files)))
 
 

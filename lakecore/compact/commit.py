@@ -76,6 +76,8 @@ def _message(proven: ProvenPick) -> CommitMessage:
         total_buckets=pick.place.total_buckets,
         compact_before=(*pick.replaced, *(before for before, _ in pick.moved)),
         compact_after=(*proven.files, *(after for _, after in pick.moved)),
+        compact_changelog=proven.changelog,
+        compact_consulted=pick.consulted,
     )
 
 
@@ -92,5 +94,5 @@ def _concerned(picks: Iterable[ProvenPick], err: CommitConflictError) -> list[Pr
 
 def _names(proven: ProvenPick) -> set[tuple[bytes, int, str]]:
     message = _message(proven)
-    files = (*message.compact_before, *message.compact_after)
+    files = (*message.compact_before, *message.compact_after, *message.compact_consulted)
     return {(message.partition, message.bucket, file.file_name) for file in files}

@@ -38,13 +38,13 @@ class RunSettings:
     """How a run commits. `until_ms`: since the epoch; no unit is waited for after it. None: no end.
 
     `commit_picks`, `commit_seconds`: a commit at the latest after so many picks, or so long after the last.
-    `file_prefix`: begins the names of all files that the run makes. `committed`: names of those of them that
+    `file_prefixes`: begin the names of all files that the run makes. `committed`: names of those of them that
     are in the table already.
     """
 
     commit_user: str
     identifier: int
-    file_prefix: str
+    file_prefixes: tuple[str, ...]
     until_ms: int | None = None
     commit_picks: int = 256
     commit_seconds: float = 300.0
@@ -132,7 +132,10 @@ class Driver:
             raise
         if not landed.duplicate:
             self._committed.update(
-                name for proven in landed.picks for file in proven.files for name in file.all_names
+                name
+                for proven in landed.picks
+                for file in (*proven.files, *proven.changelog)
+                for name in file.all_names
             )
         self._uncertain = False  # only now: an interruption before this line removes nothing
         self.outcome = self.outcome.lost(tuple(proven.pick for proven in landed.lost))
@@ -155,12 +158,12 @@ class Driver:
         remove(self._reading.file_io, (f"{pick.bucket_dir}/{name}" for pick, name in made))
         if run.failures or run.interrupted or executor.name != "local":
             directories = dict.fromkeys(pick.bucket_dir for pick in run.started)
-            prefix = self._settings.file_prefix
+            prefixes = self._settings.file_prefixes
             committed = self._committed
             sweep(
                 self._reading.file_io,
                 directories,
-                lambda name, _: name.startswith(prefix) and not belongs(name, committed),
+                lambda name, _: name.startswith(prefixes) and not belongs(name, committed),
             )
 
 
@@ -229,7 +232,8 @@ class _PickRun:
             if result is None:
                 return None
             if isinstance(result, UnitResult):
-                self.made += [(pick, name) for file in result.files for name in file.all_names]
+                made = (*result.files, *result.changelog)
+                self.made += [(pick, name) for file in made for name in file.all_names]
             found.append(result)
         return found
 
@@ -242,8 +246,12 @@ class _PickRun:
     def _prove(self, pick: WorkPick, results: Sequence[UnitResult]) -> ProvenPick:
         for before, after in pick.moved:
             check_upgrade(pick.name, before, after)
-        files = tuple(file for result in results for file in result.files)
-        return ProvenPick(pick, files, self._proof(pick, results) if pick.units else None)
+        return ProvenPick(
+            pick,
+            tuple(file for result in results for file in result.files),
+            self._proof(pick, results) if pick.units else None,
+            tuple(file for result in results for file in result.changelog),
+        )
 
     def _proof(self, pick: WorkPick, results: Sequence[UnitResult]) -> PickProof:
         """The units together read every row of the replaced files, as manifests count them."""
@@ -251,6 +259,7 @@ class _PickRun:
         if read != pick.rows:
             raise ProofError(pick.name, f"its units read {read} rows, its inputs have {pick.rows}")
         tallies = [tally for result in results for tally in result.inputs]
-        if len(tallies) != len(pick.replaced):
-            raise ProofError(pick.name, f"{len(tallies)} of {len(pick.replaced)} inputs were counted")
+        expected = len(pick.replaced) + len(pick.announced)
+        if len(tallies) != expected:
+            raise ProofError(pick.name, f"{len(tallies)} of {expected} inputs were counted")
         return prove_pick(self._shape, pick.name, tallies, [result.proof for result in results])

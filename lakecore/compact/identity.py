@@ -69,17 +69,19 @@ def earlier_commits(
 
 @dataclass(frozen=True, slots=True)
 class RunFiles:
-    """Names of the files of one attempt begin with `own`, those of all attempts of a run with `shared`."""
+    """Names of the files of one attempt begin with one of `own`, those of all attempts of a run with one of
+    `shared`: first as data files, then as changelog files.
+    """
 
-    shared: str
-    own: str
+    shared: tuple[str, ...]
+    own: tuple[str, ...]
 
     @classmethod
-    def of(cls, prefix: str, name: tuple[str, str, int], fresh_id: str) -> RunFiles:
-        """`prefix`: of the table's data files. `name`: table root, user and identifier of the run."""
+    def of(cls, prefixes: tuple[str, ...], name: tuple[str, str, int], fresh_id: str) -> RunFiles:
+        """`prefixes`: of the table's files by kind. `name`: table root, user and identifier of the run."""
         digest = hashlib.sha256("\0".join(map(str, name)).encode()).hexdigest()[:_DIGITS]
-        shared = f"{prefix}{digest}-"
-        return cls(shared, shared + fresh_id.replace("-", "")[:_DIGITS])
+        shared = tuple(f"{prefix}{digest}-" for prefix in prefixes)
+        return cls(shared, tuple(prefix + fresh_id.replace("-", "")[:_DIGITS] for prefix in shared))
 
     def remove_older(
         self, manifests: ManifestStore, directories: Iterable[str], earlier: EarlierCommits
@@ -88,25 +90,27 @@ class RunFiles:
 
         Files older than the snapshots that were looked at are left alone. Costs a listing of each directory.
         """
-        return self._remove(manifests, directories, earlier, lambda name, token: name.startswith(token))
+        return self._remove(manifests, directories, earlier, lambda name, tokens: name.startswith(tokens))
 
     def remove_older_indexes(
         self, manifests: ManifestStore, directories: Iterable[str], earlier: EarlierCommits
     ) -> int:
         """The same for index files, which have the name of their data file first (`index_token`)."""
-        return self._remove(manifests, directories, earlier, lambda name, token: f".{_flat(token)}" in name)
+        return self._remove(
+            manifests, directories, earlier, lambda name, tokens: f".{_flat(tokens[0])}" in name
+        )
 
     @property
     def index_token(self) -> str:
         """What is in the names of the index files of one attempt."""
-        return _flat(self.own)
+        return _flat(self.own[0])
 
     def _remove(
         self,
         manifests: ManifestStore,
         directories: Iterable[str],
         earlier: EarlierCommits,
-        has: Callable[[str, str], bool],
+        has: Callable[[str, tuple[str, ...]], bool],
     ) -> int:
         try:
             named = names_in(manifests, earlier.snapshots)
@@ -123,11 +127,13 @@ class RunFiles:
 
 
 def names_in(manifests: ManifestStore, snapshots: Iterable[Snapshot]) -> frozenset[str]:
-    """Names of all data files, and files beside them, that these snapshots added or removed."""
+    """Names of all data and changelog files, and files beside them, that these snapshots added or removed."""
     return frozenset(
         name
         for snapshot in snapshots
-        for file in manifests.read(manifests.read_list(snapshot.delta_manifest_list)).files()
+        for listed in (snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
+        if listed is not None
+        for file in manifests.read(manifests.read_list(listed)).files()
         for name in file.all_names
     )
 

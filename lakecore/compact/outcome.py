@@ -29,6 +29,7 @@ class ProvenPick:
     pick: WorkPick
     files: tuple[DataFile, ...]
     proof: PickProof | None
+    changelog: tuple[DataFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from lakecore.compact.append.plan import Deletions, JoinPick, JoinRequest, plan_
 from lakecore.compact.naming import place_name
 from lakecore.compact.primary_key import apply as keyed_apply
 from lakecore.compact.primary_key import run as keyed_run
+from lakecore.compact.primary_key.mode import MergeMode
 from lakecore.compact.primary_key.plan import BucketPick, PickRequest, plan_picks
 from lakecore.compact.work import Place, Strategy, UnitFunction, UnitTable, WorkPick
 from lakecore.executor import Executor
@@ -27,6 +28,7 @@ from lakecore.metadata.options import BucketMode
 from lakecore.read.context import ReadContext
 from lakecore.scan.scanner import Scanner
 from lakecore.verify.shape import ProofMode, shape_of
+from lakecore.write.options import FileRules
 
 __all__ = ["CompactTarget", "Planner", "RoundPlan"]
 
@@ -103,7 +105,12 @@ class Planner:
         now = self.target.clock.now_ms()
         return PickRequest(
             strategy=self.strategy,
-            policy=TreePolicy.from_options(reading.schema.options, reading.options.target_file_size),
+            policy=TreePolicy.from_options(
+                reading.schema.options, reading.options.target_file_size, lookup=reading.options.looks_up
+            ),
+            mode=MergeMode.of(
+                reading.options, lambda level: FileRules.of(reading.schema.options, level).format
+            ),
             key_of=key_order(reading.schema.key_type),
             now_ms=now,
             hour=time.localtime(now / 1000).tm_hour,
@@ -129,8 +136,10 @@ class Planner:
 
 
 def _newest_schema(pick: BucketPick | JoinPick) -> int:
-    """The highest schema id among the files that the pick rewrites."""
+    """The highest schema id among the files whose rows the pick may read."""
     if isinstance(pick, JoinPick):
         return max(file.schema_id for file in pick.files)
     sections = (section for stretch in pick.work.rewrites for section in stretch)
-    return max((file.schema_id for section in sections for file in section.files), default=0)
+    rewritten = (file for section in sections for file in section.files)
+    asked = (file for level in pick.above for file in level)
+    return max((file.schema_id for file in (*rewritten, *pick.work.announced, *asked)), default=0)

@@ -86,12 +86,13 @@ class CompactRun:
         """Compact. Raises UnsupportedError before anything is touched; else what units and commits raise."""
         request = self._request
         snapshot = self._start()
+        options = self._target.reading.options
         names = RunFiles.of(
-            self._target.reading.options.data_file_prefix,
+            (options.data_file_prefix, options.changelog_file_prefix),
             (self._target.reading.paths.root, request.commit_user, request.identifier),
             self._target.clock.fresh_id(),
         )
-        self._rounds(self._fold(snapshot, names.own), names.own, executor)
+        self._rounds(self._fold(snapshot, names.own[0]), names, executor)
         if self.outcome.snapshots and request.named:
             names.remove_older(self._target.scanner.manifests, self.outcome.directories, self.landed)
 
@@ -149,17 +150,17 @@ class CompactRun:
         first = self.landed.next_identifier(self._request.identifier)
         return first if first == BATCH_IDENTIFIER else first + self._commits
 
-    def _rounds(self, snapshot: Snapshot | None, prefix: str, executor: Executor) -> None:
+    def _rounds(self, snapshot: Snapshot | None, names: RunFiles, executor: Executor) -> None:
         driver: Driver | None = None
         where = self._request.where
         for number in range(1 if self._is_full else _MAX_ROUNDS):
-            plan = self._plan(snapshot, f"{prefix}-{number}", where, executor)
+            plan = self._plan(snapshot, f"{names.own[0]}-{number}", where, executor)
             self.picks_planned += len(plan.picks) + len(plan.outdated)
             self.outcome = self.outcome.left_out(plan.outdated)
             if not plan.picks:
                 break
             logger.info("%s: round %d: %d picks", self._target.name, number, len(plan.picks))
-            driver = driver or self._driver(plan, prefix)
+            driver = driver or self._driver(plan, names)
             driver.outcome = self.outcome
             try:
                 driver.run(plan.picks, executor, plan.function, self._upkeep(snapshot))
@@ -213,12 +214,12 @@ class CompactRun:
         unaware = reading.options.bucket_mode is BucketMode.BUCKET_UNAWARE
         return VectorUpkeep.of(store, files, one_per_bucket=not unaware)
 
-    def _driver(self, plan: RoundPlan, prefix: str) -> Driver:
+    def _driver(self, plan: RoundPlan, names: RunFiles) -> Driver:
         request = self._request
         settings = RunSettings(
             commit_user=request.commit_user,
             identifier=self._next_identifier(),
-            file_prefix=prefix,
+            file_prefixes=names.own,
             until_ms=request.until_ms,
             committed=self._folded,
         )

@@ -71,13 +71,18 @@ class Unit(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitResult:
-    """New files in key (or row) order, rows read, the digests of whole inputs, and the unit's proof."""
+    """New files in key (or row) order, rows read, the digests of whole inputs, and the unit's proof.
+
+    `found`: positions (a serialised bitmap) by the name of a file that stays: rows that were looked up.
+    """
 
     unit: str
     files: tuple[DataFile, ...]
     rows_in: int
     inputs: tuple[Tally, ...]
     proof: UnitProof
+    changelog: tuple[DataFile, ...] = ()
+    found: Mapping[str, bytes] = field(default_factory=dict)
 
 
 UnitFunction = Callable[[Any], UnitResult]
@@ -87,8 +92,10 @@ UnitFunction = Callable[[Any], UnitResult]
 class WorkPick:
     """One pick: all of it is committed or none. `moved`: (before, after) of files that only change level.
 
-    `units` come in key (or row) order and together read every row of `replaced` once. `deletions`: in the
-    order of `replaced`, with their cardinality; empty when no row of these files is deleted.
+    `units` come in key (or row) order and together read every row of `replaced` and `announced` once.
+    `announced`: those of the moved files whose rows are read for the changelog. `consulted`: files that stay
+    and were asked for old rows; what the pick makes holds only while they stay. `deletions`: in the order of
+    `replaced`, with their cardinality; empty when no row of these files is deleted.
     """
 
     name: str
@@ -98,13 +105,15 @@ class WorkPick:
     replaced: tuple[DataFile, ...]
     moved: tuple[tuple[DataFile, DataFile], ...] = ()
     units: tuple[Unit, ...] = field(default=())
+    announced: tuple[DataFile, ...] = ()
+    consulted: tuple[DataFile, ...] = ()
     deletions: tuple[DeletionFile | None, ...] = ()
 
     @property
     def rows(self) -> int:
-        """Input rows that are rewritten; deleted ones are not."""
+        """Input rows that units read; deleted ones are not."""
         deleted = (vector.place.cardinality or 0 for vector in self.deletions if vector is not None)
-        return sum(file.row_count for file in self.replaced) - sum(deleted)
+        return sum(file.row_count for file in (*self.replaced, *self.announced)) - sum(deleted)
 
     @property
     def size(self) -> int:

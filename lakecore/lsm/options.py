@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from lakecore.errors import InvalidOptionError
-from lakecore.options import Option, parse_bool, parse_duration_ms, parse_size
+from lakecore.options import Option, parse_bool, parse_duration_ms, parse_enum, parse_size
 
-__all__ = ["AppendPolicy", "EarlyFullPolicy", "OffPeak", "TreePolicy", "UniversalPolicy"]
+__all__ = ["AppendPolicy", "EarlyFullPolicy", "LookupCompact", "OffPeak", "TreePolicy", "UniversalPolicy"]
+
+
+class LookupCompact(Enum):
+    """RADICAL: no level-0 file is ever left behind. GENTLE: only when there are many."""
+
+    RADICAL = "radical"
+    GENTLE = "gentle"
+
 
 RUN_TRIGGER = Option("num-sorted-run.compaction-trigger", int, 5, "Sorted runs that start a compaction.")
 NUM_LEVELS: Option[int | None] = Option("num-levels", int, None, "Levels of the tree; default trigger + 1.")
@@ -32,6 +41,12 @@ INCREMENTAL_SIZE: Option[int | None] = Option(
     "Bytes above the last level that force a full one.",
 )
 FORCE_LEVEL_0 = Option("compaction.force-up-level-0", parse_bool, False, "Never leave level 0 files behind.")
+LOOKUP_COMPACT = Option(
+    "lookup-compact", parse_enum(LookupCompact), LookupCompact.RADICAL, "When level 0 is taken up by lookup."
+)
+LOOKUP_INTERVAL: Option[int | None] = Option(
+    "lookup-compact.max-interval", int, None, "Level-0 files that a gentle lookup compaction waits for."
+)
 FORCE_REWRITE = Option(
     "compaction.force-rewrite-all-files", parse_bool, False, "Full compaction rewrites what it could move."
 )
@@ -46,6 +61,7 @@ OPEN_FILE_COST = Option(
 _HOURS = 24
 _FEWEST_LEVELS = 2
 _SMALL_TENTHS = 7
+_GENTLE_TRIGGERS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +119,10 @@ class EarlyFullPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreePolicy:
-    """All that decides what happens to the tree of a bucket. Sizes in bytes."""
+    """All that decides what happens to the tree of a bucket. Sizes in bytes.
+
+    `level_0_files`: where level 0 may not be left behind, so many files of it are.
+    """
 
     universal: UniversalPolicy
     early_full: EarlyFullPolicy
@@ -111,10 +130,16 @@ class TreePolicy:
     force_level_0: bool
     force_rewrite: bool
     small_file_size: int
+    level_0_files: int = 1
 
     @classmethod
-    def from_options(cls, raw: Mapping[str, str], target_file_size: int) -> TreePolicy:
-        """Raises InvalidOptionError naming the option and its value."""
+    def from_options(
+        cls, raw: Mapping[str, str], target_file_size: int, *, lookup: bool = False
+    ) -> TreePolicy:
+        """`lookup`: the table's compactions look old rows up, so that level 0 always has to move.
+
+        Raises InvalidOptionError naming the option and its value.
+        """
         universal = UniversalPolicy.from_options(raw)
         levels = NUM_LEVELS.read(raw)
         if levels is not None and levels < _FEWEST_LEVELS:
@@ -123,10 +148,18 @@ class TreePolicy:
             universal=universal,
             early_full=EarlyFullPolicy.from_options(raw),
             num_levels=levels or universal.run_trigger + 1,
-            force_level_0=FORCE_LEVEL_0.read(raw),
+            force_level_0=lookup or FORCE_LEVEL_0.read(raw),
             force_rewrite=FORCE_REWRITE.read(raw),
             small_file_size=small_file_size(target_file_size),
+            level_0_files=_level_0_files(raw, universal.run_trigger) if lookup else 1,
         )
+
+
+def _level_0_files(raw: Mapping[str, str], run_trigger: int) -> int:
+    """Rule of the format: a gentle compaction waits for so many triggers; each brings a level-0 file."""
+    if LOOKUP_COMPACT.read(raw) is LookupCompact.RADICAL:
+        return 1
+    return max(LOOKUP_INTERVAL.read(raw) or _GENTLE_TRIGGERS * run_trigger, run_trigger)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,34 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from lakecore.lsm.sections import KeyOf, Section, sections
 from lakecore.metadata.data_file import DataFile
 
-__all__ = ["OutputRules", "PickWork", "divide", "worth_doing"]
+__all__ = ["OutputRules", "PickWork", "Upgrade", "divide", "worth_doing"]
+
+
+class Upgrade(Enum):
+    """What happens to a file that overlaps nothing and only has to change its level.
+
+    MOVE: nothing else. ANNOUNCE: it moves as it is, and its rows are read for the change stream. REWRITE: it
+    goes through the merge.
+    """
+
+    MOVE = "move"
+    ANNOUNCE = "announce"
+    REWRITE = "rewrite"
+
+
+def _move(_: DataFile) -> Upgrade:
+    return Upgrade.MOVE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputRules:
-    """Where a pick lands and when a file that overlaps nothing is rewritten all the same. Sizes in bytes."""
+    """Where a pick lands and when a file that overlaps nothing is rewritten all the same. Sizes in bytes.
+
+    `upgrade`: asked for files that change their level and need not be rewritten.
+    """
 
     output_level: int
     max_level: int
     small_file_size: int
     force_rewrite: bool = False
+    upgrade: Callable[[DataFile], Upgrade] = _move
 
 
 @dataclass(frozen=True, slots=True)
 class PickWork:
-    """`rewrites`: sections that merge into one stream of new files; `upgrades`: files that only change level.
+    """`rewrites`: sections that merge into one stream of new files; `upgrades`: files that only change level;
+    `announced`: those of the upgrades whose rows belong into the change stream.
 
     Files of the pick in neither are already where they belong.
     """
 
     rewrites: tuple[tuple[Section, ...], ...]
     upgrades: tuple[DataFile, ...]
+    announced: tuple[DataFile, ...] = ()
 
 
 def divide(files: Iterable[DataFile], key_of: KeyOf, rules: OutputRules) -> PickWork:
@@ -48,7 +71,7 @@ def divide(files: Iterable[DataFile], key_of: KeyOf, rules: OutputRules) -> Pick
                 work.flush()
                 work.move(file)
     work.flush()
-    return PickWork(tuple(work.rewrites), tuple(work.upgrades))
+    return PickWork(tuple(work.rewrites), tuple(work.upgrades), tuple(work.announced))
 
 
 class _Work:
@@ -57,6 +80,7 @@ class _Work:
         self.pending: list[Section] = []
         self.rewrites: list[tuple[Section, ...]] = []
         self.upgrades: list[DataFile] = []
+        self.announced: list[DataFile] = []
 
     def flush(self) -> None:
         """Merge what has piled up; a single file has nothing to merge with and moves instead."""
@@ -71,7 +95,16 @@ class _Work:
         if _must_rewrite(file, self._rules):
             self.rewrites.append((Section(((file,),)),))
         elif file.level != self._rules.output_level:
-            self.upgrades.append(file)
+            self._upgrade(file)
+
+    def _upgrade(self, file: DataFile) -> None:
+        way = self._rules.upgrade(file)
+        if way is Upgrade.REWRITE:
+            self.rewrites.append((Section(((file,),)),))
+            return
+        self.upgrades.append(file)
+        if way is Upgrade.ANNOUNCE:
+            self.announced.append(file)
 
 
 def _must_rewrite(file: DataFile, rules: OutputRules) -> bool:

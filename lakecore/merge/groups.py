@@ -127,7 +127,7 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FoldedGroups:
-    """One row a group, in key order. `several[i]`: group i had more than one row.
+    """One row a group, in key order. `several[i]`: group i was given to the engine.
 
     `present`: groups that left a row; `batch` and `kinds` hold only these.
     """
@@ -138,16 +138,19 @@ class FoldedGroups:
     present: Bools
 
 
-def fold(groups: Groups, engine: Engine, columns: Sequence[str] | None = None) -> FoldedGroups:
+def fold(
+    groups: Groups, engine: Engine, columns: Sequence[str] | None = None, *, singles: bool = False
+) -> FoldedGroups:
     """Fold every group into one row of `columns` (None: all of the batch). No Python work a row.
 
-    Raises what `Engine.fold` raises.
+    `singles`: groups of one row are given to the engine too (rule of the format for merges that look rows
+    up). Raises what `Engine.fold` raises.
     """
     batch = groups.batch
     names = list(batch.schema.names if columns is None else columns)
     starts = groups.starts
     sizes = np.diff(starts, append=len(groups.last))
-    many = sizes > 1
+    many = sizes > (0 if singles else 1)
     kinds = batch.column(KIND_NAME).to_numpy()[groups.rows]
     picked = groups.rows[starts]
     result_kinds = kinds[starts]

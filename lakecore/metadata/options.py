@@ -108,6 +108,12 @@ PATH_DIRECTORY: Option[str | None] = Option(
 ROW_TRACKING = Option("row-tracking.enabled", parse_bool, False, "Row ids for append tables.")
 DATA_EVOLUTION = Option("data-evolution.enabled", parse_bool, False, "Column-wise files.")
 FORCE_LOOKUP = Option("force-lookup", parse_bool, False, "Lookup compaction without changelog.")
+ROW_DEDUPLICATE = Option(
+    "changelog-producer.row-deduplicate", parse_bool, False, "No -U and +U for rows that stayed the same."
+)
+ROW_DEDUPLICATE_IGNORED: Option[tuple[str, ...]] = Option(
+    "changelog-producer.row-deduplicate-ignore-fields", parse_list, (), "Columns that do not count as change."
+)
 RECORD_EXPIRE: Option[int | None] = Option(
     "record-level.expire-time", parse_duration_ms, None, "Row time to live (ms), applied while compacting."
 )
@@ -138,6 +144,8 @@ class TableOptions:
     row_tracking: bool
     data_evolution: bool
     force_lookup: bool
+    row_deduplicate: bool
+    row_deduplicate_ignored: tuple[str, ...]
     record_expire_ms: int | None
     file_format: str
     target_file_size: int
@@ -172,6 +180,8 @@ class TableOptions:
             row_tracking=ROW_TRACKING.read(raw),
             data_evolution=DATA_EVOLUTION.read(raw),
             force_lookup=FORCE_LOOKUP.read(raw),
+            row_deduplicate=ROW_DEDUPLICATE.read(raw),
+            row_deduplicate_ignored=ROW_DEDUPLICATE_IGNORED.read(raw),
             record_expire_ms=RECORD_EXPIRE.read(raw),
             file_format=FILE_FORMAT.read(raw),
             target_file_size=target or (_PRIMARY_KEY_TARGET if keyed else _APPEND_TARGET),
@@ -191,6 +201,16 @@ class TableOptions:
         if self.deletion_vectors:
             return not self.deletion_vectors_merge
         return self.merge_engine is MergeEngine.FIRST_ROW
+
+    @property
+    def looks_up(self) -> bool:
+        """Rule of the format: a compaction of level 0 asks the levels above it for the rows it replaces."""
+        return (
+            self.changelog_producer is ChangelogProducer.LOOKUP
+            or self.deletion_vectors
+            or self.merge_engine is MergeEngine.FIRST_ROW
+            or self.force_lookup
+        )
 
 
 def _mode(bucket: int, schema: TableSchema) -> BucketMode:

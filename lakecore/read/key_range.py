@@ -27,7 +27,7 @@ from lakecore.row.values import array_values
 from lakecore.types.arrow import arrow_type
 from lakecore.types.datatypes import RowType
 
-__all__ = ["KeyRange", "cut_points", "open_pages", "read_range"]
+__all__ = ["KeyRange", "cut_points", "key_pages", "open_pages", "read_range"]
 
 Key = tuple[Any, ...]
 
@@ -60,7 +60,7 @@ def cut_points(ctx: ReadContext, bucket_dir: str, file: DataFile) -> tuple[tuple
     if pages is None:
         return None
     try:
-        found = _key_pages(ctx, bucket_dir, file, pages)
+        found = key_pages(ctx, bucket_dir, file, pages)
     finally:
         pages.close()
     if found is None:
@@ -94,7 +94,7 @@ def read_range(
     A file without usable page bounds is decoded from its start. Errors: see `read_file`.
     """
     pages = open_pages(ctx, bucket_dir, file)
-    found = None if pages is None else _key_pages(ctx, bucket_dir, file, pages)
+    found = None if pages is None else key_pages(ctx, bucket_dir, file, pages)
     try:
         if pages is None or found is None:
             stream = read_file(
@@ -121,7 +121,7 @@ def read_range(
             pages.close()
 
 
-def _key_pages(
+def key_pages(
     ctx: ReadContext, bucket_dir: str, file: DataFile, pages: FilePages
 ) -> tuple[KeyPage, ...] | None:
     """Pages of the leading key columns that are stored with the type they are read as."""

@@ -70,6 +70,16 @@ def _check_one_branch(table: str, raw: Mapping[str, str]) -> None:
             raise _refuse(table, key, value, "read", f"{meaning}; use another engine")
 
 
+_OTHER_TREES = {
+    "pk-clustering-override": "files are sorted by other columns than the key",
+    "chain-table.enabled": "deletes must outlive the last level",
+    "pk-vector.index.columns": "its index would miss new rows",
+    "pk-btree.index.columns": "its index would miss new rows",
+    "pk-bitmap.index.columns": "its index would miss new rows",
+    "pk-full-text.index.columns": "its index would miss new rows",
+}
+
+
 def check_index_files(table: str, snapshot_id: int, files: Iterable[IndexFile]) -> None:
     """Raises UnsupportedError when a compaction of the snapshot would have to apply deletion vectors.
 
@@ -151,11 +161,16 @@ def _check_new_files(table: str, schema: TableSchema, options: TableOptions, ver
 def _check_changelog(table: str, schema: TableSchema, options: TableOptions, verb: str) -> None:
     if not schema.primary_keys:
         return
-    if options.changelog_producer in (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION):
-        remedy = "its changelog would have a hole; use another engine"
-        raise _refuse(table, "changelog-producer", options.changelog_producer.value, verb, remedy)
-    if options.force_lookup and verb == "compact":
-        raise _refuse(table, "force-lookup", "true", verb, "use another engine")
+    full = options.changelog_producer is ChangelogProducer.FULL_COMPACTION
+    if full and options.force_lookup and options.merge_engine is not MergeEngine.DEDUPLICATE:
+        remedy = (
+            "with changelog-producer=full-compaction rows of the last level are overlooked; drop one of them"
+        )
+        raise _refuse(table, "force-lookup", "true", verb, remedy)
+    for key, meaning in _OTHER_TREES.items():
+        value = schema.options.get(key, "")
+        if value.strip() not in ("", "false"):
+            raise _refuse(table, key, value, verb, f"{meaning}; use another engine")
 
 
 def _check_rows(table: str, schema: TableSchema, options: TableOptions, verb: str) -> None:

@@ -47,10 +47,6 @@ def _unclaimed_change(schema: Mapping[str, Any]) -> str | None:
         return f"merge engine {engine}"
     if schema["primaryKeys"] and options.get("deletion-vectors.enabled") == "true":
         return "deletion vectors"
-    if schema["primaryKeys"]:
-        producer = options.get("changelog-producer", "none")
-        if producer not in ("none", "input"):
-            return f"changelog producer {producer}"
     for key, reason in _UNCLAIMED.items():
         if options.get(key, "false") != "false":
             return reason

@@ -133,7 +133,7 @@ class IndexRun:
         Raises UnsupportedError before anything is touched, CommitUncertainError, what units raise.
         """
         names = RunFiles.of(
-            "",
+            ("",),
             (self._target.reading.paths.root, self._request.commit_user, self._request.identifier),
             self._target.clock.fresh_id(),
         )

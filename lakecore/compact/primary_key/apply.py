@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 
 from lakecore.compact.naming import place_name
 from lakecore.compact.primary_key.cut import check_tiling, ranges, unit_count
+from lakecore.compact.primary_key.leveled import LeveledPick
+from lakecore.compact.primary_key.mode import Derivation
 from lakecore.compact.primary_key.plan import BucketPick, stretch_runs
-from lakecore.compact.primary_key.run import MergeUnit
 from lakecore.compact.primary_key.sample import sample_cuts
+from lakecore.compact.primary_key.unit import MergeUnit
 from lakecore.compact.work import UnitTable, WorkPick
 from lakecore.executor import Executor
 from lakecore.lsm.sections import Section
@@ -54,20 +56,23 @@ class UnitBuilder:
         reading = self.table.reading
         name = place_name(pick.place, self.table.schema)
         bucket_dir = reading.bucket_dir(pick.place.partition, pick.place.bucket)
-        units: list[MergeUnit] = []
-        for stretch in pick.work.rewrites:
-            model = MergeUnit(
-                name=name,
-                table=self.table,
-                bucket_dir=bucket_dir,
-                runs=stretch_runs(stretch),
-                output_level=pick.output_level,
-                drop_deletes=pick.drop_deletes,
-                file_prefix=f"{self.file_prefix}-{number}",
-                tallied=(),
-                overlap=rules.overlap,
-            )
-            units += self._cut(model, rules)
+        model = MergeUnit(
+            name=name,
+            table=self.table,
+            bucket_dir=bucket_dir,
+            runs=(),
+            output_level=pick.output_level,
+            drop_deletes=pick.drop_deletes,
+            file_prefix=f"{self.file_prefix}-{number}",
+            tallied=(),
+            overlap=rules.overlap,
+        )
+        leveled = None if pick.derivation is Derivation.NONE else LeveledPick(pick, model)
+        if leveled is None:
+            wholes = [replace(model, runs=stretch_runs(stretch)) for stretch in pick.work.rewrites]
+        else:
+            wholes = leveled.units()
+        units = [unit for whole in wholes for unit in self._cut(whole, rules)]
         numbered = tuple(
             replace(unit, name=f"{name}, unit {i}", file_prefix=f"{unit.file_prefix}-{i}")
             for i, unit in enumerate(units)
@@ -80,6 +85,8 @@ class UnitBuilder:
             replaced=tuple(f for stretch in pick.work.rewrites for section in stretch for f in section.files),
             moved=tuple((file, replace(file, level=pick.output_level)) for file in pick.work.upgrades),
             units=numbered,
+            announced=pick.work.announced if leveled is not None else (),
+            consulted=() if leveled is None else leveled.consulted,
         )
 
     def _cut(self, whole: MergeUnit, rules: _CutRules) -> list[MergeUnit]:

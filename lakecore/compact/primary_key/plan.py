@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from lakecore.compact.primary_key.mode import Derivation, MergeMode
 from lakecore.compact.work import Place, Strategy
 from lakecore.lsm import full, universal
 from lakecore.lsm.options import TreePolicy
@@ -22,24 +23,35 @@ __all__ = ["BucketPick", "PickRequest", "plan_bucket", "plan_picks", "stretch_ru
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PickRequest:
-    """How to pick. `hour`: of the local day, for quiet hours. `now_ms`: since the epoch."""
+    """How to pick. `hour`: of the local day, for quiet hours. `now_ms`: since the epoch.
+
+    `mode`: what compactions of the table make besides new files.
+    """
 
     strategy: Strategy
     policy: TreePolicy
     key_of: KeyOf
     now_ms: int
     hour: int = 0
+    mode: MergeMode = field(default_factory=MergeMode)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketPick:
-    """What happens to one bucket: `work` says which files merge and which move to `output_level`."""
+    """What happens to one bucket: `work` says which files merge and which move to `output_level`.
+
+    `derivation`: how changes are told in this pick. `above`: by level, from the one after the output on, the
+    files that may hold old rows of its keys.
+    """
 
     place: Place
     output_level: int
     reason: str
     drop_deletes: bool
     work: PickWork
+    max_level: int = 0
+    derivation: Derivation = Derivation.NONE
+    above: tuple[tuple[DataFile, ...], ...] = ()
 
 
 def plan_picks(entries: ManifestEntries, request: PickRequest) -> tuple[BucketPick, ...]:
@@ -68,6 +80,7 @@ def plan_bucket(place: Place, files: list[DataFile], request: PickRequest) -> Bu
         max_level=max_level,
         small_file_size=request.policy.small_file_size,
         force_rewrite=force,
+        upgrade=lambda file: request.mode.upgrade(file, chosen.output_level, max_level),
     )
     work = divide(members, request.key_of, rules)
     if not work.rewrites and not work.upgrades:
@@ -76,9 +89,24 @@ def plan_bucket(place: Place, files: list[DataFile], request: PickRequest) -> Bu
         place=place,
         output_level=chosen.output_level,
         reason=chosen.reason,
-        drop_deletes=drops_deletes(runs, chosen.output_level),
+        drop_deletes=request.mode.marks or drops_deletes(runs, chosen.output_level),
         work=work,
+        max_level=max_level,
+        derivation=_derivation(request.mode, chosen.output_level, max_level),
+        above=_above(runs, chosen) if request.mode.asks else (),
     )
+
+
+def _derivation(mode: MergeMode, output_level: int, max_level: int) -> Derivation:
+    """Rule of the format: a full-compaction producer tells of compactions to the last level only."""
+    if mode.derivation is Derivation.FULL and output_level != max_level:
+        return Derivation.NONE
+    return mode.derivation
+
+
+def _above(runs: tuple[LevelRun, ...], chosen: Pick) -> tuple[tuple[DataFile, ...], ...]:
+    """Runs that stay: all of them lie above the output, and are older."""
+    return tuple(run.files for run in runs[chosen.count :])
 
 
 def stretch_runs(stretch: tuple[Section, ...]) -> tuple[tuple[DataFile, ...], ...]:
@@ -99,7 +127,9 @@ def _pick(runs: tuple[LevelRun, ...], max_level: int, request: PickRequest) -> P
     early = universal.early_full(runs, policy.early_full, max_level, request.now_ms, None)
     if early is not None:
         return early
-    rule = universal.force_level_0 if policy.force_level_0 else universal.pick
+    fresh = sum(run.level == 0 for run in runs)
+    forced = policy.force_level_0 and fresh >= policy.level_0_files
+    rule = universal.force_level_0 if forced else universal.pick
     return rule(runs, policy.universal.at_hour(request.hour), max_level)
 
 

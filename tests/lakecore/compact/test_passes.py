@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakecore.compact.primary_key import run
+from lakecore.compact.primary_key import inputs
 from lakecore.errors import ProofError
 from lakecore.jobs import compact
 from lakecore.merge import passes
@@ -19,8 +19,8 @@ from tests.support.lake import key_table, memory_catalog, rows_of
 @pytest.fixture
 def few_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """At most three runs may be open, whatever their size."""
-    monkeypatch.setattr(run, "_FEW_RUNS", 1)
-    monkeypatch.setattr(run, "_SMALL_FILE", 0)
+    monkeypatch.setattr(inputs, "_FEW_RUNS", 1)
+    monkeypatch.setattr(inputs, "_SMALL_FILE", 0)
     monkeypatch.setattr(passes, "_FEWEST_RUNS", 3)
     monkeypatch.setattr(passes, "_PAGES_BUDGET", 0)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -1,0 +1,93 @@
+"""From what was and what is to the rows of a change stream. Pure.
+
+Rule of the format: a row that appeared is +I, one that went is -D with its old values, one that changed is -U
+with the old values and then +U with the new ones. Each line keeps the sequence number of its own row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lakecore.merge.row_order import Bools, Indices
+from lakecore.metadata.row_kind import KIND_NAME, RowKind, retracting
+
+__all__ = ["NOTHING", "ChangeLines", "KeyChanges", "SameValues", "change_rows"]
+
+NOTHING = -1
+"""In place of a row: there is none."""
+
+SameValues = Callable[[pa.RecordBatch, pa.RecordBatch], Bools]
+"""For two batches of as many rows: which rows count as equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChanges:
+    """One entry a key, in key order: its row in `old` before and its row in `new` after, or NOTHING.
+
+    A row that retracts counts as nothing.
+    """
+
+    old: pa.RecordBatch
+    new: pa.RecordBatch
+    before: Indices
+    after: Indices
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeLines:
+    """Lines in key order. `unchanged`: numbers of keys whose row was replaced by an equal one."""
+
+    rows: pa.RecordBatch
+    unchanged: Indices
+
+
+def change_rows(changes: KeyChanges, same: SameValues | None = None) -> ChangeLines:
+    """`same`: rows that it finds equal are no change; None: a row replaced by an equal one is a change."""
+    before = _standing(changes.old, changes.before)
+    after = _standing(changes.new, changes.after)
+    told = (before >= 0) | (after >= 0)
+    unchanged = np.empty(0, np.int64)
+    if same is not None:
+        both = np.flatnonzero((before >= 0) & (after >= 0))
+        equal = same(changes.old.take(pa.array(before[both])), changes.new.take(pa.array(after[both])))
+        unchanged = both[equal]
+        told[unchanged] = False
+    before, after = before[told], after[told]
+    kinds = np.stack(
+        (
+            np.where(after >= 0, RowKind.UPDATE_BEFORE, RowKind.DELETE),
+            np.where(before >= 0, RowKind.UPDATE_AFTER, RowKind.INSERT),
+        ),
+        axis=1,
+    )
+    there = np.stack((before >= 0, after >= 0), axis=1)
+    lines = _interleaved(changes.old, changes.new, before, after)
+    at = lines.schema.get_field_index(KIND_NAME)
+    rows = lines.set_column(at, lines.schema.field(at), pa.array(kinds[there], pa.int8()))
+    return ChangeLines(rows, unchanged)
+
+
+def _standing(batch: pa.RecordBatch, rows: Indices) -> Indices:
+    """`rows` without those that retract."""
+    if not batch.num_rows:
+        return np.full(len(rows), NOTHING, np.int64)
+    gone = retracting(batch.column(KIND_NAME).to_numpy())
+    return np.where((rows >= 0) & ~gone[rows], rows, NOTHING)
+
+
+def _interleaved(old: pa.RecordBatch, new: pa.RecordBatch, before: Indices, after: Indices) -> pa.RecordBatch:
+    """For each key its row of `old`, then that of `new`, where there is one."""
+    had, has = before >= 0, after >= 0
+    parts = [old.take(pa.array(before[had])), new.take(pa.array(after[has]))]
+    if not parts[0].num_rows:
+        return parts[1]
+    both = pa.concat_batches(parts)
+    places = np.full((len(before), 2), NOTHING, np.int64)
+    places[had, 0] = np.arange(had.sum())
+    places[has, 1] = parts[0].num_rows + np.arange(has.sum())
+    flat = places.ravel()
+    return both.take(pa.array(flat[flat >= 0]))

@@ -1,0 +1,97 @@
+"""The plain merge of a unit, certified: new files are all it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from lakecore.compact.primary_key.inputs import UnitInputs
+from lakecore.compact.primary_key.unit import MergeUnit, merge_spec
+from lakecore.merge.passes import Scratch, reduce_runs
+from lakecore.merge.sorted_merge import Evidence, FoldEvidence, MergedWindow, MergeSpec, merge_runs
+from lakecore.verify.certificate import Certifier, UnitEvidence
+from lakecore.verify.digest import total
+from lakecore.verify.fold import FoldCertifier
+from lakecore.verify.fold_evidence import Fate, FoldedWindow, join_passes
+from lakecore.verify.fold_evidence import FoldEvidence as UnitFolds
+from lakecore.verify.fold_rules import fold_rules
+
+__all__ = ["CertifiedMerge"]
+
+
+class CertifiedMerge:
+    """The certified merge of a unit, in as many passes as its number of runs asks for."""
+
+    def __init__(self, unit: MergeUnit, inputs: UnitInputs) -> None:
+        self._unit = unit
+        self._inputs = inputs
+        self._rules = fold_rules(unit.table.schema, unit.table.reading.options)
+        self._certifiers: list[Certifier] = []
+        self._folds: list[FoldCertifier] = []
+
+    def windows(self) -> Generator[MergedWindow]:
+        """Windows of the last pass, each checked before it is handed on."""
+        unit = self._unit
+        sizes, limit = self._inputs.sizes()
+        runs: list[Iterator[pa.RecordBatch]] = [self._inputs.read(run, sizes) for run in unit.runs]
+        with Scratch() as scratch:
+            runs = reduce_runs(runs, limit, sizes.batch_rows, self._inner_pass, scratch)
+            yield from self._pass(runs, drop_deletes=unit.drop_deletes)
+
+    def evidence(self) -> UnitEvidence | UnitFolds:
+        """The account of all passes: rows that left in an earlier one count too."""
+        if self._folds:
+            *earlier, latest = [certifier.evidence for certifier in self._folds]
+            return join_passes(earlier, latest)
+        *inner, last = [certifier.evidence for certifier in self._certifiers]
+        lost, dropped = total(e.lost for e in inner), total(e.dropped for e in inner)
+        return replace(
+            last,
+            rows=last.rows + lost.rows + dropped.rows,
+            lost=last.lost + lost,
+            dropped=last.dropped + dropped,
+            ties=last.ties + sum(e.ties for e in inner),
+        )
+
+    def _inner_pass(self, runs: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+        """Deletes stay: rows that they hide may be in other runs."""
+        for window in self._pass(runs, drop_deletes=False):
+            yield window.batch
+
+    def _pass(
+        self, runs: Sequence[Iterator[pa.RecordBatch]], *, drop_deletes: bool
+    ) -> Iterator[MergedWindow]:
+        spec = merge_spec(self._unit, drop_deletes=drop_deletes)
+        check = self._certify(spec)
+        for window in merge_runs(runs, spec):
+            check(window)
+            yield MergedWindow(window.batch, window.rows_in)
+
+    def _certify(self, spec: MergeSpec) -> Callable[[MergedWindow], None]:
+        """A check for the windows of a new pass."""
+        name, shape = self._unit.name, self._unit.table.shape
+        if spec.engine is None:
+            kept = Certifier(name, shape, may_drop=spec.drop_retracts)
+            self._certifiers.append(kept)
+            return partial(_check_kept, kept)
+        now_ms = self._unit.table.clock.now_ms()
+        folds = FoldCertifier(name, shape, self._rules, may_drop=spec.drop_retracts, now_ms=now_ms)
+        self._folds.append(folds)
+        return partial(_check_folds, folds)
+
+
+def _check_kept(certifier: Certifier, window: MergedWindow) -> None:
+    seen = window.evidence
+    assert isinstance(seen, Evidence)
+    certifier.window(seen.keys, seen.sequence, seen.kinds, seen.lost, seen.dropped, seen.gone)
+
+
+def _check_folds(certifier: FoldCertifier, window: MergedWindow) -> None:
+    seen = window.evidence
+    assert isinstance(seen, FoldEvidence)
+    fates = np.where(seen.ignored, Fate.IGNORED, Fate.FOLDED).astype(np.int8)
+    certifier.window(FoldedWindow(rows=seen.rows, results=seen.results, groups=seen.groups, fates=fates))

@@ -1,0 +1,76 @@
+"""What a compaction of a primary-key table makes besides new files: a changelog, deletion vectors. Pure.
+
+Rules of the format. `changelog-producer=full-compaction`: a compaction to the last level announces how the
+rows of that level change. Lookup (that producer, deletion vectors, merge engine first-row, `force-lookup`): a
+compaction that takes up level 0 asks the levels above its output for the rows that it replaces; these give
+the old rows of the changelog, take part in the merge, and are marked as deleted where they stay in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from lakecore.lsm.rewrites import Upgrade
+from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.options import ChangelogProducer, MergeEngine, TableOptions
+
+__all__ = ["Derivation", "MergeMode"]
+
+
+class Derivation(Enum):
+    """Where the old rows of changes come from: nowhere, the levels below the output, the last level."""
+
+    NONE = "none"
+    LOOKUP = "lookup"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeMode:
+    """`announces`: changelog files are written. `marks`: replaced rows of other files are marked as deleted.
+
+    `latest_wins`: the row of level 0 is the result whatever it replaces. `format_of`: file format by level.
+    """
+
+    derivation: Derivation = Derivation.NONE
+    announces: bool = False
+    marks: bool = False
+    latest_wins: bool = True
+    format_of: Callable[[int], str] = lambda _: ""
+
+    @classmethod
+    def of(cls, options: TableOptions, format_of: Callable[[int], str]) -> MergeMode:
+        """The mode of a table. A full-compaction producer comes before lookup (rule of the format)."""
+        producer = options.changelog_producer
+        derivation = Derivation.LOOKUP if options.looks_up else Derivation.NONE
+        if producer is ChangelogProducer.FULL_COMPACTION:
+            derivation = Derivation.FULL
+        deduplicate = options.merge_engine is MergeEngine.DEDUPLICATE
+        return cls(
+            derivation=derivation,
+            announces=producer in (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION),
+            marks=options.deletion_vectors,
+            latest_wins=deduplicate and not options.sequence_fields and not options.ignore_delete,
+            format_of=format_of,
+        )
+
+    @property
+    def asks(self) -> bool:
+        """Whether rows of other levels matter at all."""
+        return self.derivation is Derivation.LOOKUP and (self.announces or self.marks or not self.latest_wins)
+
+    def upgrade(self, file: DataFile, output_level: int, max_level: int) -> Upgrade:
+        """What a file that overlaps nothing of its pick and changes its level needs."""
+        if self.derivation is Derivation.FULL:
+            return Upgrade.ANNOUNCE if output_level == max_level else Upgrade.MOVE
+        if self.derivation is Derivation.NONE or file.level != 0:
+            return Upgrade.MOVE
+        if self.format_of(0) != self.format_of(output_level) or (self.marks and file.delete_row_count != 0):
+            return Upgrade.REWRITE
+        if output_level == max_level:
+            return Upgrade.ANNOUNCE if self.announces else Upgrade.MOVE
+        if self.latest_wins:
+            return Upgrade.ANNOUNCE if self.announces or self.marks else Upgrade.MOVE
+        return Upgrade.REWRITE

@@ -1,0 +1,113 @@
+"""One unit of a primary-key compaction, as a value: what is merged, into what, and what is told of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakecore.compact.primary_key.mode import Derivation
+from lakecore.compact.work import UnitTable
+from lakecore.lookup.levels import LookupFiles
+from lakecore.merge.sorted_merge import MergeSpec
+from lakecore.metadata.data_file import DataFile, FileSource
+from lakecore.metadata.options import SequenceOrder
+from lakecore.read.key_range import KeyRange
+from lakecore.verify.columns import StoredFile
+from lakecore.verify.shape import ProofMode
+from lakecore.write.rolling import FileSpec
+
+__all__ = ["ByLevel", "MergeUnit", "Run", "changelog_spec", "file_spec", "merge_spec", "stored"]
+
+Run = tuple[DataFile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByLevel:
+    """For a merge that has to know levels. `above`: where its keys are looked up.
+
+    `announces`: it writes a changelog. `rewrites`: False for a file that only moves and whose rows are told
+    of. `fresh`: how many runs are of level 0; they are the last ones.
+    """
+
+    derivation: Derivation
+    announces: bool
+    rewrites: bool
+    top_level: int
+    fresh: int
+    above: LookupFiles
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeUnit:
+    """Merge `runs` (oldest first, each in key order) into files of `output_level`.
+
+    `file_prefix`: begins the names of new files; the unit adds what tells attempts apart. `tallied`: whole
+    inputs whose digest this unit takes. `bounds`: the unit's share of the keys, None for all of them.
+    `overlap`: encode in another thread than decode and merge. `by_level`: None for a merge that makes nothing
+    but new files.
+    """
+
+    name: str
+    table: UnitTable
+    bucket_dir: str
+    runs: tuple[Run, ...]
+    output_level: int
+    drop_deletes: bool
+    file_prefix: str
+    tallied: tuple[DataFile, ...]
+    bounds: KeyRange | None = None
+    overlap: bool = False
+    by_level: ByLevel | None = None
+
+    @property
+    def rows(self) -> int:
+        return sum(file.row_count for run in self.runs for file in run)
+
+
+def merge_spec(unit: MergeUnit, *, drop_deletes: bool) -> MergeSpec:
+    """How rows of a key become one."""
+    options = unit.table.reading.options
+    return MergeSpec(
+        key_columns=unit.table.schema.trimmed_primary_keys,
+        sequence_columns=options.sequence_fields,
+        descending=options.sequence_order is SequenceOrder.DESCENDING,
+        drop_retracts=drop_deletes,
+        ignore_retracts=options.ignore_delete,
+        evidence=True,
+        gone=unit.table.shape.mode is ProofMode.FULL,
+        shown=tuple(field.name for field in unit.table.shape.values),
+    )
+
+
+def file_spec(unit: MergeUnit) -> FileSpec:
+    """Of the unit's new data files."""
+    return _files(unit, unit.file_prefix, FileSource.COMPACT, changelog=False)
+
+
+def changelog_spec(unit: MergeUnit) -> FileSpec | None:
+    """Of its changelog files, None when it writes none. Rule of the format: they count as appended."""
+    if unit.by_level is None or not unit.by_level.announces:
+        return None
+    options = unit.table.reading.options
+    prefix = options.changelog_file_prefix + unit.file_prefix.removeprefix(options.data_file_prefix)
+    return _files(unit, prefix, FileSource.APPEND, changelog=True)
+
+
+def stored(unit: MergeUnit, file: DataFile) -> StoredFile:
+    """A file of the unit's bucket with its path."""
+    return StoredFile(unit.table.reading.paths.data_file(unit.bucket_dir, file), file)
+
+
+def _files(unit: MergeUnit, prefix: str, source: FileSource, *, changelog: bool) -> FileSpec:
+    reading = unit.table.reading
+    attempt = unit.table.clock.fresh_id().replace("-", "")[:16]
+    return FileSpec(
+        directory=unit.bucket_dir,
+        name_prefix=f"{prefix}-{attempt}",
+        schema=unit.table.schema,
+        keyed=True,
+        level=unit.output_level,
+        source=source,
+        target_size=reading.options.target_file_size,
+        options=unit.table.schema.options,
+        changelog=changelog,
+    )

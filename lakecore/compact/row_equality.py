@@ -1,0 +1,86 @@
+"""When two rows count as equal for a change stream (option `changelog-producer.row-deduplicate`). Pure.
+
+Rule of the format: column by column; two nulls are equal; NaN equals nothing and -0.0 equals 0.0; arrays
+compare element by element, maps by key whatever their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakecore.merge.row_order import Bools
+
+__all__ = ["equal_rows"]
+
+
+def equal_rows(left: pa.RecordBatch, right: pa.RecordBatch, columns: Sequence[str]) -> Bools:
+    """Which rows of two batches of as many rows have the same values in `columns`."""
+    equal: Any = np.ones(left.num_rows, bool)
+    for name in columns:
+        rows = np.flatnonzero(equal)
+        if not len(rows):
+            break
+        places = pa.array(rows)
+        equal[rows] = _equal(left.column(name).take(places), right.column(name).take(places))
+    return np.asarray(equal)
+
+
+def _equal(left: pa.Array, right: pa.Array) -> Bools:
+    """Element by element; the arrays are of one type and length."""
+    kind = left.type
+    a, b = _bools(left.is_valid()), _bools(right.is_valid())
+    if pa.types.is_struct(kind):
+        inside: Any = np.ones(len(left), bool)
+        for number in range(kind.num_fields):
+            inside &= _equal(_field(left, number), _field(right, number))
+    elif pa.types.is_map(kind):
+        inside = _equal_maps(left, right)
+    elif pa.types.is_list(kind):
+        inside = _equal_lists(left, right)
+    else:
+        inside = _bools(pc.fill_null(pc.equal(left, right), False))
+    return np.asarray((a & b & inside) | (~a & ~b))
+
+
+def _field(column: pa.StructArray, number: int) -> pa.Array:
+    return column.field(number)
+
+
+def _equal_lists(left: Any, right: Any) -> Bools:
+    """Lists of one length whose elements are equal in order."""
+    sizes = np.asarray(pc.fill_null(pc.list_value_length(left), 0), np.int64)
+    others = np.asarray(pc.fill_null(pc.list_value_length(right), 0), np.int64)
+    equal: Any = sizes == others
+    rows = np.flatnonzero(equal & (sizes > 0))
+    if len(rows):
+        places = pa.array(rows)
+        values = _equal(left.take(places).flatten(), right.take(places).flatten())
+        starts = np.concatenate(([0], np.cumsum(sizes[rows])[:-1]))
+        equal[rows] = np.logical_and.reduceat(values, starts)
+    return np.asarray(equal)
+
+
+def _equal_maps(left: pa.MapArray, right: pa.MapArray) -> Bools:
+    """As lists of entries; only maps of one size that differ so are compared by their keys, one by one."""
+    equal: Any = _equal_lists(_entries(left), _entries(right))
+    sizes = pc.equal(pc.list_value_length(_entries(left)), pc.list_value_length(_entries(right)))
+    for row in np.flatnonzero(~equal & _bools(pc.fill_null(sizes, False))):
+        equal[row] = dict(left[int(row)].as_py()) == dict(right[int(row)].as_py())
+    return np.asarray(equal)
+
+
+def _entries(column: pa.MapArray) -> pa.ListArray:
+    """A map as a list of structs; nulls become empty, they are told apart before."""
+    entry = pa.StructArray.from_arrays([column.keys, column.items], names=["key", "value"])
+    offsets = np.asarray(column.offsets, np.int64)
+    base = offsets[0] if len(offsets) else 0
+    return pa.ListArray.from_arrays(pa.array((offsets - base).astype(np.int32)), entry)
+
+
+def _bools(values: Any) -> Bools:
+    return np.asarray(values.to_numpy(zero_copy_only=False), bool)

@@ -1,0 +1,184 @@
+"""What the levels above a merge hold for its keys: a second, forward-only reader beside the merge.
+
+Rule of the format: for a key that no file of the merge has on a level above 0, the first level that has it
+tells its old row. Levels are read in key order along with the windows of the merge, only in files that
+overlap new rows, and of these only the pages whose bounds enclose a new key. Memory: a batch of each level.
+Cost: at worst one reading of the overlapping files, at best one page a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lakecore.lookup.located import FileRows, Located
+from lakecore.merge.key_columns import Keys, KeyTuple, concat
+from lakecore.merge.row_order import order_rows
+from lakecore.metadata.data_file import DataFile
+from lakecore.read.context import ReadContext
+from lakecore.read.sizes import ReadSizes
+
+__all__ = ["Found", "LevelsAbove", "LookupFiles"]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Rows that were looked up: of one file and level, in key order, with their positions in the file."""
+
+    file: DataFile
+    batch: pa.RecordBatch
+    keys: Keys
+    positions: np.ndarray[Any, Any]
+
+    def rows(self, picked: np.ndarray[Any, Any]) -> Found:
+        """Some of the rows."""
+        keys = Keys([_pick(column, picked) for column in self.keys.columns])
+        return Found(self.file, self.batch.take(pa.array(picked)), keys, self.positions[picked])
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookupFiles:
+    """Files by level, nearest level first; `deleted`: positions of a file that do not count. Pickles."""
+
+    levels: tuple[tuple[DataFile, ...], ...]
+    deleted: Mapping[str, bytes] = field(default_factory=dict)
+
+    def vector(self, file: DataFile) -> BitMap | None:
+        data = self.deleted.get(file.file_name)
+        return None if data is None else BitMap.deserialize(data)
+
+
+class LevelsAbove:
+    """The levels above one merge. Use as a context: it holds open files."""
+
+    def __init__(
+        self,
+        ctx: ReadContext,
+        bucket_dir: str,
+        files: LookupFiles,
+        columns: Sequence[str],
+        sizes: ReadSizes,
+    ) -> None:
+        self._keys = ctx.schema.trimmed_primary_keys
+        self._columns = tuple(columns)
+        self._sizes = sizes
+        self._levels = [
+            [FileRows(ctx, bucket_dir, file, files.vector(file)) for file in level] for level in files.levels
+        ]
+        self._cursors: list[_Cursor] = []
+
+    def __enter__(self) -> LevelsAbove:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with ExitStack() as stack:
+            for cursor in self._cursors:
+                stack.callback(cursor.close)
+
+    def expect(self, keys: Iterable[pa.RecordBatch]) -> None:
+        """Keys that will be asked for, each batch in key order: what else there is need not be read."""
+        files = [rows for level in self._levels for rows in level]
+        for rows in files:
+            rows.look_into()
+        for batch in keys:
+            for rows in files:
+                rows.mark(batch)
+
+    def find(self, wanted: Sequence[Keys], known: Sequence[Keys], bound: KeyTuple) -> list[Found]:
+        """For each of the `wanted` keys that is not among the `known` ones its row on the nearest level.
+
+        All keys are up to `bound` and above that of the last call; each sequence of them is in key order.
+        The farthest level comes first.
+        """
+        if not self._cursors:
+            self._cursors = [_Cursor(self._read(level), self._keys) for level in self._levels]
+        met = list(known)
+        found: list[Found] = []
+        for cursor in self._cursors:
+            hits = [hit for part in cursor.take(bound) if (hit := _hits(part, wanted, met)) is not None]
+            met += [hit.keys for hit in hits]
+            found = hits + found
+        return found
+
+    def _read(self, level: Sequence[FileRows]) -> Iterator[Located]:
+        for rows in level:
+            yield from rows.read(self._columns, self._sizes)
+
+
+class _Cursor:
+    """The unread rest of a level."""
+
+    def __init__(self, located: Iterator[Located], keys: Sequence[str]) -> None:
+        self._located = located
+        self._keys = keys
+        self._part: Found | None = None
+
+    def take(self, bound: KeyTuple) -> Iterator[Found]:
+        """Remove the rows up to `bound`."""
+        while (part := self._part or self._next()) is not None:
+            count = part.keys.count_up_to(bound)
+            if count < len(part.keys):
+                self._part = _slice(part, count, len(part.keys))
+                if count:
+                    yield _slice(part, 0, count)
+                return
+            self._part = None
+            yield part
+
+    def close(self) -> None:
+        close = getattr(self._located, "close", None)
+        if close is not None:
+            close()
+
+    def _next(self) -> Found | None:
+        for rows in self._located:
+            if rows.batch.num_rows:
+                keys = Keys.of([rows.batch.column(name) for name in self._keys])
+                return Found(rows.file, rows.batch, keys, rows.positions)
+        return None
+
+
+def _slice(part: Found, start: int, stop: int) -> Found:
+    return Found(
+        part.file,
+        part.batch.slice(start, stop - start),
+        part.keys.slice(start, stop),
+        part.positions[start:stop],
+    )
+
+
+def _hits(part: Found, wanted: Sequence[Keys], met: Sequence[Keys]) -> Found | None:
+    """The rows whose key is among `wanted` and not among `met`."""
+    hit = np.zeros(len(part.keys), bool)
+    for keys in wanted:
+        hit |= _members(part.keys, keys)
+    for keys in met:
+        if not hit.any():
+            return None
+        hit &= ~_members(part.keys, keys)
+    return part.rows(np.flatnonzero(hit)) if hit.any() else None
+
+
+def _members(have: Keys, wanted: Keys) -> Any:
+    """Which of `have` are among `wanted`; both strictly increasing."""
+    if len(have.columns) == 1 and isinstance(have.columns[0], np.ndarray):
+        column, values = have.columns[0], wanted.columns[0]
+        places = np.minimum(np.searchsorted(column, values), len(column) - 1)
+        hit = np.zeros(len(column), bool)
+        hit[places[column[places] == values]] = True
+        return hit
+    columns = [concat([a, b]) for a, b in zip(have.columns, wanted.columns, strict=True)]
+    ordered = order_rows(columns, ())
+    hit = np.zeros(len(have), bool)
+    hit[ordered.rows[:-1][ordered.same]] = True
+    return hit
+
+
+def _pick(column: Any, rows: Any) -> Any:
+    return column[rows] if isinstance(column, np.ndarray) else column.take(pa.array(rows))

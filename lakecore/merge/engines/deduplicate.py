@@ -1,0 +1,33 @@
+"""Merge engine deduplicate: the last row of a key stays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lakecore.merge.groups import NO_ROW, Folded, Picked, Several
+
+__all__ = ["Deduplicate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Deduplicate:
+    """`ignore_retracts`: option `ignore-delete`: rows of kind -U and -D do not count."""
+
+    ignore_retracts: bool = False
+
+    def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """The order of rows is enough."""
+        return ()
+
+    def fold(self, several: Several, columns: Sequence[str]) -> Folded:
+        """The last row of each group that counts."""
+        last = several.starts[1:] - 1
+        if self.ignore_retracts and several.retracts.any():
+            counted = np.flatnonzero(~several.retracts)
+            last = np.full(several.count, -1, np.int64)
+            last[several.groups[counted]] = counted
+        kinds = np.where(last < 0, NO_ROW, several.kinds[last])
+        return Folded(dict.fromkeys(columns, Picked(several.rows[last])), kinds)
