@@ -1,7 +1,7 @@
 # lakecore. Every target works on a fresh clone; `make setup` is done once and again when a lock file changes.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests test fast lint format check bench bench-small demo clean
+.PHONY: help setup setup-tests test fast lint format check bench bench-small fuzz fuzz-bytes demo clean
 
 PYTHON := .venv/bin/python
 
@@ -38,6 +38,12 @@ bench: setup-tests ## plan, proof and compaction benches, next to Java Paimon (m
 
 bench-small: setup-tests ## the same benches, reduced
 	$(PYTHON) -m tests.bench --small
+
+fuzz: setup-tests ## histories of lakecore and Java in turns: SEED=1 MINUTES=5, or HISTORY=file
+	$(PYTHON) -m tests.fuzz $(if $(HISTORY),--history $(HISTORY),--seed $(or $(SEED),1) --minutes $(or $(MINUTES),5))
+
+fuzz-bytes: setup-tests ## damaged bytes for every decoder: SEED=1 CASES=2000 (each)
+	$(PYTHON) -m tests.fuzz.damage --seed $(or $(SEED),1) --cases $(or $(CASES),2000)
 
 demo: setup ## compact a small lake with Airflow and Spark, and show before and after
 	$(PYTHON) -m tools.demo

@@ -32,9 +32,20 @@ def main() -> None:
     with Oracle(OLD) as old, Oracle(NEW) as new:
         oracles = {OLD: old, NEW: new}
         if wanted.history:
-            print(play(History.from_json(wanted.history.read_text()), oracles))
-            return
+            sys.exit(_again(History.from_json(wanted.history.read_text()), oracles))
         sys.exit(_run(wanted, oracles))
+
+
+def _again(history: History, oracles: Mapping[str, Oracle]) -> int:
+    for step in history.steps:
+        print(step)
+    try:
+        played = play(history, oracles)
+    except (Failed, TwinBrokenError) as err:
+        print(err)
+        return 1
+    print(f"clean: {dict(played.done)}, refused {dict(played.refused)}, left out {dict(played.left_out)}")
+    return 0
 
 
 def _run(wanted: argparse.Namespace, oracles: Mapping[str, Oracle]) -> int:
