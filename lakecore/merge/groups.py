@@ -195,8 +195,10 @@ class _Target:
     def _index(self, several: Indices) -> pa.Array:
         rows = self._picked.copy()
         rows[self._many] = several
-        rows = rows[self.present]
-        return pa.array(rows, mask=rows < 0)
+        if not self.present.all():
+            rows = rows[self.present]
+        missing = rows < 0
+        return pa.array(rows, mask=missing) if missing.any() else pa.array(rows)
 
 
 def _column(target: _Target, name: str, folded: Folded, kinds: Any) -> pa.Array:

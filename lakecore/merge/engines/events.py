@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from lakecore.merge.groups import Column
+from lakecore.merge.groups import Column, Picked
 from lakecore.merge.row_order import Bools, Indices
 
 __all__ = ["Aggregate", "Events", "Step"]
@@ -27,7 +28,7 @@ class Step(IntEnum):
     SET = 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Events:
     """`rows[i]` (a place in the batch) takes part by `steps[i]`. Group g: `starts[g]` up to `starts[g + 1]`.
 
@@ -46,10 +47,34 @@ class Events:
         """Groups."""
         return len(self.starts) - 1
 
-    @property
+    @cached_property
+    def sizes(self) -> Indices:
+        """Events of each group."""
+        return np.diff(self.starts)
+
+    @cached_property
     def groups(self) -> Indices:
         """The group of each event."""
-        return np.repeat(np.arange(self.count), np.diff(self.starts))
+        return np.repeat(np.arange(self.count), self.sizes)
+
+    @cached_property
+    def places(self) -> Indices:
+        """The number of each event."""
+        return np.arange(len(self))
+
+    @cached_property
+    def has_late(self) -> bool:
+        """Whether any step is OLDER."""
+        return bool((self.steps == Step.OLDER).any())
+
+    @cached_property
+    def latest(self) -> Picked:
+        """The row that speaks last in each group, none where it retracts. Columns share what it picks."""
+        last = self.last_where(self.steps != Step.OLDER)
+        if not len(self):
+            return Picked(self.picks(last))
+        gone = (last < 0) | (self.steps[last] == Step.RETRACT)
+        return Picked(np.where(gone, -1, self.rows[last]))
 
     def keep(self, wanted: Bools) -> Events:
         """Only some of the events."""
@@ -63,22 +88,26 @@ class Events:
         sets = self.steps == Step.SET
         if not sets.any():
             return self
-        return self.keep(np.arange(len(self)) >= self.last_where(sets)[self.groups])
+        return self.keep(self.places >= self.last_where(sets)[self.groups])
 
     def last_where(self, wanted: Bools) -> Indices:
         """The last event of each group that is `wanted`; -1: none."""
-        return np.asarray(self.reduce(np.maximum, np.where(wanted, np.arange(len(self)), -1), -1))
+        if wanted.all():
+            return np.where(self.sizes > 0, self.starts[1:] - 1, -1)
+        return np.asarray(self.reduce(np.maximum, np.where(wanted, self.places, -1), -1))
 
     def first_where(self, wanted: Bools) -> Indices:
         """The first event of each group that is `wanted`; -1: none."""
         none = len(self)
-        first = self.reduce(np.minimum, np.where(wanted, np.arange(none), none), none)
+        first = self.reduce(np.minimum, np.where(wanted, self.places, none), none)
         return np.asarray(np.where(first == none, -1, first))
 
     def reduce(self, ufunc: Any, values: Any, empty: Any) -> Any:
         """One value a group; `empty` where a group has no event."""
+        some = self.sizes > 0
+        if some.all() and len(some):
+            return ufunc.reduceat(values, self.starts[:-1])
         out = np.full(self.count, empty, values.dtype)
-        some = self.starts[1:] > self.starts[:-1]
         if some.any():
             out[some] = ufunc.reduceat(values, self.starts[:-1][some])
         return out

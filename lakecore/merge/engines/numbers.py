@@ -52,20 +52,31 @@ class Sum:
         return self._integers(values.astype(np.int64), minus, events, column.type)
 
     def _integers(self, values: Any, minus: Bools, events: Events, kind: pa.DataType) -> pa.Array:
+        if not minus.any() and _bound(values, events) < _SAFE:
+            total = events.reduce(np.add, values, 0)
+            return self._checked(total, np.zeros(events.count, bool), events, kind)
         sign = np.where(minus, -1, 1)
         high = events.reduce(np.add, (values >> 32) * sign, 0)
         low = events.reduce(np.add, (values & 0xFFFFFFFF) * sign, 0)
         high, low = high + (low >> 32), low & 0xFFFFFFFF
         total = (high << 32) + low
+        return self._checked(total, (high < -(1 << 31)) | (high >= 1 << 31), events, kind)
+
+    def _checked(self, total: Any, bad: Bools, events: Events, kind: pa.DataType) -> pa.Array:
         limits = np.iinfo(kind.to_pandas_dtype())
-        bad = (high < -(1 << 31)) | (high >= 1 << 31) | (total < limits.min) | (total > limits.max)
-        if bad.any():
+        if (bad | (total < limits.min) | (total > limits.max)).any():
             raise _overflow(self.field, self.type, "sum")
         return pa.array(total.astype(kind.to_pandas_dtype()), mask=np.diff(events.starts) == 0)
 
     def _decimals(self, column: pa.Array, events: Events, empty: Bools) -> pa.Array:
         """128-bit numbers as four words of 32 bits, each summed on its own; carries come last."""
         taken = column.take(pa.array(events.rows))
+        if len(events) and not (events.steps == Step.RETRACT).any():
+            pairs = np.frombuffer(taken.buffers()[1], np.int64).reshape(-1, 2)[: len(taken)]
+            small = (pairs[:, 1] == pairs[:, 0] >> 63).all()
+            if small and _bound(pairs[:, 0], events) < min(_SAFE, 10.0**column.type.precision / 2):
+                total = events.reduce(np.add, pairs[:, 0], 0)
+                return _decimal128(np.stack((total, total >> 63), axis=1), column.type, empty)
         words = np.frombuffer(taken.buffers()[1], np.uint32).reshape(-1, _LIMBS)[: len(taken)]
         limbs = words.astype(np.int64)
         limbs[:, -1] = words[:, -1].view(np.int32)
@@ -79,8 +90,7 @@ class Sum:
             limb = events.reduce(np.add, limbs[:, i] * sign, 0) + carry
             result[:, i] = (limb & 0xFFFFFFFF).astype(np.uint32)
             carry = limb >> 32
-        valid = pa.py_buffer(np.packbits(~empty, bitorder="little").tobytes())
-        made = pa.Array.from_buffers(column.type, events.count, [valid, pa.py_buffer(result.tobytes())])
+        made = _decimal128(result, column.type, empty)
         near = bound * (1 + 1e-9) >= 10.0**column.type.precision
         if not near.any():
             return made
@@ -174,6 +184,20 @@ def _fitted(value: Decimal, kind: AtomicType) -> Decimal | None:
     """Rounded to the scale of the type; None when there are too many digits."""
     rounded = value.quantize(Decimal(1).scaleb(-(kind.scale or 0)), context=_EXACT)
     return rounded if len(rounded.as_tuple().digits) <= (kind.precision or 0) else None
+
+
+def _bound(values: Any, events: Events) -> float:
+    """More than the size of any sum on the way: the largest value times the longest group."""
+    if not len(values):
+        return 0.0
+    largest = max(abs(float(values.min())), abs(float(values.max())))
+    return (largest + 1) * float(events.sizes.max()) * (1 + 1e-9)
+
+
+def _decimal128(words: Any, kind: pa.DataType, empty: Bools) -> pa.Array:
+    """`words`: 16 bytes a value, least significant first."""
+    valid = pa.py_buffer(np.packbits(~empty, bitorder="little").tobytes())
+    return pa.Array.from_buffers(kind, len(empty), [valid, pa.py_buffer(words.tobytes())])
 
 
 def _overflow(field: str, kind: AtomicType, function: str) -> UnsupportedError:

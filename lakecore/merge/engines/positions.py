@@ -34,8 +34,7 @@ class LastValue:
     retracts: bool = True
 
     def fold(self, column: pa.Array, events: Events) -> Picked:
-        last = events.last_where(events.steps != Step.OLDER)
-        return Picked(_unless_retracted(events, last))
+        return events.latest
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +44,8 @@ class LastNonNull:
     retracts: bool = True
 
     def fold(self, column: pa.Array, events: Events) -> Picked:
+        if not column.null_count and not events.has_late:
+            return events.latest
         valid = events.valid(column)
         steps = events.steps
         decisive = (steps == Step.SET) | (valid & (steps != Step.OLDER))

@@ -64,7 +64,7 @@ public class Gen {
                 break;
             case "agg":
                 builder.option("merge-engine", "aggregation")
-                        .option("fields.c_int.aggregate-function", "sum")
+                        .option("fields.c_int.aggregate-function", "min")
                         .option("fields.c_small.aggregate-function", "max")
                         .option("fields.c_big.aggregate-function", "sum")
                         .option("fields.c_d1.aggregate-function", "min")
