@@ -26,6 +26,7 @@ from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
+from lakecore.metadata.visibility import visibility_warnings
 from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate
 from lakecore.read.batch import batch_source, named_start
@@ -105,6 +106,11 @@ class Table:
     def options(self) -> TableOptions:
         """Typed view of `schema.options`. Raises InvalidOptionError."""
         return TableOptions.from_schema(self.schema)
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """Why rows that are written may not be read; empty for most tables."""
+        return visibility_warnings(self.schema, self.options)
 
     @cached_property
     def snapshots(self) -> SnapshotStore:
@@ -327,6 +333,8 @@ class Table:
 
     def _new_write(self, commit: Commit, *, overwrite: bool) -> TableWrite:
         check_writable(self.name, self.schema, self.options)
+        for warning in self.warnings:
+            logger.warning("%s: %s", self.name, warning)
         target = WriteTarget(self.file_io, self.paths, self.schema, self.clock, live_keys=self._live_keys)
         state = None if overwrite else self._bucket_state
         return TableWrite(target, state, commit.user or "lakecore")

@@ -161,7 +161,10 @@ class FilesystemCatalog:
                 f"table {name!r} exists in {self.warehouse}; drop it or choose another name"
             )
         logger.info("created table %s at %s", name, paths.table_path)
-        return self.load_table(name)
+        table = self.load_table(name)
+        for warning in table.warnings:
+            logger.warning("%s: %s", name, warning)
+        return table
 
     def alter_table(
         self, name: str, changes: Sequence[SchemaChange] | SchemaChange | Sequence[Mapping[str, Any]]

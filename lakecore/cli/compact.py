@@ -197,6 +197,7 @@ def _result(report: jobs.Report) -> str:
 def _remarks(report: jobs.Report) -> Iterator[str]:
     if report.error is not None:
         yield f"error: {' '.join(report.error.split())}"
+    yield from (f"warning: {warning}" for warning in report.warnings)
     if report.dropped:
         yield f"dropped, changed by another commit: {', '.join(report.dropped)}; run again"
     if report.picks_left and not report.dry_run:

@@ -30,9 +30,18 @@ def create(
     definition = _definition(schema)
     made = session.catalog_for_create().create_table(table, definition)
     if session.json:
-        print_json(session.out, {"table": made.name, "path": made.path, "schema_id": made.schema.id})
+        print_json(
+            session.out,
+            {
+                "table": made.name,
+                "path": made.path,
+                "schema_id": made.schema.id,
+                "warnings": list(made.warnings),
+            },
+        )
     else:
         session.out.print(f"created {made.name} at {made.path}", markup=False)
+    session.warn(made.name, made.warnings)
 
 
 def _definition(source: str) -> dict[str, Any]:

@@ -75,6 +75,7 @@ def _description(table: Table, latest: Snapshot | None) -> dict[str, Any]:
         "snapshot": None if latest is None else _snapshot_row(latest, ()),
         "tags": list(table.tags.list()),
         "branches": list(table.branches.list()),
+        "warnings": list(table.warnings),
     }
 
 
@@ -91,6 +92,7 @@ def _print_description(session: Session, table: Table, latest: Snapshot | None) 
     else:
         facts.append(["snapshot", "none yet"])
     session.out.print(table_of(["", ""], [fact for fact in facts if fact[1]]))
+    session.warn(table.name, table.warnings)
     columns = [
         [field.id, field.name, type_text(field.type), field.default_value, field.description]
         for field in table.schema.fields

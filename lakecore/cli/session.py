@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -74,6 +74,11 @@ class Session:
         with Progress(*columns, console=self.err, transient=True, disable=hidden) as bars:
             task = bars.add_task(what, total=None)
             yield lambda rows: bars.advance(task, rows)
+
+    def warn(self, table: str, warnings: Sequence[str]) -> None:
+        """What is wrong with a table, though nothing failed, on standard error."""
+        for warning in warnings:
+            self.note(f"warning: {table}: {warning}")
 
     def note(self, text: str) -> None:
         """One line for people, beside the output."""

@@ -66,6 +66,7 @@ def write(
     if result.snapshot_ids and not result.duplicate and not no_compact and not loaded.options.write_only:
         report = _compact_after(session, loaded, result, engine, master)
     _print(session, loaded, counter.rows, result, report)
+    session.warn(loaded.name, loaded.warnings)
     if report is not None and report_problem(report) is not None:
         raise typer.Exit(1)
 

@@ -142,6 +142,7 @@ class _Run:
             table = catalog.load_table(self._job.table).with_options(self._job.options)
             where = partitions_of(table, self._job.where)
             run = self._compact_run(table, where)
+            self._report = replace(self._report, warnings=table.warnings)
         except LakeError as err:
             return replace(self._report, error=str(err)), err
         started = self._clock.monotonic() - self._executor.startup_seconds

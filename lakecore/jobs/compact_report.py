@@ -58,7 +58,7 @@ class Report:
 
     `seconds`: from plan to last commit. `snapshot`: the last of `snapshots`, None without any. `dropped`:
     picks that another commit made impossible. `planned`: what a dry run would do first. `proof`: what was
-    proven.
+    proven. `warnings`: why rows of the table may not be read.
     """
 
     table: str
@@ -84,13 +84,14 @@ class Report:
     planned: tuple[str, ...] = ()
     dry_run: bool = False
     nothing_to_do: bool = False
+    warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; levels as text, as JSON wants keys."""
         raw = asdict(self)
         for name in ("before", "after"):
             raw[name]["levels"] = {str(level): count for level, count in raw[name]["levels"].items()}
-        lists = {name: list(raw[name]) for name in ("snapshots", "dropped", "planned")}
+        lists = {name: list(raw[name]) for name in ("snapshots", "dropped", "planned", "warnings")}
         return raw | lists | {"strategy": self.strategy.value}
 
 

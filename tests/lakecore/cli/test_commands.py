@@ -196,3 +196,17 @@ def test_rewrite_file_index(cli: Cli, keyed: str) -> None:
     failed = cli("rewrite-file-index", "db.*", "db.none", "--engine", "local", "--json")
     assert failed.code == 1
     assert [report["error"] is None for report in failed.json] == [True, False]
+
+
+def test_every_command_warns_of_rows_that_wait_for_a_compaction(cli: Cli) -> None:
+    options = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
+    schema = {"columns": ["k INT"], "primaryKeys": ["k"], "options": options}
+    answers = [
+        cli("create", "d.t", "--schema", json.dumps(schema)),
+        cli("write", "d.t", "-", "--no-compact", stdin='{"k": 1}'),
+        cli("describe", "d.t"),
+    ]
+    assert all("warning: d.t: new rows have no bucket" in answer.err for answer in answers)
+    assert len(cli("describe", "d.t", "--json").json["warnings"]) == 1
+    assert "warning: new rows have no bucket" in cli("compact", "d.t", "--engine", "local").out
+    assert cli("read", "d.t").rows == [{"k": 1}]

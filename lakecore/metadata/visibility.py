@@ -1,0 +1,40 @@
+"""Tables whose new rows no batch read shows before somebody compacts them: said in one place. Pure."""
+
+from __future__ import annotations
+
+from lakecore.metadata.options import BucketMode, MergeEngine, TableOptions
+from lakecore.metadata.schema import TableSchema
+from lakecore.options import Option, parse_bool
+
+__all__ = ["visibility_warnings"]
+
+_MERGE_ON_READ = Option("deletion-vectors.merge-on-read", parse_bool, False, "Reads merge new rows too.")
+_FIXED = Option("postpone.batch-write-fixed-bucket", parse_bool, True, "Batch writes go to real buckets.")
+
+
+def visibility_warnings(schema: TableSchema, options: TableOptions) -> tuple[str, ...]:
+    """What whoever makes, writes, describes or compacts the table should know; nothing for most tables.
+
+    Spec: batch reads of tables with deletion vectors or merge-engine=first-row leave out level 0, and those
+    of postponed buckets rows without a bucket.
+    """
+    found = []
+    if schema.primary_keys and options.write_only and (reason := _waits_for_levels(schema, options)):
+        found.append(
+            f"new rows are not read before a compaction ({reason}), and with write-only=true no writer "
+            "makes one: as long as nobody runs compact, the table reads as empty"
+        )
+    if options.bucket_mode is BucketMode.POSTPONE and not _FIXED.read(schema.options):
+        found.append(
+            "new rows have no bucket (bucket=-2, postpone.batch-write-fixed-bucket=false): they are not "
+            "read before somebody runs compact"
+        )
+    return tuple(found)
+
+
+def _waits_for_levels(schema: TableSchema, options: TableOptions) -> str | None:
+    if options.merge_engine is MergeEngine.FIRST_ROW:
+        return "merge-engine=first-row"
+    if options.deletion_vectors and not _MERGE_ON_READ.read(schema.options):
+        return "deletion-vectors.enabled=true"
+    return None

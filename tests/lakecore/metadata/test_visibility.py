@@ -1,0 +1,33 @@
+"""Who is warned that rows wait for a compaction."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakecore.metadata.options import TableOptions
+from lakecore.metadata.visibility import visibility_warnings
+from tests.support.builders import table_schema
+
+
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [
+        ("write-only=true", None),
+        ("deletion-vectors.enabled=true", None),
+        ("write-only=true;deletion-vectors.enabled=true", "deletion-vectors.enabled"),
+        ("write-only=true;deletion-vectors.enabled=true;deletion-vectors.merge-on-read=true", None),
+        ("write-only=true;merge-engine=first-row", "first-row"),
+        ("merge-engine=first-row", None),
+        ("bucket=-2", None),
+        ("bucket=-2;postpone.batch-write-fixed-bucket=false", "no bucket"),
+    ],
+)
+def test_tables_that_read_as_empty_until_compacted_are_told(options: str, hint: str | None) -> None:
+    schema = table_schema(options=dict(option.split("=", 1) for option in options.split(";")))
+    found = visibility_warnings(schema, TableOptions.from_schema(schema))
+    assert len(found) == (hint is not None)
+    assert all(str(hint) in warning and "compact" in warning for warning in found)
+    keyless = table_schema(
+        primary_keys=(), options={"write-only": "true", "deletion-vectors.enabled": "true"}
+    )
+    assert visibility_warnings(keyless, TableOptions.from_schema(keyless)) == ()
