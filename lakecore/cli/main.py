@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -19,6 +19,7 @@ from lakecore.cli.delete import delete
 from lakecore.cli.expire import expire_changelogs, expire_snapshots
 from lakecore.cli.fsck import fsck
 from lakecore.cli.inspect import databases, describe, files, snapshots, tables
+from lakecore.cli.quarantine import purge_quarantine, remove_orphan_files, runs, undo
 from lakecore.cli.read import read
 from lakecore.cli.rewrite_file_index import rewrite_file_index
 from lakecore.cli.session import Session
@@ -75,7 +76,15 @@ for command in (
     fsck, rewrite_file_index,
 ):  # fmt: skip
     app.command()(command)
-for chore in (expire_snapshots, expire_changelogs):
+_CHORES: tuple[Callable[..., None], ...] = (
+    expire_snapshots,
+    expire_changelogs,
+    remove_orphan_files,
+    undo,
+    runs,
+    purge_quarantine,
+)
+for chore in _CHORES:
     app.command(rich_help_panel="Maintenance")(chore)
 
 

@@ -21,6 +21,7 @@ from lakecore.store.paths import MAIN_BRANCH
 from lakecore.table import Table
 
 __all__ = [
+    "DAY_MS",
     "Chore",
     "Lake",
     "Report",
@@ -161,6 +162,7 @@ def begin(
     keeps: bool,
     executor: Executor | None,
     clock: Clock | None,
+    resume: bool = True,
 ) -> Iterator[Chore]:
     """Open the table, take its lease and finish what an interrupted run left. `keeps`: the job's own default.
 
@@ -181,7 +183,7 @@ def begin(
             held = leased(lake.file_io, lake.warehouse, job.table, owner, clock, safety.lease_ms)
             alive = ends.enter_context(held).renew
         sweeper = Sweeper(target, runs, executor or SerialExecutor(), alive)
-        if not dry_run:
+        if resume and not dry_run:
             report = replace(report, resumed=len(sweeper.resume()))
         yield Chore(opened, target, sweeper, keeps, report, started)
         if keeps and not dry_run:

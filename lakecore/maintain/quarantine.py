@@ -50,7 +50,7 @@ def undo(target: Target, runs: RunStore, record: RunRecord) -> Restored:
         if place in kept:
             _put_back(target, place, doomed.path)
             found.append((place, doomed.path))
-    for branch in (MAIN_BRANCH, *target.branches.list()):
+    for branch in (MAIN_BRANCH, *target.branches.list()) if roots else ():
         repair_hints(target.file_io, target.paths.with_branch(branch))
     size = sum(kept[place] for place, _ in found)
     runs.finish(record, RunState.UNDONE, {"restored": len(found)})

@@ -1,0 +1,105 @@
+"""`remove-orphan-files`, `undo`, `runs`, `purge-quarantine`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakecore.cli.chores import (
+    DryRun,
+    LeaseTime,
+    OlderThan,
+    Quarantine,
+    QuarantineCap,
+    QuarantineTime,
+    RunEngine,
+    Tables,
+    moment,
+    run_jobs,
+    safety,
+    tables_of,
+)
+from lakecore.cli.engine import Engine
+from lakecore.cli.output import print_rows, size_text, time_text
+from lakecore.cli.session import session_of
+from lakecore.jobs import quarantine as quarantine_jobs
+from lakecore.jobs import remove_orphan_files as orphan_jobs
+
+__all__ = ["purge_quarantine", "remove_orphan_files", "runs", "undo"]
+
+
+def remove_orphan_files(
+    context: typer.Context,
+    table: Tables,
+    older_than: OlderThan = None,
+    max_share: Annotated[
+        float, typer.Option(help="Stop when more than this part of the files or bytes would go.")
+    ] = 0.5,
+    few: Annotated[int, typer.Option(help="So many files may go whatever their share.")] = 1000,
+    allow_empty: Annotated[
+        bool, typer.Option("--allow-empty", help="Also for tables without snapshot, tag or changelog.")
+    ] = False,
+    dry_run: DryRun = False,
+    quarantine: Quarantine = None,
+    quarantine_ttl: QuarantineTime = "7 d",
+    quarantine_cap: QuarantineCap = "100 gb",
+    lease: LeaseTime = "60 s",
+    engine: RunEngine = Engine.LOCAL,
+) -> None:
+    """Remove files that nothing refers to and that are older than a day; into the quarantine."""
+    work = [
+        orphan_jobs.Job(
+            table=name,
+            older_than_ms=moment(older_than, "--older-than"),
+            max_share=max_share,
+            few=few,
+            allow_empty=allow_empty,
+            dry_run=dry_run,
+            safety=safety(quarantine, quarantine_ttl, quarantine_cap, lease),
+        )
+        for name in tables_of(context, table)
+    ]
+    run_jobs(context, work, orphan_jobs.run, engine)
+
+
+def undo(
+    context: typer.Context,
+    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="As a report or `runs` names it.")],
+    dry_run: DryRun = False,
+    lease: LeaseTime = "60 s",
+) -> None:
+    """Take back what a run moved to the quarantine."""
+    job = quarantine_jobs.Undo(run_id=run_id, dry_run=dry_run, safety=safety(None, "7 d", "none", lease))
+    run_jobs(context, [job], quarantine_jobs.run)
+
+
+def runs(
+    context: typer.Context,
+    table: Annotated[str | None, typer.Argument(metavar="DB.TABLE", help="Only of this table.")] = None,
+) -> None:
+    """List what maintenance did, oldest first: the ledger."""
+    session = session_of(context)
+    rows = [
+        {
+            "run": record.id,
+            "table": record.table,
+            "state": record.state.value,
+            "started": time_text(record.started_ms),
+            "files": record.outcome.get("files"),
+            "size": size_text(record.outcome.get("bytes")),
+            "estimate": dict(record.estimate),
+            "parameters": dict(record.parameters),
+        }
+        for record in quarantine_jobs.runs_of(session.catalog, table)
+    ]
+    print_rows(session, rows, ["run", "table", "state", "started", "files", "size"])
+
+
+def purge_quarantine(
+    context: typer.Context, quarantine_ttl: QuarantineTime = "7 d", quarantine_cap: QuarantineCap = "100 gb"
+) -> None:
+    """Delete for good what is too long in the quarantine, or too much."""
+    limits = safety(None, quarantine_ttl, quarantine_cap, "0")
+    job = quarantine_jobs.Purge(ttl_ms=limits.quarantine_ttl_ms, cap=limits.quarantine_cap)
+    run_jobs(context, [job], quarantine_jobs.run)

@@ -1,0 +1,89 @@
+"""Jobs on what runs left behind: take one back, empty the quarantine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakecore.clock import Clock, SystemClock
+from lakecore.executor import Executor
+from lakecore.jobs.chore import Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.maintain.quarantine import purge, undo
+from lakecore.maintain.runs import RunRecord, RunStore
+
+__all__ = ["Purge", "Undo", "run", "runs_of"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undo:
+    """Take back what the run of that id moved to the quarantine. `table`: found out, leave it out."""
+
+    run_id: str
+    table: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    safety: Safety = field(default_factory=Safety)
+
+    to_json = job_to_json
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Undo:
+        """Raises InvalidInputError for unknown or missing keys."""
+        return job_from_json(cls, raw)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Purge:
+    """Delete for good what is in the quarantine for longer than `ttl_ms`, and the oldest beyond
+    `cap` bytes.
+    """
+
+    ttl_ms: int
+    cap: int | None = None
+
+    to_json = job_to_json
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Purge:
+        """Raises InvalidInputError for unknown or missing keys."""
+        return job_from_json(cls, raw)
+
+
+def runs_of(lake: Lake, table: str | None = None) -> tuple[RunRecord, ...]:
+    """The ledger, oldest first."""
+    return RunStore(lake.file_io, lake.warehouse, SystemClock()).list(table)
+
+
+def run(
+    job: Undo | Purge, lake: Lake, executor: Executor | None = None, clock: Clock | None = None
+) -> Report:
+    """Raises NotFoundError for an unknown run, InvalidInputError for one that kept nothing."""
+    runs = RunStore(lake.file_io, lake.warehouse, clock or SystemClock())
+    if isinstance(job, Purge):
+        gone = purge(runs, ttl_ms=job.ttl_ms, cap=job.cap)
+        return Report(
+            table="",
+            job="purge-quarantine",
+            names=tuple(record.id for record, _ in gone),
+            bytes=sum(size for _, size in gone),
+            nothing_to_do=not gone,
+        )
+    record = runs.find(job.run_id)
+    with begin(
+        "undo",
+        replace(job, table=record.table),
+        lake,
+        keeps=False,
+        executor=executor,
+        clock=clock,
+        resume=False,
+    ) as chore:
+        if job.dry_run:
+            removal = runs.removal(record)
+            return chore.timed(replace(chore.report.planned(removal), run=record.id))
+        restored = undo(chore.main(), runs, record)
+        notes = (f"{restored.missing} files were not in the quarantine",) if restored.missing else ()
+        return chore.timed(
+            replace(chore.report, files=restored.files, bytes=restored.size, notes=notes, names=(record.id,))
+        )

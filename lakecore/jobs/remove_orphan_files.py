@@ -1,0 +1,78 @@
+"""The job that removes files nothing refers to; by default into the quarantine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakecore.clock import Clock
+from lakecore.executor import Executor
+from lakecore.jobs.chore import (
+    DAY_MS,
+    Lake,
+    Report,
+    Safety,
+    begin,
+    estimated_seconds,
+    job_from_json,
+    job_to_json,
+    parameters,
+)
+from lakecore.maintain.orphans.apply import apply_removal, plan
+from lakecore.maintain.orphans.plan import OrphanLimits
+
+__all__ = ["Job", "Report", "run"]
+
+NAME = "remove-orphan-files"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """`older_than_ms`: since the epoch; None is a day ago. The limits: see `OrphanLimits`."""
+
+    table: str
+    older_than_ms: int | None = None
+    max_share: float = 0.5
+    few: int = 1000
+    allow_empty: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    safety: Safety = field(default_factory=Safety)
+
+    to_json = job_to_json
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Job:
+        """Raises InvalidInputError for unknown or missing keys."""
+        return job_from_json(cls, raw)
+
+
+def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
+    """Remove orphans of one table, with all its branches.
+
+    Raises UnsupportedError when a limit is passed; other errors as `expire_snapshots.run`.
+    """
+    with begin(NAME, job, lake, keeps=True, executor=executor, clock=clock) as chore:
+        target = chore.main()
+        older_than = job.older_than_ms
+        limits = OrphanLimits(
+            older_than_ms=target.clock.now_ms() - DAY_MS if older_than is None else older_than,
+            max_share=job.max_share,
+            few=job.few,
+            allow_empty=job.allow_empty,
+        )
+        planned = plan(target, limits)
+        removal = planned.removal
+        report = replace(
+            chore.report.planned(removal),
+            names=tuple(doomed.path for doomed in removal.files),
+            notes=(f"{planned.found.files} files were looked at",),
+            nothing_to_do=not removal.files,
+            estimated_seconds=estimated_seconds(chore, len(removal)),
+        )
+        if removal.files and not job.dry_run:
+            sweeper = replace(chore.sweeper, target=target)
+            swept = apply_removal(planned, sweeper, keeps=chore.keeps, parameters=parameters(job))
+            report = report.swept(swept)
+        return chore.timed(report)

@@ -1,0 +1,1 @@
+"""Files that nothing refers to: leftovers of failed commits, killed jobs, rollbacks and deleted branches."""

@@ -1,0 +1,65 @@
+"""When removing orphans must not go on. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakecore.errors import InvalidInputError, UnsupportedError
+
+__all__ = ["Found", "OrphanLimits"]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a walk over the table saw: files looked at, and those of them that are orphans old enough."""
+
+    files: int
+    size: int
+    orphans: int
+    orphan_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrphanLimits:
+    """`older_than_ms`: younger files may belong to a writer that has not committed yet.
+
+    More than `max_share` of all files or bytes is taken for a mistake, unless it is `few` files at most.
+    `allow_empty`: a table without any snapshot, tag or changelog is not taken for one.
+    """
+
+    older_than_ms: int
+    max_share: float = 0.5
+    few: int = 1000
+    allow_empty: bool = False
+
+    def check_time(self, now_ms: int) -> None:
+        """Raises InvalidInputError for a time to come."""
+        if self.older_than_ms >= now_ms:
+            raise InvalidInputError(
+                "older-than must be in the past: files that are being written are not referred to yet"
+            )
+        if not 0 < self.max_share <= 1:
+            raise InvalidInputError(f"max-share {self.max_share}: must be above 0 and at most 1")
+
+    def check_roots(self, table: str, roots: int) -> None:
+        """Raises UnsupportedError when nothing would be needed."""
+        if not roots and not self.allow_empty:
+            raise UnsupportedError(
+                f"{table} has no snapshot, tag or changelog, so all of its files would be orphans: "
+                "nothing is "
+                "removed; run fsck, drop the table, or allow it with --allow-empty"
+            )
+
+    def check_share(self, table: str, found: Found) -> None:
+        """Raises UnsupportedError when too much would go."""
+        if found.orphans <= self.few:
+            return
+        for what, part, whole in (
+            ("files", found.orphans, found.files),
+            ("bytes", found.orphan_size, found.size),
+        ):
+            if whole and part / whole > self.max_share:
+                raise UnsupportedError(
+                    f"{table}: {part} of {whole} {what} would be removed, more than the limit of "
+                    f"{self.max_share:.0%}: nothing is; look at a dry run, then raise --max-share"
+                )
