@@ -20,7 +20,22 @@ if TYPE_CHECKING:
 
     from lakecore.jobs.chore import Report
 
-__all__ = ["ChoreOperator", "ExpireChangelogsOperator", "ExpireSnapshotsOperator"]
+__all__ = [
+    "ChoreOperator",
+    "ClearConsumersOperator",
+    "CreateTagOperator",
+    "DeleteTagOperator",
+    "ExpireChangelogsOperator",
+    "ExpireConsumersOperator",
+    "ExpireSnapshotsOperator",
+    "ExpireTagsOperator",
+    "RemoveOrphanFilesOperator",
+    "RenameTagOperator",
+    "ReplaceTagOperator",
+    "ResetConsumerOperator",
+    "RollbackToAsLatestOperator",
+    "RollbackToOperator",
+]
 
 _LISTED = 20
 _GENERAL = ("table", "lake_conn_id")
@@ -121,6 +136,125 @@ class ExpireChangelogsOperator(ChoreOperator):
 
     module = "expire_changelogs"
     parameters: ClassVar = {**ExpireSnapshotsOperator.parameters, "delete_all": "bool"}
+
+
+class RemoveOrphanFilesOperator(ChoreOperator):
+    """Move files that nothing refers to into the quarantine.
+
+    :param older_than: younger files are left alone; None is a day ago.
+    :param allow_empty: also for a table without any snapshot, tag or changelog.
+    """
+
+    module = "remove_orphan_files"
+    parameters: ClassVar = {"older_than": "moment", "allow_empty": "bool"}
+
+
+class CreateTagOperator(ChoreOperator):
+    """Tag a snapshot; at most one of `snapshot`, `timestamp` and `watermark`, none of them is the latest.
+
+    A retry, or a second run for the same snapshot, finds the tag and does nothing.
+
+    :param tag: its name, for example `{{ ds }}`.
+    :param timestamp: the first snapshot committed at or after this time.
+    :param watermark: the first snapshot with at least this watermark, in milliseconds.
+    :param time_retained: how long the tag stays, for example `7 d`.
+    :param ignore_if_exists: a tag of that name is left as it is, whatever it stands for.
+    """
+
+    module = "tags"
+    job = "CreateTag"
+    parameters: ClassVar = {
+        "tag": "text",
+        "snapshot": "int",
+        "timestamp": "moment",
+        "watermark": "int",
+        "time_retained": "span",
+        "ignore_if_exists": "bool",
+        "zone": "text",
+    }
+
+
+class ReplaceTagOperator(ChoreOperator):
+    """Let a tag stand for another snapshot, without a gap."""
+
+    module = "tags"
+    job = "ReplaceTag"
+    parameters: ClassVar = {"tag": "text", "snapshot": "int", "time_retained": "span", "zone": "text"}
+
+
+class RenameTagOperator(ChoreOperator):
+    """Give a tag another name."""
+
+    module = "tags"
+    job = "RenameTag"
+    parameters: ClassVar = {"tag": "text", "target_tag": "text"}
+
+
+class DeleteTagOperator(ChoreOperator):
+    """Delete tags and what only they need.
+
+    :param tags: names, as a list or split by commas.
+    """
+
+    module = "tags"
+    job = "DeleteTag"
+    parameters: ClassVar = {"tags": "names"}
+
+
+class ExpireTagsOperator(ChoreOperator):
+    """Delete tags whose time has passed, and those made before `older_than`."""
+
+    module = "tags"
+    job = "ExpireTags"
+    parameters: ClassVar = {"older_than": "moment", "zone": "text"}
+
+
+class RollbackToOperator(ChoreOperator):
+    """Go back to an older state: exactly one of `snapshot`, `tag`, `timestamp`, `watermark`. Stop
+    writers first.
+    """
+
+    module = "rollback"
+    job = "RollbackTo"
+    parameters: ClassVar = {"snapshot": "int", "tag": "text", "timestamp": "moment", "watermark": "int"}
+
+
+class RollbackToAsLatestOperator(ChoreOperator):
+    """Commit an older state as the newest snapshot; nothing is removed. A retry commits it again.
+
+    :param snapshot: or `tag`: the state.
+    """
+
+    module = "rollback"
+    job = "RollbackToAsLatest"
+    parameters: ClassVar = {"snapshot": "int", "tag": "text"}
+
+
+class ResetConsumerOperator(ChoreOperator):
+    """Let a consumer go on at `next_snapshot`; None forgets it."""
+
+    module = "consumers"
+    job = "ResetConsumer"
+    parameters: ClassVar = {"consumer": "text", "next_snapshot": "int"}
+
+
+class ClearConsumersOperator(ChoreOperator):
+    """Forget consumers by regular expressions on their names."""
+
+    module = "consumers"
+    job = "ClearConsumers"
+    parameters: ClassVar = {"including": "text", "excluding": "text"}
+
+
+class ExpireConsumersOperator(ChoreOperator):
+    """Forget consumers that have not moved for a time; None is the table's option.
+
+    :param expiration: for example `30 d`.
+    """
+
+    module = "consumers"
+    job = "ExpireConsumers"
+    parameters: ClassVar = {"expiration": "span"}
 
 
 def _parsed(name: str, kind: str, value: Any) -> dict[str, Any]:

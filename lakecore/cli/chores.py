@@ -31,6 +31,7 @@ __all__ = [
     "moment",
     "run_jobs",
     "safety",
+    "span",
     "tables_of",
 ]
 
@@ -64,6 +65,11 @@ _SHOWN = 10
 def moment(text: str | None, option: str) -> int | None:
     """Milliseconds since the epoch."""
     return None if text is None else parse_moment(text, option)
+
+
+def span(text: str | None, option: str) -> int | None:
+    """Milliseconds."""
+    return None if text is None else parse_span(text, option)
 
 
 def safety(quarantine: bool | None, ttl: str, cap: str, lease: str) -> Safety:

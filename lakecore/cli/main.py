@@ -22,8 +22,16 @@ from lakecore.cli.inspect import databases, describe, files, snapshots, tables
 from lakecore.cli.quarantine import purge_quarantine, remove_orphan_files, runs, undo
 from lakecore.cli.read import read
 from lakecore.cli.rewrite_file_index import rewrite_file_index
+from lakecore.cli.rollback import (
+    clear_consumers,
+    expire_consumers,
+    reset_consumer,
+    rollback_to,
+    rollback_to_as_latest,
+)
 from lakecore.cli.session import Session
 from lakecore.cli.stream import stream
+from lakecore.cli.tags import create_tag, delete_tag, expire_tags, rename_tag, replace_tag
 from lakecore.cli.write import write
 from lakecore.errors import LakeError
 from lakecore.types.pandas_probe import skip_pandas
@@ -83,6 +91,16 @@ _CHORES: tuple[Callable[..., None], ...] = (
     undo,
     runs,
     purge_quarantine,
+    create_tag,
+    replace_tag,
+    rename_tag,
+    delete_tag,
+    expire_tags,
+    rollback_to,
+    rollback_to_as_latest,
+    reset_consumer,
+    clear_consumers,
+    expire_consumers,
 )
 for chore in _CHORES:
     app.command(rich_help_panel="Maintenance")(chore)

@@ -19,6 +19,7 @@ from lakecore.jobs.chore import (
     parameters,
 )
 from lakecore.jobs.retention import changelog_retention
+from lakecore.maintain.drop import quarantined_roots
 from lakecore.maintain.expire_changelogs.apply import apply_expiry, plan, settle
 
 __all__ = ["Job", "Report", "run"]
@@ -54,7 +55,8 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
     """Expire changelogs of one table or branch. Errors as `expire_snapshots.run`."""
     with begin(NAME, job, lake, keeps=False, executor=executor, clock=clock) as chore:
         retention = None if job.delete_all else changelog_retention(job, chore.target)
-        planned = plan(chore.target, retention)
+        held = quarantined_roots(chore.sweeper.runs, chore.target.name)
+        planned = plan(chore.target, retention, held)
         report = replace(
             chore.report.planned(planned.removal),
             snapshots=planned.expiry.ids,

@@ -20,6 +20,7 @@ from lakecore.jobs.chore import (
     parameters,
 )
 from lakecore.jobs.retention import changelogs_live_longer, snapshot_retention
+from lakecore.maintain.drop import quarantined_roots
 from lakecore.maintain.expire_snapshots.apply import ExpiryPlan, apply_expiry, plan, settle
 from lakecore.maintain.retention_options import CONSUMER_CHANGELOG_ONLY
 
@@ -67,6 +68,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
             target,
             retention,
             decoupled=changelogs_live_longer(retention, target),
+            quarantined=quarantined_roots(chore.sweeper.runs, target.name),
             consumers_hold=not CONSUMER_CHANGELOG_ONLY.read(target.schema.options),
         )
         report = _report(chore, planned)

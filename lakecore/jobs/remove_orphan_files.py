@@ -19,6 +19,7 @@ from lakecore.jobs.chore import (
     job_to_json,
     parameters,
 )
+from lakecore.maintain.drop import quarantined_roots
 from lakecore.maintain.orphans.apply import apply_removal, plan
 from lakecore.maintain.orphans.plan import OrphanLimits
 
@@ -62,7 +63,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
             few=job.few,
             allow_empty=job.allow_empty,
         )
-        planned = plan(target, limits)
+        planned = plan(target, limits, quarantined_roots(chore.sweeper.runs, target.name))
         removal = planned.removal
         report = replace(
             chore.report.planned(removal),

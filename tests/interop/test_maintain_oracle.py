@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import time
@@ -10,7 +11,17 @@ from typing import Any
 
 import pytest
 
-from lakecore.jobs import expire_changelogs, expire_snapshots
+from lakecore.errors import AlreadyExistsError
+from lakecore.jobs import (
+    consumers,
+    expire_changelogs,
+    expire_snapshots,
+    quarantine,
+    remove_orphan_files,
+    rollback,
+    tags,
+)
+from lakecore.jobs.chore import Safety
 from lakecore.verify.fsck import fsck
 from tests.support.golden import GoldenTable, golden_tables
 from tests.support.oracle import Oracle
@@ -178,3 +189,157 @@ def test_a_gap_in_the_ids_stops_nothing(long_history: Path, tmp_path: Path, orac
         assert oracle.read(twins.ours, "d.t", snapshot=snapshot) == oracle.read(
             long_history.parents[1], "d.t", snapshot=snapshot
         )
+
+
+AT_ONCE = Safety(quarantine=False)
+
+
+@pytest.mark.parametrize("gone", [("middle",), ("early", "late"), ("early", "middle", "late")], ids="-".join)
+def test_deleted_tags_free_the_same_files(
+    gone: tuple[str, ...], long_history: Path, tmp_path: Path, oracle: Oracle
+) -> None:
+    twins = Twins.of(long_history, "d.t", tmp_path)
+    expire(twins, oracle, retain_max=3)
+    before = twins.files(twins.ours)
+    for tag in gone:
+        oracle.call("delete-tag", twins.java, "d.t", tag)
+    report = tags.run(tags.DeleteTag(table="d.t", tags=gone), twins.lake)
+    check_equal(twins)
+    assert report.run is not None
+    quarantine.run(quarantine.Undo(run_id=report.run), twins.lake)
+    assert twins.files(twins.ours) == before
+    for tag in gone:
+        assert oracle.read(twins.ours, "d.t", tag=tag) == oracle.read(long_history.parents[1], "d.t", tag=tag)
+
+
+def test_tags_are_made_replaced_renamed_and_expire_as_java_does(
+    long_history: Path, tmp_path: Path, oracle: Oracle, oracle2: Oracle
+) -> None:
+    twins = Twins.of(long_history, "d.t", tmp_path)
+    flags = ["--snapshot", 6, "--time-retained", "1 ms"]
+    made = oracle.call("create-tag", twins.java, "d.t", "soon over", *flags)["tag"]
+    ours = tags.CreateTag(table="d.t", tag="soon over", snapshot=6, time_retained_ms=1)
+    tags.run(ours, twins.lake)
+    text = twins.content(twins.ours, ["tag/tag-soon over"])["tag/tag-soon over"]
+    mine = json.loads(text)
+    assert set(mine) == set(made)
+    stamps = ("tagCreateTime", "tagTimeRetained")
+    assert {k: v for k, v in mine.items() if k not in stamps} == {
+        k: v for k, v in made.items() if k not in stamps
+    }
+    assert float(mine["tagTimeRetained"]) == float(made["tagTimeRetained"])
+    tags.run(tags.ReplaceTag(table="d.t", tag="middle", snapshot=12), twins.lake)
+    tags.run(tags.RenameTag(table="d.t", tag="late", target_tag="latest one"), twins.lake)
+    for judge in (oracle, oracle2):
+        for tag, snapshot in (("soon over", 6), ("middle", 12), ("latest one", 15)):
+            expected = judge.read(twins.java, "d.t", snapshot=snapshot)
+            assert judge.read(twins.ours, "d.t", tag=tag) == expected
+    expired = tags.run(tags.ExpireTags(table="d.t"), twins.lake)
+    assert expired.names == ("soon over",)
+    assert oracle.call("expire-tags", twins.java, "d.t")["expired"] == ["soon over"]
+
+
+@pytest.mark.parametrize("to", [{"snapshot": 9}, {"tag": "middle"}, {"tag": "early"}], ids=str)
+def test_a_rollback_leaves_what_javas_leaves(
+    to: dict[str, Any], long_history: Path, tmp_path: Path, oracle: Oracle
+) -> None:
+    """Also to a tag whose snapshot has expired; and undone, everything is back."""
+    twins = Twins.of(long_history, "d.t", tmp_path)
+    if "tag" in to:
+        expire(twins, oracle, retain_max=4)
+    before = twins.files(twins.ours)
+    oracle.call("rollback", twins.java, "d.t", *(part for k, v in to.items() for part in (f"--{k}", v)))
+    report = rollback.run(rollback.RollbackTo(table="d.t", **to), twins.lake)
+    check_equal(twins)
+    assert oracle.read(twins.ours, "d.t") == oracle.read(twins.java, "d.t")
+    assert twins.content(twins.ours, ["snapshot/LATEST"]) == twins.content(twins.java, ["snapshot/LATEST"])
+    rows = [{"p": "a", "k": 100, "v": "after"}]
+    for warehouse in (twins.java, twins.ours):
+        oracle.write(warehouse, "d.t", rows, "--identifier", 99)
+    assert oracle.read(twins.ours, "d.t") == oracle.read(twins.java, "d.t")
+    if "snapshot" in to:
+        with pytest.raises(AlreadyExistsError, match=r"snapshot-1\d"):
+            quarantine.run(quarantine.Undo(run_id=str(report.run)), twins.lake)
+    assert {name for name in before - twins.files(twins.ours) if "bucket-" in name} == set()
+
+
+def test_an_undone_rollback_reads_as_before_although_orphans_were_removed(
+    long_history: Path, tmp_path: Path, oracle: Oracle
+) -> None:
+    """What waits in the quarantine still holds its files."""
+    twins = Twins.of(long_history, "d.t", tmp_path)
+    before = twins.files(twins.ours)
+    report = rollback.run(rollback.RollbackTo(table="d.t", snapshot=4), twins.lake)
+    job = remove_orphan_files.Job(table="d.t", older_than_ms=_now() - 1, safety=AT_ONCE)
+    assert remove_orphan_files.run(job, twins.lake).nothing_to_do
+    quarantine.run(quarantine.Undo(run_id=str(report.run)), twins.lake)
+    assert twins.files(twins.ours) == before
+    assert oracle.read(twins.ours, "d.t") == oracle.read(twins.java, "d.t")
+
+
+@pytest.mark.parametrize("to", [{"snapshot": 5}, {"tag": "middle"}], ids=str)
+def test_an_old_state_committed_again_is_read_and_written_by_java(
+    to: dict[str, Any], long_history: Path, tmp_path: Path, oracle: Oracle, oracle2: Oracle
+) -> None:
+    twins = Twins.of(long_history, "d.t", tmp_path)
+    report = rollback.run(rollback.RollbackToAsLatest(table="d.t", **to), twins.lake)
+    expected = oracle.read(twins.java, "d.t", **to)
+    assert expected != oracle.read(twins.java, "d.t")
+    for judge in (oracle, oracle2):
+        assert judge.read(twins.ours, "d.t") == expected
+    limits = ["--retain-max", 1, "--retain-min", 1, "--older-than", _now()]
+    oracle.call("expire-snapshots", twins.ours, "d.t", *limits)
+    assert oracle.read(twins.ours, "d.t", snapshot=report.snapshot) == expected
+    oracle.write(twins.ours, "d.t", [{"p": "a", "k": 1000, "v": "x"}], "--identifier", 99)
+    oracle.compact(twins.ours, "d.t", full=True)
+    assert len(oracle.read(twins.ours, "d.t")) == len(expected) + 1
+    assert not [t for t in twins.new_findings(oracle, twins.java) if "error" in t and "tag" not in t]
+
+
+def _planted() -> list[GoldenTable]:
+    found = [t for t in golden_tables() if t.facts["snapshots"]]
+    return [t for n, t in enumerate(found) if n % 20 == 7 or "branch" in t.table]
+
+
+@pytest.mark.parametrize("golden", _planted(), ids=lambda table: table.name)
+def test_the_same_orphans_go_and_undo_brings_them_back(
+    golden: GoldenTable, tmp_path: Path, oracles: dict[str, Oracle]
+) -> None:
+    twins = Twins.of_golden(golden, tmp_path)
+    for warehouse in (twins.java, twins.ours):
+        _plant(twins.path(warehouse))
+    time.sleep(0.01)
+    before, now = twins.files(twins.ours), _now()
+    time.sleep(0.01)
+    oracle = oracles["2.0.0" if golden.version == "2.0.0" else "1.4.2"]
+    oracle.call("remove-orphan-files", twins.java, twins.table, "--older-than", now)
+    report = remove_orphan_files.run(
+        remove_orphan_files.Job(table=twins.table, older_than_ms=now), twins.lake
+    )
+    check_equal(twins)
+    quarantine.run(quarantine.Undo(run_id=str(report.run)), twins.lake)
+    assert twins.files(twins.ours) == before
+
+
+def _plant(table: Path) -> None:
+    """Leftovers of failed writes, in every kind of directory."""
+    folders = [path for path in table.rglob("bucket-*") if path.is_dir()]
+    folders += [path for name in ("manifest", "index", "statistics") if (path := table / name).is_dir()]
+    for number, folder in enumerate(folders):
+        (folder / f"data-planted-{number}.parquet").write_text("x")
+    (table / "snapshot" / ".snapshot-99.tmp").write_text("x")
+
+
+def test_consumers_are_reset_and_cleared(long_history: Path, tmp_path: Path, oracle: Oracle) -> None:
+    twins = Twins.of(long_history, "d.t", tmp_path)
+    consumers.run(consumers.ResetConsumer(table="d.t", consumer="reader", next_snapshot=5), twins.lake)
+    oracle.call("reset-consumer", twins.java, "d.t", "reader", 5)
+    name = "consumer/consumer-reader"
+    assert json.loads(twins.content(twins.ours, [name])[name]) == json.loads(
+        twins.content(twins.java, [name])[name]
+    )
+    expire(twins, oracle, retain_max=2)
+    check_equal(twins)
+    cleared = consumers.run(consumers.ClearConsumers(table="d.t", including="read.*"), twins.lake)
+    assert cleared.names == ("reader",)
+    assert twins.opened.snapshots.list_ids()[0] == 5

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from lakecore.errors import InvalidInputError, LakeError
+from lakecore.maintain.drop import Needs
 from lakecore.maintain.expire_changelogs.plan import plan_changelog_expiry
 from lakecore.maintain.expire_snapshots.apply import ExpiryPlan
 from lakecore.maintain.expire_snapshots.plan import Aged, Expiry, Retention
 from lakecore.maintain.reachable import Doomed, Reach, doomed_data
-from lakecore.maintain.roots import Root, RootKind, RootSet, read_roots
+from lakecore.maintain.roots import Root, RootKind, read_roots
 from lakecore.maintain.runs import Removal
 from lakecore.maintain.sweep import Sweeper, Swept
 from lakecore.maintain.target import Target
@@ -26,7 +27,7 @@ logger = logging.getLogger(__name__)
 _WHY = "only expired changelogs needed it"
 
 
-def plan(target: Target, retention: Retention | None) -> ExpiryPlan:
+def plan(target: Target, retention: Retention | None, quarantined: Sequence[Root] = ()) -> ExpiryPlan:
     """`retention` None: all of them. Errors as for snapshots."""
     roots = read_roots(target.file_io, target.paths)
     branch = target.paths.branch
@@ -43,7 +44,7 @@ def plan(target: Target, retention: Retention | None) -> ExpiryPlan:
     gone = [root for root in found if root.snapshot.id in set(expiry.ids)]
     kept = roots.without(root.path for root in gone)
     doomed = tuple(Doomed(root.path, 0, "expired") for root in gone)
-    files = tuple(_files(target, gone, kept)) if gone else ()
+    files = tuple(_files(target, gone, Needs(target, kept.roots, quarantined))) if gone else ()
     return ExpiryPlan(expiry=expiry, removal=Removal(doomed, files), kept=kept)
 
 
@@ -69,16 +70,15 @@ def _all(found: Sequence[Aged], earliest_snapshot: int) -> Expiry:
     return Expiry(tuple(one.id for one in found), None, "all changelogs were asked for")
 
 
-def _files(target: Target, gone: Sequence[Root], kept: RootSet) -> list[Doomed]:
+def _files(target: Target, gone: Sequence[Root], needs: Needs) -> list[Doomed]:
     old = Reach(target, strict=False)
     changelogs = [r.snapshot.changelog_manifest_list for r in gone]
     deltas = [r.snapshot.delta_manifest_list for r in gone if r.snapshot.changelog_manifest_list is None]
     parts = [old.entries([name for name in changelogs if name is not None], EntryKind.ADD)]
     parts += [old.entries(deltas, kind) for kind in EntryKind]
     entries = ManifestEntries.concat([part for part in parts if len(part)])
-    new = Reach(target)
-    held = new.data(kept.roots, np.unique(entries.name_hash))
-    needed = new.metadata(kept.roots)
+    held = needs.data(np.unique(entries.name_hash))
+    needed = needs.metadata()
     metadata = [Doomed(path, size, _WHY) for path, size in old.metadata(gone).items() if path not in needed]
     return [*doomed_data(target, entries, held, _WHY), *metadata]
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from lakecore.errors import CorruptDataError, LakeError
 from lakecore.fs.publish import publish_resolved
+from lakecore.maintain.drop import Needs
 from lakecore.maintain.expire_snapshots.plan import Aged, Expiry, Retention, plan_expiry
 from lakecore.maintain.reachable import Doomed, Reach, doomed_data
 from lakecore.maintain.roots import Root, RootKind, RootSet, read_roots
@@ -40,7 +41,14 @@ class ExpiryPlan:
     changelogs: tuple[Root, ...] = ()
 
 
-def plan(target: Target, retention: Retention, *, decoupled: bool, consumers_hold: bool = True) -> ExpiryPlan:
+def plan(
+    target: Target,
+    retention: Retention,
+    *,
+    decoupled: bool,
+    consumers_hold: bool = True,
+    quarantined: Sequence[Root] = (),
+) -> ExpiryPlan:
     """Reads all roots, the deltas of what expires, and what the other roots have of their files.
 
     `decoupled`: changelogs live longer than snapshots. Raises LakeError when some root cannot be read: what
@@ -56,7 +64,8 @@ def plan(target: Target, retention: Retention, *, decoupled: bool, consumers_hol
     changelogs = tuple(_as_changelog(target, root) for root in gone) if decoupled else ()
     staying = (*kept.roots, *changelogs)
     roots_gone = tuple(Doomed(root.path, 0, "expired") for root in gone)
-    files = tuple(_files(target, gone, _first_kept(found, expiry), staying)) if gone else ()
+    needs = Needs(target, staying, quarantined)
+    files = tuple(_files(target, gone, _first_kept(found, expiry), needs)) if gone else ()
     kept = RootSet(staying, kept.branches)
     return ExpiryPlan(expiry=expiry, removal=Removal(roots_gone, files), kept=kept, changelogs=changelogs)
 
@@ -86,7 +95,7 @@ def _first_kept(found: Sequence[Root], expiry: Expiry) -> Root | None:
     return next((root for root in found if root.snapshot.id == expiry.end), None)
 
 
-def _files(target: Target, gone: Sequence[Root], end: Root | None, staying: Sequence[Root]) -> list[Doomed]:
+def _files(target: Target, gone: Sequence[Root], end: Root | None, needs: Needs) -> list[Doomed]:
     """Whatever is live before the end and not at it was removed by a delta up to the end's.
 
     Where ids are missing in between, a delta is missing too: there everything live before the gap counts.
@@ -102,9 +111,8 @@ def _files(target: Target, gone: Sequence[Root], end: Root | None, staying: Sequ
     changelogs = [root.snapshot.changelog_manifest_list for root in gone]
     candidates.append(old.entries([name for name in changelogs if name is not None], EntryKind.ADD))
     entries = ManifestEntries.concat([part for part in candidates if len(part)])
-    new = Reach(target)
-    held = new.data(staying, np.unique(entries.name_hash))
-    needed = new.metadata(staying)
+    held = needs.data(np.unique(entries.name_hash))
+    needed = needs.metadata()
     metadata = [Doomed(path, size, _WHY) for path, size in old.metadata(gone).items() if path not in needed]
     return [*doomed_data(target, entries, held, _WHY), *metadata]
 

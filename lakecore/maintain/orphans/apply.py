@@ -7,16 +7,17 @@ Cost: every manifest once, every directory once. Memory: 8 bytes a data file, on
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from lakecore.fs.file_io import FileStatus
+from lakecore.maintain.drop import Needs
 from lakecore.maintain.orphans.plan import Found, OrphanLimits
 from lakecore.maintain.reachable import Doomed, Reach
-from lakecore.maintain.roots import RootSet, read_roots
+from lakecore.maintain.roots import Root, RootSet, read_roots
 from lakecore.maintain.runs import Removal
 from lakecore.maintain.sweep import Sweeper, Swept
 from lakecore.maintain.target import Target
@@ -75,7 +76,7 @@ class _Walk:
                 yield status.path
 
 
-def plan(target: Target, limits: OrphanLimits) -> OrphanPlan:
+def plan(target: Target, limits: OrphanLimits, quarantined: Sequence[Root] = ()) -> OrphanPlan:
     """Reads all roots and what they need, then walks. Changes nothing.
 
     Raises UnsupportedError when a limit says that this must be a mistake, CorruptDataError and
@@ -85,13 +86,18 @@ def plan(target: Target, limits: OrphanLimits) -> OrphanPlan:
     roots = read_roots(target.file_io, target.paths)
     limits.check_roots(target.name, len(roots.roots))
     reach = Reach(target)
-    needed = frozenset(path.rpartition("/")[2] for path in reach.metadata(roots.roots))
+    needs = Needs(target, roots.roots, quarantined)
+    needed = frozenset(path.rpartition("/")[2] for path in needs.metadata())
     mentioned, deleted, extras = reach.mentioned(roots.roots)
+    kept_aside, _, more = Reach(target, strict=False).mentioned(quarantined)
+    extras |= more
     walk = _Walk(target, limits.older_than_ms)
     orphans = [*_temporary(walk, roots), *_metadata(walk, needed)]
     dead: list[tuple[FileStatus, int]] = []
     for bucket in walk.buckets():
         for status, name in _unnamed(walk.old_files(bucket), needed | extras):
+            if _holds(kept_aside, name):
+                continue
             if not _holds(mentioned, name):
                 orphans.append(Doomed(status.path, status.size, _WHY))
             elif _holds(deleted, name):

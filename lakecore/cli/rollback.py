@@ -1,0 +1,136 @@
+"""`rollback-to`, `rollback-to-as-latest`, `reset-consumer`, `clear-consumers`, `expire-consumers`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakecore.cli.chores import (
+    DryRun,
+    LeaseTime,
+    OneTable,
+    Quarantine,
+    QuarantineCap,
+    QuarantineTime,
+    Tables,
+    moment,
+    run_jobs,
+    safety,
+    span,
+    tables_of,
+)
+from lakecore.jobs import consumers, rollback
+
+__all__ = ["clear_consumers", "expire_consumers", "reset_consumer", "rollback_to", "rollback_to_as_latest"]
+
+SnapshotId = Annotated[int | None, typer.Option("--snapshot", help="Snapshot id.")]
+TagName = Annotated[str | None, typer.Option("--tag", help="Name of a tag.")]
+
+
+def rollback_to(
+    context: typer.Context,
+    table: OneTable,
+    snapshot: SnapshotId = None,
+    tag: TagName = None,
+    timestamp: Annotated[
+        str | None, typer.Option(help="The last snapshot committed at or before this time.")
+    ] = None,
+    watermark: Annotated[
+        int | None, typer.Option(help="The last snapshot with at most this watermark (milliseconds).")
+    ] = None,
+    dry_run: DryRun = False,
+    quarantine: Quarantine = None,
+    quarantine_ttl: QuarantineTime = "7 d",
+    quarantine_cap: QuarantineCap = "100 gb",
+    lease: LeaseTime = "60 s",
+) -> None:
+    """Remove the snapshots and tags after a state; into the quarantine. Stop writers first."""
+    job = rollback.RollbackTo(
+        table=table,
+        snapshot=snapshot,
+        tag=tag,
+        timestamp_ms=moment(timestamp, "--timestamp"),
+        watermark=watermark,
+        dry_run=dry_run,
+        safety=safety(quarantine, quarantine_ttl, quarantine_cap, lease),
+    )
+    run_jobs(context, [job], rollback.run)
+
+
+def rollback_to_as_latest(
+    context: typer.Context,
+    table: OneTable,
+    snapshot: SnapshotId = None,
+    tag: TagName = None,
+    dry_run: DryRun = False,
+    lease: LeaseTime = "60 s",
+) -> None:
+    """Commit an older state as the newest snapshot; nothing is removed."""
+    settings = safety(None, "7 d", "none", lease)
+    job = rollback.RollbackToAsLatest(
+        table=table, snapshot=snapshot, tag=tag, dry_run=dry_run, safety=settings
+    )
+    run_jobs(context, [job], rollback.run)
+
+
+def reset_consumer(
+    context: typer.Context,
+    table: OneTable,
+    consumer_id: Annotated[str, typer.Option("--consumer-id", help="Name of the consumer.")],
+    next_snapshot: Annotated[
+        int | None, typer.Option(help="Where it goes on; without, it is forgotten.")
+    ] = None,
+    dry_run: DryRun = False,
+    lease: LeaseTime = "60 s",
+) -> None:
+    """Move the saved position of a streaming read, or forget it."""
+    job = consumers.ResetConsumer(
+        table=table,
+        consumer=consumer_id,
+        next_snapshot=next_snapshot,
+        dry_run=dry_run,
+        safety=safety(None, "7 d", "none", lease),
+    )
+    run_jobs(context, [job], consumers.run)
+
+
+def clear_consumers(
+    context: typer.Context,
+    table: OneTable,
+    including_consumers: Annotated[str, typer.Option(help="Regular expression on whole names.")] = ".*",
+    excluding_consumers: Annotated[str | None, typer.Option(help="Not these of them.")] = None,
+    dry_run: DryRun = False,
+    lease: LeaseTime = "60 s",
+) -> None:
+    """Forget the saved positions of streaming reads."""
+    job = consumers.ClearConsumers(
+        table=table,
+        including=including_consumers,
+        excluding=excluding_consumers,
+        dry_run=dry_run,
+        safety=safety(None, "7 d", "none", lease),
+    )
+    run_jobs(context, [job], consumers.run)
+
+
+def expire_consumers(
+    context: typer.Context,
+    table: Tables,
+    expiration_time: Annotated[
+        str | None, typer.Option(help="How long they may be idle: '30 d'. Default: the table's option.")
+    ] = None,
+    dry_run: DryRun = False,
+    lease: LeaseTime = "60 s",
+) -> None:
+    """Forget consumers that have not moved for long: each of them holds back expiry."""
+    work = [
+        consumers.ExpireConsumers(
+            table=name,
+            expiration_ms=span(expiration_time, "--expiration-time"),
+            dry_run=dry_run,
+            safety=safety(None, "7 d", "none", lease),
+        )
+        for name in tables_of(context, table)
+    ]
+    run_jobs(context, work, consumers.run)

@@ -1,0 +1,115 @@
+"""Commits an older state as the newest snapshot: what it has and the latest has not is added, the
+rest removed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from dataclasses import replace as changed
+
+import numpy as np
+
+from lakecore.errors import CommitConflictError, NotFoundError
+from lakecore.maintain.roots import Root, RootKind
+from lakecore.maintain.tags.apply import create
+from lakecore.maintain.target import Target
+from lakecore.metadata.data_file import EntryKind
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.netting import live, remaining_deletes
+from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
+
+__all__ = ["Again", "commit_again"]
+
+_TRIES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The new snapshot, and the tag that was made to protect the old files."""
+
+    snapshot_id: int
+    tags: tuple[str, ...]
+
+
+def commit_again(target: Target, state: Root, user: str) -> Again:
+    """An OVERWRITE of the whole table with the files of `state`.
+
+    The tag comes first: other expiry would delete files that an old delta removed and the new one brings
+    back. Raises CommitConflictError when others were faster each time.
+    """
+    tags: tuple[str, ...] = ()
+    if state.kind is RootKind.SNAPSHOT:
+        tags = (f"rollback-to-as-latest-{state.snapshot.id}-{target.clock.fresh_id()}",)
+        create(target, tags[0], state, None)
+    for _ in range(_TRIES):
+        latest = target.snapshots.latest()
+        if latest is None:
+            raise NotFoundError(f"{target.name} has no snapshot to go back from")
+        planned, written = _draft(target, latest, state.snapshot, user)
+        if target.snapshots.publish(planned):
+            target.snapshots.write_hints(planned.id)
+            return Again(planned.id, tags)
+        for name in written:
+            target.manifests.delete(name)
+    raise CommitConflictError(f"{target.name}: others committed first {_TRIES} times; run again")
+
+
+def _draft(target: Target, latest: Snapshot, state: Snapshot, user: str) -> tuple[Snapshot, list[str]]:
+    manifests = target.manifests
+    now, then = _live(target, latest), _live(target, state)
+    gone = _turned(now, EntryKind.DELETE)
+    delta = ManifestEntries.concat([_without(gone, then), _missing(then, now)])
+    # only what is live: beside a file's old DELETE, its new ADD would count for nothing
+    before = manifests.write(now) if len(now) else ()
+    base = manifests.write_list(before)
+    files = manifests.write(delta) if len(delta) else ()
+    change = manifests.write_list(files)
+    added = delta.kind == EntryKind.ADD
+    rows = int(delta.row_count[added].sum()) - int(delta.row_count[~added].sum())
+    planned = changed(
+        state,
+        uuid=None,
+        id=latest.id + 1,
+        base_manifest_list=base[0],
+        base_manifest_list_size=base[1],
+        delta_manifest_list=change[0],
+        delta_manifest_list_size=change[1],
+        changelog_manifest_list=None,
+        changelog_manifest_list_size=None,
+        changelog_record_count=None,
+        commit_user=user,
+        commit_identifier=BATCH_IDENTIFIER,
+        commit_kind=CommitKind.OVERWRITE,
+        time_millis=max(target.clock.now_ms(), latest.time_millis),
+        total_record_count=int(then.row_count.sum()),
+        delta_record_count=rows,
+        next_row_id=_higher(latest.next_row_id, state.next_row_id),
+        operation=None,
+    )
+    return planned, [base[0], change[0], *(file.file_name for file in (*before, *files))]
+
+
+def _live(target: Target, snapshot: Snapshot) -> ManifestEntries:
+    manifests = target.manifests
+    entries = manifests.read(manifests.data_manifests(snapshot))
+    return live(entries, where=f"manifests of snapshot {snapshot.id} of table {target.name}")
+
+
+def _turned(entries: ManifestEntries, kind: EntryKind) -> ManifestEntries:
+    return changed(entries, kind=np.full(len(entries), kind, np.int8))
+
+
+def _without(deletes: ManifestEntries, other: ManifestEntries) -> ManifestEntries:
+    """The DELETEs of files that `other` does not have."""
+    return remaining_deletes(ManifestEntries.concat([other, deletes]))
+
+
+def _missing(wanted: ManifestEntries, present: ManifestEntries) -> ManifestEntries:
+    """The files of `wanted` that `present` does not have, as ADDs."""
+    lone = remaining_deletes(ManifestEntries.concat([present, _turned(wanted, EntryKind.DELETE)]))
+    return _turned(lone, EntryKind.ADD)
+
+
+def _higher(left: int | None, right: int | None) -> int | None:
+    known = [one for one in (left, right) if one is not None]
+    return max(known) if known else None

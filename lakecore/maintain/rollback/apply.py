@@ -1,0 +1,132 @@
+"""Removes the snapshots, changelogs and tags after a state. Data files stay: they become orphans.
+
+Newest first, so that whatever interrupts it leaves an unbroken row of snapshots; running it again completes
+it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakecore.errors import CommitConflictError, InvalidInputError, NotFoundError
+from lakecore.fs.publish import publish_resolved
+from lakecore.maintain.hints import repair_hints
+from lakecore.maintain.reachable import Doomed
+from lakecore.maintain.roots import Root, RootKind, RootSet, read_roots
+from lakecore.maintain.runs import Removal
+from lakecore.maintain.sweep import Sweeper, Swept
+from lakecore.maintain.target import Target
+
+__all__ = ["RollbackPlan", "apply_rollback", "choose", "plan"]
+
+_TRIES = 5
+_TAG_KEYS = ("tagCreateTime", "tagTimeRetained")
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackPlan:
+    """`state` becomes the latest snapshot; `gone` are removed, in this order."""
+
+    state: Root
+    gone: tuple[Root, ...]
+    kept: RootSet
+
+    @property
+    def removal(self) -> Removal:
+        why = f"came after snapshot {self.state.snapshot.id}"
+        return Removal(tuple(Doomed(root.path, 0, why) for root in self.gone))
+
+
+def choose(
+    target: Target,
+    *,
+    snapshot: int | None = None,
+    tag: str | None = None,
+    timestamp_ms: int | None = None,
+    watermark: int | None = None,
+) -> Root:
+    """The state to go back to: a snapshot (also one that only a tag keeps), a tag, the last snapshot
+    committed at or before a time, the last with a watermark up to a value. Raises NotFoundError,
+    InvalidInputError.
+    """
+    if sum(one is not None for one in (snapshot, tag, timestamp_ms, watermark)) != 1:
+        raise InvalidInputError("give exactly one of snapshot, tag, timestamp and watermark")
+    roots = read_roots(target.file_io, target.paths)
+    branch = target.paths.branch
+    snapshots, tags = roots.of(RootKind.SNAPSHOT, branch), roots.of(RootKind.TAG, branch)
+    if tag is not None:
+        found = [root for root in tags if root.name == tag]
+        wanted = f"tag {tag!r}"
+    elif snapshot is not None:
+        found = [root for root in (*tags, *snapshots) if root.snapshot.id == snapshot]
+        wanted = f"snapshot {snapshot}"
+    elif timestamp_ms is not None:
+        found = [root for root in snapshots if root.snapshot.time_millis <= timestamp_ms]
+        wanted = f"a snapshot at or before {timestamp_ms} ms"
+    else:
+        marks = [(root, root.snapshot.watermark) for root in snapshots]
+        found = [root for root, mark in marks if mark is not None and mark <= (watermark or 0)]
+        wanted = f"a snapshot with a watermark up to {watermark}"
+    if not found:
+        ids = f"{snapshots[0].name} to {snapshots[-1].name}" if snapshots else "none"
+        names = ", ".join(root.name for root in tags[:20]) or "none"
+        raise NotFoundError(f"{target.name} has no {wanted}; snapshots: {ids}; tags: {names}")
+    return found[-1]
+
+
+def plan(target: Target, state: Root) -> RollbackPlan:
+    """What comes after `state`."""
+    roots = read_roots(target.file_io, target.paths)
+    gone = _after(target, roots, state.snapshot.id)
+    return RollbackPlan(state, gone, roots.without(root.path for root in gone))
+
+
+def apply_rollback(
+    planned: RollbackPlan, sweeper: Sweeper, *, keeps: bool, parameters: dict[str, object]
+) -> Swept:
+    """Carry it out. Raises CommitConflictError when writers keep committing: stop them first."""
+    target, state = sweeper.target, planned.state
+    swept = sweeper.sweep(
+        "rollback-to",
+        planned.removal,
+        planned.kept,
+        keeps=keeps,
+        prepare=lambda: _prepare(target, state),
+        parameters=parameters,
+    )
+    for _ in range(_TRIES):
+        roots = read_roots(target.file_io, target.paths)
+        late = _after(target, roots, state.snapshot.id)
+        if not late:
+            repair_hints(target.file_io, target.paths)
+            return swept
+        more = RollbackPlan(state, late, roots.without(root.path for root in late))
+        sweeper.sweep("rollback-to", more.removal, more.kept, keeps=keeps, parameters=parameters)
+    raise CommitConflictError(
+        f"{target.name}: others commit while it is rolled back to snapshot {state.snapshot.id}: stop "
+        "its writers "
+        "and run again"
+    )
+
+
+def _after(target: Target, roots: RootSet, snapshot_id: int) -> tuple[Root, ...]:
+    """Snapshots from the newest back, then changelogs, then tags."""
+    branch = target.paths.branch
+    parts: Sequence[tuple[Root, ...]] = [
+        roots.of(kind, branch) for kind in (RootKind.SNAPSHOT, RootKind.CHANGELOG, RootKind.TAG)
+    ]
+    return tuple(root for part in parts for root in reversed(part) if root.snapshot.id > snapshot_id)
+
+
+def _prepare(target: Target, state: Root) -> None:
+    """A snapshot that only its tag kept becomes one again. LATEST goes back first: others trust
+    it blindly.
+    """
+    path = target.paths.snapshot(state.snapshot.id)
+    if target.file_io.stat(path) is None:
+        raw = json.loads(target.file_io.read(state.path))
+        plain = {key: value for key, value in raw.items() if key not in _TAG_KEYS}
+        publish_resolved(target.file_io, path, json.dumps(plain, indent=2).encode(), target.clock)
+    target.file_io.overwrite(target.paths.latest_hint, str(state.snapshot.id).encode())

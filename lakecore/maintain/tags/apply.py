@@ -1,0 +1,182 @@
+"""Tag files of one branch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnavailableError
+from lakecore.fs.publish import publish_resolved
+from lakecore.maintain.drop import quarantined_roots, removal_of
+from lakecore.maintain.reachable import Doomed
+from lakecore.maintain.roots import Root, RootKind, RootSet, read_roots
+from lakecore.maintain.runs import Removal
+from lakecore.maintain.sweep import Sweeper, Swept
+from lakecore.maintain.tags.plan import AgedTag
+from lakecore.maintain.target import Target
+
+__all__ = ["Lifetime", "aged_tags", "choose", "create", "delete", "deletion", "rename", "replace"]
+
+_WHY = "only this tag needed it"
+_OWN_KEYS = ("tagCreateTime", "tagTimeRetained")
+_MILLI = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """`created`: the local wall clock as [year, month, …, nanosecond]; `seconds`: how long the tag stays."""
+
+    created: tuple[int, ...]
+    seconds: float
+
+
+def choose(target: Target, *, snapshot: int | None, timestamp_ms: int | None, watermark: int | None) -> Root:
+    """The snapshot to tag: by id, the first committed at or after a time, the first with a watermark that
+    high.
+
+    None of them: the latest. Snapshots that only tags keep count too. Raises NotFoundError.
+    """
+    if sum(one is not None for one in (snapshot, timestamp_ms, watermark)) > 1:
+        raise InvalidInputError("snapshot, timestamp and watermark exclude each other; give one")
+    roots = read_roots(target.file_io, target.paths)
+    branch = target.paths.branch
+    found = [*roots.of(RootKind.SNAPSHOT, branch), *roots.of(RootKind.TAG, branch)]
+    found.sort(key=lambda root: (root.snapshot.id, root.kind is RootKind.TAG))
+    wanted = "the latest one"
+    if snapshot is not None:
+        found, wanted = [root for root in found if root.snapshot.id == snapshot], f"snapshot {snapshot}"
+    elif timestamp_ms is not None:
+        found = [root for root in found if root.snapshot.time_millis >= timestamp_ms]
+        wanted = f"one committed at or after {timestamp_ms} ms"
+    elif watermark is not None:
+        found = [r for r in found if r.snapshot.watermark is not None and r.snapshot.watermark >= watermark]
+        wanted = f"one with a watermark of {watermark} or more"
+    else:
+        found = [root for root in found if root.kind is RootKind.SNAPSHOT][-1:]
+    if not found:
+        ids = ", ".join(str(root.snapshot.id) for root in roots.of(RootKind.SNAPSHOT, branch)[:20]) or "none"
+        raise NotFoundError(f"{target.name} has no snapshot to tag: {wanted} is not among {ids}")
+    return found[0]
+
+
+def create(target: Target, name: str, root: Root, lifetime: Lifetime | None) -> bool:
+    """A new tag. False: it exists already, and is just that.
+
+    Raises AlreadyExistsError for another tag of that name, NotFoundError when the snapshot expired meanwhile.
+    """
+    path = target.paths.tag(name)
+    data = _content(target, root, lifetime)
+    if target.file_io.stat(path) is not None or not publish_resolved(
+        target.file_io, path, data, target.clock
+    ):
+        if _lists(target.file_io.read(path)) == _lists(data):
+            return False
+        raise AlreadyExistsError(f"tag {name!r} of {target.name} exists; replace it, or choose another name")
+    if not _still_there(target, root, path):
+        target.file_io.delete(path)
+        raise NotFoundError(f"snapshot {root.snapshot.id} of {target.name} expired while it was being tagged")
+    _mark(target, name)
+    return True
+
+
+def replace(target: Target, name: str, root: Root, lifetime: Lifetime | None) -> Root:
+    """Let the tag stand for another snapshot, at once and without a gap. Returns what it was before."""
+    path = target.paths.tag(name)
+    old = target.tags.load(name)
+    target.file_io.overwrite(path, _content(target, root, lifetime))
+    if not _still_there(target, root, path):
+        raise UnavailableError(
+            f"snapshot {root.snapshot.id} of {target.name} expired while tag {name!r} was set to it: "
+            "replace it "
+            "again with one that is there"
+        )
+    return Root(RootKind.TAG, target.paths.branch, name, path, old)
+
+
+def rename(target: Target, name: str, new_name: str) -> None:
+    """Under the new name first, so that the tag is always there. Repeatable."""
+    path, new_path = target.paths.tag(name), target.paths.tag(new_name)
+    target.tags.load(name)
+    data = target.file_io.read(path)
+    if not publish_resolved(target.file_io, new_path, data, target.clock):
+        raise AlreadyExistsError(f"tag {new_name!r} of {target.name} exists; choose another name")
+    target.file_io.delete(path)
+
+
+def deletion(target: Target, sweeper: Sweeper, names: Sequence[str]) -> tuple[Removal, RootSet]:
+    """What goes with these tags, and the roots that stay. Names that do not exist are left out."""
+    roots = read_roots(target.file_io, target.paths)
+    wanted = frozenset(target.paths.tag(name) for name in names)
+    gone = [root for root in roots.of(RootKind.TAG, target.paths.branch) if root.path in wanted]
+    kept = roots.without(root.path for root in gone)
+    held = quarantined_roots(sweeper.runs, target.name)
+    removal = removal_of(target, gone, kept, held, _WHY)
+    marks = [_mark_path(target, root.name) for root in gone]
+    found = tuple(Doomed(mark, 0, "of the tag") for mark in marks if target.file_io.stat(mark) is not None)
+    return Removal((*removal.roots, *found), removal.files), kept
+
+
+def delete(
+    job: str,
+    planned: tuple[Removal, RootSet],
+    sweeper: Sweeper,
+    *,
+    keeps: bool,
+    parameters: dict[str, object],
+) -> Swept:
+    """Carry out a deletion."""
+    removal, kept = planned
+    return sweeper.sweep(job, removal, kept, keeps=keeps, parameters=parameters)
+
+
+def aged_tags(target: Target, offset_ms: int) -> list[AgedTag]:
+    """All tags with their ages. `offset_ms`: of the wall clock that tags are written by, to UTC."""
+    statuses = {status.path: status.mtime_ms for status in target.file_io.list(target.paths.tag_dir)}
+    out = []
+    for name in target.tags.list():
+        tag = target.tags.open(name)
+        out.append(
+            AgedTag(
+                name=name,
+                created_ms=None if tag.created is None else tag.created // _MILLI - offset_ms,
+                retained_ms=None if tag.retained is None else tag.retained // _MILLI,
+                written_ms=statuses.get(target.paths.tag(name), 0),
+            )
+        )
+    return out
+
+
+def _content(target: Target, root: Root, lifetime: Lifetime | None) -> bytes:
+    """The snapshot's own JSON, whatever a newer release put into it, and the tag's keys."""
+    raw = json.loads(target.file_io.read(root.path))
+    plain = {key: value for key, value in raw.items() if key not in _OWN_KEYS}
+    if lifetime is not None:
+        plain |= {"tagCreateTime": list(lifetime.created), "tagTimeRetained": lifetime.seconds}
+    return json.dumps(plain, indent=2).encode()
+
+
+def _lists(data: bytes) -> tuple[object, object]:
+    raw = json.loads(data)
+    return raw.get("baseManifestList"), raw.get("deltaManifestList")
+
+
+def _still_there(target: Target, root: Root, path: str) -> bool:
+    """Whether the snapshot, or some other tag of it, was still there after the tag was written."""
+    if target.file_io.stat(root.path) is not None and root.path != path:
+        return True
+    roots = read_roots(target.file_io, target.paths)
+    same = (root.snapshot.base_manifest_list, root.snapshot.delta_manifest_list)
+    return any(other.identity[1:] == same and other.path != path for other in roots.roots)
+
+
+def _mark_path(target: Target, name: str) -> str:
+    return f"{target.paths.tag_dir}/tag-success-file/{name}_SUCCESS"
+
+
+def _mark(target: Target, name: str) -> None:
+    """Option tag.create-success-file."""
+    if target.schema.options.get("tag.create-success-file", "").strip().lower() == "true":
+        now = target.clock.now_ms()
+        text = json.dumps({"creationTime": now, "modificationTime": now})
+        target.file_io.overwrite(_mark_path(target, name), text.encode())

@@ -1,0 +1,35 @@
+"""Which tags are too old. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["AgedTag", "expired_tags"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgedTag:
+    """`created_ms`, `retained_ms`: as the tag says, None where it does not. `written_ms`: of its file."""
+
+    name: str
+    created_ms: int | None
+    retained_ms: int | None
+    written_ms: int
+
+
+def expired_tags(tags: Sequence[AgedTag], now_ms: int, older_than_ms: int | None) -> tuple[str, ...]:
+    """Names. Spec: a tag ends with its own time to live; `older_than_ms` ends all that were made before.
+
+    A tag that does not say when it was made is taken to be as old as its file, and only `older_than_ms`
+    ends it.
+    """
+    return tuple(tag.name for tag in tags if _expired(tag, now_ms, older_than_ms))
+
+
+def _expired(tag: AgedTag, now_ms: int, older_than_ms: int | None) -> bool:
+    timed = tag.created_ms is not None and tag.retained_ms is not None
+    created = tag.created_ms if timed and tag.created_ms is not None else tag.written_ms
+    if older_than_ms is not None and created < older_than_ms:
+        return True
+    return timed and tag.retained_ms is not None and now_ms > created + tag.retained_ms
