@@ -12,10 +12,7 @@ from lakecore.clock import Clock
 from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor
 from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json, parameters
-from lakecore.maintain.drop import quarantined_roots, removal_of
 from lakecore.maintain.retention_options import TAG_DEFAULT_TIME
-from lakecore.maintain.roots import Root, read_roots
-from lakecore.maintain.runs import Removal
 from lakecore.maintain.tags import apply
 from lakecore.maintain.tags.plan import expired_tags
 
@@ -144,18 +141,9 @@ def _replace(job: ReplaceTag, chore: Chore) -> Report:
     report = replace(chore.report, names=(job.tag,), snapshot=root.snapshot.id)
     if job.dry_run:
         return report
-    old = apply.replace(target, job.tag, root, _lifetime(job.time_retained_ms, job.zone, chore))
-    return _free(job, chore, report, old)
-
-
-def _free(job: ReplaceTag, chore: Chore, report: Report, old: Root) -> Report:
-    roots = read_roots(chore.target.file_io, chore.target.paths)
-    held = quarantined_roots(chore.sweeper.runs, chore.target.name)
-    files = removal_of(chore.target, [old], roots, held, "only the replaced tag needed it").files
-    if not files:
-        return report
-    swept = chore.sweeper.sweep(
-        "replace-tag", Removal(files=files), roots, keeps=chore.keeps, parameters=parameters(job)
+    lifetime = _lifetime(job.time_retained_ms, job.zone, chore)
+    swept = apply.replace(
+        job.tag, root, lifetime, chore.sweeper, keeps=chore.keeps, parameters=parameters(job)
     )
     return report.swept(swept)
 

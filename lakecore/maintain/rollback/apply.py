@@ -23,6 +23,7 @@ __all__ = ["RollbackPlan", "apply_rollback", "choose", "plan"]
 
 _TRIES = 5
 _TAG_KEYS = ("tagCreateTime", "tagTimeRetained")
+_CHANGELOG_KEYS = ("changelogManifestList", "changelogManifestListSize", "changelogRecordCount")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +122,16 @@ def _after(target: Target, roots: RootSet, snapshot_id: int) -> tuple[Root, ...]
 
 
 def _prepare(target: Target, state: Root) -> None:
-    """A snapshot that only its tag kept becomes one again. LATEST goes back first: others trust
-    it blindly.
+    """A snapshot that only its tag kept becomes one again; without its changelog, if that went with it.
+
+    LATEST goes back first: others trust it blindly.
     """
     path = target.paths.snapshot(state.snapshot.id)
     if target.file_io.stat(path) is None:
         raw = json.loads(target.file_io.read(state.path))
-        plain = {key: value for key, value in raw.items() if key not in _TAG_KEYS}
+        changelog = raw.get("changelogManifestList")
+        lost = changelog is not None and target.file_io.stat(target.paths.manifest(changelog)) is None
+        dropped = (*_TAG_KEYS, *(_CHANGELOG_KEYS if lost else ()))
+        plain = {key: value for key, value in raw.items() if key not in dropped}
         publish_resolved(target.file_io, path, json.dumps(plain, indent=2).encode(), target.clock)
     target.file_io.overwrite(target.paths.latest_hint, str(state.snapshot.id).encode())

@@ -80,18 +80,47 @@ def create(target: Target, name: str, root: Root, lifetime: Lifetime | None) -> 
     return True
 
 
-def replace(target: Target, name: str, root: Root, lifetime: Lifetime | None) -> Root:
-    """Let the tag stand for another snapshot, at once and without a gap. Returns what it was before."""
+def replace(
+    name: str,
+    root: Root,
+    lifetime: Lifetime | None,
+    sweeper: Sweeper,
+    *,
+    keeps: bool,
+    parameters: dict[str, object],
+) -> Swept:
+    """Let the tag stand for another snapshot, at once and without a gap; then free what only the old one
+    needed.
+
+    Raises NotFoundError, UnavailableError when the snapshot expires meanwhile.
+    """
+    target = sweeper.target
     path = target.paths.tag(name)
-    old = target.tags.load(name)
-    target.file_io.overwrite(path, _content(target, root, lifetime))
+    old = Root(RootKind.TAG, target.paths.branch, name, path, target.tags.load(name))
+    others = read_roots(target.file_io, target.paths).without([path])
+    new = Root(RootKind.TAG, old.branch, name, path, root.snapshot)
+    kept = RootSet((*others.roots, new), others.branches)
+    held = quarantined_roots(sweeper.runs, target.name)
+    files = removal_of(target, [old], kept, held, "only the replaced tag needed it").files
+    return sweeper.sweep(
+        "replace-tag",
+        Removal(files=files),
+        kept,
+        keeps=keeps,
+        prepare=lambda: _set(target, name, root, _content(target, root, lifetime)),
+        parameters=parameters,
+    )
+
+
+def _set(target: Target, name: str, root: Root, data: bytes) -> None:
+    path = target.paths.tag(name)
+    target.file_io.overwrite(path, data)
     if not _still_there(target, root, path):
         raise UnavailableError(
             f"snapshot {root.snapshot.id} of {target.name} expired while tag {name!r} was set to it: "
             "replace it "
             "again with one that is there"
         )
-    return Root(RootKind.TAG, target.paths.branch, name, path, old)
 
 
 def rename(target: Target, name: str, new_name: str) -> None:
