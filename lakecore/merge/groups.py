@@ -54,13 +54,14 @@ class Groups:
         return np.asarray(numbers[self.rows])
 
     def chunks(self) -> Iterator[Groups]:
-        """The same groups in parts of about 65,536 rows; no group is divided. Copies no values."""
+        """The same groups in parts of about 65,536 rows; no group is divided. Copies each part."""
         ends = np.flatnonzero(self.last) + 1
         done = 0
         while done < len(self.last):
             at = int(np.searchsorted(ends, done + _CHUNK_ROWS))
             end = int(ends[min(at, len(ends) - 1)])
-            yield Groups(batch=self.batch, order=self.rows[done:end], last=self.last[done:end])
+            part = self.batch.take(pa.array(self.rows[done:end]))
+            yield Groups(batch=part, order=None, last=self.last[done:end])
             done = end
 
 

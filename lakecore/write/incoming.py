@@ -136,12 +136,24 @@ class Incoming:
         kinds = self._codes(batch.column(KIND_COLUMN) if name is None else rows.column(name), name)
         if not kinds.any():
             return None
+        self._check_first_row(kinds)
         if not self._keyed:
             row = self._rows_seen + int(np.flatnonzero(kinds)[0])
             raise InvalidInputError(
                 f"row {row} is {RowKind(int(kinds.max())).symbol}: a table without primary key takes +I only"
             )
         return kinds
+
+    def _check_first_row(self, kinds: np.ndarray[Any, Any]) -> None:
+        """A retraction in a file of such a table would make every later compaction fail."""
+        refused = np.flatnonzero(retracting(kinds))
+        ignored = self._options.ignore_delete
+        if self._options.merge_engine is MergeEngine.FIRST_ROW and len(refused) and not ignored:
+            row = int(refused[0])
+            raise UnsupportedError(
+                f"row {self._rows_seen + row} is {RowKind(int(kinds[row])).symbol}: merge engine first-row takes no "
+                "retractions; set option ignore-delete=true to leave them out"
+            )
 
     def _codes(self, symbols: pa.Array, name: str | None) -> np.ndarray[Any, Any]:
         """Kinds by symbol. A null `_kind` is an insert; a null in a rowkind field is an error."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from lakecore.fs.file_io import FileIO
+from lakecore.merge.groups import Engine
 from lakecore.merge.sorted_merge import MergeSpec
 from lakecore.metadata.data_file import DataFile
 from lakecore.write.incoming import Rows
@@ -24,7 +25,8 @@ class KeyValueSpec:
 
     `changelog` None: no changelog files; else every incoming row goes there too (changelog-producer=input).
     `descending`: the lowest sequence fields win, not the highest. `first_sequence`: number of the first row.
-    `spillable`: a full buffer goes to disk, not to level 0.
+    `spillable`: a full buffer goes to disk, not to level 0. `engine`: how rows of a key become one; None: the
+    last one stays. With an engine nothing is spilled, since merging in passes would change the result.
     """
 
     files: FileSpec
@@ -33,6 +35,7 @@ class KeyValueSpec:
     descending: bool = False
     first_sequence: int
     spillable: bool
+    engine: Engine | None = None
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -78,7 +81,7 @@ class KeyValueWriter:
 
     def relieve(self) -> None:
         """Empty the buffer: to a sorted run on local disk, or to files where spilling is switched off."""
-        if not self._spec.spillable:
+        if not self._spec.spillable or self._spec.engine is not None:
             self._flush(self._sorted())
             return
         run = self._sorted()
@@ -113,7 +116,7 @@ class KeyValueWriter:
                 self._changelog = self._opened(self._spec.changelog)
             for batch in drained.raw():
                 self._changelog.write(batch)
-        return drained.merged()
+        return drained.merged(self._spec.engine)
 
     def _flush(self, batches: Iterable[pa.RecordBatch]) -> None:
         writer = self._opened(self._spec.files)

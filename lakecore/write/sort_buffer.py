@@ -1,5 +1,7 @@
 """Rows of one bucket in memory, sorted by key when asked, the latest row of a key last.
 
+Rule of the format: rows of one key become one before they are flushed, by the table's merge engine.
+
 Order of rows of one key: sequence fields, then arrival, as between files. (Java Paimon before 2.0 ignores
 `sequence.field.sort-order=descending` inside one buffer: a mistake, mended there.)
 """
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lakecore.merge.groups import Engine, Groups, fold
 from lakecore.merge.key_columns import Keys
 from lakecore.merge.row_order import SequenceColumn, order_rows
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME
@@ -36,9 +39,15 @@ class SortedRows:
     order: np.ndarray[Any, Any]
     latest: np.ndarray[Any, Any]
 
-    def merged(self) -> Iterator[pa.RecordBatch]:
-        """One row a key, in batches of about a megabyte."""
-        return self._taken(self.order[self.latest])
+    def merged(self, engine: Engine | None = None) -> Iterator[pa.RecordBatch]:
+        """One row a key, in batches of about a megabyte: the latest, or what `engine` makes of all of them.
+
+        Raises UnsupportedError for a retraction that the engine cannot take.
+        """
+        if engine is None:
+            return self._taken(self.order[self.latest])
+        groups = Groups(batch=self.batch, order=self.order, last=self.latest)
+        return (fold(part, engine).batch for part in groups.chunks())
 
     def raw(self) -> Iterator[pa.RecordBatch]:
         """Every row, in key order, in batches of about a megabyte."""

@@ -14,6 +14,7 @@ from lakecore.commit.request import Unchanged
 from lakecore.errors import InvalidInputError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.local import LocalFileIO
+from lakecore.merge.engines.choice import engine_of
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.data_file import DataFile, FileSource
 from lakecore.metadata.options import BucketMode, ChangelogProducer, SequenceOrder, TableOptions
@@ -106,6 +107,7 @@ class TableWrite:
         self._options = TableOptions.from_schema(target.schema)
         self._rules = WriteRules.from_options(target.schema.options)
         check_file_options(target.schema)
+        self._engine = engine_of(target.paths.table_path, target.schema, self._options)
         self._incoming = Incoming(target.schema, self._options)
         self._dynamic: DynamicBuckets | None = None
         self._postpones = self._options.bucket_mode is BucketMode.POSTPONE and not writes_real_buckets(
@@ -261,6 +263,7 @@ class TableWrite:
             descending=self._options.sequence_order is SequenceOrder.DESCENDING,
             first_sequence=self._known.next_sequence(share.partition, share.bucket),
             spillable=self._rules.spillable,
+            engine=self._engine,
         )
         return KeyValueWriter(target.file_io, target.spill_io, spec, target.clock.now_ms)
 
