@@ -184,8 +184,13 @@ def _check_rows(table: str, schema: TableSchema, options: TableOptions, verb: st
 
 
 def _check_merge_engine(table: str, schema: TableSchema, options: TableOptions, verb: str) -> None:
-    if schema.primary_keys and options.merge_engine is not MergeEngine.DEDUPLICATE and verb != "read":
-        remedy = "this release makes new files with deduplicate only; use another engine"
+    merges = schema.primary_keys and options.merge_engine is not MergeEngine.DEDUPLICATE
+    if merges and verb == "stream":
+        remedy = "replaced rows are told of tables that merge with deduplicate; use another engine"
+        raise _refuse(table, "merge-engine", options.merge_engine.value, verb, remedy)
+    changes = options.looks_up or options.changelog_producer is ChangelogProducer.FULL_COMPACTION
+    if merges and changes and verb == "compact":
+        remedy = "its lookups and changes are made for tables that merge with deduplicate; use another engine"
         raise _refuse(table, "merge-engine", options.merge_engine.value, verb, remedy)
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakecore.errors import InvalidInputError
-from lakecore.metadata.options import TableOptions
+from lakecore.errors import InvalidInputError, UnsupportedError
+from lakecore.metadata.options import MergeEngine, TableOptions
 from lakecore.metadata.row_kind import RowKind, retracting
 from lakecore.metadata.schema import TableSchema
 from lakecore.read.default_value import default_value
@@ -149,10 +149,10 @@ class Incoming:
         refused = np.flatnonzero(retracting(kinds))
         ignored = self._options.ignore_delete
         if self._options.merge_engine is MergeEngine.FIRST_ROW and len(refused) and not ignored:
-            row = int(refused[0])
+            row, kind = int(refused[0]), RowKind(int(kinds[refused[0]]))
             raise UnsupportedError(
-                f"row {self._rows_seen + row} is {RowKind(int(kinds[row])).symbol}: merge engine first-row takes no "
-                "retractions; set option ignore-delete=true to leave them out"
+                f"row {self._rows_seen + row} is {kind.symbol}: merge engine first-row takes no retractions; "
+                "set option ignore-delete=true to leave them out"
             )
 
     def _codes(self, symbols: pa.Array, name: str | None) -> np.ndarray[Any, Any]:

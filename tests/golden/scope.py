@@ -29,7 +29,14 @@ def unclaimed_stream(table: GoldenTable) -> str | None:
 
 def unclaimed_compaction(table: GoldenTable) -> str | None:
     """Why compacting `table` is refused, or None."""
-    return _unclaimed_change(table.facts["schema"])
+    schema = table.facts["schema"]
+    options = schema["options"]
+    engine = options.get("merge-engine", "deduplicate")
+    if schema["primaryKeys"] and engine != "deduplicate":
+        looks_up = options.get("changelog-producer", "none") not in ("none", "input") or engine == "first-row"
+        if looks_up or options.get("force-lookup") == "true":
+            return f"changes of merge engine {engine}"
+    return _unclaimed_change(schema)
 
 
 def unclaimed_write(schema: Mapping[str, Any]) -> str | None:
@@ -42,9 +49,6 @@ def _unclaimed_change(schema: Mapping[str, Any]) -> str | None:
     options = schema["options"]
     if reason := _unclaimed_read(schema):
         return reason
-    engine = options.get("merge-engine", "deduplicate")
-    if schema["primaryKeys"] and engine != "deduplicate":
-        return f"merge engine {engine}"
     if schema["primaryKeys"] and options.get("deletion-vectors.enabled") == "true":
         return "deletion vectors"
     for key, reason in _UNCLAIMED.items():

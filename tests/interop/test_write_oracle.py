@@ -33,6 +33,9 @@ AS_JAVAS_CORE = {"postpone.batch-write-fixed-bucket": "false"}
 SORT_ORDER = "sequence.field.sort-order"
 """Java Paimon 1.4 ignores `descending` inside one write buffer; 2.0 and lakecore obey it there too."""
 
+COMPACTED_BETWEEN = "pk_agg_seq"
+"""Sums of rows that came out of order: what Java recorded depends on when it compacted."""
+
 
 class Replay:
     """A golden table made again in another warehouse, operation by operation."""
@@ -134,9 +137,11 @@ def test_golden_tables_made_again(golden: GoldenTable, oracles: dict[str, Oracle
     for _ in replay.run():
         pass
 
+    if golden.options.get("merge-engine") == "first-row":
+        java.compact(tmp_path, golden.name, full=True)  # level 0 is not read
     rows = inserts(java.read(tmp_path, golden.name))
     assert rows == inserts(ours(replay.table))
-    if (recorded := replay.expected()) is not None:
+    if (recorded := replay.expected()) is not None and not golden.name.endswith(COMPACTED_BETWEEN):
         assert rows == inserts(recorded)
     for judge in oracles.values():
         assert findings(judge.fsck(tmp_path, golden.name)) == set()

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakecore.compact.primary_key.inputs import UnitInputs
 from lakecore.compact.primary_key.unit import MergeUnit, merge_spec
-from lakecore.merge.passes import Scratch, reduce_runs
+from lakecore.merge.passes import Scratch, reduce_runs, stage_runs
 from lakecore.merge.sorted_merge import Evidence, FoldEvidence, MergedWindow, MergeSpec, merge_runs
 from lakecore.verify.certificate import Certifier, UnitEvidence
 from lakecore.verify.digest import total
@@ -39,7 +39,10 @@ class CertifiedMerge:
         sizes, limit = self._inputs.sizes()
         runs: list[Iterator[pa.RecordBatch]] = [self._inputs.read(run, sizes) for run in unit.runs]
         with Scratch() as scratch:
-            runs = reduce_runs(runs, limit, sizes.batch_rows, self._inner_pass, scratch)
+            if unit.table.reading.engine is None:
+                runs = reduce_runs(runs, limit, sizes.batch_rows, self._inner_pass, scratch)
+            else:
+                runs = stage_runs(runs, limit, sizes.batch_rows, scratch)
             yield from self._pass(runs, drop_deletes=unit.drop_deletes)
 
     def evidence(self) -> UnitEvidence | UnitFolds:

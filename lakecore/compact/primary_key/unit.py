@@ -75,6 +75,7 @@ def merge_spec(unit: MergeUnit, *, drop_deletes: bool) -> MergeSpec:
         evidence=True,
         gone=unit.table.shape.mode is ProofMode.FULL,
         shown=tuple(field.name for field in unit.table.shape.values),
+        engine=unit.table.reading.engine,
     )
 
 

@@ -36,6 +36,7 @@ class JavaMap(Generic[V]):
     def __init__(self) -> None:
         self._entries: dict[Hashable, tuple[int, V]] = {}
         self._size = _FIRST_SIZE
+        self._first_is_last = False
         self._lengths: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -50,13 +51,33 @@ class JavaMap(Generic[V]):
         spread = code ^ (code & _MASK) >> 16
         known = key in self._entries
         self._entries[key] = (spread, value)
-        if known:
-            return
+        if not known:
+            self._count(spread, _LONGEST_LIST)
+            self._grow_if_full()
+
+    def compute(self, key: Hashable, code: int, make: Callable[[], V]) -> V:
+        """The value that is there, else that of `make` (computeIfAbsent), placed before the others.
+
+        A map takes its entries by `put` or by this, not by both.
+        """
+        self._grow_if_full()
+        found = self._entries.get(key)
+        if found is not None:
+            return found[1]
+        spread = code ^ (code & _MASK) >> 16
+        self._first_is_last = True
+        self._entries[key] = (spread, value := make())
+        self._count(spread, _LONGEST_LIST - 1)
+        return value
+
+    def _count(self, spread: int, longest: int) -> None:
         place = spread & (self._size - 1)
         length = self._lengths.get(place, 0)
         self._lengths[place] = length + 1
-        if length >= _LONGEST_LIST and self._size < _TREE_SIZE:
+        if length >= longest and self._size < _TREE_SIZE:
             self._grow()
+
+    def _grow_if_full(self) -> None:
         if len(self._entries) * 4 > self._size * 3:
             self._grow()
 
@@ -66,7 +87,10 @@ class JavaMap(Generic[V]):
             self._lengths[entry[0] & (self._size - 1)] -= 1
 
     def values(self) -> Iterator[V]:
-        entries = sorted(self._entries.values(), key=lambda entry: entry[0] & (self._size - 1))
+        entries = list(self._entries.values())
+        if self._first_is_last:
+            entries.reverse()
+        entries.sort(key=lambda entry: entry[0] & (self._size - 1))
         return (value for _, value in entries)
 
     def _grow(self) -> None:

@@ -203,9 +203,7 @@ class NestedPartialUpdate:
         for row, key, code_of in zip(rows, keys, codes, strict=True):
             if key is None:
                 continue
-            merged = found.get(key)
-            if merged is None:
-                found.put(key, code_of, merged := [None] * len(row))
+            merged = found.compute(key, code_of, lambda: [None] * len(self.rows.row.fields))
             for i, part in enumerate(row):
                 if part is not None:
                     merged[i] = part
