@@ -261,14 +261,6 @@ def test_a_partition_of_other_bucket_count(catalog: FilesystemCatalog) -> None:
             {
                 "columns": ["k INT"],
                 "primaryKeys": ["k"],
-                "options": {"bucket": "1", "merge-engine": "first-row"},
-            },
-            "merge-engine=first-row",
-        ),
-        (
-            {
-                "columns": ["k INT"],
-                "primaryKeys": ["k"],
                 "options": {"bucket": "1", "changelog-producer": "lookup"},
             },
             "changelog-producer=lookup",
@@ -284,6 +276,16 @@ def test_tables_that_this_release_does_not_write(
     with pytest.raises(UnsupportedError, match=message):
         table.write(data([{"k": 1}]))
     assert files(table) == set()
+
+
+def test_first_rows_take_no_retractions(catalog: FilesystemCatalog) -> None:
+    options = {"bucket": "1", "merge-engine": "first-row"}
+    table = catalog.create_table("d.t", {"columns": ["k INT"], "primaryKeys": ["k"], "options": options})
+    rows = data([{"k": 1, "_kind": "+I"}, {"k": 2, "_kind": "-D"}])
+    with pytest.raises(UnsupportedError, match="row 1 is -D: merge engine first-row"):
+        table.write(rows)
+    table.with_options({"ignore-delete": "true"}).write(rows)
+    assert [entry.file.row_count for entry in live(table)] == [1]
 
 
 def test_the_right_verb(catalog: FilesystemCatalog) -> None:

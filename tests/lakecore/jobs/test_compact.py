@@ -382,7 +382,7 @@ def test_run_many_reports_errors(catalog: FilesystemCatalog) -> None:
 def test_refusals(catalog: FilesystemCatalog) -> None:
     with pytest.raises(NotFoundError):
         run(catalog)
-    table = key_table(catalog, merge_engine="aggregation")
+    table = key_table(catalog, merge_engine="first-row")
     with pytest.raises(UnsupportedError, match="merge-engine"):
         run(catalog)
     assert table.snapshots.latest() is None
