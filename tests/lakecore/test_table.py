@@ -257,14 +257,6 @@ def test_a_partition_of_other_bucket_count(catalog: FilesystemCatalog) -> None:
             },
             "ignore-delete",
         ),
-        (
-            {
-                "columns": ["k INT"],
-                "primaryKeys": ["k"],
-                "options": {"bucket": "1", "changelog-producer": "lookup"},
-            },
-            "changelog-producer=lookup",
-        ),
         ({"columns": ["k INT"], "options": {"row-tracking.enabled": "true"}}, "row-tracking"),
         ({"columns": ["k STRING"], "options": {"file-index.bsi.columns": "k"}}, "file-index.bsi"),
     ],
