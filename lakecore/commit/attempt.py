@@ -19,6 +19,7 @@ from lakecore.commit.plan import Change, SnapshotLists, next_snapshot, record_de
 from lakecore.commit.publish import ManifestDraft
 from lakecore.commit.request import CommitRequest
 from lakecore.commit.retry import RetryPolicy
+from lakecore.commit.row_ids import assign_row_ids
 from lakecore.commit.support import check_committable
 from lakecore.commit.unchanged import has_same_identity, index_moves, row_moves
 from lakecore.commit.view import LiveView, data_files
@@ -244,6 +245,10 @@ class ChangeCommit:
         policy: MergePolicy,
     ) -> SnapshotLists:
         inherited = None if latest is None else latest.index_manifest
+        next_row_id = None
+        if TableOptions.from_schema(schema).row_tracking:
+            number, free = (1, 0) if latest is None else (latest.id + 1, latest.next_row_id or 0)
+            entries, next_row_id = assign_row_ids(entries, number, free)
         before = () if latest is None else self._stores.manifests.data_manifests(latest)
         changelog = self._change.changelog
         return SnapshotLists(
@@ -251,6 +256,7 @@ class ChangeCommit:
             delta=self._draft.write_list(entries),
             changelog=self._draft.write_list(changelog) if len(changelog) else None,
             index=inherited if index is None else self._draft.write_index(index),
+            next_row_id=next_row_id,
             delta_rows=record_delta(entries),
             changelog_rows=int(changelog.row_count.sum()) if len(changelog) else None,
         )

@@ -45,12 +45,16 @@ class ListFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotLists:
-    """The manifests of a new snapshot, and what its delta and changelog count. `index`: a manifest's name."""
+    """The manifests of a new snapshot, and what its delta and changelog count. `index`: a manifest's name.
+
+    `next_row_id`: after the ids given to its rows; None carries that of the snapshot before.
+    """
 
     base: ListFile
     delta: ListFile
     changelog: ListFile | None
     index: str | None = None
+    next_row_id: int | None = None
     delta_rows: int
     changelog_rows: int | None
 
@@ -110,7 +114,7 @@ def next_snapshot(
 ) -> Snapshot:
     """The snapshot after `previous`, which must have a total record count if it exists.
 
-    Carried over: statistics, next row id, the higher watermark. Times never go back, since
+    Carried over: statistics, next row id (unless given), the higher watermark. Times never go back, since
     readers search snapshots by time. `schema_id` is the latest schema's, not the one files were written with.
     """
     changelog = lists.changelog
@@ -133,6 +137,7 @@ def next_snapshot(
         watermark=request.watermark,
         properties=dict(request.properties) or None,
         index_manifest=lists.index,
+        next_row_id=lists.next_row_id,
     )
     return fresh if previous is None else _after(previous, fresh)
 
@@ -145,7 +150,7 @@ def _after(previous: Snapshot, fresh: Snapshot) -> Snapshot:
         total_record_count=(previous.total_record_count or 0) + (fresh.total_record_count or 0),
         watermark=_later(previous.watermark, fresh.watermark),
         statistics=previous.statistics,
-        next_row_id=previous.next_row_id,
+        next_row_id=previous.next_row_id if fresh.next_row_id is None else fresh.next_row_id,
     )
 
 

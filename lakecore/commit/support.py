@@ -14,12 +14,10 @@ _STRICT_MODE = "commit.strict-mode.last-safe-snapshot"
 def check_committable(schema: TableSchema) -> None:
     """Raises UnsupportedError where a commit of this release would damage the table.
 
-    Row ids must be given to new files and kept with rewritten ones. Indexes are looked after elsewhere
-    (`lakecore.commit.index_changes`).
+    Row ids and indexes are looked after elsewhere (`lakecore.commit.row_ids`, `index_changes`).
     """
     options = TableOptions.from_schema(schema)
     for on, key in (
-        (options.row_tracking, "row-tracking.enabled"),
         (options.data_evolution, "data-evolution.enabled"),
         (_STRICT_MODE in schema.options, _STRICT_MODE),
     ):

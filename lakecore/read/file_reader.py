@@ -22,6 +22,7 @@ from lakecore.read.file_index import indexed_rows
 from lakecore.read.key_value import key_value_type
 from lakecore.read.orc_zone import to_instant
 from lakecore.read.row_groups import group_sizes, matching_row_groups
+from lakecore.read.row_ids import TRACKING_NAMES, numbered, tracked_type, with_row_ids
 from lakecore.read.selection import select_rows
 from lakecore.read.sizes import batch_rows
 from lakecore.types.arrow import arrow_schema, arrow_type
@@ -47,8 +48,14 @@ class FileColumns:
 
 
 def read_type(ctx: ReadContext) -> RowType:
-    """All columns that `read_file` can give: of key-value files the system columns too."""
-    return key_value_type(ctx.schema) if ctx.keyed else ctx.schema.row_type
+    """All columns that `read_file` can give: system columns of key-value files and tracked rows too."""
+    return _with_system_columns(ctx.schema, ctx)
+
+
+def _with_system_columns(schema: TableSchema, ctx: ReadContext) -> RowType:
+    if ctx.keyed:
+        return key_value_type(schema)
+    return tracked_type(schema.row_type) if ctx.options.row_tracking else schema.row_type
 
 
 def read_file(
@@ -79,8 +86,14 @@ def read_file(
         groups = matching_row_groups(reader, _prunable(ctx, file, reader, path, predicate), predicate)
         rows = min(batch_size, batch_rows(reader.row_bytes(plan.stored)))
         selection = select_rows(group_sizes(reader), groups, wanted)
-        for batch in selection.of(reader.batches(plan.stored, rows, selection.groups)):
-            yield convert(ctx, path, plan, batch)
+        if ctx.keyed or not set(TRACKING_NAMES).intersection(plan.wanted.names):
+            for batch in selection.of(reader.batches(plan.stored, rows, selection.groups)):
+                yield convert(ctx, path, plan, batch)
+            return
+        stored = plan.stored or reader.schema.names[:1]
+        batches = reader.batches(stored, rows, selection.groups)
+        for batch in selection.of(numbered(batches, group_sizes(reader), selection.groups)):
+            yield with_row_ids(convert(ctx, path, plan, batch), file, path, batch.columns[-1])
     finally:
         reader.close()
 
@@ -147,7 +160,7 @@ def _stored_fields(
     """
     present = set(stored.names)
     out: dict[int, tuple[str, DataField]] = {}
-    for field in (key_value_type(schema) if ctx.keyed else schema.row_type).fields:
+    for field in _with_system_columns(schema, ctx).fields:
         thin = field.name.removeprefix(KEY_PREFIX)
         if field.name in present:
             out[field.id] = (field.name, field)

@@ -147,10 +147,6 @@ def _check_new_files(table: str, schema: TableSchema, options: TableOptions, ver
     """What both writing and compacting refuse."""
     raw = schema.options
     _check_rows(table, schema, options, verb)
-    if options.row_tracking:
-        raise _refuse(
-            table, "row-tracking.enabled", "true", verb, "row ids would be lost; use another engine"
-        )
     _check_changelog(table, schema, options, verb)
     index_specs(schema)  # each of them can be made
     if raw.get("data-file.external-paths", "").strip():

@@ -96,6 +96,7 @@ def data_file(
         delete_row_count=summary.delete_count,
         file_source=spec.source,
         value_stats_cols=columns,
+        write_cols=spec.row_type.names if spec.tracked else None,
     )
 
 

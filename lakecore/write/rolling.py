@@ -28,6 +28,7 @@ from lakecore.metadata.options import THIN_MODE
 from lakecore.metadata.row_kind import KEY_PREFIX
 from lakecore.metadata.schema import TableSchema
 from lakecore.read.key_value import key_value_type
+from lakecore.read.row_ids import tracked_type
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import RowType
 from lakecore.write.file_meta import FileSummary, data_file
@@ -47,7 +48,8 @@ class FileSpec:
 
     Files are `<directory>/<name_prefix>-<n>.<extension>`, n from `first_index`. `target_size` in bytes.
     `format` None: what the options say for this level. `first_sequence`: number of the first row of an
-    append file (key-value rows carry theirs); rows count up from it over all files of the writer.
+    append file (key-value rows carry theirs); rows count up from it over all files of the writer. `tracked`:
+    rows come with their row ids and sequence numbers, which are stored.
     """
 
     directory: str
@@ -60,6 +62,7 @@ class FileSpec:
     format: str | None = None
     level: int = 0
     changelog: bool = False
+    tracked: bool = False
     first_sequence: int = 0
     first_index: int = 0
 
@@ -76,7 +79,9 @@ class FileSpec:
 
     @property
     def row_type(self) -> RowType:
-        """Columns of a file: the table's, behind the key-value columns when there is a key."""
+        """Columns of a file: the table's, behind the key-value columns or before those that track rows."""
+        if self.tracked:
+            return tracked_type(self.schema.row_type, nullable=False)
         if not self.keyed:
             return self.schema.row_type
         return key_value_type(self.schema, thin=THIN_MODE.read(self.options))

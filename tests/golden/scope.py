@@ -58,7 +58,7 @@ def _unclaimed_change(schema: Mapping[str, Any]) -> str | None:
 
 
 _EXPIRY = "record-level.expire-time"
-_UNCLAIMED = {"row-tracking.enabled": "row tracking", _EXPIRY: "record expiry"}
+_UNCLAIMED = {_EXPIRY: "record expiry"}
 
 
 def _schema_id(table: GoldenTable, view: View) -> int:

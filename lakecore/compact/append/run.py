@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from lakecore.store.indexes import load_deletions
 from lakecore.verify.columns import StoredFile
 from lakecore.verify.digest import Tally
 from lakecore.verify.proof import UnitProof, check_outputs, tally_input
+from lakecore.verify.row_ids import prove_row_ids
 from lakecore.write.rolling import FileSpec, RollingWriter
 
 __all__ = ["JoinUnit", "run_unit"]
@@ -57,9 +58,11 @@ def run_unit(unit: JoinUnit) -> UnitResult:
             for batch in found:
                 rows_in += batch.num_rows
                 writer.write(batch)
-        files = writer.close()
+        files = _numbered(unit, writer.close())
         outputs = check_outputs(table.proof, unit.name, [_stored(unit, file) for file in files])
         inputs = _tallies(unit)
+        if unit.table.reading.options.row_tracking:
+            _prove_row_ids(unit, files)
     except BaseException:
         writer.abort()
         raise
@@ -100,7 +103,26 @@ def _file_spec(unit: JoinUnit) -> FileSpec:
         target_size=unit.table.reading.options.target_file_size,
         options=schema.options,
         first_sequence=unit.files[0].min_sequence_number,
+        tracked=unit.table.reading.options.row_tracking,
     )
+
+
+def _numbered(unit: JoinUnit, files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
+    """Where rows keep their own sequence numbers, files say between which these lie."""
+    if not unit.table.reading.options.row_tracking:
+        return files
+    low = min(file.min_sequence_number for file in unit.files)
+    high = max(file.max_sequence_number for file in unit.files)
+    return tuple(replace(file, min_sequence_number=low, max_sequence_number=high) for file in files)
+
+
+def _prove_row_ids(unit: JoinUnit, files: tuple[DataFile, ...]) -> None:
+    file_io = unit.table.proof.file_io
+    inputs = [
+        (_stored(unit, file), None if deletion is None else load_deletions(file_io, deletion))
+        for file, deletion in zip(unit.files, unit.deletions, strict=True)
+    ]
+    prove_row_ids(file_io, unit.name, inputs, [_stored(unit, file) for file in files])
 
 
 def _stored(unit: JoinUnit, file: DataFile) -> StoredFile:

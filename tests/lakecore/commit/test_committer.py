@@ -409,7 +409,7 @@ def test_a_lost_manifest_is_an_error(table: CommitTable) -> None:
 # refusals and doubts
 
 
-@pytest.mark.parametrize("option", ["row-tracking.enabled", "data-evolution.enabled"])
+@pytest.mark.parametrize("option", ["data-evolution.enabled"])
 def test_tables_this_release_must_not_touch(option: str) -> None:
     table = CommitTable(table_schema(options={option: "true"})).created()
     with pytest.raises(UnsupportedError, match=option):

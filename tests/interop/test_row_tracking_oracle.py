@@ -1,0 +1,63 @@
+"""Row ids, judged by Java Paimon: written, deleted around, and carried through compactions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakecore import load_catalog
+from lakecore.jobs.compact import Job, Strategy, run
+from tests.support.golden import golden_tables
+from tests.support.oracle import Oracle, findings
+
+pytestmark = pytest.mark.slow
+
+OPTIONS = {"row-tracking.enabled": "true", "deletion-vectors.enabled": "true", "write-only": "true"}
+
+
+def tracked(oracle: Oracle, warehouse: Path, name: str) -> list[dict[str, Any]]:
+    rows = [json.loads(row) for row in oracle.read(warehouse, f"{name}$row_tracking")]
+    return sorted(rows, key=lambda row: row["_ROW_ID"])
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc"])  # Java cannot read ids beside avro files
+def test_ids_go_on_and_stay(kind: str, oracles: dict[str, Oracle], tmp_path: Path) -> None:
+    java, newer = oracles.values()
+    options = {**OPTIONS, "file.format": kind, "target-file-size": "2 kb"}
+    java.create(tmp_path, "d.t", {"columns": ["k INT", "v STRING"], "options": options})
+    table = load_catalog(str(tmp_path)).load_table("d.t")
+    for start in range(0, 30, 10):
+        keys = pa.array(range(start, start + 10), pa.int32())
+        table.append(pa.table({"k": keys, "v": [f"ours{k}" for k in range(10)]}))
+        java.write(tmp_path, "d.t", [{"k": 100 + start + k, "v": "java"} for k in range(5)])
+    rows = tracked(java, tmp_path, "d.t")
+    assert [row["_ROW_ID"] for row in rows] == list(range(45))
+    assert [row["_SEQUENCE_NUMBER"] for row in rows] == [n for s in (1, 3, 5) for n in [s] * 10 + [s + 1] * 5]
+    assert table.delete("k = 3 or k = 104 or v = 'ours7'").rows == 5
+    left = [row for row in rows if row["k"] not in (3, 104) and row["v"] != "ours7"]
+    assert tracked(java, tmp_path, "d.t") == left
+    for free, strategy in ((45, Strategy.FULL), (51, Strategy.UNIVERSAL)):
+        assert run(Job(table="d.t", strategy=strategy), load_catalog(str(tmp_path))).error is None
+        for oracle in (java, newer):
+            assert tracked(oracle, tmp_path, "d.t") == left
+        more = pa.array(range(500, 506), pa.int32())
+        table.append(pa.table({"k": more}))
+        left = tracked(java, tmp_path, "d.t")
+        assert [row["_ROW_ID"] for row in left[-6:]] == list(range(free, free + 6))
+    java.write(tmp_path, "d.t", [{"k": 9, "v": "last"}])
+    assert tracked(java, tmp_path, "d.t")[-1]["_ROW_ID"] == 57
+    assert findings(java.fsck(tmp_path, "d.t")) == set()
+
+
+@pytest.mark.parametrize("name", ["g1.a_append_row_tracking", "g3.h3_append_row_tracking"])
+def test_a_table_of_java_keeps_its_ids(name: str, oracles: dict[str, Oracle], tmp_path: Path) -> None:
+    golden = next(table for table in golden_tables() if table.name == name).copy_to(tmp_path)
+    before = tracked(oracles[golden.version], tmp_path, name)
+    report = run(Job(table=name, strategy=Strategy.FULL), load_catalog(str(tmp_path)))
+    assert report.picks_done
+    for oracle in oracles.values():
+        assert tracked(oracle, tmp_path, name) == before
