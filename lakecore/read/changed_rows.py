@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from lakecore.metadata.options import BucketMode
 from lakecore.metadata.row_kind import KIND_NAME, RowKind
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.predicate.tree import Predicate
@@ -55,13 +56,17 @@ class ChangedRows:
 
 @dataclass(frozen=True)
 class StateRows:
-    """The whole state of a table at a snapshot, as the first rows of a stream. `where`: levels to read."""
+    """The whole state of a table at a snapshot, as the first rows of a stream. `where`: levels to read.
+
+    `postponed`: then rows that have no bucket yet, as they were written: the stream told, or tells them too.
+    """
 
     scanner: ChangeScanner
     context: ReadContext
     snapshot: Snapshot
     where: ScanFilter = EVERYTHING
     created_ms: int | None = None
+    postponed: bool = False
 
     @property
     def row_type(self) -> RowType:
@@ -69,7 +74,7 @@ class StateRows:
 
     def plan(self, where: Predicate | None) -> Sequence[Split]:
         """Errors: see `Scanner.plan`."""
-        return self.scanner.scanner.plan(
+        plan = self.scanner.scanner.plan(
             self.snapshot,
             self.context.schema,
             self.where,
@@ -77,11 +82,16 @@ class StateRows:
             created_ms=self.created_ms,
             with_level_0=True,
         )
+        if not self.postponed or self.context.options.bucket_mode is not BucketMode.POSTPONE:
+            return plan
+        return (*plan, *self.scanner.postponed(self.snapshot, where, self.created_ms))
 
     def read(
         self, part: Split, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> Iterator[pa.RecordBatch]:
         """See `read_split`."""
+        if part.bucket < 0:
+            return _told(read_changes(self.context, part, columns, where), kinds=kinds)
         return read_split(self.context, part, columns, where, kinds=kinds)
 
 

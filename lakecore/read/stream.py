@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 
 from lakecore.errors import InvalidInputError, NotFoundError
-from lakecore.metadata.options import ChangelogProducer
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.options import Option, parse_bool
 from lakecore.predicate.parse import parse_where
@@ -134,7 +133,14 @@ class Stream:
         self.watermark = snapshot.watermark
         context = self._table.read_context()
         rows = self._select.of(
-            StateRows(self._scanner, context, snapshot, self._policy.first_filter, start.created_ms)
+            StateRows(
+                self._scanner,
+                context,
+                snapshot,
+                self._policy.first_filter,
+                start.created_ms,
+                self._policy.tells_postponed,
+            )
         )
         return Changes(snapshot, start.next_snapshot, True, rows, rows.plan())
 
@@ -157,8 +163,7 @@ class Stream:
             case ChangeKind.REPLACED:
                 return ReplacedRows(self._scanner, context, snapshot)
             case kind:
-                postponed = self._policy.producer is ChangelogProducer.NONE
-                return ChangedRows(self._scanner, context, (snapshot,), kind, postponed)
+                return ChangedRows(self._scanner, context, (snapshot,), kind, self._policy.tells_postponed)
 
     def _check_range(self, snapshot_id: int) -> None:
         """Is it only not there yet? Looks again, for it may appear between two looks."""

@@ -19,7 +19,7 @@ from lakecore.predicate.tree import Predicate
 from lakecore.scan.incremental import Difference
 from lakecore.scan.plan import SplitPolicy, bucket_splits, plan_splits
 from lakecore.scan.pruning import prune_buckets, prune_files, prune_partitions
-from lakecore.scan.scanner import Scanner
+from lakecore.scan.scanner import Scanner, made_since
 from lakecore.scan.split import Split, SplitPlan
 from lakecore.scan.stream_policy import ChangeKind
 
@@ -80,6 +80,14 @@ class ChangeScanner:
         if not postponed:
             entries = entries.select(entries.bucket >= 0)
         return self._raw_splits(self._pruned(entries, predicate))
+
+    def postponed(
+        self, snapshot: Snapshot, predicate: Predicate | None = None, created_ms: int | None = None
+    ) -> SplitPlan:
+        """The live files of postponed buckets, to read without merging; `created_ms`: see `Scanner.plan`."""
+        entries = self.scanner.live_entries(snapshot)
+        entries = self._pruned(entries.select(entries.bucket < 0), predicate)
+        return self._raw_splits(entries if created_ms is None else made_since(entries, created_ms))
 
     def replaced(
         self, snapshot: Snapshot, predicate: Predicate | None = None

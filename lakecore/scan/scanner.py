@@ -27,7 +27,7 @@ from lakecore.store.manifests import ManifestStore
 from lakecore.store.schemas import SchemaStore
 from lakecore.store.snapshots import SnapshotStore
 
-__all__ = ["Scanner"]
+__all__ = ["Scanner", "made_since"]
 
 T = TypeVar("T")
 
@@ -109,10 +109,7 @@ class Scanner:
         if options.bucket_mode is BucketMode.POSTPONE:
             entries = entries.select(entries.bucket >= 0)
         if created_ms is not None:
-            made = [
-                file.creation_time is None or file.creation_time >= created_ms for file in entries.files()
-            ]
-            entries = entries.select(np.array(made, np.bool_))
+            entries = made_since(entries, created_ms)
         self._check_whole_rows(entries)
         key_of = key_order(schema.key_type) if keyed else None
         policy = SplitPolicy.from_options(schema.options)
@@ -145,3 +142,9 @@ class Scanner:
             return read()
         except NotFoundError as err:
             raise self.snapshots.missing_file(snapshot.id, err) from err
+
+
+def made_since(entries: ManifestEntries, created_ms: int) -> ManifestEntries:
+    """The files made at or after a time, or at an unknown one. Costs the details of every file."""
+    times = (file.creation_time for file in entries.files())
+    return entries.select(np.array([time is None or time >= created_ms for time in times], np.bool_))

@@ -84,6 +84,11 @@ class StreamPolicy:
         """What the first, full reading leaves out: rows that the changelog will still tell."""
         return EVERYTHING if self.full_levels is None else ScanFilter(levels=self.full_levels)
 
+    @property
+    def tells_postponed(self) -> bool:
+        """Are rows told before they have a bucket? A changelog tells them once they have one."""
+        return self.producer is ChangelogProducer.NONE
+
     def ends_at(self, snapshot: Snapshot) -> bool:
         """Has the stream reached its bound? A snapshot without a watermark never ends it."""
         bound = self.bounded_watermark
