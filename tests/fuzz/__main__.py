@@ -7,6 +7,7 @@ smaller and printed as JSON. `--history FILE` plays such a file again.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections import Counter
@@ -25,6 +26,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--count", type=int)
+    parser.add_argument(
+        "--like", default="", help="only tables whose definition has this text, such as lookup"
+    )
     parser.add_argument("--history", type=Path)
     parser.add_argument("--keep", type=Path, help="directory for failing histories")
     parser.add_argument("--go-on", action="store_true", help="after a failure too")
@@ -54,6 +58,9 @@ def _run(wanted: argparse.Namespace, oracles: Mapping[str, Oracle]) -> int:
     seed = wanted.seed
     while time.monotonic() - begin < wanted.minutes * 60 and seed - wanted.seed != wanted.count:
         history = generate(seed)
+        if wanted.like not in json.dumps(history.table):
+            seed += 1
+            continue
         try:
             played = play(history, oracles)
         except TwinBrokenError as err:

@@ -27,7 +27,7 @@ _TYPES: dict[str, Value] = {
     "DECIMAL(9, 2)": lambda dice: f"{dice.randint(-999, 999)}.{dice.randint(0, 99):02d}",
     "DECIMAL(25, 3)": lambda dice: f"{dice.randint(-10**15, 10**15)}.{dice.randint(0, 999):03d}",
     "DATE": lambda dice: dice.choice(("1970-01-01", "2024-02-29", "1969-12-31")),
-    "TIMESTAMP(3)": lambda dice: dice.choice(("2024-01-02 03:04:05.678", "1969-12-31 23:59:59.001")),
+    "TIMESTAMP(3)": lambda dice: dice.choice(("2024-01-02 03:04:05.678", "1965-05-05 05:05:05.001")),
     "TIMESTAMP(6)": lambda dice: dice.choice(("2024-01-02 03:04:05.678901", "1970-01-01 00:00:00.000001")),
     "ARRAY<INT>": lambda dice: [dice.choice((1, 2, None)) for _ in range(dice.randint(0, 3))],
     "MAP<STRING, INT>": lambda dice: [[text, dice.choice((1, None))] for text in dice.sample(_TEXTS[1:4], dice.randint(0, 2))],
