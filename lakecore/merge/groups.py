@@ -53,6 +53,21 @@ class Groups:
         numbers = np.repeat([run for run, _ in self.runs], [count for _, count in self.runs])
         return np.asarray(numbers[self.rows])
 
+    def nearest(self, levels: Sequence[int]) -> Groups:
+        """The groups without rows above the lowest level above 0 that has the key. `levels`: of the runs."""
+        if max(levels) <= 0 or not len(self.last):
+            return self
+        level = np.asarray(levels)[self.run_of_rows]
+        high = np.where(level > 0, level, np.iinfo(level.dtype).max)
+        starts = self.starts
+        lowest = np.repeat(np.minimum.reduceat(high, starts), np.diff(starts, append=len(level)))
+        counts = (level <= 0) | (level == lowest)
+        if counts.all():
+            return self
+        group = np.cumsum(np.append(True, self.last[:-1]))[counts]
+        last = np.append(group[1:] != group[:-1], True)
+        return Groups(batch=self.batch, order=self.rows[counts], last=last)
+
     def chunks(self) -> Iterator[Groups]:
         """The same groups in parts of about 65,536 rows; no group is divided. Copies each part."""
         ends = np.flatnonzero(self.last) + 1

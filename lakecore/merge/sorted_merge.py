@@ -33,7 +33,8 @@ class MergeSpec:
     An engine knows its own rule of that kind, and then this must be the same one.
     `columns`: what a window's batch holds, None for all columns of the input.
     `evidence`: also return what a proof needs; `gone`: with all columns of the rows that leave; `shown`: more
-    columns of what an engine folds.
+    columns of what an engine folds. `levels`: of the runs, in tables that look rows up: the row of a key on
+    its lowest level above 0 then stands for those of the levels above, which an engine must not fold again.
     """
 
     key_columns: tuple[str, ...]
@@ -46,6 +47,7 @@ class MergeSpec:
     gone: bool = False
     shown: tuple[str, ...] = ()
     engine: Engine | None = None
+    levels: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +113,8 @@ def group_rows(parts: Sequence[Part], spec: MergeSpec) -> Groups:
 
 def _folded(parts: Sequence[Part], spec: MergeSpec, engine: Engine) -> MergedWindow:
     groups = group_rows(parts, spec)
+    if spec.levels is not None:
+        groups = groups.nearest(spec.levels)
     found = fold(groups, engine, spec.columns)
     left_out = np.asarray(found.kinds & 1, bool) if spec.drop_retracts else np.zeros(len(found.kinds), bool)
     batch = found.batch.filter(pa.array(~left_out)) if left_out.any() else found.batch

@@ -136,6 +136,7 @@ class _Reader:
             ignore_retracts=options.ignore_delete,
             columns=self._columns,
             engine=engine,
+            levels=tuple(run[0].level for run in runs) if options.looks_up else None,
         )
         opened = [self._run(run, columns, sizes) for run in runs]
         with Scratch() as scratch:

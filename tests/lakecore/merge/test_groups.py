@@ -9,7 +9,7 @@ import pytest
 
 from lakecore.errors import UnsupportedError
 from lakecore.merge.engines.first_row import FirstRow
-from lakecore.merge.sorted_merge import MergeSpec, group_rows, merge_runs
+from lakecore.merge.sorted_merge import MergedWindow, MergeSpec, group_rows, merge_runs
 from lakecore.merge.windows import windows
 
 Row = tuple[int, int, int, str]
@@ -62,6 +62,20 @@ def test_the_account_of_a_fold_adds_up(drop: bool) -> None:
     assert rows == sorted(OLD + NEW, key=lambda row: (row[0], row[1]))
     assert keys == [row[0] for row in found]
     assert ignored == [OLD[2]]
+
+
+def test_the_lowest_level_above_0_stands_for_those_above() -> None:
+    oldest: list[Row] = [(1, 0, 0, "a"), (2, 1, 0, "b"), (4, 2, 0, "c")]
+    spec = MergeSpec(key_columns=("k",), engine=FirstRow("t"), levels=(5, 3, 0))
+    middle, newest = [(1, 5, 0, "m"), (3, 6, 0, "n")], [(1, 9, 0, "x"), (2, 8, 0, "y"), (3, 7, 0, "z")]
+    found = [
+        row for window in merge_runs([run(oldest), run(middle), run(newest)], spec) for row in rows_in(window)
+    ]
+    assert found == [(1, 5, 0, "m"), (2, 1, 0, "b"), (3, 6, 0, "n"), (4, 2, 0, "c")]
+
+
+def rows_in(window: MergedWindow) -> list[Row]:
+    return [tuple(row.values()) for row in window.batch.to_pylist()]
 
 
 def test_first_row_refuses_retracts_unless_they_are_ignored() -> None:
