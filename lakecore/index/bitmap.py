@@ -29,6 +29,7 @@ from lakecore.types.datatypes import AtomicType
 
 __all__ = ["BitmapRules", "BitmapWriter", "search"]
 
+Ints: TypeAlias = npt.NDArray[np.int64]
 Entries: TypeAlias = dict[Any, int]
 """Value -> offset."""
 
@@ -37,6 +38,7 @@ _HEAD = struct.Struct(">bii?")
 _INT = struct.Struct(">i")
 _PAIR = struct.Struct(">ii")
 _UNKNOWN = -1
+_MAX_BODY = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class BitmapRules:
 class BitmapWriter:
     """Takes a column batch by batch. Memory: the different values, and 4 bytes a row; twice that at the end.
 
-    Made for columns of few values: a value costs some microseconds when the index is encoded.
+    Made for columns of few values: one with several rows costs some microseconds when it is encoded.
     """
 
     def __init__(self, kind: AtomicType, rules: BitmapRules) -> None:
@@ -69,40 +71,45 @@ class BitmapWriter:
     def encode(self) -> bytes:
         """Raises InvalidOptionError when a block is too small for one value."""
         distinct = self._log.distinct()
-        null_rows, groups = _groups(distinct)
-        nulls = _encode_rows(null_rows)
-        body = [] if nulls.single else [nulls.data]
-        offsets, lengths = [], []
-        at = len(nulls.data) if not nulls.single else 0
-        for rows in groups:
-            found = _encode_rows(rows)
-            offsets.append(-1 - int(rows[0]) if found.single else at)
-            lengths.append(_UNKNOWN if found.single else len(found.data))
-            if not found.single:
-                body.append(found.data)
-                at += len(found.data)
+        groups = _Groups.of(distinct)
+        nulls = encode_roaring(BitMap(groups.nulls.astype(np.uint32)))
+        body = [nulls] if len(groups.nulls) > 1 else []
+        offsets, lengths = self._places(groups, body)
+        head = _HEAD.pack(self._rules.version, len(distinct.codes), len(distinct), len(groups.nulls) > 0)
+        null_offset = -1 - int(groups.nulls[0]) if len(groups.nulls) == 1 else 0
         keys = self._codec.encode(distinct)
-        head = _HEAD.pack(self._rules.version, len(distinct.codes), len(keys), bool(len(null_rows)))
-        null_offset = -1 - int(null_rows[0]) if nulls.single and len(null_rows) else 0
         if self._rules.version == _V1:
-            place = _INT.pack(null_offset) if len(null_rows) else b""
-            entries = b"".join(k + _INT.pack(o) for k, o in zip(keys, offsets, strict=True))
+            place = _INT.pack(null_offset) if len(groups.nulls) else b""
+            entries = b"".join(_rows_of_bytes(keys, offsets))
         else:
-            place = _PAIR.pack(null_offset, len(nulls.data)) if len(null_rows) else b""
-            entries = self._blocks(keys, offsets, lengths)
+            place = _PAIR.pack(null_offset, len(nulls)) if len(groups.nulls) else b""
+            entries = self._blocks(keys, _rows_of_bytes(keys, offsets, lengths))
         return b"".join((head, place, entries, *body))
 
-    def _blocks(self, keys: Sequence[bytes], offsets: Sequence[int], lengths: Sequence[int]) -> bytes:
+    def _places(self, groups: _Groups, body: list[bytes]) -> tuple[Ints, Ints]:
+        """Offset and length of each value; appends the bitmaps of those with several rows to `body`."""
+        offsets, lengths = -1 - groups.first, np.full(len(groups.first), _UNKNOWN, np.int64)
+        at = sum(map(len, body))
+        for value in np.flatnonzero(groups.counts > 1).tolist():
+            data = encode_roaring(BitMap(groups.rows(value)))
+            body.append(data)
+            offsets[value], lengths[value] = at, len(data)
+            at += len(data)
+        if at > _MAX_BODY:
+            raise OverflowError(f"{at} bytes of bitmaps")
+        return offsets, lengths
+
+    def _blocks(self, keys: Sequence[bytes], entries: Sequence[bytes]) -> bytes:
+        limit = self._rules.block_size
         blocks = [_Block(0)] if keys else []
-        for key, offset, length in zip(keys, offsets, lengths, strict=True):
-            entry = key + _PAIR.pack(offset, length)
-            if blocks[-1].size + len(entry) > self._rules.block_size:
+        for key, entry in zip(keys, entries, strict=True):
+            if blocks[-1].size + len(entry) > limit:
                 blocks.append(_Block(blocks[-1].start + blocks[-1].size))
-            if blocks[-1].size + len(entry) > self._rules.block_size:
-                raise InvalidOptionError(
-                    f"option index-block-size={self._rules.block_size} of a bitmap index: a value of "
-                    f"{len(key)} bytes does not fit; raise it, or index the column with another type"
-                )
+                if blocks[-1].size + len(entry) > limit:
+                    raise InvalidOptionError(
+                        f"option index-block-size={limit} of a bitmap index: a value of {len(key)} bytes "
+                        "does not fit; raise it, or index the column with another type"
+                    )
             blocks[-1].add(key, entry)
         heads = b"".join(block.first + _INT.pack(block.start) for block in blocks)
         total = sum(block.size for block in blocks)
@@ -125,23 +132,33 @@ class _Block:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
-    """Encoded rows of one value. `single`: at most one, which needs no bitmap."""
+class _Groups:
+    """Rows by value. `first`: a row of each value; `counts`: how many rows it has. `nulls`: rows of null."""
 
-    data: bytes
-    single: bool
+    order: Ints
+    starts: Ints
+    counts: Ints
+    first: Ints
+    nulls: Ints
+
+    @classmethod
+    def of(cls, distinct: DistinctValues) -> _Groups:
+        order = np.argsort(distinct.codes, kind="stable")
+        counts = np.bincount(distinct.codes + 1, minlength=len(distinct) + 1)
+        ends = np.cumsum(counts)
+        starts = ends[:-1]
+        return cls(order, starts, counts[1:], order[starts], order[: ends[0]])
+
+    def rows(self, value: int) -> npt.NDArray[np.uint32]:
+        start = int(self.starts[value])
+        return self.order[start : start + int(self.counts[value])].astype(np.uint32)
 
 
-def _encode_rows(rows: npt.NDArray[np.int64]) -> _Rows:
-    return _Rows(encode_roaring(BitMap(rows.astype(np.uint32))), len(rows) <= 1)
-
-
-def _groups(distinct: DistinctValues) -> tuple[npt.NDArray[np.int64], list[npt.NDArray[np.int64]]]:
-    """Rows of null, and rows of each value."""
-    order = np.argsort(distinct.codes, kind="stable")
-    ends = np.searchsorted(distinct.codes[order], np.arange(-1, len(distinct)), side="right")
-    parts = np.split(order, ends)
-    return parts[0], parts[1:-1]
+def _rows_of_bytes(keys: Sequence[bytes], *columns: Ints) -> list[bytes]:
+    """Each key with the int32 of every column behind it."""
+    numbers = np.stack(columns, axis=1).astype(">i4").tobytes()
+    width = 4 * len(columns)
+    return [key + numbers[i * width : (i + 1) * width] for i, key in enumerate(keys)]
 
 
 def search(data: bytes, kind: AtomicType, rows: int, query: Query, path: str) -> BitMap | None:

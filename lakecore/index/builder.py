@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -9,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.errors import UnsupportedError
 from lakecore.index.bitmap import BitmapRules, BitmapWriter
 from lakecore.index.bloom_filter import BloomFilterRules, BloomFilterWriter
 from lakecore.index.bsi import BsiWriter
@@ -42,10 +44,18 @@ class FileIndexBuilder:
             writer.add(array if spec.key is None else _values_of(array, spec.key))
 
     def blobs(self) -> Blobs:
-        """Index name -> type -> bytes. Raises InvalidOptionError when a value does not fit its index."""
+        """Index name -> type -> bytes. Raises InvalidOptionError when a value does not fit its index,
+        UnsupportedError when an index is too large for the format.
+        """
         out: dict[str, dict[str, bytes | None]] = {}
         for spec, writer in self._indexes:
-            out.setdefault(spec.name, {})[spec.type.value] = writer.encode()
+            try:
+                out.setdefault(spec.name, {})[spec.type.value] = writer.encode()
+            except (struct.error, OverflowError) as err:
+                raise UnsupportedError(
+                    f"index {spec.type.value} of column {spec.name}: more than 2 GB for a file ({err}); "
+                    "write smaller files, or use another type of index"
+                ) from err
         return out
 
     def encode(self) -> bytes:

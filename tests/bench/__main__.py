@@ -17,6 +17,7 @@ def main() -> None:
         ["plan", "--files", "10000" if small else "100000", *([] if small else ["--files", "1000000"])],
         ["proof", "200000" if small else "2000000"],
         ["read", "--rows", "500000" if small else "5000000", "--runs", "2" if small else "5"],
+        ["index", "--rows", "500000" if small else "5000000", "--runs", "2" if small else "3"],
         ["compact", "--rows", "500000" if small else "5000000", "--runs", "2" if small else "5"],
     ]
     failed = []
