@@ -17,7 +17,7 @@ from lakecore.metadata.byte_words import ByteWords, hash_bytes
 from lakecore.metadata.data_file import DataFile, EntryKind, ManifestEntry
 from lakecore.metadata.stats_rows import StatsPart, StatsRows
 
-__all__ = ["EXTRA_WEIGHTS", "EntrySource", "ManifestEntries", "RowSource", "extra_hash"]
+__all__ = ["EXTRA_WEIGHTS", "EntrySource", "ManifestEntries", "RowSource"]
 
 Ints = npt.NDArray[Any]
 Index = npt.NDArray[Any] | slice | Sequence[int]
@@ -60,18 +60,29 @@ class RowSource:
             yield places, StatsRows.from_files(self.files(at[places]), part)
 
 
-def extra_hash(file: DataFile) -> int:
-    """Hash of the rarely used parts of an entry's identity; 0 when there are none.
+def _extra_hashes(files: Sequence[DataFile]) -> Ints:
+    """Hash of the rarely used parts of each entry's identity; 0 when there are none.
 
     It is a weighted sum over the hashes of what is there, so that columns can build it part by part.
     """
-    if not file.extra_files and file.embedded_index is None and file.external_path is None:
-        return 0
-    path = None if file.external_path is None else file.external_path.encode()
-    extra_files = _array_bytes(file.extra_files) if file.extra_files else None
-    parts = zip(EXTRA_WEIGHTS, (extra_files, file.embedded_index, path), strict=True)
-    total = sum(weight * int(hash_bytes([part])[0]) for weight, part in parts if part is not None)
-    return total % (1 << 64) or 1
+    lanes: list[int] = []
+    weights: list[int] = []
+    parts: list[bytes] = []
+    for lane, file in enumerate(files):
+        path = None if file.external_path is None else file.external_path.encode()
+        extra_files = _array_bytes(file.extra_files) if file.extra_files else None
+        for weight, part in zip(EXTRA_WEIGHTS, (extra_files, file.embedded_index, path), strict=True):
+            if part is not None:
+                lanes.append(lane)
+                weights.append(weight)
+                parts.append(part)
+    out = np.zeros(len(files), np.uint64)
+    if parts:
+        weighted = hash_bytes(parts).astype(np.uint64) * np.array(weights, np.uint64)
+        np.add.at(out, lanes, weighted)
+        present = np.unique(lanes)
+        out[present] = np.maximum(out[present], 1)
+    return out
 
 
 def _array_bytes(names: Sequence[str]) -> bytes:
@@ -157,7 +168,7 @@ class ManifestEntries:
             delete_row_count=column(-1 if f.delete_row_count is None else f.delete_row_count for f in files),
             first_row_id=column(-1 if f.first_row_id is None else f.first_row_id for f in files),
             name_hash=hash_bytes([f.file_name.encode() for f in files]),
-            extra_hash=column((extra_hash(f) for f in files), np.uint64),
+            extra_hash=_extra_hashes(files),
             source=np.zeros(len(rows), np.int32),
             position=np.arange(len(rows), dtype=np.int64),
             partitions=tuple(codes),
