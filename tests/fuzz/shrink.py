@@ -12,7 +12,7 @@ from tests.support.oracle import Oracle
 
 __all__ = ["shrink"]
 
-_MOST_TRIES = 120
+_MOST_TRIES = 60
 
 
 def shrink(history: History, err: Failed, oracles: Mapping[str, Oracle]) -> tuple[History, Failed]:
