@@ -6,10 +6,12 @@ The rules are those by which Paimon 1.4 refuses a table, so that no table is mad
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from lakecore.catalog.option_rules import check_option_rules
 from lakecore.catalog.scan_rules import check_scan_rules
 from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedError
+from lakecore.merge.engines.choice import engine_of
 from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME
 from lakecore.metadata.schema import TableSchema
@@ -51,6 +53,7 @@ def check_schema(schema: TableSchema) -> None:
     _check_bucket(schema, options)
     check_scan_rules(schema)
     check_option_rules(schema, options)
+    _check_engine(schema, options)
     _check_formats(schema, options)
 
 
@@ -99,6 +102,13 @@ def _check_bucket(schema: TableSchema, options: TableOptions) -> None:
         )
     if options.bucket == -1 and "bucket-key" in schema.options:
         raise InvalidOptionError("option bucket-key: of no use with bucket=-1; give bucket a number")
+
+
+def _check_engine(schema: TableSchema, options: TableOptions) -> None:
+    """Functions that only other engines have are no reason not to make a table."""
+    if schema.primary_keys:
+        with suppress(UnsupportedError):
+            engine_of("to be made", schema, options)
 
 
 def _check_formats(schema: TableSchema, options: TableOptions) -> None:
