@@ -29,6 +29,7 @@ from lakecore.write.cross_partition import CrossPartition, LiveKeys
 from lakecore.write.dynamic_buckets import DynamicBuckets
 from lakecore.write.incoming import Incoming, Rows
 from lakecore.write.key_value_writer import KeyValueSpec, KeyValueWriter
+from lakecore.write.local_merge import LocalMerge
 from lakecore.write.options import WriteRules
 from lakecore.write.postpone import (
     POSTPONE_BUCKET,
@@ -109,6 +110,7 @@ class TableWrite:
         check_file_options(target.schema)
         self._engine = engine_of(target.paths.table_path, target.schema, self._options)
         self._incoming = Incoming(target.schema, self._options)
+        self._local = LocalMerge.of(target.schema, self._options)
         self._dynamic: DynamicBuckets | None = None
         self._postpones = self._options.bucket_mode is BucketMode.POSTPONE and not writes_real_buckets(
             target.schema.options
@@ -123,7 +125,9 @@ class TableWrite:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows. Raises InvalidInputError naming column and row; nothing of the batch is then written."""
-        self.write_rows(self._incoming.rows(batch))
+        rows = self._incoming.rows(batch)
+        for part in (rows,) if self._local is None else self._local.add(rows):
+            self.write_rows(part)
 
     def write_rows(self, rows: Rows) -> None:
         """Add rows that are of the table's own types, with all their columns."""
@@ -147,6 +151,8 @@ class TableWrite:
 
     def finish(self) -> tuple[CommitMessage, ...]:
         """Write what is buffered; one message a bucket, in the order their first rows came."""
+        for rows in () if self._local is None else self._local.drain():
+            self.write_rows(rows)
         messages = []
         for (partition, bucket), writer in self._writers.items():
             files, changelog = writer.close()

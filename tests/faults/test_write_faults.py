@@ -73,6 +73,27 @@ def _ignore(_: object) -> None:
     return None
 
 
+def moving_table() -> tuple[Table, Callable[[Table], None]]:
+    raw = {
+        "columns": ["k INT", "p INT"],
+        "primaryKeys": ["k"],
+        "partitionKeys": ["p"],
+        "options": {"bucket": "-1"},
+    }
+    table = fresh_table("fault-moving", raw)
+    table.upsert(pa.table({"k": [1, 2], "p": [1, 1]}))
+    return table, lambda t: _run(t.upsert, {"k": [2, 3], "p": [2, 2]})
+
+
+def postponing_table() -> tuple[Table, Callable[[Table], None]]:
+    """To a real bucket, whose number is not the table's."""
+    table = fresh_table(
+        "fault-postponing", {"columns": ["k INT"], "primaryKeys": ["k"], "options": {"bucket": "-2"}}
+    )
+    table.upsert(pa.table({"k": [1]}))
+    return table, lambda t: _run(t.upsert, {"k": [2, 3]})
+
+
 def _run(verb: Any, columns: dict[str, Any]) -> None:
     verb(pa.table(columns), commit=COMMIT)
 
@@ -104,7 +125,8 @@ def named_files(table: Table) -> set[str]:
     return names
 
 
-SCENARIOS = (append_table, key_table, overwritten_table, dynamic_table, deleted_table)
+SCENARIOS = (append_table, key_table, overwritten_table, deleted_table)
+PLACED = (dynamic_table, moving_table, postponing_table)
 FAST = {
     (dynamic_table, FaultMode.ERROR_AFTER_EFFECT),
     (append_table, FaultMode.TORN),
@@ -119,7 +141,10 @@ CASES = [
         id=f"{scenario.__name__}-{mode.value}",
         marks=[] if (scenario, mode) in FAST else [pytest.mark.slow],
     )
-    for scenario, mode in itertools.product(SCENARIOS, FaultMode)
+    for scenario, mode in (
+        *itertools.product(SCENARIOS, FaultMode),
+        *itertools.product(PLACED, (FaultMode.ERROR_AFTER_EFFECT, FaultMode.DEAD_AFTER_EFFECT)),
+    )
 ]
 
 
