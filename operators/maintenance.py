@@ -25,10 +25,13 @@ __all__ = [
     "ClearConsumersOperator",
     "CreateTagOperator",
     "DeleteTagOperator",
+    "DropPartitionOperator",
     "ExpireChangelogsOperator",
     "ExpireConsumersOperator",
+    "ExpirePartitionsOperator",
     "ExpireSnapshotsOperator",
     "ExpireTagsOperator",
+    "MarkPartitionDoneOperator",
     "RemoveOrphanFilesOperator",
     "RenameTagOperator",
     "ReplaceTagOperator",
@@ -255,6 +258,49 @@ class ExpireConsumersOperator(ChoreOperator):
     module = "consumers"
     job = "ExpireConsumers"
     parameters: ClassVar = {"expiration": "span"}
+
+
+class ExpirePartitionsOperator(ChoreOperator):
+    """Drop partitions that are too old; parameters as Paimon's `expire_partitions`.
+
+    :param expiration: for example `30 d`; None is the table's option.
+    :param expire_strategy: `values-time` or `update-time`.
+    :param zone: of the clock that partitions were written by.
+    """
+
+    module = "partitions"
+    job = "ExpirePartitions"
+    parameters: ClassVar = {
+        "expiration": "span",
+        "timestamp_formatter": "text",
+        "timestamp_pattern": "text",
+        "expire_strategy": "text",
+        "max_expires": "int",
+        "zone": "text",
+        "options": "options",
+    }
+
+
+class DropPartitionOperator(ChoreOperator):
+    """Remove all rows of partitions.
+
+    :param partitions: `dt=a,hh=b;dt=c`.
+    """
+
+    module = "partitions"
+    job = "DropPartition"
+    parameters: ClassVar = {"partitions": "text"}
+
+
+class MarkPartitionDoneOperator(ChoreOperator):
+    """Say that partitions are complete: a file `_SUCCESS` in each.
+
+    :param partitions: `dt=a,hh=b;dt=c`, with all partition columns.
+    """
+
+    module = "partitions"
+    job = "MarkPartitionDone"
+    parameters: ClassVar = {"partitions": "text"}
 
 
 def _parsed(name: str, kind: str, value: Any) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from lakecore.cli.delete import delete
 from lakecore.cli.expire import expire_changelogs, expire_snapshots
 from lakecore.cli.fsck import fsck
 from lakecore.cli.inspect import databases, describe, files, snapshots, tables
+from lakecore.cli.partitions import drop_partition, expire_partitions, mark_partition_done
 from lakecore.cli.quarantine import purge_quarantine, remove_orphan_files, runs, undo
 from lakecore.cli.read import read
 from lakecore.cli.rewrite_file_index import rewrite_file_index
@@ -101,6 +102,9 @@ _CHORES: tuple[Callable[..., None], ...] = (
     reset_consumer,
     clear_consumers,
     expire_consumers,
+    expire_partitions,
+    drop_partition,
+    mark_partition_done,
 )
 for chore in _CHORES:
     app.command(rich_help_panel="Maintenance")(chore)

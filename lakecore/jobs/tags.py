@@ -16,7 +16,7 @@ from lakecore.maintain.retention_options import TAG_DEFAULT_TIME
 from lakecore.maintain.tags import apply
 from lakecore.maintain.tags.plan import expired_tags
 
-__all__ = ["CreateTag", "DeleteTag", "ExpireTags", "RenameTag", "ReplaceTag", "run"]
+__all__ = ["CreateTag", "DeleteTag", "ExpireTags", "RenameTag", "ReplaceTag", "run", "zone_offset_ms"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,7 @@ def _run(job: TagJob, chore: Chore) -> Report:
                 chore.target.tags.load(name)
             return _delete(job, chore, job.tags)
         case ExpireTags():
-            now, offset = chore.target.clock.now_ms(), _offset_ms(job.zone, chore.target.clock.now_ms())
+            now, offset = chore.target.clock.now_ms(), zone_offset_ms(job.zone, chore.target.clock.now_ms())
             tags = apply.aged_tags(chore.target, offset)
             return _delete(job, chore, expired_tags(tags, now, job.older_than_ms))
 
@@ -170,7 +170,8 @@ def _lifetime(retained_ms: int | None, zone: str, chore: Chore) -> apply.Lifetim
     return apply.Lifetime(created, retained_ms / 1000)
 
 
-def _offset_ms(zone: str, now_ms: int) -> int:
+def zone_offset_ms(zone: str, now_ms: int) -> int:
+    """What that zone's wall clock is ahead of UTC now. Raises InvalidInputError."""
     return int(pendulum.from_timestamp(now_ms / 1000, tz=_zone(zone)).offset or 0) * 1000
 
 

@@ -11,6 +11,12 @@ __all__ = [
     "CONSUMER_CHANGELOG_ONLY",
     "CONSUMER_TIME",
     "EXPIRE_LIMIT",
+    "PARTITION_BATCH",
+    "PARTITION_FORMATTER",
+    "PARTITION_MAX",
+    "PARTITION_PATTERN",
+    "PARTITION_STRATEGY",
+    "PARTITION_TIME",
     "SNAPSHOT_MAX",
     "SNAPSHOT_MIN",
     "SNAPSHOT_TIME",
@@ -41,3 +47,17 @@ CONSUMER_TIME: Option[int | None] = Option(
 TAG_DEFAULT_TIME: Option[int | None] = Option(
     "tag.default-time-retained", parse_duration_ms, None, "How long tags are kept unless they say."
 )
+PARTITION_TIME: Option[int | None] = Option(
+    "partition.expiration-time", parse_duration_ms, None, "How long partitions stay; default for ever."
+)
+PARTITION_STRATEGY = Option(
+    "partition.expiration-strategy", str, "values-time", "values-time or update-time."
+)
+PARTITION_PATTERN: Option[str | None] = Option(
+    "partition.timestamp-pattern", str, None, "How partition columns make a time: '$dt $hour:00:00'."
+)
+PARTITION_FORMATTER: Option[str | None] = Option(
+    "partition.timestamp-formatter", str, None, "How that time is written: 'yyyyMMdd'."
+)
+PARTITION_MAX = Option("partition.expiration-max-num", int, 100, "Partitions that one run drops at most.")
+PARTITION_BATCH = Option("partition.expiration-batch-size", int, 100, "Partitions that one commit drops.")

@@ -1,0 +1,89 @@
+"""`expire-partitions`, `drop-partition`, `mark-partition-done`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakecore.cli.chores import (
+    DryRun,
+    LeaseTime,
+    OneTable,
+    Options,
+    Tables,
+    run_jobs,
+    safety,
+    span,
+    tables_of,
+)
+from lakecore.cli.engine import key_values
+from lakecore.jobs import partitions as jobs
+
+__all__ = ["drop_partition", "expire_partitions", "mark_partition_done"]
+
+Partitions = Annotated[str, typer.Option("--partition", help="'dt=a,hh=b;dt=c'.")]
+
+
+def expire_partitions(
+    context: typer.Context,
+    table: Tables,
+    expiration_time: Annotated[
+        str | None, typer.Option(help="Older partitions go: '30 d'. Default: the table's option.")
+    ] = None,
+    timestamp_formatter: Annotated[
+        str | None, typer.Option(help="How the time of a partition is written: 'yyyyMMdd'.")
+    ] = None,
+    timestamp_pattern: Annotated[
+        str | None, typer.Option(help="How its columns make the time: '$dt $hour:00:00'.")
+    ] = None,
+    expire_strategy: Annotated[str | None, typer.Option(help="values-time or update-time.")] = None,
+    max_expires: Annotated[int | None, typer.Option(help="Drop at most so many.")] = None,
+    time_zone: Annotated[str, typer.Option(help="Of the clock that partitions were written by.")] = "UTC",
+    option: Options = None,
+    dry_run: DryRun = False,
+    lease: LeaseTime = "60 s",
+) -> None:
+    """Drop partitions that are too old. Their files go when older snapshots expire."""
+    work = [
+        jobs.ExpirePartitions(
+            table=name,
+            expiration_ms=span(expiration_time, "--expiration-time"),
+            timestamp_formatter=timestamp_formatter,
+            timestamp_pattern=timestamp_pattern,
+            expire_strategy=expire_strategy,
+            max_expires=max_expires,
+            zone=time_zone,
+            options=key_values(option or [], "--option"),
+            dry_run=dry_run,
+            safety=safety(None, "7 d", "none", lease),
+        )
+        for name in tables_of(context, table)
+    ]
+    run_jobs(context, work, jobs.run)
+
+
+def drop_partition(
+    context: typer.Context,
+    table: OneTable,
+    partition: Partitions,
+    dry_run: DryRun = False,
+    lease: LeaseTime = "60 s",
+) -> None:
+    """Remove all rows of some partitions."""
+    settings = safety(None, "7 d", "none", lease)
+    job = jobs.DropPartition(table=table, partitions=partition, dry_run=dry_run, safety=settings)
+    run_jobs(context, [job], jobs.run)
+
+
+def mark_partition_done(
+    context: typer.Context,
+    table: OneTable,
+    partition: Partitions,
+    dry_run: DryRun = False,
+    lease: LeaseTime = "60 s",
+) -> None:
+    """Say that partitions are complete: a file _SUCCESS in each."""
+    settings = safety(None, "7 d", "none", lease)
+    job = jobs.MarkPartitionDone(table=table, partitions=partition, dry_run=dry_run, safety=settings)
+    run_jobs(context, [job], jobs.run)

@@ -1,0 +1,196 @@
+"""Jobs on partitions: expire old ones, drop some, mark some as done.
+
+Dropping removes rows from the table, not files from storage: those go when the older snapshots expire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakecore.clock import Clock
+from lakecore.commit.request import Overwrite
+from lakecore.errors import InvalidInputError
+from lakecore.executor import Executor
+from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.jobs.tags import zone_offset_ms
+from lakecore.maintain.partitions.apply import aged, described, mark_done
+from lakecore.maintain.partitions.plan import ExpireRule, ExpireStrategy, expired_partitions
+from lakecore.maintain.retention_options import (
+    PARTITION_BATCH,
+    PARTITION_FORMATTER,
+    PARTITION_MAX,
+    PARTITION_PATTERN,
+    PARTITION_STRATEGY,
+    PARTITION_TIME,
+)
+from lakecore.row.partition_path import parse_partitions
+
+__all__ = ["DropPartition", "ExpirePartitions", "MarkPartitionDone", "run"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _PartitionJob:
+    """`commit_user`, `commit_identifier`: of the commits, from there on; an empty user means a fresh one."""
+
+    table: str
+    commit_user: str = ""
+    commit_identifier: int = 1
+    options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    safety: Safety = field(default_factory=Safety)
+
+    to_json = job_to_json
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Any:
+        """Raises InvalidInputError for unknown or missing keys."""
+        return job_from_json(cls, raw)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpirePartitions(_PartitionJob):
+    """What is None follows the table's options (`partition.expiration-time`, …).
+
+    `zone`: of the clock that partition values and file times were written by.
+    """
+
+    expiration_ms: int | None = None
+    timestamp_formatter: str | None = None
+    timestamp_pattern: str | None = None
+    expire_strategy: str | None = None
+    max_expires: int | None = None
+    zone: str = "UTC"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DropPartition(_PartitionJob):
+    """`partitions`: `dt=a,hh=b;dt=c`."""
+
+    partitions: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarkPartitionDone(_PartitionJob):
+    """`partitions`: `dt=a,hh=b;dt=c`, each with all partition columns."""
+
+    partitions: str
+
+
+_NAMES = {
+    ExpirePartitions: "expire-partitions",
+    DropPartition: "drop-partition",
+    MarkPartitionDone: "mark-partition-done",
+}
+
+
+def run(
+    job: ExpirePartitions | DropPartition | MarkPartitionDone,
+    lake: Lake,
+    executor: Executor | None = None,
+    clock: Clock | None = None,
+) -> Report:
+    """Raises InvalidInputError before anything is touched, CommitConflictError as a commit does."""
+    with begin(_NAMES[type(job)], job, lake, keeps=False, executor=executor, clock=clock) as chore:
+        if not chore.table.schema.partition_keys:
+            raise InvalidInputError(f"table {job.table} is not partitioned")
+        match job:
+            case ExpirePartitions():
+                return chore.timed(_expire(job, chore))
+            case DropPartition():
+                return chore.timed(_drop(job, chore, _parsed(job, chore)))
+            case MarkPartitionDone():
+                return chore.timed(_mark(job, chore))
+
+
+def _expire(job: ExpirePartitions, chore: Chore) -> Report:
+    target, table = chore.target, chore.table
+    rule = _rule(job, chore)
+    now = target.clock.now_ms()
+    offset = zone_offset_ms(job.zone, now)
+    latest = table.snapshots.latest()
+    if latest is None:
+        return replace(chore.report, nothing_to_do=True)
+    found = aged(target, table.scanner.live_entries(latest), rule.strategy, offset)
+    old, timeless = expired_partitions(found, rule, _wall(now, offset, rule))
+    report = _drop(job, chore, [one.values for one in old])
+    if not timeless:
+        return report
+    shown = "; ".join(described(target, one.values) for one in timeless[:3])
+    note = f"{len(timeless)} partitions stand for no time and never expire: {shown}"
+    return replace(report, notes=(*report.notes, note))
+
+
+def _wall(now_ms: int, offset_ms: int, rule: ExpireRule) -> int:
+    """Values are wall clock times; times of files were taken back to UTC already."""
+    return now_ms + offset_ms if rule.strategy is ExpireStrategy.VALUES_TIME else now_ms
+
+
+def _rule(job: ExpirePartitions, chore: Chore) -> ExpireRule:
+    raw = chore.target.schema.options
+    time = PARTITION_TIME.read(raw) if job.expiration_ms is None else job.expiration_ms
+    if time is None:
+        raise InvalidInputError(
+            f"{job.table}: how long may partitions stay? Set partition.expiration-time, or give "
+            "expiration-time"
+        )
+    text = PARTITION_STRATEGY.read(raw) if job.expire_strategy is None else job.expire_strategy
+    try:
+        strategy = ExpireStrategy(text)
+    except ValueError as err:
+        choices = ", ".join(one.value for one in ExpireStrategy)
+        raise InvalidInputError(f"expire-strategy {text!r}: use one of {choices}") from err
+    return ExpireRule(
+        expiration_ms=time,
+        strategy=strategy,
+        pattern=PARTITION_PATTERN.read(raw) if job.timestamp_pattern is None else job.timestamp_pattern,
+        formatter=PARTITION_FORMATTER.read(raw)
+        if job.timestamp_formatter is None
+        else job.timestamp_formatter,
+        max_expires=PARTITION_MAX.read(raw) if job.max_expires is None else job.max_expires,
+    )
+
+
+def _drop(job: _PartitionJob, chore: Chore, partitions: Sequence[Mapping[str, Any]]) -> Report:
+    """In batches, a commit each."""
+    table, target = chore.table, chore.target
+    names = tuple(
+        ",".join(f"{name}={value}" for name, value in spec.items())
+        if len(spec) < len(target.schema.partition_keys)
+        else described(target, spec)
+        for spec in partitions
+    )
+    report = replace(chore.report, names=names, nothing_to_do=not names)
+    if not partitions or job.dry_run:
+        return report
+    user = job.commit_user or f"lakecore-{chore.report.job}-{target.clock.fresh_id()}"
+    size = max(PARTITION_BATCH.read(target.schema.options), 1)
+    last: int | None = None
+    for number, low in enumerate(range(0, len(partitions), size)):
+        result = table.committer().commit(
+            (),
+            commit_user=user,
+            identifier=job.commit_identifier + number,
+            overwrite=Overwrite.static(*partitions[low : low + size]),
+        )
+        last = result.snapshot_ids[-1] if result.snapshot_ids else last
+    return replace(report, snapshot=last, nothing_to_do=last is None)
+
+
+def _parsed(job: DropPartition | MarkPartitionDone, chore: Chore) -> tuple[dict[str, Any], ...]:
+    kind = chore.target.schema.partition_type
+    return parse_partitions(job.partitions, kind, chore.table.options.partition_default_name)
+
+
+def _mark(job: MarkPartitionDone, chore: Chore) -> Report:
+    partitions = _parsed(job, chore)
+    keys = chore.target.schema.partition_keys
+    for spec in partitions:
+        missing = [key for key in keys if key not in spec]
+        if missing:
+            raise InvalidInputError(f"partitions {job.partitions!r}: {', '.join(missing)} is missing in one")
+    names = tuple(described(chore.target, spec) for spec in partitions)
+    if not job.dry_run:
+        mark_done(chore.target, partitions)
+    return replace(chore.report, names=names)

@@ -1,0 +1,67 @@
+"""Which partitions are too old. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from lakecore.errors import InvalidInputError
+from lakecore.maintain.partitions.times import check_formatter, time_of
+
+__all__ = ["AgedPartition", "ExpireRule", "ExpireStrategy", "expired_partitions"]
+
+
+class ExpireStrategy(Enum):
+    VALUES_TIME = "values-time"
+    """By the time that a partition's values stand for."""
+    UPDATE_TIME = "update-time"
+    """By when its youngest file was made."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireRule:
+    """`expiration_ms`: older ones go; `max_expires`: at most so many in one run."""
+
+    expiration_ms: int
+    strategy: ExpireStrategy
+    pattern: str | None
+    formatter: str | None
+    max_expires: int
+
+    def __post_init__(self) -> None:
+        if self.max_expires < 1:
+            raise InvalidInputError(f"max-expires {self.max_expires}: must be at least 1")
+        if self.formatter is not None:
+            check_formatter(self.formatter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgedPartition:
+    """`values`: by column, internal. `texts`: as rules see them. `updated_ms`: of its youngest file."""
+
+    values: Mapping[str, Any]
+    texts: tuple[str | None, ...]
+    updated_ms: int
+
+
+def expired_partitions(
+    partitions: Sequence[AgedPartition], rule: ExpireRule, now_ms: int
+) -> tuple[list[AgedPartition], list[AgedPartition]]:
+    """Those to drop, in order of their text, and those whose values stand for no time: these stay
+    for ever.
+    """
+    end = now_ms - rule.expiration_ms
+    timeless: list[AgedPartition] = []
+    old: list[AgedPartition] = []
+    for one in partitions:
+        time: int | None = one.updated_ms
+        if rule.strategy is ExpireStrategy.VALUES_TIME:
+            time = time_of(list(one.values), one.texts, rule.pattern, rule.formatter)
+        if time is None:
+            timeless.append(one)
+        elif time < end:
+            old.append(one)
+    old.sort(key=lambda one: ",".join(text or "" for text in one.texts))
+    return old[: rule.max_expires], timeless
