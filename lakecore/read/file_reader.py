@@ -135,7 +135,9 @@ def read_columns(
     """Match the wanted columns with those of a file by field id, through the schema it was written with."""
     everything = read_type(ctx)
     wanted = everything if columns is None else everything.select(tuple(columns))
-    by_id = _stored_fields(ctx.file_schema(schema_id), ctx, stored, path)
+    schema = _with_system_columns(ctx.file_schema(schema_id), ctx)
+    by_id = _stored_fields(schema, ctx, stored)
+    required = {field.id: field.name for field in schema.fields if not field.type.nullable}
     names: list[str] = []
     sources: list[int | None] = []
     fields: list[DataField | None] = []
@@ -143,6 +145,10 @@ def read_columns(
         found = by_id.get(field.id)
         fields.append(None if found is None else found[1])
         if found is None:
+            if field.id in required:
+                raise CorruptDataError(
+                    path, f"column {required[field.id]} is missing; there are {', '.join(stored.names)}"
+                )
             sources.append(None)
             continue
         if found[0] not in names:
@@ -151,25 +157,19 @@ def read_columns(
     return FileColumns(tuple(names), tuple(sources), tuple(fields), wanted, arrow_schema(wanted))
 
 
-def _stored_fields(
-    schema: TableSchema, ctx: ReadContext, stored: pa.Schema, path: str
-) -> dict[int, tuple[str, DataField]]:
+def _stored_fields(schema: RowType, ctx: ReadContext, stored: pa.Schema) -> dict[int, tuple[str, DataField]]:
     """Field id -> stored column and its field. A key column of a thin file is the value column of that name.
 
-    Columns that the file lacks are absent (null on reading); a column that must not be null is damage.
+    Columns that the file lacks are absent: null on reading, damage where they must not be null.
     """
     present = set(stored.names)
     out: dict[int, tuple[str, DataField]] = {}
-    for field in _with_system_columns(schema, ctx).fields:
+    for field in schema.fields:
         thin = field.name.removeprefix(KEY_PREFIX)
         if field.name in present:
             out[field.id] = (field.name, field)
         elif ctx.keyed and field.name != thin and thin in present:
             out[field.id] = (thin, field)
-        elif not field.type.nullable:
-            raise CorruptDataError(
-                path, f"column {field.name} is missing; there are {', '.join(stored.names)}"
-            )
     return out
 
 

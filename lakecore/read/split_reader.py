@@ -25,6 +25,7 @@ from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of, restricted
 from lakecore.read.context import ReadContext
 from lakecore.read.file_reader import read_file
+from lakecore.read.joined_rows import read_joined
 from lakecore.read.sizes import ReadSizes, row_bytes, sizes_for
 from lakecore.scan.split import Split
 from lakecore.store.indexes import load_deletions
@@ -92,7 +93,9 @@ class _Reader:
 
     def rows(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Live rows of the split; a superset of those that match the predicate."""
-        if not self._ctx.keyed:
+        if self._ctx.options.data_evolution:
+            yield from self._joined(split)
+        elif not self._ctx.keyed:
             for file in split.files:
                 yield from self._file(file, self._columns, self._predicate)
         elif split.raw_convertible:
@@ -100,6 +103,11 @@ class _Reader:
                 yield from self._live(file, self._predicate)
         else:
             yield from self._merged(split)
+
+    def _joined(self, split: Split) -> Iterator[pa.RecordBatch]:
+        file_io = self._ctx.file_io
+        deletions = {name: load_deletions(file_io, where) for name, where in self._deletions.items()}
+        return read_joined(self._ctx, self._bucket_dir, split.files, self._columns, deletions)
 
     def _merged(self, split: Split) -> Iterator[pa.RecordBatch]:
         ctx = self._ctx

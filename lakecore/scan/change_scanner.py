@@ -121,6 +121,11 @@ class ChangeScanner:
         Raises InvalidInputError where the number of buckets changed, UnsupportedError where the files that
         differ do not tell which rows do.
         """
+        if TableOptions.from_schema(self.schema).data_evolution:
+            raise UnsupportedError(
+                f"table {self.scanner.table}: files of some columns (data-evolution.enabled) do not tell "
+                "which rows two states share; use another engine"
+            )
         self._check_buckets(asked)
         states = [self._state(snapshot, predicate) for snapshot in (asked.before, asked.after)]
         hidden = [self.scanner.deletions(snapshot) for snapshot in (asked.before, asked.after)]

@@ -18,7 +18,7 @@ from lakecore.metadata.entries import ManifestEntries
 from lakecore.options import Option, parse_size
 from lakecore.scan.split import SplitPlan
 
-__all__ = ["SplitPolicy", "bucket_splits", "plan_splits"]
+__all__ = ["SplitPolicy", "bucket_splits", "by_bucket", "pack", "plan_splits"]
 
 Ints = npt.NDArray[Any]
 
@@ -58,9 +58,9 @@ def plan_splits(
     if not len(entries):
         none = np.zeros(0, np.int64)
         return SplitPlan(entries, none, np.zeros(1, np.int64), np.zeros(0, np.bool_))
-    order, bounds = _by_bucket(entries, by_sequence=key_of is None)
+    order, bounds = by_bucket(entries, entries.min_sequence if key_of is None else None)
     if key_of is None:
-        starts = _pack(_weights(entries, policy)[order], bounds, policy.target_size)
+        starts = pack(_weights(entries, policy)[order], bounds, policy.target_size)
         return SplitPlan(entries, order, starts, np.ones(len(starts) - 1, np.bool_))
     return _plan_keyed(entries, policy, key_of, order, bounds, unique=unique)
 
@@ -70,7 +70,7 @@ def bucket_splits(entries: ManifestEntries) -> SplitPlan:
     if not len(entries):
         none = np.zeros(0, np.int64)
         return SplitPlan(entries, none, np.zeros(1, np.int64), np.zeros(0, np.bool_))
-    order, bounds = _by_bucket(entries, by_sequence=False)
+    order, bounds = by_bucket(entries)
     return SplitPlan(entries, order, bounds, np.ones(len(bounds) - 1, np.bool_))
 
 
@@ -78,10 +78,13 @@ def _weights(entries: ManifestEntries, policy: SplitPolicy) -> Ints:
     return np.maximum(entries.file_size, policy.open_file_cost)
 
 
-def _by_bucket(entries: ManifestEntries, *, by_sequence: bool) -> tuple[Ints, Ints]:
-    """Entries ordered by bucket (first seen first), and the bounds of the buckets in that order."""
+def by_bucket(entries: ManifestEntries, within: Ints | None = None) -> tuple[Ints, Ints]:
+    """Entries ordered by bucket (first seen first), and the bounds of the buckets in that order.
+
+    `within`: what orders the entries of a bucket; None keeps their order.
+    """
     group = _bucket_numbers(entries)
-    order = np.lexsort((entries.min_sequence, group)) if by_sequence else np.argsort(group, kind="stable")
+    order = np.argsort(group, kind="stable") if within is None else np.lexsort((within, group))
     bounds = np.concatenate([[0], np.cumsum(np.bincount(group))])
     return order.astype(np.int64), bounds.astype(np.int64)
 
@@ -102,7 +105,7 @@ def _bucket_numbers(entries: ManifestEntries) -> Ints:
     return numbers
 
 
-def _pack(weights: Ints, bounds: Ints, target: int) -> Ints:
+def pack(weights: Ints, bounds: Ints, target: int) -> Ints:
     """Starts of the packs: in order, a new one where the next item would pass `target`, or a group ends."""
     total = np.concatenate([[0], np.cumsum(weights)])
     count = len(weights)
@@ -136,7 +139,7 @@ def _plan_keyed(
     )
     alone = disjoint | (np.diff(bounds) == 1)
     small = np.add.reduceat(weights, heads) <= policy.target_size
-    packed = _pack(weights, bounds, policy.target_size)[:-1]
+    packed = pack(weights, bounds, policy.target_size)[:-1]
     owner = np.searchsorted(bounds, packed, side="right") - 1
     packed = packed[alone[owner]]
     owner = owner[alone[owner]]
@@ -160,7 +163,7 @@ def _sections(
     lane_of = {id(file): lane for file, lane in zip(files, lanes.tolist(), strict=True)}
     groups = [[lane_of[id(file)] for file in section.files] for section in sections(files, key_of)]
     sizes = [max(int(entries.file_size[group].sum()), policy.open_file_cost) for group in groups]
-    packs = _pack(np.array(sizes, np.int64), np.array([0, len(sizes)]), policy.target_size)
+    packs = pack(np.array(sizes, np.int64), np.array([0, len(sizes)]), policy.target_size)
     starts = np.cumsum([0, *map(len, groups)])[packs]
     order = np.array([lane for group in groups for lane in group], np.int64)
     single = np.diff(starts) == 1

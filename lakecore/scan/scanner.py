@@ -20,6 +20,7 @@ from lakecore.predicate.tree import Predicate
 from lakecore.scan.filters import EVERYTHING, ScanFilter, keeps_manifest, select_entries
 from lakecore.scan.plan import SplitPolicy, plan_splits
 from lakecore.scan.pruning import prune_buckets, prune_files, prune_indexed, prune_partitions
+from lakecore.scan.row_ranges import plan_row_ranges
 from lakecore.scan.split import SplitPlan
 from lakecore.scan.support import check_readable
 from lakecore.store.indexes import IndexStore
@@ -103,18 +104,31 @@ class Scanner:
         if predicate is not None:
             entries = prune_partitions(entries, predicate, schema.partition_type)
             entries = prune_buckets(entries, predicate, schema, self.schemas.load)
-            entries = prune_files(entries, predicate, schema, self.schemas.load, unique=unique)
-            if unique or not keyed:
-                entries = prune_indexed(entries, predicate, schema, self.schemas.load)
+            if not options.data_evolution:
+                entries = self._pruned(entries, predicate, schema, unique=unique)
         if options.bucket_mode is BucketMode.POSTPONE:
             entries = entries.select(entries.bucket >= 0)
         if created_ms is not None:
             entries = made_since(entries, created_ms)
-        self._check_whole_rows(entries)
+        if not options.data_evolution:
+            self._check_whole_rows(entries)
         key_of = key_order(schema.key_type) if keyed else None
         policy = SplitPolicy.from_options(schema.options)
-        plan = plan_splits(entries, policy, key_of, unique=options.skips_level_0 or options.deletion_vectors)
+        if options.data_evolution:
+            plan = plan_row_ranges(entries, policy, self.table)
+        else:
+            alone = options.skips_level_0 or options.deletion_vectors
+            plan = plan_splits(entries, policy, key_of, unique=alone)
         return plan if snapshot is None else replace(plan, deletions=self.deletions(snapshot))
+
+    def _pruned(
+        self, entries: ManifestEntries, predicate: Predicate, schema: TableSchema, *, unique: bool
+    ) -> ManifestEntries:
+        """Files that may hold a matching row. Not for files that hold some columns of a row only."""
+        entries = prune_files(entries, predicate, schema, self.schemas.load, unique=unique)
+        if unique or not schema.primary_keys:
+            entries = prune_indexed(entries, predicate, schema, self.schemas.load)
+        return entries
 
     def _check_whole_rows(self, entries: ManifestEntries) -> None:
         """Files of some columns only (data evolution) must not be read as whole rows.

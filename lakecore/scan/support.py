@@ -175,7 +175,7 @@ def _check_rows(table: str, schema: TableSchema, options: TableOptions, verb: st
     _check_merge_engine(table, schema, options, verb)
     if options.deletion_vectors and verb != "read" and schema.primary_keys:
         raise _refuse(table, "deletion-vectors.enabled", "true", verb, "use another engine")
-    if options.data_evolution:
+    if options.data_evolution and verb != "read":
         raise _refuse(table, "data-evolution.enabled", "true", verb, "use another engine")
 
 

@@ -16,9 +16,7 @@ def unclaimed_read(table: GoldenTable, view: View) -> str | None:
 
 
 def _unclaimed_read(schema: Mapping[str, Any]) -> str | None:
-    options = schema["options"]
-    if options.get("data-evolution.enabled") == "true":
-        return "data evolution"
+    """Every table that Java wrote is."""
     return None
 
 
@@ -58,7 +56,7 @@ def _unclaimed_change(schema: Mapping[str, Any]) -> str | None:
 
 
 _EXPIRY = "record-level.expire-time"
-_UNCLAIMED = {_EXPIRY: "record expiry"}
+_UNCLAIMED = {"data-evolution.enabled": "data evolution", _EXPIRY: "record expiry"}
 
 
 def _schema_id(table: GoldenTable, view: View) -> int:
