@@ -22,6 +22,7 @@ from lakecore.system.change_log import AuditRows, BinlogRows
 from lakecore.system.counts import BUCKETS, MANIFESTS, PARTITIONS, TABLE_INDEXES
 from lakecore.system.files import FILE_KEY_RANGES, FILES
 from lakecore.system.names import BRANCHES, CONSUMERS, TAGS
+from lakecore.system.row_tracking import TrackedRows
 from lakecore.system.snapshots import AGGREGATION_FIELDS, OPTIONS, SCHEMAS, SNAPSHOTS, STATISTICS
 from lakecore.system.view import Listing, ViewRows
 from lakecore.types.datatypes import RowType
@@ -74,10 +75,20 @@ def _read_optimized(table: Readable, startup: Startup) -> RowSource:
     return replace(rows, where=ScanFilter(levels=(top, top)))
 
 
+def _row_tracking(table: Readable, startup: Startup) -> RowSource:
+    if not table.options.row_tracking:
+        raise InvalidInputError(f"table {table.name}$row_tracking: option row-tracking.enabled is not set")
+    rows = batch_source(table, startup)
+    if not isinstance(rows, SnapshotRows):
+        raise UnsupportedError(f"table {table.name}$row_tracking: changes are read from the table itself")
+    return TrackedRows(rows)
+
+
 _DERIVED: Mapping[str, Callable[[Readable, Startup], RowSource]] = {
     "audit_log": _audit_log,
     "binlog": _binlog,
     "ro": _read_optimized,
+    "row_tracking": _row_tracking,
 }
 SYSTEM_TABLES = tuple(sorted((*_LISTINGS, *_DERIVED)))
 """The names that may follow the dollar sign."""

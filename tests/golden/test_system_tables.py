@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import lakecore
-from lakecore.errors import UnsupportedError
+from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.row.json_rows import batch_to_json
 from lakecore.system.system_table import SYSTEM_TABLES
 from tests.golden.scope import unclaimed_read
@@ -23,10 +23,10 @@ NEWER = {
     "partitions": ("total_buckets", "done", "deleted_record_count"),
     "table_indexes": ("row_range_start", "row_range_end", "index_field_id", "index_field_name"),
 }  # columns that Paimon 2.0 added
-ROWS = ("audit_log", "binlog", "ro")
+ROWS = ("audit_log", "binlog", "ro", "row_tracking")
 CHOSEN = [
     table for i, table in enumerate(golden_tables()) if i % 31 == 5 or "_meta_" in table.name
-    or table.table[1:] in ("_evo_pk_compact", "_part_special", "_pk_agg", "_dv_pk", "_types_pk_parquet")
+    or table.table[1:] in ("_evo_pk_compact", "_part_special", "_pk_agg", "_dv_pk", "_types_pk_parquet", "_append_row_tracking")
 ]  # fmt: skip
 
 
@@ -62,7 +62,10 @@ def javas(java: Oracle, table: GoldenTable, kind: str, options: dict[str, str]) 
 @pytest.mark.parametrize("table", CHOSEN, ids=lambda table: table.name)
 def test_every_system_table(table: GoldenTable, oracles: dict[str, Oracle]) -> None:
     for kind in SYSTEM_TABLES:
-        if kind in ROWS and unclaimed_read(table, View("rows.jsonl")):
+        if kind == "row_tracking" and table.options.get("row-tracking.enabled") != "true":
+            with pytest.raises(InvalidInputError, match=r"row-tracking\.enabled is not set"):
+                ours(table, kind, {})
+        elif kind in ROWS and unclaimed_read(table, View("rows.jsonl")):
             with pytest.raises(UnsupportedError):
                 ours(table, kind, {})
         else:

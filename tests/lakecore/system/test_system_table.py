@@ -39,7 +39,7 @@ def rows(catalog: FilesystemCatalog, name: str, **scan: Any) -> list[tuple[Any, 
 
 
 def test_all_of_them_have_rows_of_their_columns(catalog: FilesystemCatalog, table: Table) -> None:
-    for kind in SYSTEM_TABLES:
+    for kind in set(SYSTEM_TABLES) - {"row_tracking"}:
         scan = catalog.load_table(f"d.k${kind}").scan()
         assert scan.to_arrow().schema.equals(scan.schema), kind
     assert rows(catalog, "d.k$options") == [

@@ -1,0 +1,43 @@
+"""`$row_tracking`: rows with the ids and sequence numbers that follow them through rewrites."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lakecore.predicate.evaluate import mask
+from lakecore.predicate.tree import Predicate, columns_of, restricted
+from lakecore.read.row_ids import tracked_type
+from lakecore.read.snapshot_rows import SnapshotRows
+from lakecore.types.datatypes import RowType
+
+__all__ = ["TrackedRows"]
+
+
+@dataclass(frozen=True)
+class TrackedRows:
+    """The rows of `inner`, with `_ROW_ID` and `_SEQUENCE_NUMBER` as last columns."""
+
+    inner: SnapshotRows
+
+    @property
+    def row_type(self) -> RowType:
+        return tracked_type(self.inner.row_type)
+
+    def plan(self, where: Predicate | None) -> Sequence[Any]:
+        """Statistics say nothing of ids."""
+        return self.inner.plan(restricted(where, self.inner.row_type.names))
+
+    def read(
+        self, part: Any, columns: Sequence[str], where: Predicate | None, *, kinds: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Conditions on ids count after the ids are there: a file need not store them."""
+        extra = sorted(columns_of(where) - set(columns)) if where is not None else []
+        below = restricted(where, self.inner.row_type.names)
+        for batch in self.inner.read(part, (*columns, *extra), below, kinds=kinds):
+            kept = batch if where is None else batch.filter(mask(where, batch))
+            if kept.num_rows:
+                yield kept.drop_columns(extra) if extra else kept
