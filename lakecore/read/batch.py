@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from lakecore.errors import NotFoundError
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
+from lakecore.options import Option
 from lakecore.read.changed_rows import ChangedRows, DiffRows
+from lakecore.read.fallback_rows import FallbackRows
 from lakecore.read.no_rows import NoRows
 from lakecore.read.readable import Readable
 from lakecore.read.scan import RowSource
@@ -16,9 +19,13 @@ from lakecore.scan.history import History, changelogs_live_longer
 from lakecore.scan.incremental import Difference, Interval, resolve_interval
 from lakecore.scan.startup import Incremental, Startup, StartupMode
 from lakecore.scan.support import check_streamable
-from lakecore.scan.travel import BatchStart, Travel, batch_start
+from lakecore.scan.travel import BatchStart, Travel, batch_start, snapshot_at
 
 __all__ = ["batch_source", "history_of", "named_start"]
+
+FALLBACK_BRANCH = Option("scan.fallback-branch", str.strip, "", "Stands in for partitions that are missing.")
+PRIMARY_BRANCH = Option("scan.primary-branch", str.strip, "", "Its partitions are read in place of ours.")
+_FIRST = 1
 
 
 def named_start(table: Readable, travel: Travel, incremental: Incremental | None) -> Startup:
@@ -44,10 +51,33 @@ def batch_source(table: Readable, startup: Startup, *, deletes: bool = False) ->
     """
     if startup.incremental is not None:
         return _changes(table, startup.incremental, deletes=deletes)
+    rows = _state(table, startup)
+    for key in (FALLBACK_BRANCH, PRIMARY_BRANCH):
+        branch = key.read(table.schema.options)
+        if branch and branch != table.paths.branch:
+            other = table.at_branch(branch)
+            stand_in = _state(other, _same_time(startup, rows, other))
+            pair = (rows, stand_in) if key is FALLBACK_BRANCH else (stand_in, rows)
+            return FallbackRows(*pair, main=rows)
+    return rows
+
+
+def _state(table: Readable, startup: Startup) -> SnapshotRows:
     start = batch_start(startup, table.schema.options, history_of(table), table.tags)
     schema = _schema_for(table, start)
     table.scanner.check(schema)
     return SnapshotRows(table.scanner, table.read_context(schema), start.snapshot, start.created_ms)
+
+
+def _same_time(startup: Startup, rows: SnapshotRows, other: Readable) -> Startup:
+    """Ids mean nothing in another branch: there it is the last snapshot until then, or else the first."""
+    if startup.snapshot is None or rows.snapshot is None:
+        return startup
+    try:
+        found = snapshot_at(rows.snapshot.time_millis, other.snapshots)
+    except NotFoundError:
+        return replace(startup, snapshot=_FIRST)
+    return replace(startup, snapshot=found.id)
 
 
 def history_of(table: Readable) -> History:

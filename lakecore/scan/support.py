@@ -34,6 +34,7 @@ _READ_ELSEWHERE = (
     ("scan.primary-branch", "rows of another branch come first"),
     ("chain-table.enabled", "partitions continue those of other branches"),
 )
+_CHAIN = "chain-table.enabled"
 _OFF = ("", "false")
 
 
@@ -44,7 +45,9 @@ def check_readable(table: str, schema: TableSchema, options: TableOptions) -> No
     change stream, the rows are the same.
     """
     _check_rows(table, schema, options, "read")
-    _check_one_branch(table, schema.options)
+    if _is_on(schema.options, _CHAIN):
+        remedy = "partitions continue those of other branches; use another engine"
+        raise _refuse(table, _CHAIN, "true", "read", remedy)
 
 
 def check_streamable(table: str, schema: TableSchema, options: TableOptions) -> None:

@@ -12,6 +12,7 @@ from lakecore.lsm.options import TreePolicy
 from lakecore.predicate.tree import Predicate
 from lakecore.read.batch import batch_source, history_of, named_start
 from lakecore.read.changed_rows import ChangedRows, DiffRows
+from lakecore.read.fallback_rows import FallbackRows
 from lakecore.read.readable import Readable
 from lakecore.read.scan import RowSource, Scan
 from lakecore.read.snapshot_rows import SnapshotRows
@@ -61,6 +62,8 @@ def _binlog(table: Readable, startup: Startup) -> RowSource:
 
 
 def _with_retracts(rows: RowSource) -> RowSource:
+    if isinstance(rows, FallbackRows):
+        raise UnsupportedError("rows of two branches have no log: read one, with scan.fallback-branch unset")
     return replace(rows, retracts=True) if isinstance(rows, SnapshotRows) else rows
 
 
