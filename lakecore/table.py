@@ -23,7 +23,7 @@ from lakecore.errors import (
 )
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.options import BucketMode, TableOptions
+from lakecore.metadata.options import BUCKET, BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.metadata.visibility import visibility_warnings
@@ -70,6 +70,12 @@ _FIXED_OPTIONS = frozenset({
 })  # fmt: skip
 _PLACING_TRIES = 4
 _USER_PREFIX = "commit.user-prefix"
+
+
+def _only_counts(old: int, new: int) -> bool:
+    """Both fixed numbers, or the same."""
+    return old == new or (old > 0 and new > 0)
+
 
 Partitions = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
@@ -166,6 +172,10 @@ class Table:
                 raise InvalidInputError(
                     f"option {key}={value!r}: it is part of the table and cannot change per run"
                 )
+        if "bucket" in options and not _only_counts(self.options.bucket, BUCKET.read(options)):
+            raise InvalidInputError(
+                f"option bucket={options['bucket']!r}: a run may change their number, not their kind"
+            )
         merged = {**self.schema.options, **options}
         overrides = {**self.overrides, **options}
         return replace(self, schema=replace(self.schema, options=merged), overrides=overrides)

@@ -21,11 +21,13 @@ from lakecore.errors import (
     AlreadyExistsError,
     CommitConflictError,
     InvalidInputError,
+    InvalidOptionError,
     NotFoundError,
     UnsupportedError,
 )
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.resolve import file_io_for, plain_path
+from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.schema_change import SchemaChange
 from lakecore.store.branches import BranchStore
@@ -182,6 +184,7 @@ class FilesystemCatalog:
             has_snapshots = table.snapshots.latest_id() is not None
             schema = altered(old, wanted, self.clock.now_ms(), has_snapshots=has_snapshots)
             self._check_branches(table, schema)
+            _check_postponed(table, old, schema)
             if table.schemas.publish(schema):
                 logger.info("altered table %s: schema %d", name, schema.id)
                 return self.load_table(name)
@@ -244,6 +247,18 @@ class FilesystemCatalog:
         names = [name for name in found if not name.startswith(".")]
         exists = partial(self._has_schema, directory)
         return alternatives(f"tables of {missing.database}", missing.table, names, exists)
+
+
+def _check_postponed(table: Table, old: TableSchema, new: TableSchema) -> None:
+    """Rows that wait for a bucket are read by nobody once the table has no such bucket."""
+    latest = table.snapshots.latest()
+    modes = [TableOptions.from_schema(schema).bucket_mode for schema in (old, new)]
+    if latest is None or modes[0] is not BucketMode.POSTPONE or modes[1] is BucketMode.POSTPONE:
+        return
+    if (table.scanner.live_entries(latest).bucket < 0).any():
+        raise InvalidOptionError(
+            f"option bucket={new.options.get('bucket')}: rows of bucket-postpone would be lost; compact first"
+        )
 
 
 def _changes(

@@ -2,7 +2,7 @@
 
 Shares nothing with the writer: rows are read from bytes, and the last of each key is found by hashes of its
 key (128 bits). Where rows of a key do not simply replace each other, only keys and counts are compared.
-Memory: 32 bytes a postponed row of one partition.
+Memory: 33 bytes a postponed row of one partition.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lakecore.errors import ProofError
-from lakecore.metadata.row_kind import KEY_FIELD_ID_START, KIND_FIELD_ID
+from lakecore.metadata.row_kind import KEY_FIELD_ID_START, KIND_FIELD_ID, RowKind
 from lakecore.verify.bytes_hash import Words
 from lakecore.verify.columns import StoredFile, read_covered
-from lakecore.verify.digest import ZERO, Tally, hash_rows
+from lakecore.verify.digest import Tally, hash_rows
 from lakecore.verify.proof import PickProof
 from lakecore.verify.proof_context import ProofContext
 
@@ -30,11 +31,12 @@ _MASK = 0xFFFFFFFFFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Of each row: two hashes of its key, its digest."""
+    """Of each row: two hashes of its key, its digest, its kind."""
 
     keys: Words
     others: Words
     digests: Words
+    kinds: npt.NDArray[np.int8]
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -50,7 +52,14 @@ class _Rows:
         ends = np.ones(len(order), bool)
         ends[:-1] = (keys[1:] != keys[:-1]) | (others[1:] != others[:-1])
         picked = order[ends]
-        return _Rows(self.keys[picked], self.others[picked], self.digests[picked])
+        return self._take(picked)
+
+    def without(self, kinds: frozenset[RowKind]) -> _Rows:
+        """Rows of other kinds."""
+        return self._take(np.flatnonzero(~np.isin(self.kinds, [int(kind) for kind in kinds])))
+
+    def _take(self, rows: npt.NDArray[Any]) -> _Rows:
+        return _Rows(self.keys[rows], self.others[rows], self.digests[rows], self.kinds[rows])
 
 
 def prove_fold(
@@ -60,13 +69,16 @@ def prove_fold(
     written: Sequence[StoredFile],
     *,
     replaces: bool,
+    ignored: frozenset[RowKind] = frozenset(),
 ) -> PickProof:
     """Compare what was written with the last rows of the `postponed` files, given in order of their rows.
 
     `replaces`: the last row of a key is the one that counts (merge engine deduplicate without sequence
-    fields). Raises ProofError naming `name`. Cost: reads the covered columns of both sides once.
+    fields). `ignored`: kinds of rows that the table does not take (ignore-delete and the like). Raises
+    ProofError naming `name`. Cost: reads the covered columns of both sides once.
     """
-    before = _read(context, name, postponed, whole=replaces)
+    everything = _read(context, name, postponed, whole=replaces)
+    before = everything.without(ignored)
     after = _read(context, name, written, whole=replaces)
     wanted = before.last()
     if len(after.last()) != len(after):
@@ -80,10 +92,10 @@ def prove_fold(
     return PickProof(
         pick=name,
         mode=context.shape.mode.value,
-        inputs=before.tally,
+        inputs=everything.tally,
         outputs=after.tally,
         lost=before.tally - wanted.tally,
-        dropped=ZERO,
+        dropped=everything.tally - before.tally,
         keyed=True,
         covered=covered,
         uncompared=context.shape.uncompared,
@@ -110,16 +122,18 @@ def _hashed(context: ProofContext, columns: Sequence[pa.Array], *, whole: bool) 
     key = list(columns[: len(ids)])
     keys = hash_rows(key, ids)
     others = hash_rows(key, [_OTHER_IDS + field_id for field_id in ids])
+    kinds = columns[-1].to_numpy(zero_copy_only=False).astype(np.int8)
     if not whole:
-        return _Rows(keys, others, keys)
+        return _Rows(keys, others, keys, kinds)
     values = [*key, *columns[len(ids) : -2], columns[-1]]
     value_ids = [*ids, *(field.id for field in shape.values), KIND_FIELD_ID]
-    return _Rows(keys, others, hash_rows(values, value_ids))
+    return _Rows(keys, others, hash_rows(values, value_ids), kinds)
 
 
 def _empty() -> _Rows:
-    return _Rows(*(np.zeros(0, np.uint64) for _ in range(3)))
+    none = np.zeros(0, np.uint64)
+    return _Rows(none, none, none, np.zeros(0, np.int8))
 
 
-def _words(rows: _Rows) -> tuple[Words, Words, Words]:
-    return rows.keys, rows.others, rows.digests
+def _words(rows: _Rows) -> tuple[npt.NDArray[Any], ...]:
+    return rows.keys, rows.others, rows.digests, rows.kinds

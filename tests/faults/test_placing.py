@@ -12,7 +12,13 @@ import pyarrow as pa
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
-from lakecore.errors import CommitConflictError, CorruptDataError, LakeError, UnsupportedError
+from lakecore.errors import (
+    CommitConflictError,
+    CorruptDataError,
+    InvalidInputError,
+    LakeError,
+    UnsupportedError,
+)
 from lakecore.jobs.compact import Job, Strategy, run
 from lakecore.table import Table
 from tests.support.lake import memory_catalog, paths_of, put, rows_of
@@ -69,6 +75,14 @@ def test_keys_placed_meanwhile_are_a_conflict(
     named = {file.file_name for n in table.snapshots.list_ids()
              for file in table.scanner.index_files(table.snapshots.load(n))}  # fmt: skip
     assert {path.rsplit("/", 1)[1] for path in paths_of(table, "/index/")} == named
+
+
+def test_a_run_cannot_give_the_buckets_another_kind(catalog: FilesystemCatalog) -> None:
+    table = catalog.create_table("d.t", DYNAMIC)
+    for number in ("4", "-2"):
+        with pytest.raises(InvalidInputError, match="kind"):
+            table.with_options({"bucket": number})
+    assert table.with_options({"bucket": "-1"}).options.bucket == -1
 
 
 def test_writers_at_once_place_every_key_once(catalog: FilesystemCatalog) -> None:

@@ -1,6 +1,6 @@
 """Postponed rows into real buckets: through the writers of those, proven, and committed as one compaction.
 
-It runs where the job runs (no units go to an executor). Memory: the write buffer, and the proof's 32 bytes a
+It runs where the job runs (no units go to an executor). Memory: the write buffer, and the proof's 33 bytes a
 row of one partition. A failure removes what was written.
 """
 
@@ -11,6 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
+import pyarrow as pa
+
 from lakecore.compact.naming import place_name
 from lakecore.compact.outcome import ProvenPick
 from lakecore.compact.postpone.plan import Fold, plan_folds, real_totals
@@ -19,7 +22,7 @@ from lakecore.errors import ProofError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.options import MergeEngine
-from lakecore.metadata.row_kind import KIND_NAME
+from lakecore.metadata.row_kind import KIND_NAME, RowKind
 from lakecore.read.file_reader import read_file
 from lakecore.verify.columns import StoredFile
 from lakecore.verify.postponed import prove_fold
@@ -87,12 +90,16 @@ def fold_postponed(table: UnitTable, live: ManifestEntries, file_prefix: str) ->
 
 
 def _postponed_rows(table: UnitTable, fold: Fold) -> Iterator[Rows]:
-    names = table.schema.row_type.names
+    names, ignored = table.schema.row_type.names, _ignored(table)
     directory = table.reading.bucket_dir(fold.partition, POSTPONE_BUCKET)
     for file in fold.files:
         for batch in read_file(table.reading, directory, file, (*names, KIND_NAME)):
             kinds = batch.column(KIND_NAME).to_numpy(zero_copy_only=False)
-            yield Rows(batch.select(list(names)), kinds if kinds.any() else None)
+            taken = ~np.isin(kinds, [int(kind) for kind in ignored])
+            part = batch.select(list(names))
+            if not taken.all():
+                part, kinds = part.filter(pa.array(taken)), kinds[taken]
+            yield Rows(part, kinds if kinds.any() else None)
 
 
 def _proven(table: UnitTable, fold: Fold, written: Sequence[CommitMessage], state: BucketState) -> ProvenPick:
@@ -115,14 +122,21 @@ def _proven(table: UnitTable, fold: Fold, written: Sequence[CommitMessage], stat
         [StoredFile(path(file), file) for file in fold.files],
         outputs,
         replaces=_replaces(table),
+        ignored=_ignored(table),
     )
     return ProvenPick(pick, tuple(output.file for output in outputs), proof)
 
 
 def _replaces(table: UnitTable) -> bool:
     options = table.reading.options
-    plain = options.merge_engine is MergeEngine.DEDUPLICATE and not options.sequence_fields
-    return plain and not options.ignore_delete
+    return options.merge_engine is MergeEngine.DEDUPLICATE and not options.sequence_fields
+
+
+def _ignored(table: UnitTable) -> frozenset[RowKind]:
+    """Kinds that writers leave out; the option may be younger than the postponed rows."""
+    options = table.reading.options
+    updates = {RowKind.UPDATE_BEFORE} if options.ignore_update_before or options.ignore_delete else set()
+    return frozenset(updates | ({RowKind.DELETE} if options.ignore_delete else set()))
 
 
 def _pick(table: UnitTable, fold: Fold) -> WorkPick:

@@ -13,6 +13,7 @@ import pytest
 from lakecore.catalog.change_text import changes_from_json, parse_add, parse_move, parse_path
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import InvalidInputError, InvalidOptionError, LakeError, NotFoundError, UnsupportedError
+from lakecore.jobs.compact import Job, run
 from lakecore.metadata.schema_change import AddColumn, ChangeDefault, MoveColumn, Place, Position, SetOption
 from lakecore.types.datatypes import parse_type
 from tests.support.fault_fs import FaultMode, FaultyFileIO
@@ -113,6 +114,15 @@ def test_what_java_would_break_is_refused_before_anything_is_written(
     with pytest.raises(error):
         catalog.alter_table("d.k", [change])
     assert catalog.load_table("d.k").schema.id == 0
+
+
+def test_rows_that_wait_for_a_bucket_are_not_left_behind(catalog: FilesystemCatalog) -> None:
+    table = key_table(catalog, bucket="-2", postpone__batch_write_fixed_bucket="false")
+    put(table, [{"k": 1, "v": "a"}])
+    with pytest.raises(InvalidOptionError, match="compact first"):
+        catalog.alter_table("d.k", SetOption("bucket", "1"))
+    run(Job(table="d.k"), catalog)
+    assert rows_of(catalog.alter_table("d.k", SetOption("bucket", "1"))) == [(1, "a")]
 
 
 def test_a_table_without_snapshots_may_get_other_keys(catalog: FilesystemCatalog) -> None:

@@ -12,7 +12,7 @@ import pytest
 import lakecore.compact.postpone.run as fold
 from lakecore.compact.postpone.plan import plan_folds
 from lakecore.errors import ProofError
-from lakecore.jobs.compact import Job, Report, run
+from lakecore.jobs.compact import Job, Report, Strategy, run
 from lakecore.metadata.data_file import EMPTY_ROW, EntryKind, ManifestEntry
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.table import Table
@@ -98,6 +98,33 @@ def test_the_proof_stops_a_fold_that_changes_rows(
     assert "21 rows in = 5 out + 16 replaced" in report.proof
     assert [row[0] for row in rows_of(table)] == [0, 1, 2, 4]
     assert compact(table).nothing_to_do
+
+
+def test_retractions_that_the_table_does_not_take_any_more_are_left_out() -> None:
+    table = waiting_table("fold-ignore").with_options({"ignore-delete": "true"})
+    report = compact(table)
+    assert "21 rows in = 5 out + 15 replaced + 1 deletes dropped" in report.proof
+    assert [row[0] for row in rows_of(table)] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("options", "rows"),
+    [
+        ({"merge_engine": "partial-update"}, [(3, "18", 18)]),
+        ({"merge_engine": "aggregation", "fields__n__aggregate_function": "sum"}, [(3, "18", 42)]),
+        ({"sequence_field": "n"}, [(3, "18", 18)]),
+    ],
+)
+def test_other_ways_to_merge_are_obeyed(options: dict[str, str], rows: list[Any]) -> None:
+    raw = {key.replace("sequence_field", "sequence__field"): value for key, value in options.items()}
+    table = key_table(memory_catalog("fold-engines"), ("k INT", "v STRING", "n INT"), bucket="-2", **raw)
+    waiting = table.with_options({"postpone.batch-write-fixed-bucket": "false"})
+    put(
+        waiting, *([{"k": k % 5, "v": str(k), "n": k} for k in range(start, start + 10)] for start in (0, 10))
+    )
+    report = compact(table, strategy=Strategy.UNIVERSAL)
+    assert "20 rows in = 5 out" in report.proof
+    assert [row for row in rows_of(table) if row[0] == 3] == rows
 
 
 def test_a_dry_run_says_what_would_be_folded() -> None:
