@@ -29,6 +29,7 @@ __all__ = ["Among", "Nulls", "Present", "Query", "Range", "Without", "query_of"]
 _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 _BYTE_END = 0xFF
+_MAX_VALUES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +83,14 @@ def query_of(leaf: Leaf, kind: AtomicType) -> Query | None:
         case Compare(op=op, value=value):
             return None if _is_nan(value) else _compare(op, value, kind)
         case In(values=values):
-            return None if any(map(_is_nan, values)) else Among(_exact(values, kind))
+            return None if any(map(_is_nan, values)) else _among(_exact(values, kind))
         case NotIn(values=values):
             return None if any(map(_is_nan, values)) else _without(values, kind)
+
+
+def _among(stored: tuple[Any, ...]) -> Query:
+    """Each value costs a search: many are asked for as a range."""
+    return Among(stored) if len(stored) <= _MAX_VALUES else Range(low=min(stored), high=max(stored))
 
 
 def _is_nan(value: Any) -> bool:
@@ -106,7 +112,9 @@ def _coarse(kind: AtomicType) -> bool:
 
 
 def _without(values: tuple[Any, ...], kind: AtomicType) -> Query:
-    return Present() if _coarse(kind) else Without(tuple(stored_value(value, kind) for value in values))
+    if _coarse(kind) or len(values) > _MAX_VALUES:
+        return Present()
+    return Without(tuple(stored_value(value, kind) for value in values))
 
 
 def _compare(op: Comparison, value: Any, kind: AtomicType) -> Query:

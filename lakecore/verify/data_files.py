@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakecore.errors import LakeError, UnavailableError
+from lakecore.errors import CorruptDataError, LakeError, UnavailableError
 from lakecore.format.data_reader import open_reader
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.key_order import comparable, key_order
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.verify.columns import read_covered
+from lakecore.verify.file_indexes import index_problems
 from lakecore.verify.findings import FindingKind, Findings
 from lakecore.verify.keyed_rows import KeyedRows
 from lakecore.verify.references import DataReference
@@ -24,7 +25,7 @@ class DataFileCheck:
     """Opens data files. Memory: one batch.
 
     `keyed`: key-value files are read (key, sequence, kind), others only counted by footer. `deep`: every
-    column of every file is decoded.
+    column of every file is decoded, and its file indexes are asked for some of its values.
     """
 
     file_io: FileIO
@@ -62,6 +63,15 @@ class DataFileCheck:
         self._equal(reference, "rows", rows, reference.file.row_count)
         if shape.keyed and rows:
             self._check_keyed(reference, seen, schema)
+        if self.deep:
+            self._check_indexes(reference, schema)
+
+    def _check_indexes(self, reference: DataReference, schema: TableSchema) -> None:
+        try:
+            for path, problem in index_problems(self.file_io, reference.path, reference.file, schema):
+                self.findings.add(FindingKind.INDEX_FILE, path, f"{problem} (needed by {reference.owner})")
+        except CorruptDataError as err:
+            self.findings.failed(FindingKind.INDEX_FILE, err.path, err, reference.owner)
 
     def _check_keyed(self, reference: DataReference, seen: KeyedRows, schema: TableSchema) -> None:
         file = reference.file
