@@ -11,6 +11,8 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
+from pyroaring import BitMap
+
 from lakecore.clock import Clock
 from lakecore.commit.committer import Committer
 from lakecore.compact.cleanup import belongs, remove, sweep
@@ -251,6 +253,7 @@ class _PickRun:
             tuple(file for result in results for file in result.files),
             self._proof(pick, results) if pick.units else None,
             tuple(file for result in results for file in result.changelog),
+            _marks(results) if self._reading.options.deletion_vectors and self._reading.keyed else {},
         )
 
     def _proof(self, pick: WorkPick, results: Sequence[UnitResult]) -> PickProof:
@@ -263,3 +266,12 @@ class _PickRun:
         if len(tallies) != expected:
             raise ProofError(pick.name, f"{len(tallies)} of {expected} inputs were counted")
         return prove_pick(self._shape, pick.name, tallies, [result.proof for result in results])
+
+
+def _marks(results: Sequence[UnitResult]) -> dict[str, bytes]:
+    """Rows that the units looked up and replaced, by file."""
+    marks: dict[str, BitMap] = {}
+    for result in results:
+        for name, positions in result.found.items():
+            marks[name] = marks.get(name, BitMap()) | BitMap.deserialize(positions)
+    return {name: positions.serialize() for name, positions in marks.items()}

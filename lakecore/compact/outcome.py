@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lakecore.compact.work import Place, WorkPick
 from lakecore.metadata.data_file import DataFile
@@ -24,12 +24,16 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class ProvenPick:
-    """A pick whose units all ran and whose outputs hold. `proof` is None when files only moved."""
+    """A pick whose units all ran and whose outputs hold. `proof` is None when files only moved.
+
+    `marks`: serialised bitmaps by file name: rows of files that stay, and that are deleted now.
+    """
 
     pick: WorkPick
     files: tuple[DataFile, ...]
     proof: PickProof | None
     changelog: tuple[DataFile, ...] = ()
+    marks: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

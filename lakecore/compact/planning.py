@@ -79,11 +79,12 @@ class Planner:
         entries = entries.select(entries.bucket >= 0)  # rows that wait for a bucket are no pick
         table = self.unit_table(entries)
         if self.target.reading.keyed:
-            found, outdated = self._known(plan_picks(entries, self._pick_request()), excluded)
+            found, outdated = self._known(plan_picks(entries, self._pick_request(deletions)), excluded)
             builder = keyed_apply.UnitBuilder(
                 table=table,
                 file_prefix=file_prefix,
                 engine=self.engine,
+                deletions=deletions,
             )
             return RoundPlan(builder.work_picks(found), keyed_run.run_unit, table, outdated)
         joins, outdated = self._known(plan_joins(entries, self._join_request(), deletions), excluded)
@@ -100,7 +101,7 @@ class Planner:
         newer = (pick.place for pick in found if _newest_schema(pick) > schema.id)
         return known, {place: place_name(place, schema) for place in newer}
 
-    def _pick_request(self) -> PickRequest:
+    def _pick_request(self, deletions: Deletions) -> PickRequest:
         reading = self.target.reading
         now = self.target.clock.now_ms()
         return PickRequest(
@@ -111,6 +112,7 @@ class Planner:
             mode=MergeMode.of(
                 reading.options, lambda level: FileRules.of(reading.schema.options, level).format
             ),
+            deletions=deletions,
             key_of=key_order(reading.schema.key_type),
             now_ms=now,
             hour=time.localtime(now / 1000).tm_hour,

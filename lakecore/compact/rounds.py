@@ -184,7 +184,7 @@ class CompactRun:
         snapshot = self._target.scanner.snapshots.latest()
         if snapshot is None:
             return None
-        if reading.keyed:
+        if reading.keyed and not reading.options.deletion_vectors:
             check_index_files(self._target.name, snapshot.id, self._target.scanner.index_files(snapshot))
         request = self._request
         if request.named:

@@ -1,20 +1,34 @@
-"""Deletion vectors kept up with what picks do: those of rewritten files go, the others stay."""
+"""Deletion vectors kept up with what picks do: those of rewritten files go, the others stay, and rows that
+picks replaced in files that stay are marked.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from pyroaring import BitMap
 
 from lakecore.compact.outcome import ProvenPick
-from lakecore.compact.work import Place
+from lakecore.compact.work import Place, UnitTable
+from lakecore.errors import ProofError
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.index_file import DELETION_VECTORS, IndexFile
-from lakecore.store.indexes import IndexStore
+from lakecore.metadata.index_file import DELETION_VECTORS, DeletionFile, IndexFile
+from lakecore.store.indexes import IndexStore, load_deletions
 from lakecore.store.vector_files import replace_vectors
+from lakecore.verify.lookups import check_marks
 
-__all__ = ["VectorDraft", "VectorUpkeep"]
+__all__ = ["VectorDraft", "VectorUpkeep", "counted"]
 
 Bucket = tuple[bytes, int]
+
+
+def counted(table: UnitTable, vector: DeletionFile) -> DeletionFile:
+    """With the number of deleted rows, which old writers do not record."""
+    if vector.place.cardinality is not None:
+        return vector
+    count = len(load_deletions(table.reading.file_io, vector))
+    return replace(vector, place=replace(vector.place, cardinality=count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +44,19 @@ class VectorDraft:
     @property
     def removed(self) -> tuple[IndexFile, ...]:
         return tuple(file for message in self.messages for file in message.compact_deleted_index_files)
+
+
+@dataclass(slots=True)
+class _Changes:
+    """What the picks of one bucket do: `gone`, files that they replace; `marks`, rows that they delete."""
+
+    gone: set[str] = field(default_factory=set)
+    marks: dict[str, BitMap] = field(default_factory=dict)
+
+    def add(self, proven: ProvenPick) -> None:
+        self.gone.update(file.file_name for file in proven.pick.replaced)
+        for name, positions in proven.marks.items():
+            self.marks[name] = self.marks.get(name, BitMap()) | BitMap.deserialize(positions)
 
 
 @dataclass(slots=True)
@@ -55,13 +82,13 @@ class VectorUpkeep:
 
     def draft(self, picks: Sequence[ProvenPick]) -> VectorDraft:
         """Write the index files that must come with `picks`. A failure leaves none behind."""
-        gone: dict[Place, set[str]] = {}
+        changes: dict[Place, _Changes] = {}
         for proven in picks:
-            gone.setdefault(proven.pick.place, set()).update(file.file_name for file in proven.pick.replaced)
+            changes.setdefault(proven.pick.place, _Changes()).add(proven)
         messages: list[CommitMessage] = []
         try:
-            for place, names in gone.items():
-                messages += self._message(place, names)
+            for place, change in changes.items():
+                messages += self._message(place, change)
         except BaseException:
             self.discard(VectorDraft(tuple(messages)))
             raise
@@ -79,13 +106,19 @@ class VectorUpkeep:
             fresh = (file for file in draft.added if (file.partition, file.bucket) == bucket)
             self.files[bucket] = (*kept, *fresh)
 
-    def _message(self, place: Place, gone: set[str]) -> list[CommitMessage]:
+    def _message(self, place: Place, change: _Changes) -> list[CommitMessage]:
         bucket = (place.partition, place.bucket)
+        gone, marks, one = change.gone, change.marks, self.one_per_bucket
         new, old = replace_vectors(
-            self.store, bucket, self.files.get(bucket, ()), gone, {}, one_per_bucket=self.one_per_bucket
+            self.store, bucket, self.files.get(bucket, ()), gone, marks, one_per_bucket=one
         )
-        if not old:
+        if not old and not new:
             return []
+        try:
+            self._check(place, change, new, old)
+        except BaseException:
+            self.store.discard(new)
+            raise
         return [
             CommitMessage(
                 partition=place.partition,
@@ -95,3 +128,18 @@ class VectorUpkeep:
                 compact_deleted_index_files=old,
             )
         ]
+
+    def _check(
+        self, place: Place, change: _Changes, new: Sequence[IndexFile], old: Sequence[IndexFile]
+    ) -> None:
+        """What was written, read back, is what there was, without files that go and with the new marks."""
+        before = self._vectors(old)
+        kept = {name: rows for name, rows in before.items() if name not in change.gone}
+        after = self._vectors(new)
+        if check_marks(f"bucket {place.bucket}", kept, after) != change.marks:
+            raise ProofError(
+                f"bucket {place.bucket}", "its deletion vectors are not those of the rows replaced"
+            )
+
+    def _vectors(self, files: Iterable[IndexFile]) -> dict[str, BitMap]:
+        return {name: rows for file in files for name, rows in self.store.read_vectors(file).items()}

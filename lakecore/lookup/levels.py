@@ -8,23 +8,21 @@ Cost: at worst one reading of the overlapping files, at best one page a key.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyroaring import BitMap
 
-from lakecore.lookup.located import FileRows, Located
+from lakecore.lookup.located import FileRows, Located, LookupSource
 from lakecore.merge.key_columns import Keys, KeyTuple, concat
 from lakecore.merge.row_order import order_rows
 from lakecore.metadata.data_file import DataFile
-from lakecore.read.context import ReadContext
 from lakecore.read.sizes import ReadSizes
 
-__all__ = ["Found", "LevelsAbove", "LookupFiles"]
+__all__ = ["Found", "LevelsAbove"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,35 +40,20 @@ class Found:
         return Found(self.file, self.batch.take(pa.array(picked)), keys, self.positions[picked])
 
 
-@dataclass(frozen=True, kw_only=True)
-class LookupFiles:
-    """Files by level, nearest level first; `deleted`: positions of a file that do not count. Pickles."""
-
-    levels: tuple[tuple[DataFile, ...], ...]
-    deleted: Mapping[str, bytes] = field(default_factory=dict)
-
-    def vector(self, file: DataFile) -> BitMap | None:
-        data = self.deleted.get(file.file_name)
-        return None if data is None else BitMap.deserialize(data)
-
-
 class LevelsAbove:
-    """The levels above one merge. Use as a context: it holds open files."""
+    """The levels above one merge, nearest first. Use as a context: it holds open files."""
 
     def __init__(
         self,
-        ctx: ReadContext,
-        bucket_dir: str,
-        files: LookupFiles,
+        source: LookupSource,
+        levels: Sequence[Sequence[DataFile]],
         columns: Sequence[str],
         sizes: ReadSizes,
     ) -> None:
-        self._keys = ctx.schema.trimmed_primary_keys
+        self._keys = source.ctx.schema.trimmed_primary_keys
         self._columns = tuple(columns)
         self._sizes = sizes
-        self._levels = [
-            [FileRows(ctx, bucket_dir, file, files.vector(file)) for file in level] for level in files.levels
-        ]
+        self._levels = [[FileRows(source, file) for file in level] for level in levels]
         self._cursors: list[_Cursor] = []
 
     def __enter__(self) -> LevelsAbove:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from lakecore.read.file_reader import convert, read_columns, read_file
 from lakecore.read.key_range import key_pages, open_pages
 from lakecore.read.sizes import ReadSizes
 
-__all__ = ["FileRows", "Located"]
+__all__ = ["FileRows", "Located", "LookupSource"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,22 @@ class Located:
     positions: np.ndarray[Any, Any]
 
 
-class FileRows:
-    """One file of a level: first marked by keys, then read once. `deleted`: positions that do not count."""
+@dataclass(frozen=True, slots=True)
+class LookupSource:
+    """The bucket that rows are looked up in. `deleted`: positions of a file that do not count, if any."""
 
-    def __init__(self, ctx: ReadContext, bucket_dir: str, file: DataFile, deleted: BitMap | None) -> None:
-        self._ctx = ctx
-        self._bucket_dir = bucket_dir
-        self._deleted = deleted
+    ctx: ReadContext
+    bucket_dir: str
+    deleted: Callable[[DataFile], BitMap | None]
+
+
+class FileRows:
+    """One file of a level: first marked by keys, then read once."""
+
+    def __init__(self, source: LookupSource, file: DataFile) -> None:
+        self._ctx = source.ctx
+        self._bucket_dir = source.bucket_dir
+        self._source = source
         self._wanted: WantedPages | None = None
         self.file = file
 
@@ -61,29 +70,33 @@ class FileRows:
         ctx, rows, buffer = self._ctx, sizes.batch_rows, sizes.buffer_size
         if self._wanted is None:
             whole = read_file(ctx, self._bucket_dir, self.file, columns, batch_size=rows, buffer_size=buffer)
-            yield from self._located(whole, 0)
+            yield from self._located(whole, 0, self._source.deleted(self.file))
             return
         ranges = self._wanted.ranges()
         pages = open_pages(ctx, self._bucket_dir, self.file) if ranges else None
         if pages is None:
             return
         path = ctx.paths.data_file(self._bucket_dir, self.file)
+        deleted = self._source.deleted(self.file)
         try:
             plan = read_columns(ctx, self.file.schema_id, pages.schema, path, columns)
             for start, stop in ranges:
                 stored = pages.batches(plan.stored, start, stop, rows, buffer)
-                yield from self._located((convert(ctx, path, plan, batch) for batch in stored), start)
+                rows_of = (convert(ctx, path, plan, batch) for batch in stored)
+                yield from self._located(rows_of, start, deleted)
         finally:
             pages.close()
 
-    def _located(self, batches: Iterator[pa.RecordBatch], start: int) -> Iterator[Located]:
+    def _located(
+        self, batches: Iterator[pa.RecordBatch], start: int, deleted: BitMap | None
+    ) -> Iterator[Located]:
         for batch in batches:
             positions = np.arange(start, start + batch.num_rows)
             start += batch.num_rows
-            if not self._deleted:
+            if not deleted:
                 yield Located(self.file, batch, positions)
                 continue
-            gone = self._deleted & BitMap(range(start - batch.num_rows, start))
+            gone = deleted & BitMap(range(start - batch.num_rows, start))
             kept = np.ones(batch.num_rows, bool)
             kept[np.array(gone, np.int64) - (start - batch.num_rows)] = False
             yield Located(self.file, batch.filter(pa.array(kept)), positions[kept])

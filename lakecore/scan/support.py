@@ -176,8 +176,6 @@ def _check_rows(table: str, schema: TableSchema, options: TableOptions, verb: st
     """What decides the rows of a table, whatever is done with it."""
     _check_kind(table, schema.options)
     _check_merge_engine(table, schema, options, verb)
-    if options.deletion_vectors and verb != "read" and schema.primary_keys:
-        raise _refuse(table, "deletion-vectors.enabled", "true", verb, "use another engine")
     if options.data_evolution and verb != "read":
         raise _refuse(table, "data-evolution.enabled", "true", verb, "use another engine")
 

@@ -32,7 +32,8 @@ def unclaimed_compaction(table: GoldenTable) -> str | None:
     engine = options.get("merge-engine", "deduplicate")
     if schema["primaryKeys"] and engine != "deduplicate":
         looks_up = options.get("changelog-producer", "none") not in ("none", "input") or engine == "first-row"
-        if looks_up or options.get("force-lookup") == "true":
+        keys = ("force-lookup", "deletion-vectors.enabled")
+        if looks_up or any(options.get(key) == "true" for key in keys):
             return f"changes of merge engine {engine}"
     return _unclaimed_change(schema)
 
@@ -47,8 +48,6 @@ def _unclaimed_change(schema: Mapping[str, Any]) -> str | None:
     options = schema["options"]
     if reason := _unclaimed_read(schema):
         return reason
-    if schema["primaryKeys"] and options.get("deletion-vectors.enabled") == "true":
-        return "deletion vectors"
     for key, reason in _UNCLAIMED.items():
         if options.get(key, "false") != "false":
             return reason

@@ -28,6 +28,7 @@ TABLES = (
         "changelog_producer__row_deduplicate_ignore_fields": "s",
     },
     {"changelog_producer": "lookup", "ignore_delete": "true", "target_file_size": "1 b"},
+    {"changelog_producer": "lookup", "deletion_vectors__enabled": "true", "num_levels": "4"},
     {"changelog_producer": "full-compaction", "sequence__field": "s", "file__format": "orc"},
     {"changelog_producer": "full-compaction", "changelog_producer__row_deduplicate": "true"},
 )
@@ -57,7 +58,7 @@ def test_the_change_stream_replays_to_the_table(options: Mapping[str, str], seed
             table.write(pa.Table.from_pylist([_row(dice) for _ in range(dice.randint(1, 8))], SCHEMA))
         strategy = dice.choice(list(compact.Strategy)[-1:] if always_full else list(compact.Strategy))
         job = compact.Job(table=table.name, strategy=strategy, proof=dice.choice(list(compact.ProofMode)))
-        before = rows_of(table)
+        before = rows_of(table.with_options({"deletion-vectors.merge-on-read": "true"}))
         assert compact.run(job, catalog).error is None
         assert rows_of(table) == before
         for line in _lines(table, position):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from lakecore.compact.append.plan import JoinPick
 from lakecore.compact.append.run import JoinUnit
 from lakecore.compact.naming import place_name
+from lakecore.compact.vectors import counted
 from lakecore.compact.work import UnitTable, WorkPick
-from lakecore.metadata.index_file import DeletionFile
-from lakecore.store.indexes import load_deletions
 
 __all__ = ["work_picks"]
 
@@ -29,7 +27,7 @@ def _work_pick(pick: JoinPick, table: UnitTable, prefix: str, *, overlap: bool) 
     place = pick.place
     name = f"{place_name(place, table.schema)}, files from {pick.files[0].file_name}"
     bucket_dir = table.reading.bucket_dir(place.partition, place.bucket)
-    deletions = tuple(_counted(table, vector) for vector in pick.deletions)
+    deletions = tuple(None if vector is None else counted(table, vector) for vector in pick.deletions)
     unit = JoinUnit(
         name=name,
         table=table,
@@ -51,11 +49,3 @@ def _work_pick(pick: JoinPick, table: UnitTable, prefix: str, *, overlap: bool) 
         deletions=deletions,
         units=(unit,),
     )
-
-
-def _counted(table: UnitTable, vector: DeletionFile | None) -> DeletionFile | None:
-    """With the number of deleted rows, which old writers do not record."""
-    if vector is None or vector.place.cardinality is not None:
-        return vector
-    count = len(load_deletions(table.reading.file_io, vector))
-    return replace(vector, place=replace(vector.place, cardinality=count))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lakecore.compact.naming import place_name
 from lakecore.compact.primary_key.cut import check_tiling, ranges, unit_count
@@ -12,11 +12,14 @@ from lakecore.compact.primary_key.mode import Derivation
 from lakecore.compact.primary_key.plan import BucketPick, stretch_runs
 from lakecore.compact.primary_key.sample import sample_cuts
 from lakecore.compact.primary_key.unit import MergeUnit
+from lakecore.compact.vectors import counted
 from lakecore.compact.work import UnitTable, WorkPick
 from lakecore.executor import Executor
 from lakecore.lsm.sections import Section
 from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.index_file import DeletionFile
 from lakecore.read.key_range import KeyRange
+from lakecore.scan.change_scanner import Deletions
 
 __all__ = ["UnitBuilder"]
 
@@ -39,6 +42,7 @@ class UnitBuilder:
     table: UnitTable
     file_prefix: str
     engine: Executor
+    deletions: Deletions = field(default_factory=dict)
 
     def work_picks(self, picks: Sequence[BucketPick]) -> tuple[WorkPick, ...]:
         """Merges that are a large part of all are cut, if that can be done; costs reads of page indexes."""
@@ -66,6 +70,7 @@ class UnitBuilder:
             file_prefix=f"{self.file_prefix}-{number}",
             tallied=(),
             overlap=rules.overlap,
+            deletions=self._deletions(pick),
         )
         leveled = None if pick.derivation is Derivation.NONE else LeveledPick(pick, model)
         if leveled is None:
@@ -77,17 +82,30 @@ class UnitBuilder:
             replace(unit, name=f"{name}, unit {i}", file_prefix=f"{unit.file_prefix}-{i}")
             for i, unit in enumerate(units)
         )
+        replaced = tuple(f for stretch in pick.work.rewrites for section in stretch for f in section.files)
         return WorkPick(
             name=name,
             place=pick.place,
             bucket_dir=bucket_dir,
             reason=f"{pick.reason} to level {pick.output_level}",
-            replaced=tuple(f for stretch in pick.work.rewrites for section in stretch for f in section.files),
+            replaced=replaced,
             moved=tuple((file, replace(file, level=pick.output_level)) for file in pick.work.upgrades),
             units=numbered,
+            deletions=tuple(model.deletions.get(file.file_name) for file in replaced),
             announced=pick.work.announced if leveled is not None else (),
             consulted=() if leveled is None else leveled.consulted,
         )
+
+    def _deletions(self, pick: BucketPick) -> dict[str, DeletionFile]:
+        """The vectors of the files that the pick reads, with their cardinality."""
+        place = pick.place
+        rewritten = (f for stretch in pick.work.rewrites for section in stretch for f in section.files)
+        above = (file for level in pick.above for file in level)
+        found = {
+            file.file_name: self.deletions.get((place.partition, place.bucket, file.file_name))
+            for file in (*rewritten, *above)
+        }
+        return {name: counted(self.table, vector) for name, vector in found.items() if vector is not None}
 
     def _cut(self, whole: MergeUnit, rules: _CutRules) -> list[MergeUnit]:
         files = [file for run in whole.runs for file in run]

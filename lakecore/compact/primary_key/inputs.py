@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from lakecore.compact.primary_key.level_merge import with_level
-from lakecore.compact.primary_key.unit import MergeUnit, Run
+from lakecore.compact.primary_key.unit import MergeUnit, Run, deleted_rows
 from lakecore.merge.passes import run_limit
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME
@@ -74,7 +74,9 @@ class UnitInputs:
     ) -> Iterator[pa.RecordBatch]:
         unit = self._unit
         place = (unit.table.reading, unit.bucket_dir)
-        rows, buffer = sizes.batch_rows, sizes.buffer_size
+        rows, buffer, deleted = sizes.batch_rows, sizes.buffer_size, deleted_rows(unit, file)
         if unit.bounds is not None:
-            return read_range(*place, file, columns, unit.bounds, batch_size=rows, buffer_size=buffer)
-        return read_file(*place, file, columns, batch_size=rows, buffer_size=buffer)
+            return read_range(
+                *place, file, columns, unit.bounds, batch_size=rows, buffer_size=buffer, deletions=deleted
+            )
+        return read_file(*place, file, columns, batch_size=rows, buffer_size=buffer, deletions=deleted)

@@ -15,9 +15,10 @@ from lakecore.compact.changelog import SameValues
 from lakecore.compact.primary_key.inputs import UnitInputs
 from lakecore.compact.primary_key.level_merge import LEVEL_NAME, LevelRules, Merged, merge_levels, with_level
 from lakecore.compact.primary_key.mode import Derivation
-from lakecore.compact.primary_key.unit import ByLevel, MergeUnit, merge_spec
+from lakecore.compact.primary_key.unit import ByLevel, MergeUnit, deleted_rows, merge_spec
 from lakecore.compact.row_equality import equal_rows
 from lakecore.lookup.levels import Found, LevelsAbove
+from lakecore.lookup.located import LookupSource
 from lakecore.merge.engines.deduplicate import Deduplicate
 from lakecore.merge.groups import Groups
 from lakecore.merge.passes import Scratch, reduce_runs
@@ -60,7 +61,7 @@ class LevelMerge:
     def windows(self) -> Generator[LevelWindow]:
         """Holds a batch of every run and level, their window and what it becomes."""
         unit, by_level = self._unit, self._by_level
-        sizes, limit = self._inputs.sizes(beside=len(by_level.above.levels))
+        sizes, limit = self._inputs.sizes(beside=len(by_level.above))
         runs = [self._inputs.read_levels(run, sizes) for run in unit.runs]
         with ExitStack() as stack:
             scratch = stack.enter_context(Scratch())
@@ -94,12 +95,12 @@ class LevelMerge:
         return made
 
     def _above(self, sizes: ReadSizes) -> LevelsAbove | None:
-        unit, files = self._unit, self._by_level.above
-        if not any(files.levels):
+        unit, levels = self._unit, self._by_level.above
+        if not levels:
             return None
-        reading = unit.table.reading
-        above = LevelsAbove(reading, unit.bucket_dir, files, self._inputs.columns, sizes)
-        if sum(file.file_size for level in files.levels for file in level) > _MANY_KEYS_BYTES:
+        source = LookupSource(unit.table.reading, unit.bucket_dir, partial(deleted_rows, unit))
+        above = LevelsAbove(source, levels, self._inputs.columns, sizes)
+        if sum(file.file_size for level in levels for file in level) > _MANY_KEYS_BYTES:
             above.expect(self._inputs.fresh_keys())
         return above
 

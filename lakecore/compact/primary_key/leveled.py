@@ -11,7 +11,6 @@ from typing import Any
 from lakecore.compact.primary_key.mode import Derivation
 from lakecore.compact.primary_key.plan import BucketPick, stretch_runs
 from lakecore.compact.primary_key.unit import ByLevel, MergeUnit, Run
-from lakecore.lookup.levels import LookupFiles
 from lakecore.lsm.sections import Section, sections
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.key_order import key_order
@@ -68,7 +67,7 @@ class LeveledPick:
                 rewrites=rewrites,
                 top_level=pick.max_level,
                 fresh=len(fresh_runs),
-                above=LookupFiles(levels=self._overlapping(fresh) if lookup else ()),
+                above=self._overlapping(fresh) if lookup else (),
             ),
         )
 

@@ -17,6 +17,7 @@ from lakecore.lsm.runs import LevelRun, Pick, drops_deletes, level_runs, number_
 from lakecore.lsm.sections import KeyOf, Section
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.entries import ManifestEntries
+from lakecore.scan.change_scanner import Deletions
 
 __all__ = ["BucketPick", "PickRequest", "plan_bucket", "plan_picks", "stretch_runs"]
 
@@ -25,7 +26,7 @@ __all__ = ["BucketPick", "PickRequest", "plan_bucket", "plan_picks", "stretch_ru
 class PickRequest:
     """How to pick. `hour`: of the local day, for quiet hours. `now_ms`: since the epoch.
 
-    `mode`: what compactions of the table make besides new files.
+    `mode`: what compactions of the table make besides new files. `deletions`: the vectors of all its files.
     """
 
     strategy: Strategy
@@ -34,6 +35,11 @@ class PickRequest:
     now_ms: int
     hour: int = 0
     mode: MergeMode = field(default_factory=MergeMode)
+    deletions: Deletions = field(default_factory=dict)
+
+    def has_deletions(self, place: Place, file: DataFile) -> bool:
+        """Whether some rows of the file are deleted."""
+        return (place.partition, place.bucket, file.file_name) in self.deletions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +76,7 @@ def plan_bucket(place: Place, files: list[DataFile], request: PickRequest) -> Bu
     max_level = number_of_levels(runs, request.policy.num_levels) - 1
     chosen = _pick(runs, max_level, request)
     if chosen is None:
-        return None
+        return _plan_deleted(place, runs, max_level, request)
     members = [file for run in runs[: chosen.count] for file in run.files]
     force = request.policy.force_rewrite and request.strategy is Strategy.FULL
     if not force and not worth_doing(members, chosen.output_level):
@@ -94,6 +100,26 @@ def plan_bucket(place: Place, files: list[DataFile], request: PickRequest) -> Bu
         max_level=max_level,
         derivation=_derivation(request.mode, chosen.output_level, max_level),
         above=_above(runs, chosen) if request.mode.asks else (),
+    )
+
+
+def _plan_deleted(
+    place: Place, runs: tuple[LevelRun, ...], max_level: int, request: PickRequest
+) -> BucketPick | None:
+    """Rule of the format: a full compaction of one run rewrites its files with deleted rows, each alone."""
+    if request.strategy is not Strategy.FULL or not request.mode.marks:
+        return None
+    files = [file for run in runs for file in run.files if request.has_deletions(place, file)]
+    if not files:
+        return None
+    return BucketPick(
+        place=place,
+        output_level=max_level,
+        reason="full",
+        drop_deletes=True,
+        work=PickWork(tuple((Section(((file,),)),) for file in files), ()),
+        max_level=max_level,
+        derivation=request.mode.derivation,
     )
 
 
@@ -140,9 +166,12 @@ def _buckets(entries: ManifestEntries, request: PickRequest) -> Iterator[tuple[P
     place = (entries.partition.astype(np.int64) << 32) | (entries.bucket.astype(np.int64) & 0xFFFFFFFF)
     order = np.argsort(place, kind="stable")
     bounds = np.flatnonzero(np.diff(place[order], prepend=place[order[0]] - 1, append=place[order[-1]] + 1))
+    marked = {(partition, bucket) for partition, bucket, _ in request.deletions}
     for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         lanes = order[low:high]
-        if not _may_need_work(entries.level[lanes], request):
+        first = int(lanes[0])
+        bucket = (entries.partition_of(first), int(entries.bucket[first])) if marked else None
+        if bucket not in marked and not _may_need_work(entries.level[lanes], request):
             continue
         part = entries.select(lanes)
         total = int(part.total_buckets[0])

@@ -13,7 +13,14 @@ from pyroaring import BitMap
 from lakecore.compact.primary_key.certified_merge import CertifiedMerge
 from lakecore.compact.primary_key.inputs import UnitInputs
 from lakecore.compact.primary_key.level_run import LevelMerge
-from lakecore.compact.primary_key.unit import ByLevel, MergeUnit, changelog_spec, file_spec, stored
+from lakecore.compact.primary_key.unit import (
+    ByLevel,
+    MergeUnit,
+    changelog_spec,
+    deleted_rows,
+    file_spec,
+    stored,
+)
 from lakecore.compact.work import UnitResult
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.row_kind import KEY_PREFIX
@@ -48,7 +55,7 @@ def _run_plain(unit: MergeUnit) -> UnitResult:
                 writer.write(window.batch)
         files = writer.close()
         outputs = check_outputs(unit.table.proof, unit.name, [stored(unit, file) for file in files])
-        tallies = tuple(tally_input(unit.table.proof, unit.name, stored(unit, file)) for file in unit.tallied)
+        tallies = _tallies(unit)
     except BaseException:
         writer.abort()
         raise
@@ -68,7 +75,7 @@ def _run_by_level(unit: MergeUnit, by_level: ByLevel) -> UnitResult:
                 rows.write(window.batch)
                 changes.write(window.changes)
         files, changelog = rows.close(), changes.close()
-        tallies = tuple(tally_input(unit.table.proof, unit.name, stored(unit, file)) for file in unit.tallied)
+        tallies = _tallies(unit)
         if by_level.rewrites:
             outputs = check_outputs(unit.table.proof, unit.name, [stored(unit, file) for file in files])
         else:  # the file that moves is what comes out
@@ -96,23 +103,32 @@ def _run_by_level(unit: MergeUnit, by_level: ByLevel) -> UnitResult:
     )
 
 
+def _tallies(unit: MergeUnit) -> tuple[Tally, ...]:
+    """Live rows of the inputs that this unit counts, read whole."""
+    proof, name = unit.table.proof, unit.name
+    return tuple(
+        tally_input(proof, name, stored(unit, file), deleted=deleted_rows(unit, file))
+        for file in unit.tallied
+    )
+
+
 def _looked_up(unit: MergeUnit, by_level: ByLevel, found: Mapping[str, BitMap]) -> Tally:
     """The rows at the positions that the merge looked up, read once more."""
-    files = {file.file_name: file for level in by_level.above.levels for file in level}
+    files = {file.file_name: file for level in by_level.above for file in level}
     return total(
-        tally_positions(unit.table.proof, unit.name, _asked_file(unit, by_level, files[name]), positions)
+        tally_positions(unit.table.proof, unit.name, _asked_file(unit, files[name]), positions)
         for name, positions in found.items()
     )
 
 
 def _searched(unit: MergeUnit, by_level: ByLevel, asked: bytes) -> Tally:
     """What a search of all levels finds for the keys that the merge had to ask for (full proof)."""
-    levels = [[_asked_file(unit, by_level, file) for file in level] for level in by_level.above.levels]
+    levels = [[_asked_file(unit, file) for file in level] for level in by_level.above]
     return search_keys(unit.table.proof, levels, np.frombuffer(asked, np.uint64))
 
 
-def _asked_file(unit: MergeUnit, by_level: ByLevel, file: DataFile) -> LookupFile:
-    return LookupFile(stored(unit, file), by_level.above.vector(file))
+def _asked_file(unit: MergeUnit, file: DataFile) -> LookupFile:
+    return LookupFile(stored(unit, file), deleted_rows(unit, file))
 
 
 class _KeyedWriter:

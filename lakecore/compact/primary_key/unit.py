@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyroaring import BitMap
 
 from lakecore.compact.primary_key.mode import Derivation
 from lakecore.compact.work import UnitTable
-from lakecore.lookup.levels import LookupFiles
 from lakecore.merge.sorted_merge import MergeSpec
 from lakecore.metadata.data_file import DataFile, FileSource
+from lakecore.metadata.index_file import DeletionFile
 from lakecore.metadata.options import SequenceOrder
 from lakecore.read.key_range import KeyRange
+from lakecore.store.indexes import load_deletions
 from lakecore.verify.columns import StoredFile
 from lakecore.verify.shape import ProofMode
 from lakecore.write.rolling import FileSpec
 
-__all__ = ["ByLevel", "MergeUnit", "Run", "changelog_spec", "file_spec", "merge_spec", "stored"]
+__all__ = [
+    "ByLevel",
+    "MergeUnit",
+    "Run",
+    "changelog_spec",
+    "deleted_rows",
+    "file_spec",
+    "merge_spec",
+    "stored",
+]
 
 Run = tuple[DataFile, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByLevel:
-    """For a merge that has to know levels. `above`: where its keys are looked up.
+    """For a merge that has to know levels. `above`: files where its keys are looked up, nearest level first.
 
     `announces`: it writes a changelog. `rewrites`: False for a file that only moves and whose rows are told
     of. `fresh`: how many runs are of level 0; they are the last ones.
@@ -33,7 +46,7 @@ class ByLevel:
     rewrites: bool
     top_level: int
     fresh: int
-    above: LookupFiles
+    above: tuple[tuple[DataFile, ...], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +55,8 @@ class MergeUnit:
 
     `file_prefix`: begins the names of new files; the unit adds what tells attempts apart. `tallied`: whole
     inputs whose digest this unit takes. `bounds`: the unit's share of the keys, None for all of them.
-    `overlap`: encode in another thread than decode and merge. `by_level`: None for a merge that makes nothing
-    but new files.
+    `overlap`: encode in another thread than decode and merge. `deletions`: by name of the file whose rows are
+    deleted, of inputs and of files above. `by_level`: None for a merge that makes nothing but new files.
     """
 
     name: str
@@ -56,11 +69,18 @@ class MergeUnit:
     tallied: tuple[DataFile, ...]
     bounds: KeyRange | None = None
     overlap: bool = False
+    deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
     by_level: ByLevel | None = None
 
     @property
     def rows(self) -> int:
         return sum(file.row_count for run in self.runs for file in run)
+
+
+def deleted_rows(unit: MergeUnit, file: DataFile) -> BitMap | None:
+    """Positions of the deleted rows of a file; None when no row of it is deleted. Reads its vector."""
+    deletion = unit.deletions.get(file.file_name)
+    return None if deletion is None else load_deletions(unit.table.reading.file_io, deletion)
 
 
 def merge_spec(unit: MergeUnit, *, drop_deletes: bool) -> MergeSpec:
