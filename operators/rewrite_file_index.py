@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowException
 
 from operators.hooks import LakeHook, airflow_errors
 from operators.identity import commit_identity
@@ -71,6 +73,7 @@ class RewriteFileIndexOperator(BaseOperator):
         self.spark_conf = spark_conf
         self.lake_conn_id = lake_conn_id
         self._executor: Executor | None = None
+        self._killed = False
 
     def execute(self, context: Context) -> dict[str, Any]:
         from lakecore.jobs import rewrite_file_index
@@ -96,6 +99,10 @@ class RewriteFileIndexOperator(BaseOperator):
             report.planned,
             report.rows,
         )
+        if self._killed:
+            raise AirflowException(
+                f"killed: {report.files} files have new indexes, {report.files_left} do not"
+            )
         raw = report.to_json()
         return raw | {"dropped": raw["dropped"][:_LISTED], "dropped_count": len(report.dropped)}
 
@@ -113,7 +120,18 @@ class RewriteFileIndexOperator(BaseOperator):
         return ends.enter_context(SparkExecutor(master=self.master or hook.spark_master(), conf=conf))
 
     def on_kill(self) -> None:
-        """Stop the units; what is committed stays, the rest leaves no files."""
+        """Stop the units; what is committed stays, the rest leaves no files.
+
+        Runs inside the signal handler of the task's main thread, which may hold the lock that a cancellation
+        takes: another one cancels. A unit of the local engine is in this very thread, and is ended by an
+        exception.
+        """
         executor = self._executor
-        if executor is not None:
+        if executor is None:
+            return
+        self._killed = True
+        if executor.name != "local":
+            threading.Thread(target=executor.cancel, name="lakecore-cancel", daemon=True).start()
+        else:
             executor.cancel()
+            raise AirflowException(f"killed while indexing {self.table}")

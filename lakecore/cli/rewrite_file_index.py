@@ -73,7 +73,9 @@ def _result(report: jobs.Report) -> str:
         return "failed in part" if report.snapshots else "failed"
     if report.nothing_to_do:
         return "nothing to do"
-    return "planned" if report.dry_run else "rewritten"
+    if report.dry_run:
+        return "planned"
+    return "in part" if report.files_left else "rewritten"
 
 
 def _coverage(report: jobs.Report) -> Iterator[list[Any]]:

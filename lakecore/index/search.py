@@ -14,13 +14,21 @@ from pyroaring import BitMap
 from lakecore.index import bitmap, bloom_filter, bsi, range_bitmap
 from lakecore.index.container import Blob, decode_head
 from lakecore.index.definition import IndexType, can_index
-from lakecore.index.query import Nulls, Query, query_of
+from lakecore.index.query import Among, Nulls, Present, Query, Range, Without, query_of
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.schema import TableSchema
 from lakecore.predicate.tree import And, Leaf, Not, Or, Predicate, negated
 from lakecore.types.datatypes import AtomicType, DataField, with_nullable
 
 __all__ = ["FileIndex", "embedded_index", "matching_rows", "stored_columns"]
+
+
+_ANSWERED: dict[IndexType, tuple[type, ...]] = {
+    IndexType.BLOOM_FILTER: (Among,),
+    IndexType.BITMAP: (Nulls, Present, Among, Without),
+    IndexType.BSI: (Nulls, Present, Among, Without, Range),
+    IndexType.RANGE_BITMAP: (Nulls, Present, Among, Without, Range),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +135,8 @@ def _leaf(leaf: Leaf, columns: Mapping[str, DataField], index: FileIndex) -> Bit
 def _ask(kind: IndexType, blob: Blob, stored: AtomicType, query: Query, index: FileIndex) -> BitMap | None:
     if blob.empty:
         return None if isinstance(query, Nulls) else BitMap()
+    if not isinstance(query, _ANSWERED[kind]):
+        return None  # without reading the bytes
     if kind is IndexType.BLOOM_FILTER:
         return bloom_filter.search(index.read(blob), stored, query, index.path)
     if kind is IndexType.BITMAP:

@@ -52,7 +52,8 @@ class Report:
     `bytes`: of the new indexes.
 
     `coverage` is that of the table at the end. `planned`: files to change, at the start; `rows_planned`: to
-    be read for them. `dropped`: files that other commits took away. `snapshot`: the last of `snapshots`.
+    be read for them. `files_left`: of those, not done (the run was stopped, or failed). `dropped`: files
+    that other commits took away. `snapshot`: the last of `snapshots`.
     """
 
     table: str
@@ -64,6 +65,7 @@ class Report:
     bytes: int = 0
     planned: int = 0
     rows_planned: int = 0
+    files_left: int = 0
     coverage_before: tuple[Coverage, ...] = ()
     coverage: tuple[Coverage, ...] = ()
     snapshot: int | None = None
@@ -146,6 +148,7 @@ def _with_run(report: Report, work: IndexRun, after: tuple[Coverage, ...]) -> Re
         bytes=outcome.bytes,
         planned=len(work.planned),
         rows_planned=_rows(work.planned),
+        files_left=0 if report.dry_run else len(work.planned) - outcome.files - len(outcome.dropped),
         coverage_before=work.coverage,
         coverage=after,
         snapshot=snapshots[-1] if snapshots else None,

@@ -172,6 +172,23 @@ def test_files_that_others_replaced_are_planned_again(catalog: FilesystemCatalog
     assert run(catalog, table, {**BLOOM, **BITMAP}).nothing_to_do
 
 
+def test_a_stopped_run_commits_what_is_done_and_says_what_is_left(catalog: FilesystemCatalog) -> None:
+    table = filled(catalog)
+    executor = SerialExecutor()
+
+    class Stopped(SerialExecutor):
+        def run(self, function: Any, tasks: Any) -> Any:
+            for result in executor.run(function, tasks):
+                executor.cancel()
+                yield result
+
+    job = Job(table=table.name, options=BITMAP, commit_user="me")
+    done = rewrite_file_index.run(job, catalog, Stopped(), catalog.clock)
+    assert (done.planned, done.files, done.files_left, len(done.snapshots)) == (6, 3, 3, 1)
+    again = rewrite_file_index.run(job, catalog, clock=catalog.clock)
+    assert (again.files, again.files_left, len(again.snapshots)) == (3, 0, 2)
+
+
 def test_two_runs_of_one_name_do_not_mix(catalog: FilesystemCatalog) -> None:
     table = filled(catalog)
     job = Job(table=table.name, options=BITMAP, commit_user="me")
