@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Annotated
 
 import pyarrow as pa
@@ -14,7 +15,9 @@ from lakecore.cli.engine import key_values
 from lakecore.cli.row_output import OutputFormat, RowOutput
 from lakecore.cli.session import Session, session_of
 from lakecore.errors import InvalidInputError
+from lakecore.read.changed_rows import ChangedRows, DiffRows
 from lakecore.scan.startup import Incremental, IncrementalMode
+from lakecore.system.change_log import AuditRows
 from lakecore.types.text import parse_timestamp
 
 __all__ = ["column_names", "millis", "read"]
@@ -59,6 +62,7 @@ def read(
     """Print rows.
 
     With jsonl every line is an object: `_kind` and the columns, or just the columns that --columns names.
+    Of changes the kind is always told; other formats have it in a first column, rowkind.
     """
     session = session_of(context)
     chosen = form or _default_format(session, output)
@@ -74,8 +78,11 @@ def read(
         columns=None if columns is None else column_names(columns),
         limit=_TABLE_ROWS if shortened else limit,
     )
+    changes = isinstance(scan.source, ChangedRows | DiffRows)
+    if changes and chosen is not OutputFormat.JSONL:
+        scan = replace(scan, source=AuditRows(scan.source), columns=("rowkind", *scan.columns))
     out = RowOutput(session, scan.row_type, output)
-    told = columns is None or incremental is not None
+    told = columns is None or changes
     batches = scan.to_batches(kinds=told and chosen is OutputFormat.JSONL)
     if output is None and sys.stdout.isatty():
         out.write(batches, chosen)

@@ -160,7 +160,14 @@ def test_changes_are_streamed_and_read_by_interval(cli: Cli, keyed: str) -> None
     assert cli("read", keyed, "--incremental", "1..2", "--mode", "diff", "--columns", "k").lines == [
         '{"_kind":"+I","k":2}'
     ]
+    delta = cli(
+        "read", keyed, "--incremental", "1..2", "--mode", "delta", "--columns", "k", "--format", "csv"
+    )
+    assert sorted(delta.lines) == ['"+I","2"', '"-D","1"', '"rowkind","k"']
     assert cli("read", keyed, "--option", "scan.version=1").lines == [ROW]
+    assert cli(
+        "read", f"{keyed}$snapshots", "--columns", "snapshot_id", "--where", "snapshot_id > 1"
+    ).lines == ['{"snapshot_id":2}']
     assert "available are 1 to 2" in cli("read", keyed, "--incremental", "1..7").err
 
 
