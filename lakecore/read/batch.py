@@ -103,7 +103,7 @@ def schema_of(table: Readable, snapshot: Snapshot) -> TableSchema:
 
 def _changes(table: Readable, asked: Incremental, *, deletes: bool) -> RowSource:
     schema, options = table.schema, table.options
-    check_streamable(table.name, schema, options)
+    check_streamable(table.name, schema)
     found = resolve_interval(asked, options.changelog_producer, schema.options, table.snapshots, table.tags)
     scanner = ChangeScanner(table.scanner, schema)
     context = table.read_context()

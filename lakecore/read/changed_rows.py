@@ -50,7 +50,9 @@ class ChangedRows:
     def read(
         self, part: Split, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> Iterator[pa.RecordBatch]:
-        """See `read_changes`."""
+        """See `read_changes`. With data evolution, columns that the snapshots did not write are null."""
+        if self.context.options.data_evolution:
+            return read_split(self.context, part, columns, where, kinds=kinds)
         return _told(read_changes(self.context, part, columns, where), kinds=kinds)
 
 

@@ -205,7 +205,7 @@ def open_stream(
 
     Raises UnsupportedError for tables whose changes this release cannot read, InvalidInputError.
     """
-    check_streamable(table.name, table.schema, table.options)
+    check_streamable(table.name, table.schema)
     name = consumer if consumer is not None else CONSUMER_ID.read(table.schema.options)
     if name is not None and not IGNORE_PROGRESS.read(table.schema.options):
         found = table.consumers.find(name)

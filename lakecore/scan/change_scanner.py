@@ -19,6 +19,7 @@ from lakecore.predicate.tree import Predicate
 from lakecore.scan.incremental import Difference
 from lakecore.scan.plan import SplitPolicy, bucket_splits, plan_splits
 from lakecore.scan.pruning import prune_buckets, prune_files, prune_partitions
+from lakecore.scan.row_ranges import plan_row_ranges
 from lakecore.scan.scanner import Scanner, made_since
 from lakecore.scan.split import Split, SplitPlan
 from lakecore.scan.stream_policy import ChangeKind
@@ -121,7 +122,7 @@ class ChangeScanner:
         Raises InvalidInputError where the number of buckets changed, UnsupportedError where the files that
         differ do not tell which rows do.
         """
-        if TableOptions.from_schema(self.schema).data_evolution:
+        if self._columnwise:
             raise UnsupportedError(
                 f"table {self.scanner.table}: files of some columns (data-evolution.enabled) do not tell "
                 "which rows two states share; use another engine"
@@ -187,9 +188,18 @@ class ChangeScanner:
         load = self.scanner.schemas.load
         entries = prune_partitions(entries, predicate, self.schema.partition_type)
         entries = prune_buckets(entries, predicate, self.schema, load)
+        if self._columnwise:
+            return entries
         return prune_files(entries, predicate, self.schema, load)
 
+    @property
+    def _columnwise(self) -> bool:
+        """Files may hold some columns of their rows only."""
+        return TableOptions.from_schema(self.schema).data_evolution
+
     def _raw_splits(self, entries: ManifestEntries) -> SplitPlan:
+        if self._columnwise:
+            return plan_row_ranges(entries, SplitPolicy.from_options(self.schema.options), self.scanner.table)
         mode = TableOptions.from_schema(self.schema).bucket_mode
         if mode is BucketMode.BUCKET_UNAWARE:
             return plan_splits(entries, SplitPolicy.from_options(self.schema.options), None)

@@ -50,14 +50,12 @@ def check_readable(table: str, schema: TableSchema, options: TableOptions) -> No
         raise _refuse(table, _CHAIN, "true", "read", remedy)
 
 
-def check_streamable(table: str, schema: TableSchema, options: TableOptions) -> None:
+def check_streamable(table: str, schema: TableSchema) -> None:
     """Raises UnsupportedError unless the changes of `table` can be read as they were written.
 
     Merge engines and deletion vectors do not matter: nothing is merged.
     """
     _check_kind(table, schema.options)
-    if options.data_evolution:
-        raise _refuse(table, "data-evolution.enabled", "true", "stream", "use another engine")
     _check_one_branch(table, schema.options)
 
 

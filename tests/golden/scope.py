@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.support.golden import GoldenTable, View
 
-__all__ = ["unclaimed_compaction", "unclaimed_read", "unclaimed_stream", "unclaimed_write"]
+__all__ = ["unclaimed_compaction", "unclaimed_read", "unclaimed_write"]
 
 
 def unclaimed_read(table: GoldenTable, view: View) -> str | None:
@@ -18,11 +18,6 @@ def unclaimed_read(table: GoldenTable, view: View) -> str | None:
 def _unclaimed_read(schema: Mapping[str, Any]) -> str | None:
     """Every table that Java wrote is."""
     return None
-
-
-def unclaimed_stream(table: GoldenTable) -> str | None:
-    """Why the changes of `table` are refused, or None when they are to be read."""
-    return "data evolution" if table.options.get("data-evolution.enabled") == "true" else None
 
 
 def unclaimed_compaction(table: GoldenTable) -> str | None:

@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 
 import lakecore
-from lakecore.errors import UnsupportedError
 from lakecore.metadata.row_kind import RowKind
 from lakecore.read.stream import Changes
 from lakecore.row.json_rows import batch_to_json
-from tests.golden.scope import unclaimed_stream
 from tests.support.golden import GoldenTable, golden_tables
 
 STREAMED = [table for table in golden_tables() if (table.expected / "stream.jsonl.gz").exists()]
@@ -41,10 +39,6 @@ def expected(table: GoldenTable) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("table", STREAMED, ids=lambda table: table.name)
 def test_from_the_earliest_snapshot(table: GoldenTable) -> None:
     handle = lakecore.load_catalog(str(table.warehouse)).load_table(table.name)
-    if unclaimed_stream(table):
-        with pytest.raises(UnsupportedError):
-            handle.stream(snapshot=table.facts["streamFrom"])
-        return
     stream = handle.stream(snapshot=table.facts["streamFrom"])
     for plan in expected(table):
         changes = stream.poll()
@@ -57,4 +51,3 @@ def test_from_the_earliest_snapshot(table: GoldenTable) -> None:
 
 def test_what_is_claimed() -> None:
     assert len(STREAMED) == 242
-    assert sum(unclaimed_stream(table) is None for table in STREAMED) == 240

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
-from lakecore.errors import InvalidInputError, InvalidOptionError, NotFoundError, UnsupportedError
+from lakecore.errors import InvalidInputError, InvalidOptionError, NotFoundError
 from lakecore.read.stream import Changes, Stream
-from lakecore.table import Commit, Table
+from lakecore.table import Commit
 from tests.support.fake_clock import FakeClock
 from tests.support.lake import append_table, key_table, memory_catalog, put
 
@@ -121,10 +120,3 @@ def test_consumers_keep_positions(catalog: FilesystemCatalog) -> None:
     assert [number for number, _ in everything(ignoring.stream(snapshot=1))] == [1, 2]
     with pytest.raises(InvalidInputError, match="it has no consumer"):
         table.stream().acknowledge()
-
-
-def test_columns_of_some_files_are_refused(catalog: FilesystemCatalog) -> None:
-    table = append_table(catalog, ("v INT",))
-    schema = replace(table.schema, options={**table.schema.options, "data-evolution.enabled": "true"})
-    with pytest.raises(UnsupportedError, match=r"data-evolution.enabled=true: this release cannot stream"):
-        Table(table.name, schema, table.file_io, table.paths).stream()
