@@ -112,7 +112,7 @@ class ChangeCommit:
             retry += 1
 
     def _plan(self, latest: Snapshot | None, schema: TableSchema) -> Snapshot | None:
-        check_committable(schema)
+        check_committable(schema, self._change.kind)
         options = {**schema.options, **self._options}
         self._check_unchanged(latest)
         base, entries = self._compare(latest, schema)

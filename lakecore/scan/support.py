@@ -18,6 +18,7 @@ from lakecore.metadata.options import (
 )
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import parse_bool
+from lakecore.types.datatypes import AtomicType, DataType, TypeRoot, VectorType
 
 __all__ = [
     "check_compactable",
@@ -98,8 +99,15 @@ def check_index_files(table: str, snapshot_id: int, files: Iterable[IndexFile]) 
 def check_writable(table: str, schema: TableSchema, options: TableOptions) -> None:
     """Raises UnsupportedError unless rows written to `table` become what its options promise."""
     _check_new_files(table, schema, options, "write")
+    if options.data_evolution and any(_apart(field.type) for field in schema.fields):
+        remedy = "blob and vector columns go to files of their own; use another engine"
+        raise _refuse(table, "data-evolution.enabled", "true", "write", remedy)
     if options.bucket_mode is BucketMode.KEY_DYNAMIC:
         _check_moving_keys(table, options)
+
+
+def _apart(kind: DataType) -> bool:
+    return isinstance(kind, VectorType) or (isinstance(kind, AtomicType) and kind.root is TypeRoot.BLOB)
 
 
 def _check_moving_keys(table: str, options: TableOptions) -> None:
@@ -115,6 +123,8 @@ def _check_moving_keys(table: str, options: TableOptions) -> None:
 def check_deletable(table: str, schema: TableSchema, options: TableOptions) -> None:
     """Raises UnsupportedError unless rows of `table` can be deleted by a condition."""
     check_writable(table, schema, options)
+    if options.data_evolution:
+        raise _refuse(table, "data-evolution.enabled", "true", "delete rows of", "use another engine")
     if not schema.primary_keys:
         if not options.deletion_vectors:
             remedy = "without a key rows are deleted by deletion vectors: set the option first"
@@ -174,7 +184,7 @@ def _check_rows(table: str, schema: TableSchema, options: TableOptions, verb: st
     """What decides the rows of a table, whatever is done with it."""
     _check_kind(table, schema.options)
     _check_merge_engine(table, schema, options, verb)
-    if options.data_evolution and verb != "read":
+    if options.data_evolution and verb not in ("read", "write"):
         raise _refuse(table, "data-evolution.enabled", "true", verb, "use another engine")
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakecore.errors import CorruptDataError, LakeError, UnavailableError
 from lakecore.format.data_reader import open_reader
 from lakecore.fs.file_io import FileIO
+from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.key_order import comparable, key_order
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
@@ -50,7 +51,7 @@ class DataFileCheck:
             reader.close()
             self._equal(reference, "rows", rows, reference.file.row_count)
             return
-        schema = reference.schemas.load(reference.file.schema_id)
+        schema = _held(reference.schemas.load(reference.file.schema_id), reference.file)
         mode = ProofMode.FULL if self.deep else ProofMode.CHEAP
         shape = shape_of(schema, TableOptions.from_schema(schema), mode)
         seen = KeyedRows(shape)
@@ -96,3 +97,10 @@ class DataFileCheck:
 
     def _add(self, kind: FindingKind, reference: DataReference, problem: str) -> None:
         self.findings.add(kind, reference.path, f"{problem} (needed by {reference.owner})")
+
+
+def _held(schema: TableSchema, file: DataFile) -> TableSchema:
+    """The columns that the file has: some tables keep columns of the same rows in several files."""
+    if file.write_cols is None:
+        return schema
+    return replace(schema, fields=tuple(field for field in schema.fields if field.name in file.write_cols))

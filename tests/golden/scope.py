@@ -35,8 +35,9 @@ def unclaimed_compaction(table: GoldenTable) -> str | None:
 
 def unclaimed_write(schema: Mapping[str, Any]) -> str | None:
     """Why a write to a table of this schema (as in its file) is refused, or None."""
-    options = {key: value for key, value in schema["options"].items() if key != _EXPIRY}
-    return _unclaimed_change({**schema, "options": options})  # rows expire when they are compacted
+    compacted = (_EXPIRY, "data-evolution.enabled")  # rows expire, and columns are joined, by compactions
+    options = {key: value for key, value in schema["options"].items() if key not in compacted}
+    return _unclaimed_change({**schema, "options": options})
 
 
 def _unclaimed_change(schema: Mapping[str, Any]) -> str | None:

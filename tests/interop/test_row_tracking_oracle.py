@@ -61,3 +61,24 @@ def test_a_table_of_java_keeps_its_ids(name: str, oracles: dict[str, Oracle], tm
     assert report.picks_done
     for oracle in oracles.values():
         assert tracked(oracle, tmp_path, name) == before
+
+
+def test_rows_beside_columns_that_java_added(oracles: dict[str, Oracle], tmp_path: Path) -> None:
+    """Whole rows of ours go on after files of some columns."""
+    for name in ("g1.a_append_data_evolution", "g3.h3_append_data_evolution"):
+        golden = next(table for table in golden_tables() if table.name == name).copy_to(tmp_path)
+        java = oracles[golden.version]
+        before = tracked(java, tmp_path, name)
+        table = load_catalog(str(tmp_path)).load_table(name)
+        more = [
+            {**{k: v for k, v in row.items() if k[0] != "_"}, "a": f"ours{n}"}
+            for n, row in enumerate(before[:7])
+        ]
+        table.append(pa.Table.from_pylist(more, schema=table.scan().schema))
+        after = tracked(java, tmp_path, name)
+        assert after[:-7] == before
+        first = before[-1]["_ROW_ID"] + 1
+        assert [row["_ROW_ID"] for row in after[-7:]] == list(range(first, first + 7))
+        assert [row["a"] for row in after[-7:]] == [row["a"] for row in more]
+        assert table.scan().to_arrow().num_rows == len(after)
+        assert findings(java.fsck(tmp_path, name)) <= findings(golden.facts["fsck"])

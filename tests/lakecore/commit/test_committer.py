@@ -409,11 +409,12 @@ def test_a_lost_manifest_is_an_error(table: CommitTable) -> None:
 # refusals and doubts
 
 
-@pytest.mark.parametrize("option", ["data-evolution.enabled"])
-def test_tables_this_release_must_not_touch(option: str) -> None:
-    table = CommitTable(table_schema(options={option: "true"})).created()
-    with pytest.raises(UnsupportedError, match=option):
-        append(table, "a", 1)
+def test_compactions_that_this_release_must_not_commit() -> None:
+    options = {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+    table = CommitTable(table_schema(primary_keys=(), options=options)).created()
+    append(table, "a", 1)
+    with pytest.raises(UnsupportedError, match=r"data-evolution\.enabled"):
+        table.commit([commit_message(compact_before=(data_file("a"),))], identifier=2)
 
 
 def test_no_table_here() -> None:
