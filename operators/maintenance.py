@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 __all__ = [
     "ChoreOperator",
     "ClearConsumersOperator",
+    "CompactManifestOperator",
+    "CreateBranchOperator",
     "CreateTagOperator",
+    "DeleteBranchOperator",
     "DeleteTagOperator",
     "DropPartitionOperator",
     "ExpireChangelogsOperator",
@@ -31,9 +34,12 @@ __all__ = [
     "ExpirePartitionsOperator",
     "ExpireSnapshotsOperator",
     "ExpireTagsOperator",
+    "FastForwardOperator",
     "MarkPartitionDoneOperator",
     "RemoveOrphanFilesOperator",
+    "RenameBranchOperator",
     "RenameTagOperator",
+    "RepairHintsOperator",
     "ReplaceTagOperator",
     "ResetConsumerOperator",
     "RollbackToAsLatestOperator",
@@ -301,6 +307,53 @@ class MarkPartitionDoneOperator(ChoreOperator):
     module = "partitions"
     job = "MarkPartitionDone"
     parameters: ClassVar = {"partitions": "text"}
+
+
+class CreateBranchOperator(ChoreOperator):
+    """Make a branch: from `tag`, or empty."""
+
+    module = "branches"
+    job = "CreateBranch"
+    parameters: ClassVar = {"branch": "text", "tag": "text", "ignore_if_exists": "bool"}
+
+
+class DeleteBranchOperator(ChoreOperator):
+    """Delete a branch; into the quarantine."""
+
+    module = "branches"
+    job = "DeleteBranch"
+    parameters: ClassVar = {"branch": "text"}
+
+
+class RenameBranchOperator(ChoreOperator):
+    """Give a branch another name."""
+
+    module = "branches"
+    job = "RenameBranch"
+    parameters: ClassVar = {"branch": "text", "target_branch": "text"}
+
+
+class FastForwardOperator(ChoreOperator):
+    """Let main become what a branch is. Stop writers first."""
+
+    module = "branches"
+    job = "FastForward"
+    parameters: ClassVar = {"branch": "text"}
+
+
+class RepairHintsOperator(ChoreOperator):
+    """Let the hints LATEST and EARLIEST of a table say what is there."""
+
+    module = "repair"
+    job = "RepairHints"
+
+
+class CompactManifestOperator(ChoreOperator):
+    """Rewrite many small manifests as few; changes no row."""
+
+    module = "repair"
+    job = "CompactManifest"
+    parameters: ClassVar = {"options": "options"}
 
 
 def _parsed(name: str, kind: str, value: Any) -> dict[str, Any]:

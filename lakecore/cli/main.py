@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from lakecore.cli.alter import alter
+from lakecore.cli.branches import create_branch, delete_branch, fast_forward, rename_branch
 from lakecore.cli.compact import compact
 from lakecore.cli.create import create
 from lakecore.cli.delete import delete
@@ -22,6 +23,7 @@ from lakecore.cli.inspect import databases, describe, files, snapshots, tables
 from lakecore.cli.partitions import drop_partition, expire_partitions, mark_partition_done
 from lakecore.cli.quarantine import purge_quarantine, remove_orphan_files, runs, undo
 from lakecore.cli.read import read
+from lakecore.cli.repair import compact_manifest, repair_hints, why
 from lakecore.cli.rewrite_file_index import rewrite_file_index
 from lakecore.cli.rollback import (
     clear_consumers,
@@ -105,6 +107,13 @@ _CHORES: tuple[Callable[..., None], ...] = (
     expire_partitions,
     drop_partition,
     mark_partition_done,
+    create_branch,
+    delete_branch,
+    rename_branch,
+    fast_forward,
+    why,
+    repair_hints,
+    compact_manifest,
 )
 for chore in _CHORES:
     app.command(rich_help_panel="Maintenance")(chore)

@@ -98,6 +98,8 @@ def read_roots(file_io: FileIO, paths: TablePaths) -> RootSet:
 def _of_branch(file_io: FileIO, paths: TablePaths, branch: str) -> tuple[Root, ...]:
     own = paths.with_branch(branch)
     if not SchemaStore(file_io, own).list_ids():
+        if branch != MAIN_BRANCH and not _has_files(file_io, own.root):
+            return ()  # empty directories of a branch that was deleted
         raise CorruptDataError(own.schema_dir, f"branch {branch} has no schema, so what it needs is unknown")
     snapshots = SnapshotStore(file_io, own)
     ids = snapshots.list_ids()
@@ -119,3 +121,7 @@ def _reader(file_io: FileIO, branch: str) -> Callable[[tuple[RootKind, str, str]
         return Root(kind, branch, name, path, Snapshot.from_json(file_io.read(path), path))
 
     return read
+
+
+def _has_files(file_io: FileIO, directory: str) -> bool:
+    return any(not s.is_dir or _has_files(file_io, s.path) for s in file_io.list(directory))

@@ -112,7 +112,7 @@ class Sweeper:
                         "nothing is removed; run fsck"
                     )
                 files, spared = _split(removal.files, Reach(self.target), current.roots)
-            finished.append(self._finish(record, removal, files, spared))
+            finished.append(self._finish(record, removal, files, spared, resumed=True))
         return finished
 
     def _remove_root(self, record: RunRecord, number: int, doomed: Doomed) -> None:
@@ -144,7 +144,13 @@ class Sweeper:
         return _split(files, Reach(self.target), fresh)
 
     def _finish(
-        self, record: RunRecord, removal: Removal, files: Sequence[Doomed], spared: Sequence[Doomed]
+        self,
+        record: RunRecord,
+        removal: Removal,
+        files: Sequence[Doomed],
+        spared: Sequence[Doomed],
+        *,
+        resumed: bool = False,
     ) -> Swept:
         numbers = {doomed.path: number for number, doomed in enumerate(removal)} if record.keeps else {}
         self._remove_files(record, files, numbers)
@@ -155,7 +161,8 @@ class Sweeper:
             size=sum(doomed.size for doomed in (*removal.roots, *files)),
             spared=tuple(doomed.path for doomed in spared),
         )
-        self.runs.finish(record, RunState.QUARANTINED if record.keeps else RunState.DONE, swept.to_json())
+        state = RunState.QUARANTINED if record.keeps else RunState.DONE
+        self.runs.finish(record, state, swept.to_json() | ({"resumed": True} if resumed else {}))
         return swept
 
     def _remove_files(self, record: RunRecord, files: Sequence[Doomed], numbers: Mapping[str, int]) -> None:
@@ -185,7 +192,7 @@ def _split(
         return tuple(files), ()
     metadata = reach.metadata(roots)
     hashes = hash_bytes([_name(doomed.path).encode() for doomed in files])
-    owners = hash_bytes([_owner(_name(doomed.path)).encode() for doomed in files])
+    owners = hash_bytes([owner_of(_name(doomed.path)).encode() for doomed in files])
     held = reach.data(roots, np.union1d(hashes, owners))
     taken = np.isin(hashes, held.names)
     free: list[Doomed] = []
@@ -200,7 +207,7 @@ def _name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def _owner(name: str) -> str:
+def owner_of(name: str) -> str:
     """The data file of an extra file: `<data file>.index`, `<data file>-1.index`, `<data
     file>.<…>.lookup`.
     """

@@ -13,12 +13,14 @@ import pytest
 
 from lakecore.errors import AlreadyExistsError
 from lakecore.jobs import (
+    branches,
     consumers,
     expire_changelogs,
     expire_snapshots,
     partitions,
     quarantine,
     remove_orphan_files,
+    repair,
     rollback,
     tags,
 )
@@ -420,3 +422,78 @@ def test_dropped_partitions_take_their_index_along(
     for judge in (oracle, oracle2):
         assert judge.read(twins.ours, golden) == judge.read(twins.java, golden)
     assert twins.new_findings(oracle, twins.java) == set()
+
+
+def test_branches_are_made_renamed_and_deleted_as_java_does(
+    long_history: Path, tmp_path: Path, oracle: Oracle, oracle2: Oracle
+) -> None:
+    twins = Twins.of(long_history, "d.t", tmp_path)
+    for name, tag in (("empty", None), ("b", "middle")):
+        oracle.call("create-branch", twins.java, "d.t", name, *(["--tag", tag] if tag else []))
+        branches.run(branches.CreateBranch(table="d.t", branch=name, tag=tag), twins.lake)
+    check_equal(twins)
+    for warehouse in (twins.java, twins.ours):
+        rows = [{"p": "a", "k": 7, "v": "on the branch"}]
+        oracle.write(warehouse, "d.t$branch_b", rows, "--identifier", 50)
+    branches.run(branches.RenameBranch(table="d.t", branch="b", target_branch="c"), twins.lake)
+    for judge in (oracle, oracle2):
+        expected = judge.read(twins.java, "d.t", branch="b")
+        assert judge.read(twins.ours, "d.t", branch="c") == expected
+    report = branches.run(branches.DeleteBranch(table="d.t", branch="empty"), twins.lake)
+    assert twins.opened.branches.list() == ("c",)
+    quarantine.run(quarantine.Undo(run_id=str(report.run)), twins.lake)
+    assert twins.opened.branches.list() == ("c", "empty")
+
+
+def test_main_becomes_the_branch(long_history: Path, tmp_path: Path, oracle: Oracle, oracle2: Oracle) -> None:
+    source = tmp_path / "source" / "d.db" / "t"
+    shutil.copytree(long_history, source)
+    warehouse = source.parents[1]
+    oracle.call("create-branch", warehouse, "d.t", "b", "--tag", "middle")
+    for number in (50, 51):
+        rows = [{"p": "a", "k": number, "v": "on the branch"}]
+        oracle.write(warehouse, "d.t$branch_b", rows, "--identifier", number)
+    twins = Twins.of(source, "d.t", tmp_path)
+    before = oracle.read(twins.java, "d.t")
+    oracle.call("fast-forward", twins.java, "d.t", "b")
+    report = branches.run(branches.FastForward(table="d.t", branch="b"), twins.lake)
+    assert twins.difference() == (set(), set())
+    # Java copies the branch's EARLIEST over main's, and loses sight of what is older
+    assert twins.content(twins.ours, ["snapshot/EARLIEST"]) == {"snapshot/EARLIEST": "1"}
+    for judge in (oracle, oracle2):
+        assert judge.read(twins.ours, "d.t") == judge.read(twins.java, "d.t") != before
+    assert twins.opened.snapshots.latest_id() == report.snapshot
+
+
+def test_expiry_spares_what_a_branch_needs(long_history: Path, tmp_path: Path, oracle: Oracle) -> None:
+    """Java loses the branch when the tag it was made from goes; lakecore does not."""
+    twins = Twins.of(long_history, "d.t", tmp_path)
+    branches.run(branches.CreateBranch(table="d.t", branch="b", tag="middle"), twins.lake)
+    expected = oracle.read(twins.ours, "d.t", branch="b")
+    job = expire_snapshots.Job(
+        table="d.t", retain_max=1, retain_min=1, older_than_ms=_now(), max_deletes=MANY
+    )
+    expire_snapshots.run(job, twins.lake)
+    tags.run(tags.DeleteTag(table="d.t", tags=("middle",), safety=AT_ONCE), twins.lake)
+    assert oracle.read(twins.ours, "d.t", branch="b") == expected
+    orphans = remove_orphan_files.Job(table="d.t", older_than_ms=_now() - 1, max_share=1.0, safety=AT_ONCE)
+    assert remove_orphan_files.run(orphans, twins.lake).nothing_to_do
+    assert oracle.read(twins.ours, "d.t", branch="b") == expected
+
+
+def test_compacted_manifests_are_read_by_java(
+    long_history: Path, tmp_path: Path, oracle: Oracle, oracle2: Oracle
+) -> None:
+    twins = Twins.of(long_history, "d.t", tmp_path)
+    oracle.call("compact-manifests", twins.java, "d.t")
+    report = repair.run(repair.CompactManifest(table="d.t"), twins.lake)
+    assert (report.snapshot, report.nothing_to_do) == (twins.opened.snapshots.latest_id(), False)
+    for judge in (oracle, oracle2):
+        assert judge.read(twins.ours, "d.t") == judge.read(twins.java, "d.t")
+    assert twins.new_findings(oracle, twins.java) == set()
+    again = repair.run(repair.CompactManifest(table="d.t"), twins.lake)
+    assert again.nothing_to_do
+    kept = [
+        len(list((twins.path(warehouse) / "manifest").iterdir())) for warehouse in (twins.java, twins.ours)
+    ]
+    assert kept[0] == kept[1]

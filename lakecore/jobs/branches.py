@@ -1,0 +1,120 @@
+"""Jobs on branches: create, delete, rename, fast-forward."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakecore.clock import Clock
+from lakecore.executor import Executor
+from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json, parameters
+from lakecore.maintain.branches import apply
+from lakecore.maintain.roots import RootKind
+
+__all__ = ["CreateBranch", "DeleteBranch", "FastForward", "RenameBranch", "run"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _BranchJob:
+    """`table`: without a branch. `branch`: which one it is about."""
+
+    table: str
+    branch: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    safety: Safety = field(default_factory=Safety)
+
+    to_json = job_to_json
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Any:
+        """Raises InvalidInputError for unknown or missing keys."""
+        return job_from_json(cls, raw)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreateBranch(_BranchJob):
+    """From `tag`, or empty with the present schemas."""
+
+    tag: str | None = None
+    ignore_if_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeleteBranch(_BranchJob):
+    """Its snapshots, tags and schemas go; files that only they needed become orphans."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenameBranch(_BranchJob):
+    target_branch: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FastForward(_BranchJob):
+    """Main becomes what the branch is, from the branch's first snapshot on."""
+
+
+_NAMES = {
+    CreateBranch: "create-branch",
+    DeleteBranch: "delete-branch",
+    RenameBranch: "rename-branch",
+    FastForward: "fast-forward",
+}
+
+
+def run(
+    job: CreateBranch | DeleteBranch | RenameBranch | FastForward,
+    lake: Lake,
+    executor: Executor | None = None,
+    clock: Clock | None = None,
+) -> Report:
+    """Raises NotFoundError, AlreadyExistsError, InvalidInputError before anything is touched."""
+    with begin(_NAMES[type(job)], job, lake, keeps=True, executor=executor, clock=clock) as chore:
+        report = replace(chore.report, names=(job.branch,))
+        match job:
+            case CreateBranch():
+                return chore.timed(_create(job, chore, replace(report, quarantined=False)))
+            case DeleteBranch():
+                return chore.timed(_delete(job, chore, report))
+            case RenameBranch():
+                if not job.dry_run:
+                    sweeper = replace(chore.sweeper, target=chore.main())
+                    named: dict[str, object] = {"branch": job.branch, "target_branch": job.target_branch}
+                    apply.rename(job.branch, job.target_branch, sweeper, parameters=named)
+                names = (job.branch, job.target_branch)
+                return chore.timed(replace(report, names=names, quarantined=False))
+            case FastForward():
+                return chore.timed(_fast_forward(job, chore, report))
+
+
+def _create(job: CreateBranch, chore: Chore, report: Report) -> Report:
+    target = chore.main()
+    apply.check_name(job.branch)
+    if job.ignore_if_exists and job.branch in target.branches.list():
+        return replace(report, nothing_to_do=True)
+    made = True if job.dry_run else apply.create(target, job.branch, job.tag)
+    return replace(report, nothing_to_do=not made)
+
+
+def _delete(job: DeleteBranch, chore: Chore, report: Report) -> Report:
+    target = chore.main()
+    planned = apply.branch_removal(target, job.branch)
+    report = report.planned(planned[0])
+    if job.dry_run:
+        return report
+    sweeper = replace(chore.sweeper, target=target)
+    swept = apply.delete(job.branch, planned, sweeper, keeps=chore.keeps, parameters=parameters(job))
+    return report.swept(swept)
+
+
+def _fast_forward(job: FastForward, chore: Chore, report: Report) -> Report:
+    target = chore.main()
+    plan = apply.fast_forward(target, job.branch)
+    ids = tuple(root.snapshot.id for root in plan.gone if root.kind is RootKind.SNAPSHOT)[::-1]
+    report = replace(report.planned(plan.removal), snapshots=ids, snapshot=plan.last)
+    if job.dry_run:
+        return report
+    sweeper = replace(chore.sweeper, target=target)
+    return report.swept(plan.apply(sweeper, keeps=chore.keeps, parameters=parameters(job)))

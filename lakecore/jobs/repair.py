@@ -1,0 +1,83 @@
+"""Jobs that put metadata in order: wrong hints, many small manifests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakecore.clock import Clock
+from lakecore.executor import Executor
+from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.maintain.hints import repair_hints, wrong_hints
+from lakecore.maintain.manifests import compact_manifests
+from lakecore.store.paths import MAIN_BRANCH
+
+__all__ = ["CompactManifest", "RepairHints", "run"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepairHints:
+    """LATEST and EARLIEST of all branches say what the listing says."""
+
+    table: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    safety: Safety = field(default_factory=Safety)
+
+    to_json = job_to_json
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> RepairHints:
+        """Raises InvalidInputError for unknown or missing keys."""
+        return job_from_json(cls, raw)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactManifest:
+    """Rewrite small manifests and those with deletions; a commit of its own, which changes no row."""
+
+    table: str
+    commit_user: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    safety: Safety = field(default_factory=Safety)
+
+    to_json = job_to_json
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> CompactManifest:
+        """Raises InvalidInputError for unknown or missing keys."""
+        return job_from_json(cls, raw)
+
+
+def run(
+    job: RepairHints | CompactManifest,
+    lake: Lake,
+    executor: Executor | None = None,
+    clock: Clock | None = None,
+) -> Report:
+    """Errors as `expire_snapshots.run`."""
+    name = "repair-hints" if isinstance(job, RepairHints) else "compact-manifest"
+    with begin(name, job, lake, keeps=False, executor=executor, clock=clock) as chore:
+        done = _hints(job, chore) if isinstance(job, RepairHints) else _manifests(job, chore)
+        return chore.timed(done)
+
+
+def _hints(job: RepairHints, chore: Chore) -> Report:
+    target = chore.main()
+    names: list[str] = []
+    for branch in (MAIN_BRANCH, *target.branches.list()):
+        paths = target.paths.with_branch(branch)
+        act = wrong_hints if job.dry_run else repair_hints
+        names += [f"{path} -> {right}" for path, right in act(target.file_io, paths).items()]
+    return replace(chore.report, names=tuple(names), nothing_to_do=not names)
+
+
+def _manifests(job: CompactManifest, chore: Chore) -> Report:
+    user = job.commit_user or f"lakecore-compact-manifest-{chore.target.clock.fresh_id()}"
+    done = compact_manifests(chore.target, user, dry_run=job.dry_run)
+    if done is None:
+        return replace(chore.report, nothing_to_do=True)
+    note = f"{done.before} manifests {'would become about' if job.dry_run else 'became'} {done.after}"
+    return replace(chore.report, snapshot=done.snapshot_id, notes=(note,))

@@ -1,0 +1,59 @@
+"""Why something is still there: what keeps a file or a snapshot alive, or holds back expiry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakecore.clock import Clock
+from lakecore.executor import Executor
+from lakecore.jobs import expire_snapshots
+from lakecore.jobs.chore import Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.maintain.why import holders_of_file, holders_of_snapshot, pins
+
+__all__ = ["Job", "Report", "run"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """`subject`: a snapshot's id, or the name or path of a file; None asks about the table's expiry."""
+
+    table: str
+    subject: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = True
+    safety: Safety = field(default_factory=Safety)
+
+    to_json = job_to_json
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Job:
+        """Raises InvalidInputError for unknown or missing keys."""
+        return job_from_json(cls, raw)
+
+
+def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
+    """`names` are what holds it; nothing is changed."""
+    looking = replace(job, dry_run=True)
+    with begin("why", looking, lake, keeps=False, executor=executor, clock=clock) as chore:
+        report, target = replace(chore.report, dry_run=False), chore.target
+        if job.subject is None:
+            expiry = expire_snapshots.run(
+                expire_snapshots.Job(table=job.table, options=job.options, dry_run=True), lake, clock=clock
+            )
+            note = f"{len(expiry.snapshots)} snapshots and {expiry.files} files could expire now"
+            names = tuple(pins(target))
+            return chore.timed(replace(report, blocker=expiry.blocker, names=names, notes=(note,)))
+        if job.subject.strip().isdigit():
+            held = holders_of_snapshot(target, int(job.subject))
+            what = f"snapshot {job.subject}"
+        else:
+            held = holders_of_file(chore.main(), chore.sweeper.runs, job.subject)
+            what = job.subject
+        text = (
+            f"{what} is needed by"
+            if held
+            else f"{what} is needed by nothing: gone, an orphan, or never there"
+        )
+        return chore.timed(replace(report, names=tuple(held), notes=(text,), nothing_to_do=not held))

@@ -1,0 +1,252 @@
+"""Files of branches. Data files belong to the table: they are neither copied nor removed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from lakecore.fs.publish import publish_resolved
+from lakecore.maintain.hints import repair_hints
+from lakecore.maintain.reachable import Doomed
+from lakecore.maintain.roots import Root, RootKind, RootSet, read_roots
+from lakecore.maintain.runs import Removal
+from lakecore.maintain.sweep import Sweeper, Swept
+from lakecore.maintain.target import Target
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.store.paths import MAIN_BRANCH, TablePaths
+from lakecore.store.snapshots import SnapshotStore
+
+__all__ = ["FastForward", "branch_removal", "check_name", "create", "delete", "fast_forward", "rename"]
+
+_TAG_KEYS = ("tagCreateTime", "tagTimeRetained")
+
+
+def check_name(name: str) -> None:
+    """Raises InvalidInputError. Rule of the format: not `main`, not blank, not a number."""
+    if name == MAIN_BRANCH or not name.strip() or name.isdigit():
+        raise InvalidInputError(f"branch {name!r}: a name must not be main, blank or only digits")
+
+
+def create(target: Target, name: str, tag: str | None) -> bool:
+    """From a tag, or empty with the present schemas. False: it exists and is just that.
+
+    An interrupted creation is completed. Raises AlreadyExistsError for another branch of that name.
+    """
+    check_name(name)
+    branch = target.paths.with_branch(name)
+    wanted = _new_branch(target, branch, tag)
+    present = {path: target.file_io.read(path) for path in _files(target, branch.root)}
+    if any(wanted.get(path) != data for path, data in present.items()):
+        raise AlreadyExistsError(
+            f"branch {name!r} of {target.name} exists; choose another name, or delete it"
+        )
+    for path, data in wanted.items():
+        if path not in present:
+            publish_resolved(target.file_io, path, data, target.clock)
+    if tag is not None:
+        try:
+            target.tags.load(tag)
+        except NotFoundError as err:
+            raise NotFoundError(
+                f"tag {tag!r} of {target.name} was deleted while branch {name!r} was made from it: "
+                "delete the branch"
+            ) from err
+    return len(present) < len(wanted)
+
+
+def _new_branch(target: Target, branch: TablePaths, tag: str | None) -> dict[str, bytes]:
+    """Path to content, in the order in which they are written."""
+    read = target.file_io.read
+    ids = target.schemas.list_ids()
+    if tag is None:
+        return {branch.schema(i): read(target.paths.schema(i)) for i in ids}
+    data = read(target.paths.tag(tag)) if target.tags.load(tag) else b""
+    snapshot = Snapshot.from_json(data, target.paths.tag(tag))
+    plain = {key: value for key, value in json.loads(data).items() if key not in _TAG_KEYS}
+    out = {branch.schema(i): read(target.paths.schema(i)) for i in ids if i <= snapshot.schema_id}
+    out[branch.tag(tag)] = data
+    out[branch.snapshot(snapshot.id)] = json.dumps(plain, indent=2).encode()
+    return out
+
+
+def branch_removal(target: Target, name: str) -> tuple[Removal, RootSet]:
+    """All files of the branch, its roots first and its schemas last, and the roots that stay."""
+    check_name(name)
+    branch = target.paths.with_branch(name)
+    found = list(_files(target, branch.root))
+    if not found:
+        known = ", ".join(target.branches.list()) or "none"
+        raise NotFoundError(f"branch {name!r} of {target.name} does not exist; there are {known}")
+    files = tuple(Doomed(path, 0, f"of branch {name}") for path in _removal_order(branch, found))
+    roots = read_roots(target.file_io, target.paths)
+    kept = tuple(root for root in roots.roots if root.branch != name)
+    return Removal(files), RootSet(kept, tuple(b for b in roots.branches if b != name))
+
+
+def delete(
+    name: str,
+    planned: tuple[Removal, RootSet],
+    sweeper: Sweeper,
+    *,
+    keeps: bool,
+    parameters: dict[str, object],
+) -> Swept:
+    """Carry it out."""
+    target = sweeper.target
+    root = target.paths.with_branch(name).root
+    return sweeper.sweep(
+        "delete-branch",
+        planned[0],
+        planned[1],
+        keeps=keeps,
+        settle=lambda: _remove_directories(target, root),
+        parameters=parameters,
+    )
+
+
+def rename(name: str, new_name: str, sweeper: Sweeper, *, parameters: dict[str, object]) -> Swept:
+    """A copy under the new name first: one of the two is always whole. Interrupted, it goes on when run
+    again.
+
+    Raises NotFoundError, AlreadyExistsError for another branch of the new name.
+    """
+    check_name(name)
+    check_name(new_name)
+    target = sweeper.target
+    old, new = target.paths.with_branch(name), target.paths.with_branch(new_name)
+    source = {path: target.file_io.read(path) for path in _files(target, old.root)}
+    if not source:
+        raise NotFoundError(f"branch {name!r} of {target.name} does not exist")
+    copies = {new.root + path.removeprefix(old.root): data for path, data in source.items()}
+    present = {path: target.file_io.read(path) for path in _files(target, new.root)}
+    begun = _was_interrupted(sweeper, parameters)
+    if any(copies.get(path, data if begun else None) != data for path, data in present.items()):
+        raise AlreadyExistsError(f"branch {new_name!r} of {target.name} exists; choose another name")
+    removal = Removal(tuple(Doomed(p, 0, f"renamed {new_name}") for p in _removal_order(old, list(source))))
+    roots = read_roots(target.file_io, target.paths)
+    kept = RootSet(tuple(root for root in roots.roots if root.branch != name), roots.branches)
+    return sweeper.sweep(
+        "rename-branch",
+        removal,
+        kept,
+        prepare=lambda: _copy(target, {path: copies[path] for path in copies if path not in present}, new),
+        settle=lambda: _remove_directories(target, old.root),
+        parameters=parameters,
+    )
+
+
+def _copy(target: Target, copies: dict[str, bytes], branch: TablePaths) -> None:
+    for path in reversed(_removal_order(branch, list(copies))):
+        publish_resolved(target.file_io, path, copies[path], target.clock)
+
+
+def _was_interrupted(sweeper: Sweeper, parameters: dict[str, object]) -> bool:
+    """Whether the last run of this very renaming did not come to its end by itself."""
+    records = [r for r in sweeper.runs.list(sweeper.target.name) if r.job == "rename-branch"]
+    same = [r for r in records if dict(r.parameters) == parameters]
+    return bool(same) and bool(same[-1].outcome.get("resumed"))
+
+
+def _removal_order(branch: TablePaths, paths: list[str]) -> list[str]:
+    """Hints, then roots from the newest, then the rest, schemas last."""
+    folders = (branch.snapshot_dir, branch.tag_dir, branch.changelog_dir, branch.consumer_dir)
+
+    def place(path: str) -> tuple[int, int, str]:
+        folder, _, name = path.rpartition("/")
+        if name in ("LATEST", "EARLIEST"):
+            return 0, 0, name
+        if folder == branch.schema_dir:
+            return len(folders) + 2, 0, name
+        number = name.rpartition("-")[2]
+        newest = -int(number) if number.isdigit() else 0
+        return (folders.index(folder) + 1 if folder in folders else len(folders) + 1), newest, name
+
+    return sorted(paths, key=place)
+
+
+class FastForward:
+    """Lets main become what a branch is: from the branch's first snapshot on, its snapshots, tags
+    and schemas.
+    """
+
+    def __init__(self, target: Target, name: str) -> None:
+        check_name(name)
+        self._target = target
+        self._branch = target.branches.open(name)
+        roots = read_roots(target.file_io, target.paths)
+        self._theirs = roots.of(RootKind.SNAPSHOT, name) + roots.of(RootKind.TAG, name)
+        snapshots = roots.of(RootKind.SNAPSHOT, name)
+        if not snapshots:
+            raise InvalidInputError(f"branch {name!r} of {target.name} has no snapshot to fast-forward to")
+        self.first = snapshots[0].snapshot.id
+        self.last = snapshots[-1].snapshot.id
+        self.gone = tuple(root for root in self._replaced(roots) if not self._same(root))
+        self._kept = roots.without(root.path for root in self.gone)
+
+    @property
+    def removal(self) -> Removal:
+        """Newest first."""
+        why = f"replaced by branch {self._branch.branch}"
+        return Removal(tuple(Doomed(root.path, 0, why) for root in self.gone))
+
+    def apply(self, sweeper: Sweeper, *, keeps: bool, parameters: dict[str, object]) -> Swept:
+        """Carry it out; interrupted, it goes on when it is run again."""
+        return sweeper.sweep(
+            "fast-forward",
+            self.removal,
+            self._kept,
+            keeps=keeps,
+            prepare=lambda: self._target.file_io.delete(self._target.paths.latest_hint),
+            settle=self._copy,
+            parameters=parameters,
+        )
+
+    def _replaced(self, roots: RootSet) -> Iterator[Root]:
+        for kind in (RootKind.SNAPSHOT, RootKind.TAG):
+            for root in reversed(roots.of(kind, MAIN_BRANCH)):
+                if root.snapshot.id >= self.first:
+                    yield root
+
+    def _same(self, root: Root) -> bool:
+        """Main and branch have it alike."""
+        place = self._branch.root + root.path.removeprefix(self._target.paths.root)
+        return any(other.path == place and other.identity[1:] == root.identity[1:] for other in self._theirs)
+
+    def _copy(self) -> None:
+        """Schemas, then tags, then snapshots from the oldest: what can be seen is whole."""
+        storage, main = self._target.file_io, self._target.paths
+        for folder in ("schema", "tag", "snapshot"):
+            source = f"{self._branch.root}/{folder}"
+            statuses = [
+                s for s in storage.list(source) if not s.is_dir and s.name not in ("LATEST", "EARLIEST")
+            ]
+            for status in sorted(statuses, key=lambda status: (len(status.name), status.name)):
+                place, data = f"{main.root}/{folder}/{status.name}", storage.read(status.path)
+                if storage.stat(place) is None or storage.read(place) != data:
+                    storage.overwrite(place, data)
+        theirs = SnapshotStore(storage, self._branch).load(self.last).schema_id
+        for schema_id in self._target.schemas.list_ids():
+            if schema_id > theirs and storage.stat(self._branch.schema(schema_id)) is None:
+                storage.delete(main.schema(schema_id))
+        repair_hints(storage, main)
+
+
+def fast_forward(target: Target, name: str) -> FastForward:
+    """What it would do."""
+    return FastForward(target, name)
+
+
+def _files(target: Target, directory: str) -> Iterator[str]:
+    for status in target.file_io.list(directory):
+        if status.is_dir:
+            yield from _files(target, status.path)
+        else:
+            yield status.path
+
+
+def _remove_directories(target: Target, directory: str) -> None:
+    for status in target.file_io.list(directory):
+        if status.is_dir:
+            _remove_directories(target, status.path)
+    target.file_io.delete(directory)

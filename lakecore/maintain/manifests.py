@@ -1,0 +1,70 @@
+"""Fewer, fuller manifests: what commits do in passing, done at once and for all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from lakecore.commit.manifest_merge import MergePolicy
+from lakecore.commit.publish import ManifestDraft
+from lakecore.errors import CommitConflictError
+from lakecore.maintain.target import Target
+from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind
+
+__all__ = ["Compacted", "compact_manifests"]
+
+_TRIES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """Manifests before and after; the snapshot of the new ones, None for a dry run."""
+
+    before: int
+    after: int
+    snapshot_id: int | None
+
+
+def compact_manifests(target: Target, user: str, *, dry_run: bool) -> Compacted | None:
+    """A COMPACT snapshot with the same files in fewer manifests; None when they are in order.
+
+    A dry run guesses how many they become. Raises CommitConflictError when others were always faster.
+    """
+    policy = replace(MergePolicy.from_options(target.schema.options), min_count=1, full_threshold=1)
+    for _ in range(_TRIES):
+        latest = target.snapshots.latest()
+        if latest is None:
+            return None
+        before = target.manifests.data_manifests(latest)
+        work = [manifest for manifest in before if policy.must_change(manifest)]
+        if len(work) <= 1 and not any(manifest.num_deleted_files for manifest in work):
+            return None
+        if dry_run:
+            return Compacted(len(before), len(before) - len(work) + 1, None)
+        draft = ManifestDraft(target.manifests)
+        after = draft.merge(before, target.schema.partition_type, policy)
+        kept = draft.keep()
+        base, change = target.manifests.write_list(after), target.manifests.write_list(())
+        planned = replace(
+            latest,
+            uuid=None,
+            id=latest.id + 1,
+            base_manifest_list=base[0],
+            base_manifest_list_size=base[1],
+            delta_manifest_list=change[0],
+            delta_manifest_list_size=change[1],
+            changelog_manifest_list=None,
+            changelog_manifest_list_size=None,
+            changelog_record_count=None,
+            commit_user=user,
+            commit_identifier=BATCH_IDENTIFIER,
+            commit_kind=CommitKind.COMPACT,
+            time_millis=max(target.clock.now_ms(), latest.time_millis),
+            delta_record_count=0,
+            operation=None,
+        )
+        if target.snapshots.publish(planned):
+            target.snapshots.write_hints(planned.id)
+            return Compacted(len(before), len(after), planned.id)
+        draft.take_back([*kept, base[0], change[0]])
+        draft.discard()
+    raise CommitConflictError(f"{target.name}: others committed first {_TRIES} times; run again")

@@ -1,0 +1,83 @@
+"""What keeps a snapshot or a file alive."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lakecore.maintain.drop import quarantined_roots
+from lakecore.maintain.reachable import Reach
+from lakecore.maintain.roots import Root, RootKind, RootSet, read_roots
+from lakecore.maintain.runs import RunStore
+from lakecore.maintain.sweep import owner_of
+from lakecore.maintain.target import Target
+from lakecore.metadata.byte_words import hash_bytes
+
+__all__ = ["holders_of_file", "holders_of_snapshot", "pins"]
+
+_DAY_MS = 86_400_000
+
+
+def pins(target: Target) -> list[str]:
+    """What holds back expiry of the branch, the oldest first: consumers, tags, other branches."""
+    roots = read_roots(target.file_io, target.paths)
+    found = [(consumer.next_snapshot, _consumer(target, consumer.id)) for consumer in target.consumers.list()]
+    for root in roots.of(RootKind.TAG, target.paths.branch):
+        age = _days(target, root.snapshot.time_millis)
+        found.append(
+            (root.snapshot.id, f"tag {root.name} keeps the files of snapshot {root.snapshot.id} ({age})")
+        )
+    for branch in roots.branches:
+        theirs = roots.of(RootKind.SNAPSHOT, branch)
+        if branch != target.paths.branch and theirs:
+            first = theirs[0].snapshot.id
+            found.append((first, f"branch {branch} keeps the files of its snapshots from {first} on"))
+    return [text for _, text in sorted(found)]
+
+
+def holders_of_snapshot(target: Target, snapshot_id: int) -> list[str]:
+    """Why the files of a snapshot stay; nothing when they do not."""
+    roots = read_roots(target.file_io, target.paths)
+    found = [str(root) for root in _of(roots, snapshot_id)]
+    if any(
+        root.kind is RootKind.SNAPSHOT and root.branch == target.paths.branch
+        for root in _of(roots, snapshot_id)
+    ):
+        found += [_consumer(target, c.id) for c in target.consumers.list() if c.next_snapshot <= snapshot_id]
+    return found
+
+
+def holders_of_file(target: Target, runs: RunStore, name: str) -> list[str]:
+    """The roots that reach a file, by its name; with those in the quarantine. Reads what all
+    roots refer to.
+    """
+    name = name.rstrip("/").rpartition("/")[2]
+    wanted = np.unique(hash_bytes([name.encode(), owner_of(name).encode()]))
+    own = hash_bytes([name.encode()])[0]
+    found = []
+    for strict, roots in (
+        (True, read_roots(target.file_io, target.paths).roots),
+        (False, quarantined_roots(runs, target.name)),
+    ):
+        reach = Reach(target, strict=strict)
+        for root in roots:
+            held = reach.data([root], wanted)
+            named = any(path.rpartition("/")[2] == name for path in reach.metadata([root]))
+            if named or own in held.names or name in held.extras:
+                found.append(str(root))
+    return found
+
+
+def _of(roots: RootSet, snapshot_id: int) -> list[Root]:
+    return [root for root in roots.roots if root.snapshot.id == snapshot_id]
+
+
+def _consumer(target: Target, name: str) -> str:
+    consumer = target.consumers.find(name)
+    if consumer is None:
+        return f"consumer {name}"
+    idle = _days(target, consumer.updated_ms)
+    return f"consumer {name} still needs snapshots from {consumer.next_snapshot} on (last moved: {idle})"
+
+
+def _days(target: Target, time_ms: int) -> str:
+    return f"{max(0, target.clock.now_ms() - time_ms) / _DAY_MS:.1f} days ago"
