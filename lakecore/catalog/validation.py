@@ -54,7 +54,7 @@ def check_schema(schema: TableSchema) -> None:
     check_scan_rules(schema)
     check_option_rules(schema, options)
     _check_engine(schema, options)
-    _check_formats(schema, options)
+    _check_formats(schema)
 
 
 def check_columns(columns: Sequence[DataField]) -> None:
@@ -111,19 +111,19 @@ def _check_engine(schema: TableSchema, options: TableOptions) -> None:
             engine_of("to be made", schema, options)
 
 
-def _check_formats(schema: TableSchema, options: TableOptions) -> None:
+def _check_formats(schema: TableSchema) -> None:
     """The format of every level, and the types that it can hold."""
-    top = max(5, *(int(n) for n in _levels(schema)))
-    formats = {FileRules.of(schema.options, level).format for level in range(top + 1)}
+    formats = {FileRules.of(schema.options, level).format for level in {0, *_levels(schema)}}
     for kind in sorted(formats):
         for column in schema.fields:
             if (problem := _problem(column.type, kind)) is not None:
                 raise InvalidInputError(f"column {column.name}: {problem} does not go into {kind} files")
 
 
-def _levels(schema: TableSchema) -> tuple[str, ...]:
+def _levels(schema: TableSchema) -> tuple[int, ...]:
+    """Levels that have a format of their own."""
     parts = parse_list(schema.options.get("file.format.per.level", ""))
-    return tuple(level for part in parts if (level := part.partition(":")[0].strip()).isdigit()) or ("0",)
+    return tuple(int(level) for part in parts if (level := part.partition(":")[0].strip()).isdigit())
 
 
 def _problem(kind: DataType, file_format: str) -> str | None:

@@ -3,7 +3,7 @@
 Spec: a key that is in another partition already is deleted there and inserted here (deduplicate), or its row
 goes to where the key is, with that partition's values (partial-update, aggregation), or is left out
 (first-row). New keys go to the first bucket of their partition with room. Before the first row every live key
-of the table is read: a scan of the key columns, and 16 bytes of memory a key.
+of the table is read: a scan of the key columns, and 16 to 48 bytes of memory a key, of 50 million at most.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ INDEX_TTL: Option[int | None] = Option(
 Ints = npt.NDArray[np.int64]
 
 _NOWHERE = -1
-_MOST_KEYS = 100_000_000
+_MOST_KEYS = 50_000_000
 
 
 def remembers(raw: Mapping[str, str], now_ms: int) -> Callable[[Sequence[DataFile]], bool]:
@@ -80,10 +80,13 @@ class CrossPartition:
         self._of_place: list[tuple[int, int]] = []
         self._counts: list[int] = []
         keys: list[tuple[KeyPrints, int]] = []
+        room, count = KeyPlaces(table, _MOST_KEYS), 0
         for partition, bucket, batch in live_keys():
             place = self._place(self._partition(partition), bucket)
             keys.append((key_prints(batch, self._key_type), place))
             self._counts[place] += batch.num_rows
+            count += batch.num_rows
+            room.check_room(count)
         self._index = KeyPlaces.of(table, _MOST_KEYS, keys)
 
     def split(self, rows: Rows) -> list[Share]:

@@ -1,7 +1,8 @@
 """Where each key of a table is: the global index of tables whose keys may move between partitions. Pure.
 
 A key is known by 96 bits of two hashes of its serialised row. Two keys that agree in the first 64 bits only
-are noticed and refused, never confused. Memory: 16 bytes a key, at most twice that while it grows.
+are noticed and refused, never confused. Memory: 16 bytes a key, at most
+three times that while it is made or grows.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class KeyPlaces:
     def of(cls, table: str, most_keys: int, keys: Sequence[tuple[KeyPrints, int]]) -> KeyPlaces:
         """Every key with its place. Raises CorruptDataError when a key is in two of them."""
         made = cls(table, most_keys)
-        made._check_room(sum(len(prints) for prints, _ in keys))
+        made.check_room(sum(len(prints) for prints, _ in keys))
         if keys:
             high = np.concatenate([prints.high for prints, _ in keys])
             low = np.concatenate([prints.low for prints, _ in keys])
@@ -101,7 +102,7 @@ class KeyPlaces:
             at, there = part.locate(prints.high)
             part.places[at[there]] = places[there]
             new &= ~there
-        self._check_room(len(self._known.high) + len(self._recent.high) + int(new.sum()))
+        self.check_room(len(self._known.high) + len(self._recent.high) + int(new.sum()))
         added = np.flatnonzero(new)
         if len(added):
             self._recent = self._recent.with_more(prints.high[added], prints.low[added], places[added])
@@ -116,7 +117,8 @@ class KeyPlaces:
                 "apart; use another engine"
             )
 
-    def _check_room(self, count: int) -> None:
+    def check_room(self, count: int) -> None:
+        """Raises UnsupportedError for more keys than are kept in memory."""
         if count > self._most:
             raise UnsupportedError(
                 f"table {self._table}: keys may move between partitions, and it has more than {self._most} "

@@ -218,3 +218,25 @@ def test_what_cannot_keep_keys_apart_is_refused(catalog: FilesystemCatalog) -> N
     assert len(rows_of(table)) == 2, "as the option says, old keys are forgotten"
     with pytest.raises(CorruptDataError, match="two places"):
         put(table, [row("c", 5)])
+
+
+@pytest.mark.parametrize("engine", ["aggregation", "partial-update"])
+def test_keys_of_other_engines_stay_where_they_came_first(catalog: FilesystemCatalog, engine: str) -> None:
+    options = {**ACROSS["options"], "merge-engine": engine, "fields.n.aggregate-function": "sum"}
+    if engine == "partial-update":
+        del options["fields.n.aggregate-function"]
+    raw = {**ACROSS, "columns": ["p STRING", "k INT", "n INT"], "options": options}
+    table = catalog.create_table("d.t", raw)
+    dice, model = random.Random(engine), dict[int, tuple[str, int, int]]()
+    for commit in range(4):
+        rows = []
+        for _ in range(30):
+            partition, key, number = dice.choice("abc"), dice.randrange(15), dice.randrange(9)
+            rows.append({"p": partition, "k": key, "n": number})
+            first, _, before = model.get(key, (partition, key, 0))
+            model[key] = (first, key, before + number if engine == "aggregation" else number)
+        table.write(iter(pa.Table.from_pylist(rows).to_batches(max_chunksize=dice.choice([3, 100]))))
+        assert rows_of(table) == sorted(model.values(), key=repr)
+        if commit == 2:
+            run(Job(table="d.t", strategy=Strategy.FULL), catalog)
+            assert rows_of(table) == sorted(model.values(), key=repr)

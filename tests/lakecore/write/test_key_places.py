@@ -1,0 +1,53 @@
+"""The global index of keys: where each is, and what it refuses to confuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakecore.errors import CorruptDataError, UnsupportedError
+from lakecore.types.datatypes import RowType
+from lakecore.write.key_places import KeyPlaces, KeyPrints, key_prints
+from tests.support.builders import table_schema
+
+KEY: RowType = table_schema("k BIGINT NOT NULL, s STRING NOT NULL", primary_keys=("k", "s")).row_type
+
+
+def prints(keys: list[int]) -> KeyPrints:
+    batch = pa.RecordBatch.from_pydict(
+        {"k": pa.array(keys, pa.int64()), "s": pa.array([f"key {k}" for k in keys])}
+    )
+    return key_prints(batch, KEY)
+
+
+@given(
+    st.sets(st.integers(0, 60)),
+    st.lists(st.dictionaries(st.integers(0, 60), st.integers(0, 9), max_size=30), max_size=6),
+)
+def test_it_is_a_dict(start: set[int], changes: list[dict[int, int]]) -> None:
+    index = KeyPlaces.of("t", 1000, [(prints(sorted(start)), 7)])
+    model = dict.fromkeys(start, 7)
+    for change in changes:
+        index.put(prints(list(change)), np.array(list(change.values()), np.int32))
+        model |= change
+        assert index.find(prints(list(range(61)))).tolist() == [model.get(key, -1) for key in range(61)]
+
+
+def test_keys_that_agree_in_their_first_hash_only_are_never_confused() -> None:
+    one, other = KeyPrints(np.array([5], np.uint64), np.array([1], np.int32)), np.array([2], np.int32)
+    twin = KeyPrints(one.high, other)
+    index = KeyPlaces.of("t", 10, [(one, 0)])
+    for look in (lambda: index.find(twin), lambda: KeyPlaces.of("t", 10, [(one, 0), (twin, 1)])):
+        with pytest.raises(UnsupportedError, match="same 64-bit hash"):
+            look()
+
+
+def test_a_key_in_two_places_and_too_many_keys_are_refused() -> None:
+    with pytest.raises(CorruptDataError, match="two places"):
+        KeyPlaces.of("t", 10, [(prints([1, 2]), 0), (prints([2]), 1)])
+    index = KeyPlaces.of("t", 3, [(prints([1, 2]), 0)])
+    with pytest.raises(UnsupportedError, match="index-ttl"):
+        index.put(prints([3, 4]), np.zeros(2, np.int32))
