@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakecore.metadata.row_kind import KIND_NAME, RowKind
+from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_FIELD_ID, SEQUENCE_NAME, RowKind
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of, restricted
 from lakecore.read.change_reader import with_kind
@@ -21,18 +21,23 @@ __all__ = ["AuditRows", "BinlogRows"]
 
 _MAX_LENGTH = (1 << 31) - 1
 _ROW_KIND = DataField(2147483643, "rowkind", AtomicType(TypeRoot.VARCHAR, length=_MAX_LENGTH, nullable=False))
+_SEQUENCE = DataField(SEQUENCE_FIELD_ID, SEQUENCE_NAME, AtomicType(TypeRoot.BIGINT, nullable=False))
 _SYMBOLS = pa.array([RowKind(number).symbol for number in range(4)])
 
 
 @dataclass(frozen=True)
 class AuditRows:
-    """The rows of `inner`, as inserts whose first column tells what they were: `+I`, `-U`, `+U`, `-D`."""
+    """The rows of `inner`, as inserts whose first column tells what they were: `+I`, `-U`, `+U`, `-D`.
+
+    `sequence`: with the sequence number that a row was written with.
+    """
 
     inner: RowSource
+    sequence: bool = False
 
     @property
     def row_type(self) -> RowType:
-        return RowType((_ROW_KIND, *self.inner.row_type.fields))
+        return RowType((*_special(sequence=self.sequence), *self.inner.row_type.fields))
 
     def plan(self, where: Predicate | None) -> Sequence[Any]:
         return self.inner.plan(restricted(where, self.inner.row_type.names))
@@ -41,7 +46,7 @@ class AuditRows:
         self, part: Any, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> Iterator[pa.RecordBatch]:
         """Errors: those of the rows."""
-        wanted = _inner_columns(self.inner, columns, where)
+        wanted = _inner_columns(self.row_type.names[1:], columns, where)
         below = restricted(where, self.inner.row_type.names)
         for batch in self.inner.read(part, wanted, below, kinds=True):
             told = batch.drop_columns([KIND_NAME])
@@ -54,18 +59,20 @@ class AuditRows:
 class BinlogRows:
     """One row a change, its columns as lists: `[before, after]` of an update, `[row]` of all else.
 
-    `paired`: the rows are those of a change stream, where a +U after -U is its other half.
+    `paired`: the rows are those of a change stream, where a +U after -U is its other half. `sequence`: with
+    the sequence number of a change's first row.
     """
 
     inner: RowSource
     paired: bool
+    sequence: bool = False
 
     @property
     def row_type(self) -> RowType:
         lists = (
             replace(field, type=ArrayType(with_nullable(field.type, True))) for field in self.inner.row_type
         )
-        return RowType((_ROW_KIND, *lists))
+        return RowType((*_special(sequence=self.sequence), *lists))
 
     def plan(self, where: Predicate | None) -> Sequence[Any]:
         """A condition on lists says nothing about the rows in them."""
@@ -75,7 +82,7 @@ class BinlogRows:
         self, part: Any, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> Iterator[pa.RecordBatch]:
         """Errors: those of the rows."""
-        wanted = _inner_columns(self.inner, columns, where)
+        wanted = _inner_columns(self.row_type.names[1:], columns, where)
         schema = arrow_schema(self.row_type.select((_ROW_KIND.name, *wanted)))
         left: pa.RecordBatch | None = None
         for batch in self.inner.read(part, wanted, None, kinds=True):
@@ -104,15 +111,22 @@ def _packed(batch: pa.RecordBatch, bounds: Any, schema: pa.Schema) -> pa.RecordB
     arrays = [_SYMBOLS.take(batch.column(KIND_NAME).take(pa.array(bounds[1:] - 1)))]
     offsets = pa.array(bounds, pa.int32())
     for field in list(schema)[1:]:
+        if field.name == SEQUENCE_NAME:
+            arrays.append(batch.column(field.name).take(pa.array(bounds[:-1])))
+            continue
         values = batch.column(field.name).slice(0, bounds[-1]).cast(field.type.value_type)
         arrays.append(pa.ListArray.from_arrays(offsets, values, type=field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _inner_columns(inner: RowSource, columns: Sequence[str], where: Predicate | None) -> tuple[str, ...]:
+def _special(*, sequence: bool) -> tuple[DataField, ...]:
+    return (_ROW_KIND, _SEQUENCE) if sequence else (_ROW_KIND,)
+
+
+def _inner_columns(there: Sequence[str], columns: Sequence[str], where: Predicate | None) -> tuple[str, ...]:
     """The columns of the rows that are looked at; one at least, so that rows can be counted."""
     used = {*columns, *(columns_of(where) if where is not None else ())}
-    return tuple(name for name in inner.row_type.names if name in used) or inner.row_type.names[:1]
+    return tuple(name for name in there if name in used) or (there[-1],)
 
 
 def _chosen(

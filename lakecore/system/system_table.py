@@ -9,6 +9,8 @@ from typing import NoReturn
 
 from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lakecore.lsm.options import TreePolicy
+from lakecore.metadata.options import MergeEngine
+from lakecore.options import Option, parse_bool
 from lakecore.predicate.tree import Predicate
 from lakecore.read.batch import batch_source, history_of, named_start
 from lakecore.read.changed_rows import ChangedRows, DiffRows
@@ -30,6 +32,8 @@ from lakecore.types.datatypes import RowType
 
 __all__ = ["SYSTEM_TABLES", "SystemTable"]
 
+SHOW_SEQUENCE = Option("table-read.sequence-number.enabled", parse_bool, False, "Logs show sequence numbers.")
+
 _LISTINGS: Mapping[str, Listing] = {
     "aggregation_fields": AGGREGATION_FIELDS,
     "branches": BRANCHES,
@@ -49,7 +53,8 @@ _LISTINGS: Mapping[str, Listing] = {
 
 
 def _audit_log(table: Readable, startup: Startup) -> RowSource:
-    return AuditRows(_with_retracts(batch_source(table, startup, deletes=True)))
+    rows = _with_retracts(batch_source(table, startup, deletes=True))
+    return AuditRows(rows, _shows_sequence(table))
 
 
 def _binlog(table: Readable, startup: Startup) -> RowSource:
@@ -58,7 +63,18 @@ def _binlog(table: Readable, startup: Startup) -> RowSource:
         raise UnsupportedError(
             f"table {table.name}$binlog: the difference of two states has no updates; read $audit_log"
         )
-    return BinlogRows(rows, isinstance(rows, ChangedRows))
+    return BinlogRows(rows, isinstance(rows, ChangedRows), _shows_sequence(table))
+
+
+def _shows_sequence(table: Readable) -> bool:
+    """Raises UnsupportedError where rows are made of several, which have no sequence number of their own."""
+    wanted = SHOW_SEQUENCE.read(table.schema.options) and bool(table.schema.primary_keys)
+    if wanted and table.options.merge_engine is not MergeEngine.DEDUPLICATE:
+        raise UnsupportedError(
+            f"table {table.name}: option {SHOW_SEQUENCE.key}=true: this release tells sequence numbers of "
+            "merge engine deduplicate only"
+        )
+    return wanted
 
 
 def _with_retracts(rows: RowSource) -> RowSource:
