@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         UnavailableError,
         UnsupportedError,
     )
+    from lakecore.scan.startup import Incremental
     from lakecore.table import Table
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "CommitUncertainError",
     "CorruptDataError",
     "FilesystemCatalog",
+    "Incremental",
     "InvalidInputError",
     "InvalidOptionError",
     "LakeError",
@@ -52,6 +54,7 @@ __all__ = [
 
 _HOMES = {
     "FilesystemCatalog": "lakecore.catalog.filesystem",
+    "Incremental": "lakecore.scan.startup",
     "Table": "lakecore.table",
     "TableDefinition": "lakecore.catalog.definition",
     "load_catalog": "lakecore.catalog.filesystem",
