@@ -204,6 +204,36 @@ def test_indexes_of_older_schemas_never_hide_rows(writer: str, oracle2: Oracle, 
     assert left < total
 
 
+@pytest.mark.parametrize(
+    ("version", "options", "keys"),
+    [
+        ("2.0.0", {"bucket": "-1"}, ()),
+        ("1.4.2", {"bucket": "-1", "file-index.in-manifest-threshold": "1 mb"}, ()),
+        (
+            "2.0.0",
+            {"bucket": "1", "file-index.in-manifest-threshold": "1 mb", "write-only": "false"},
+            ("id",),
+        ),
+    ],
+    ids=["append", "append-embedded", "keys-embedded"],
+)
+def test_indexes_and_deletion_vectors_count_together(
+    version: str, options: dict[str, str], keys: Sequence[str], oracles: dict[str, Oracle], tmp_path: Path
+) -> None:
+    java = oracles[version]
+    dice = random.Random(f"{version}{options}")
+    table = created(load_catalog(tmp_path), {**options, "deletion-vectors.enabled": "true"}, keys)
+    for _ in range(3):
+        java.write(tmp_path, "d.t", some_rows(dice, 60))
+    if not keys:
+        doomed = tmp_path / "doomed.jsonl"
+        doomed.write_text("".join(json.dumps({"id": n}) + "\n" for n in range(0, 400, 3)))
+        java.call("delete-rows", tmp_path, "d.t", doomed)
+    table = load_catalog(tmp_path).load_table("d.t")
+    left, total = agree(java, tmp_path, table, dice, list(POOLS), 8)
+    assert 0 < left < total
+
+
 COMPARED = [
     "g1.a_idx_files", "g3.h3_idx_pk", "g1.a_types_append_parquet", "g3.h3_types_append_orc", "g1.a_types_pk_avro",
     "g1.a_types_extreme",
