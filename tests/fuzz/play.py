@@ -152,9 +152,10 @@ class _Player:
             strategy = compact.Strategy.FULL if step.full else compact.Strategy.UNIVERSAL
             proof = compact.ProofMode(step.proof)
             user = f"fuzz-{next(self.users)}"
-            compact.run(
-                compact.Job(table=MAIN, strategy=strategy, proof=proof, commit_user=user), self.catalog
-            )
+            job = compact.Job(table=MAIN, strategy=strategy, proof=proof, commit_user=user)
+            report = compact.run(job, self.catalog)
+            if report.dropped:
+                raise Failed("lakecore drops picks that nobody disturbs", self.number, str(report.dropped))
         elif step.op == "expire":
             job = expire_snapshots.Job(table=MAIN, retain_max=step.keep, retain_min=1)
             expire_snapshots.run(job, self.catalog)
