@@ -36,6 +36,7 @@ _READ_ELSEWHERE = (
     ("chain-table.enabled", "partitions continue those of other branches"),
 )
 _CHAIN = "chain-table.enabled"
+_POSTPONED_TOO = "postpone.merge-on-read"
 _OFF = ("", "false")
 
 
@@ -49,6 +50,9 @@ def check_readable(table: str, schema: TableSchema, options: TableOptions) -> No
     if _is_on(schema.options, _CHAIN):
         remedy = "partitions continue those of other branches; use another engine"
         raise _refuse(table, _CHAIN, "true", "read", remedy)
+    if options.bucket_mode is BucketMode.POSTPONE and _is_on(schema.options, _POSTPONED_TOO):
+        remedy = "rows without a bucket would be left out; compact, and unset it for this run"
+        raise _refuse(table, _POSTPONED_TOO, "true", "read", remedy)
 
 
 def check_streamable(table: str, schema: TableSchema) -> None:

@@ -39,7 +39,7 @@ __all__ = [
     "POSTPONE_BUCKET",
     "PartitionBuckets",
     "PostponeWriter",
-    "default_buckets",
+    "new_buckets",
     "postponed_files",
     "writer_prefix",
     "writes_real_buckets",
@@ -50,6 +50,12 @@ _UNORDERED = -1
 _AVRO_DIGITS = 6
 _FIXED = Option("postpone.batch-write-fixed-bucket", parse_bool, True, "Batch writes go to real buckets.")
 _DEFAULT = Option("postpone.default-bucket-num", int, 1, "Buckets of a partition that has none yet.")
+_TARGET_ROWS: Option[int | None] = Option(
+    "postpone.target-row-num-per-bucket",
+    int,
+    None,
+    "Rows of a bucket, where a compaction makes them.",
+)
 
 
 def writes_real_buckets(options: Mapping[str, str]) -> bool:
@@ -57,8 +63,16 @@ def writes_real_buckets(options: Mapping[str, str]) -> bool:
     return _FIXED.read(options)
 
 
-def default_buckets(options: Mapping[str, str]) -> int:
-    """The number of buckets of a new partition. Raises InvalidOptionError."""
+def new_buckets(options: Mapping[str, str], rows: int | None = None) -> int:
+    """The number of buckets of a new partition that gets `rows`, None where that is not known yet.
+
+    Raises InvalidOptionError.
+    """
+    target = _TARGET_ROWS.read(options)
+    if target is not None and target < 1:
+        raise InvalidOptionError(f"option {_TARGET_ROWS.key}={target}: must be at least 1")
+    if target is not None and rows is not None:
+        return max(-(-rows // target), 1)
     number = _DEFAULT.read(options)
     if number < 1:
         raise InvalidOptionError(f"option {_DEFAULT.key}={number}: must be at least 1")
@@ -75,7 +89,7 @@ class PartitionBuckets:
 
     def total(self, partition: bytes) -> int:
         """How many buckets a partition (a serialised row) has."""
-        return self.known.get(partition) or default_buckets(self.schema.options)
+        return self.known.get(partition) or new_buckets(self.schema.options)
 
     def place(
         self, batch: pa.RecordBatch, codes: np.ndarray[Any, Any], partitions: Sequence[bytes]

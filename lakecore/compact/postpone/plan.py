@@ -1,14 +1,14 @@
 """Which postponed files go into real buckets, and in which order. Pure.
 
 Spec: rows of one writer are replayed in the order in which they were written: by creation time, and for one
-writer by the number in the file's name. A partition has as many buckets as its real files say, else the
-default.
+writer by the number in the file's name. A partition has as many buckets as its real files say, else as
+many as the options give it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lakecore.metadata.data_file import DataFile
@@ -33,15 +33,22 @@ class Fold:
         return sum(file.row_count for file in self.files)
 
 
-def plan_folds(live: ManifestEntries, default_buckets: int) -> tuple[Fold, ...]:
-    """One fold a partition that has postponed files, in order of partitions. `live`: all live files."""
+def plan_folds(live: ManifestEntries, buckets_for: Callable[[int], int]) -> tuple[Fold, ...]:
+    """One fold a partition that has postponed files, in order of partitions. `live`: all live files.
+
+    `buckets_for`: the number of buckets of a new partition with so many rows.
+    """
     totals = real_totals(live)
     postponed = live.select(live.bucket == _POSTPONED)
     files: dict[bytes, list[DataFile]] = {}
     for entry in postponed.rows():
         files.setdefault(entry.partition, []).append(entry.file)
     return tuple(
-        Fold(partition, totals.get(partition, default_buckets), tuple(sorted(files[partition], key=_age)))
+        Fold(
+            partition,
+            totals.get(partition) or buckets_for(sum(file.row_count for file in files[partition])),
+            tuple(sorted(files[partition], key=_age)),
+        )
         for partition in sorted(files)
     )
 

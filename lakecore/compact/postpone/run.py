@@ -28,7 +28,7 @@ from lakecore.verify.columns import StoredFile
 from lakecore.verify.postponed import prove_fold
 from lakecore.write.bucket_state import BucketState
 from lakecore.write.incoming import Rows
-from lakecore.write.postpone import POSTPONE_BUCKET, default_buckets
+from lakecore.write.postpone import POSTPONE_BUCKET, new_buckets
 from lakecore.write.table_write import TableWrite, WriteTarget
 
 __all__ = ["Folded", "fold_picks", "fold_postponed"]
@@ -57,7 +57,7 @@ class Folded:
 
 def fold_picks(table: UnitTable, live: ManifestEntries) -> tuple[WorkPick, ...]:
     """What `fold_postponed` would do."""
-    folds = plan_folds(live, default_buckets(table.schema.options))
+    folds = plan_folds(live, partial(new_buckets, table.schema.options))
     return tuple(_pick(table, fold) for fold in folds)
 
 
@@ -68,14 +68,15 @@ def fold_postponed(table: UnitTable, live: ManifestEntries, file_prefix: str) ->
 
     Raises ProofError when anything differs, NotFoundError when a file is gone, CorruptDataError.
     """
-    folds = plan_folds(live, default_buckets(table.schema.options))
+    folds = plan_folds(live, partial(new_buckets, table.schema.options))
     if not folds:
         return None
     state = BucketState.of(live.select(live.bucket >= 0))
     schema = replace(table.schema, options={**table.schema.options, **_OPTIONS})
     reading = table.reading
     target = WriteTarget(reading.file_io, reading.paths, schema, table.clock, file_prefix=f"{file_prefix}-")
-    write = TableWrite(target, lambda: replace(state, totals=real_totals(live)))
+    totals = {**real_totals(live), **{fold.partition: fold.total_buckets for fold in folds}}
+    write = TableWrite(target, lambda: replace(state, totals=totals))
     try:
         for fold in folds:
             for rows in _postponed_rows(table, fold):

@@ -18,7 +18,7 @@ from lakecore.metadata.entries import ManifestEntries
 from lakecore.table import Table
 from lakecore.verify.shape import ProofMode
 from lakecore.write.incoming import Rows
-from lakecore.write.postpone import writer_prefix
+from lakecore.write.postpone import new_buckets, writer_prefix
 from tests.support.builders import data_file
 from tests.support.lake import key_table, live_files, memory_catalog, paths_of, put, rows_of
 
@@ -37,13 +37,15 @@ def test_files_are_replayed_by_age_and_in_the_order_of_their_writer() -> None:
              ("data--u-y-s-9-w-u-0.avro", 4), ("strange.avro", 6)]  # fmt: skip
     entries = [entry(name, created) for name, created in names]
     entries += [entry("real", 1, bucket=0, total=4)]
-    (only,) = plan_folds(ManifestEntries.from_rows(entries), 2)
+    (only,) = plan_folds(ManifestEntries.from_rows(entries), lambda rows: rows)
     assert [file.file_name for file in only.files] == [
         "data--u-y-s-9-w-u-0.avro", "data--u-x-s-3-w-u-0.avro", "data--u-x-s-7-w-u-9.avro",
         "data--u-x-s-7-w-u-10.avro", "strange.avro",
     ]  # fmt: skip
     assert (only.total_buckets, only.rows) == (4, 50)
-    assert plan_folds(ManifestEntries.from_rows(entries[-1:]), 2) == ()
+    assert plan_folds(ManifestEntries.from_rows(entries[-1:]), lambda rows: rows) == ()
+    (new,) = plan_folds(ManifestEntries.from_rows(entries[:2]), lambda rows: rows)
+    assert new.total_buckets == 20
 
 
 @pytest.mark.parametrize("user", ["me", "dag/task/run 1", "a-s-b", "-s-5-"])
@@ -67,6 +69,15 @@ def compact(table: Table, **job: Any) -> Report:
             return table
 
     return run(Job(table=table.name, commit_user="me", **job), Catalog(), clock=table.clock)
+
+
+def test_new_partitions_get_buckets_for_their_rows() -> None:
+    options = {"postpone.target-row-num-per-bucket": "8", "postpone.default-bucket-num": "5"}
+    assert [new_buckets(options, rows) for rows in (None, 0, 8, 9, 21)] == [5, 1, 1, 2, 3]
+    table = waiting_table("fold-target", postpone__target_row_num_per_bucket="8")
+    compact(table)
+    live = table.scanner.live_entries(table.snapshots.latest())
+    assert set(live.total_buckets.tolist()) == {3}
 
 
 def lose_a_row(rows: Rows) -> Rows:

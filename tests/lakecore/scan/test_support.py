@@ -28,7 +28,7 @@ def _is_refused(check: Callable[..., None], schema: TableSchema) -> bool:
         check("db.t", schema, TableOptions.from_schema(schema))
     except UnsupportedError as err:
         message = str(err)
-    ways_out = ("use another engine", "plain tables")
+    ways_out = ("use another engine", "plain tables", "unset it")
     assert not message or "table db.t: option " in message
     assert not message or any(way in message for way in ways_out)
     return bool(message)
@@ -54,6 +54,7 @@ def _is_refused(check: Callable[..., None], schema: TableSchema) -> bool:
         ("deletion-vectors.enabled=true;deletion-vectors.merge-on-read=true;merge-engine=aggregation", "rw-"),
         ("bucket=-1", "rwc"),
         ("bucket=-2", "rwc"),
+        ("bucket=-2;postpone.merge-on-read=true", "-wc"),
         ("sequence.field=v;sequence.field.sort-order=descending", "rwc"),
         ("rowkind.field=v", "rwc"),
         ("ignore-delete=true", "rwc"),
