@@ -17,6 +17,7 @@ __all__ = ["Tag"]
 _CREATED = "tagCreateTime"
 _RETAINED = "tagTimeRetained"
 _NANOS = 1_000_000_000
+_LONGEST = 10**12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ class Tag:
                 name=name,
                 snapshot=snapshot,
                 created=None if created is None else _nanos(created),
-                retained=None if retained is None else int(retained * _NANOS),
+                retained=None if retained is None else _duration(retained),
             )
         except (ValueError, TypeError, ArithmeticError) as err:
             raise CorruptDataError(path, f"not a tag: {reason(err)}") from err
@@ -52,10 +53,20 @@ class Tag:
         raw = json.loads(self.snapshot.to_json())
         if self.created is not None:
             raw[_CREATED] = [int(part) for part in re.split("[- :.]", timestamp_text(self.created, 9))]
-        if self.retained is not None:
-            whole, rest = divmod(self.retained, _NANOS)
-            raw[_RETAINED] = whole if not rest else self.retained / _NANOS
-        return json.dumps(raw, indent=2)
+        if self.retained is None:
+            return json.dumps(raw, indent=2)
+        head, _, tail = json.dumps({**raw, _RETAINED: 0}, indent=2).rpartition("0")
+        seconds, rest = divmod(self.retained, _NANOS)
+        return f"{head}{seconds}.{rest:09d}{tail}"
+
+
+def _duration(seconds: Any) -> int:
+    """Nanoseconds of a number of seconds. Raises TypeError, ValueError."""
+    if not isinstance(seconds, int | Decimal) or isinstance(seconds, bool):
+        raise TypeError(f"{_RETAINED} is not a number")
+    if not 0 <= seconds < _LONGEST:
+        raise ValueError(f"{_RETAINED} is out of range")
+    return int(seconds * _NANOS)
 
 
 def _nanos(parts: Any) -> int:

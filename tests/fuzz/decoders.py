@@ -25,6 +25,7 @@ from lakecore.index.search import FileIndex, matching_rows
 from lakecore.metadata.consumer import Consumer
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
+from lakecore.metadata.tag import Tag
 from lakecore.predicate.parse import parse_where
 from lakecore.row.binary_row import decode_row, encode_row
 from lakecore.row.variant import parse_variant, variant_text
@@ -263,10 +264,20 @@ def _variants() -> Iterator[Sample]:
         yield Sample(text[:20], value + metadata, decode)
 
 
+def _tags() -> Iterator[Sample]:
+    def decode(data: bytes) -> Tag:
+        tag = Tag.from_json(data, "t", "t")
+        assert Tag.from_json(tag.to_json(), "t", "t") == tag
+        return tag
+
+    yield from itertools.islice(_golden(_in("tag", "tag-"), decode), 12)
+
+
 TARGETS: dict[str, Callable[[], Iterator[Sample]]] = {
     "snapshot": _snapshots,
     "schema": _schemas,
     "consumer": _consumers,
+    "tag": _tags,
     "manifest": _manifests,
     "manifest-list": _manifest_lists,
     "index-manifest": _index_manifests,

@@ -77,9 +77,14 @@ def test_what_a_tag_says(golden: Callable[[str], GoldenTable]) -> None:
     for name in store.list():
         tag = store.open(name)
         assert Tag.from_json(tag.to_json(), "x", name) == tag
-    text = snapshot(3).to_json()[:-1] + ', "tagCreateTime": [2026, "x"]}'
-    with pytest.raises(CorruptDataError, match="not a tag"):
-        Tag.from_json(text, "x", "t")
+    for key, value in (
+        ("CreateTime", '[2026, "x"]'),
+        ("TimeRetained", '"x"'),
+        ("TimeRetained", "1e999999999"),
+    ):
+        text = snapshot(3).to_json()[:-1] + f', "tag{key}": {value}}}'
+        with pytest.raises(CorruptDataError, match="not a tag"):
+            Tag.from_json(text, "x", "t")
 
 
 def test_branches(storage: MemoryFileIO) -> None:
