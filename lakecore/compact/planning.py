@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -17,11 +17,13 @@ from lakecore.compact.append.plan import Deletions, JoinPick, JoinRequest, plan_
 from lakecore.compact.naming import place_name
 from lakecore.compact.primary_key import apply as keyed_apply
 from lakecore.compact.primary_key import run as keyed_run
+from lakecore.compact.primary_key.expiry import Expiry
 from lakecore.compact.primary_key.mode import MergeMode
 from lakecore.compact.primary_key.plan import BucketPick, PickRequest, plan_picks
 from lakecore.compact.work import Place, Strategy, UnitFunction, UnitTable, WorkPick
 from lakecore.executor import Executor
 from lakecore.lsm.options import AppendPolicy, TreePolicy
+from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.options import BucketMode
@@ -115,8 +117,16 @@ class Planner:
             deletions=deletions,
             key_of=key_order(reading.schema.key_type),
             now_ms=now,
+            expired=self._expired(now),
             hour=time.localtime(now / 1000).tm_hour,
         )
+
+    def _expired(self, now_ms: int) -> Callable[[DataFile], bool] | None:
+        reading = self.target.reading
+        expiry = Expiry.of(reading.schema, reading.options)
+        if expiry is None:
+            return None
+        return lambda file: expiry.holds_expired(file, reading.file_schema(file.schema_id), now_ms)
 
     def _join_request(self) -> JoinRequest:
         reading = self.target.reading

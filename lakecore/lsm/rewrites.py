@@ -32,7 +32,8 @@ def _move(_: DataFile) -> Upgrade:
 class OutputRules:
     """Where a pick lands and when a file that overlaps nothing is rewritten all the same. Sizes in bytes.
 
-    `upgrade`: asked for files that change their level and need not be rewritten.
+    `upgrade`: asked for files that change their level and need not be rewritten. `expired`: whether a file
+    holds rows that are too old (record-level expiry).
     """
 
     output_level: int
@@ -40,6 +41,7 @@ class OutputRules:
     small_file_size: int
     force_rewrite: bool = False
     upgrade: Callable[[DataFile], Upgrade] = _move
+    expired: Callable[[DataFile], bool] = lambda _: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,8 @@ class _Work:
 def _must_rewrite(file: DataFile, rules: OutputRules) -> bool:
     """Deletes never reach the last level; a file that does not say whether it holds any might."""
     may_hold_deletes = file.delete_row_count is None or file.delete_row_count > 0
-    return rules.force_rewrite or (rules.output_level == rules.max_level and may_hold_deletes)
+    last = rules.output_level == rules.max_level and may_hold_deletes
+    return rules.force_rewrite or last or rules.expired(file)
 
 
 def worth_doing(files: Sequence[DataFile], output_level: int) -> bool:

@@ -35,9 +35,8 @@ def unclaimed_compaction(table: GoldenTable) -> str | None:
 
 def unclaimed_write(schema: Mapping[str, Any]) -> str | None:
     """Why a write to a table of this schema (as in its file) is refused, or None."""
-    compacted = (_EXPIRY, "data-evolution.enabled")  # rows expire, and columns are joined, by compactions
-    options = {key: value for key, value in schema["options"].items() if key not in compacted}
-    return _unclaimed_change({**schema, "options": options})
+    options = {k: v for k, v in schema["options"].items() if k != "data-evolution.enabled"}
+    return _unclaimed_change({**schema, "options": options})  # columns are joined by compactions
 
 
 def _unclaimed_change(schema: Mapping[str, Any]) -> str | None:
@@ -50,8 +49,7 @@ def _unclaimed_change(schema: Mapping[str, Any]) -> str | None:
     return None
 
 
-_EXPIRY = "record-level.expire-time"
-_UNCLAIMED = {"data-evolution.enabled": "data evolution", _EXPIRY: "record expiry"}
+_UNCLAIMED = {"data-evolution.enabled": "data evolution"}
 
 
 def _schema_id(table: GoldenTable, view: View) -> int:

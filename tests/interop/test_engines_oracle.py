@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +191,52 @@ def test_java_and_lakecore_merge_alike(name: str, oracles: dict[str, Oracle], tm
     for judge in oracles.values():
         assert differences(sorted_rows(judge.read(tmp_path, "d.ours")), expected) == {}
         assert findings(judge.fsck(tmp_path, "d.ours")) == set()
+
+
+@pytest.mark.parametrize("name", ["deduplicate", "aggregation"])
+@pytest.mark.parametrize(
+    ("kind", "unit"),
+    [("INT", 1), ("BIGINT", 1000), ("TIMESTAMP(3)", 0), ("TIMESTAMP(6) WITH LOCAL TIME ZONE", 0)],
+)
+def test_rows_expire_as_in_java(name: str, kind: str, unit: int, oracle: Oracle, tmp_path: Path) -> None:
+    """In the merge of several runs, and later in the files of the one that is left."""
+    dice, catalog = random.Random(kind), load_catalog(tmp_path)
+    now = catalog.clock.now_ms() // 1000
+    options = {
+        "bucket": "1",
+        "write-only": "true",
+        "merge-engine": name,
+        "fields.v.aggregate-function": "sum",
+    }
+    columns = ["k INT", f"t {kind}", "v INT"]
+
+    def spelled(seconds: int) -> Any:
+        zone = "Z" if "ZONE" in kind else ""
+        return (
+            seconds * unit if unit else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.000{zone}"
+        )
+
+    raw = {"columns": columns, "primaryKeys": ["k"], "options": options}
+    tables = [catalog.create_table(table, raw) for table in ("d.ours", "d.theirs")]
+    for _ in range(3):
+        ages = (None, -3000, 0, 1000, 5000, 90_000)
+        found = [(dice.choice(ages), {"k": dice.randrange(40), "v": i}) for i in range(60)]
+        rows = [row | {"t": None if age is None else spelled(now - age)} for age, row in found]
+        for table in tables:
+            table.write(json_to_batch(map(json.dumps, rows), table.schema.row_type))
+    left = []
+    for expire in ("1 d", "1 h", "1 h"):
+        change = [{"op": "set", "key": key, "value": value} for key, value in (("record-level.expire-time", expire), ("record-level.time-field", "t"))]  # fmt: skip
+        for table in tables:
+            oracle.call("alter", tmp_path, table.name, json.dumps(change))
+        report = compact.run(compact.Job(table="d.ours", strategy=compact.Strategy.FULL), catalog)
+        assert report.error is None
+        oracle.compact(tmp_path, "d.theirs", full=True)
+        left.append(sorted_rows(oracle.read(tmp_path, "d.theirs")))
+        assert differences(ours(catalog.load_table("d.ours")), left[-1]) == {}
+        assert findings(oracle.fsck(tmp_path, "d.ours")) == set()
+    assert report.nothing_to_do
+    assert len(left[0]) > len(left[1]) > 0
 
 
 @pytest.mark.parametrize(

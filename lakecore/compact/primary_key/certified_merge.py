@@ -39,11 +39,13 @@ class CertifiedMerge:
         sizes, limit = self._inputs.sizes()
         runs: list[Iterator[pa.RecordBatch]] = [self._inputs.read(run, sizes) for run in unit.runs]
         with Scratch() as scratch:
-            if unit.table.reading.engine is None:
+            spec = merge_spec(unit, drop_deletes=unit.drop_deletes)
+            if spec.engine is None:
                 runs = reduce_runs(runs, limit, sizes.batch_rows, self._inner_pass, scratch)
+                yield from self._pass(runs, spec, self._certify(spec))
             else:
-                runs = stage_runs(runs, limit, sizes.batch_rows, scratch)
-            yield from self._pass(runs, drop_deletes=unit.drop_deletes)
+                check = self._certify(spec)  # rows may expire as soon as the first run is read
+                yield from self._pass(stage_runs(runs, limit, sizes.batch_rows, scratch), spec, check)
 
     def evidence(self) -> UnitEvidence | UnitFolds:
         """The account of all passes: rows that left in an earlier one count too."""
@@ -62,14 +64,13 @@ class CertifiedMerge:
 
     def _inner_pass(self, runs: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
         """Deletes stay: rows that they hide may be in other runs."""
-        for window in self._pass(runs, drop_deletes=False):
+        spec = merge_spec(self._unit, drop_deletes=False)
+        for window in self._pass(runs, spec, self._certify(spec)):
             yield window.batch
 
     def _pass(
-        self, runs: Sequence[Iterator[pa.RecordBatch]], *, drop_deletes: bool
+        self, runs: Sequence[Iterator[pa.RecordBatch]], spec: MergeSpec, check: Callable[[MergedWindow], None]
     ) -> Iterator[MergedWindow]:
-        spec = merge_spec(self._unit, drop_deletes=drop_deletes)
-        check = self._certify(spec)
         for window in merge_runs(runs, spec):
             check(window)
             yield MergedWindow(window.batch, window.rows_in)
@@ -84,6 +85,7 @@ class CertifiedMerge:
         now_ms = self._unit.table.clock.now_ms()
         folds = FoldCertifier(name, shape, self._rules, may_drop=spec.drop_retracts, now_ms=now_ms)
         self._folds.append(folds)
+        self._inputs.on_expired = folds.expired
         return partial(_check_folds, folds)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
+from lakecore.compact.primary_key.expiry import Expiry
 from lakecore.compact.primary_key.level_merge import with_level
 from lakecore.compact.primary_key.unit import MergeUnit, Run, deleted_rows
 from lakecore.merge.passes import run_limit
@@ -24,6 +25,8 @@ _SMALL_FILE = 1 << 20
 class UnitInputs:
     """The files of one unit. `rows_in`: rows read from them so far.
 
+    `on_expired`: told of rows that are left out because they are too old (record-level expiry).
+
     `columns`: sequence number, kind and the table's; key columns are read once, as the table's own.
     """
 
@@ -31,13 +34,23 @@ class UnitInputs:
         self._unit = unit
         self.columns = (SEQUENCE_NAME, KIND_NAME, *unit.table.schema.row_type.names)
         self.rows_in = 0
+        self.on_expired: Callable[[pa.RecordBatch], None] = lambda _: None
+        self._expiry = Expiry.of(unit.table.schema, unit.table.reading.options)
+        self._now_ms = unit.table.clock.now_ms()
 
     def read(self, run: Run, sizes: ReadSizes) -> Iterator[pa.RecordBatch]:
         """The files of a run, one after another."""
         for file in run:
             for batch in self._batches(file, self.columns, sizes):
                 self.rows_in += batch.num_rows
-                yield batch
+                yield self._living(batch)
+
+    def _living(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        old = None if self._expiry is None else self._expiry.expired(batch, self._now_ms)
+        if old is None or not old.any():
+            return batch
+        self.on_expired(batch.filter(pa.array(old)))
+        return batch.filter(pa.array(~old))
 
     def read_levels(self, run: Run, sizes: ReadSizes) -> Iterator[pa.RecordBatch]:
         """As `read`, with the level of each row in a further column."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,7 @@ class PickRequest:
     """How to pick. `hour`: of the local day, for quiet hours. `now_ms`: since the epoch.
 
     `mode`: what compactions of the table make besides new files. `deletions`: the vectors of all its files.
+    `expired`: whether a file holds rows that are too old; None: rows never are.
     """
 
     strategy: Strategy
@@ -36,10 +37,16 @@ class PickRequest:
     hour: int = 0
     mode: MergeMode = field(default_factory=MergeMode)
     deletions: Deletions = field(default_factory=dict)
+    expired: Callable[[DataFile], bool] | None = None
 
     def has_deletions(self, place: Place, file: DataFile) -> bool:
         """Whether some rows of the file are deleted."""
         return (place.partition, place.bucket, file.file_name) in self.deletions
+
+    def thins_out(self, place: Place, file: DataFile) -> bool:
+        """Whether a full compaction rids the file of rows, although it overlaps nothing."""
+        deleted = self.mode.marks and self.has_deletions(place, file)
+        return deleted or (self.expired is not None and self.expired(file))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +83,7 @@ def plan_bucket(place: Place, files: list[DataFile], request: PickRequest) -> Bu
     max_level = number_of_levels(runs, request.policy.num_levels) - 1
     chosen = _pick(runs, max_level, request)
     if chosen is None:
-        return _plan_deleted(place, runs, max_level, request)
+        return _plan_alone(place, runs, max_level, request)
     members = [file for run in runs[: chosen.count] for file in run.files]
     force = request.policy.force_rewrite and request.strategy is Strategy.FULL
     if not force and not worth_doing(members, chosen.output_level):
@@ -87,6 +94,7 @@ def plan_bucket(place: Place, files: list[DataFile], request: PickRequest) -> Bu
         small_file_size=request.policy.small_file_size,
         force_rewrite=force,
         upgrade=lambda file: request.mode.upgrade(file, chosen.output_level, max_level),
+        expired=request.expired or (lambda _: False),
     )
     work = divide(members, request.key_of, rules)
     if not work.rewrites and not work.upgrades:
@@ -103,13 +111,15 @@ def plan_bucket(place: Place, files: list[DataFile], request: PickRequest) -> Bu
     )
 
 
-def _plan_deleted(
+def _plan_alone(
     place: Place, runs: tuple[LevelRun, ...], max_level: int, request: PickRequest
 ) -> BucketPick | None:
-    """Rule of the format: a full compaction of one run rewrites its files with deleted rows, each alone."""
-    if request.strategy is not Strategy.FULL or not request.mode.marks:
+    """Rule of the format: a full compaction of one run rewrites its files with deleted or expired rows, each
+    alone.
+    """
+    if request.strategy is not Strategy.FULL:
         return None
-    files = [file for run in runs for file in run.files if request.has_deletions(place, file)]
+    files = [file for run in runs for file in run.files if request.thins_out(place, file)]
     if not files:
         return None
     return BucketPick(
@@ -182,5 +192,6 @@ def _may_need_work(levels: np.ndarray[Any, Any], request: PickRequest) -> bool:
     runs = int((levels == 0).sum()) + len(np.unique(levels[levels > 0]))
     policy = request.policy
     if request.strategy is Strategy.FULL or policy.force_level_0:
-        return policy.force_rewrite or runs > 1 or bool((levels < policy.num_levels - 1).any())
+        always = policy.force_rewrite or request.expired is not None
+        return always or runs > 1 or bool((levels < policy.num_levels - 1).any())
     return runs > 1 or policy.universal.run_trigger <= 1

@@ -9,6 +9,7 @@ from pyroaring import BitMap
 
 from lakecore.compact.primary_key.mode import Derivation
 from lakecore.compact.work import UnitTable
+from lakecore.merge.engines.deduplicate import Deduplicate
 from lakecore.merge.sorted_merge import MergeSpec
 from lakecore.metadata.data_file import DataFile, FileSource
 from lakecore.metadata.index_file import DeletionFile
@@ -84,8 +85,10 @@ def deleted_rows(unit: MergeUnit, file: DataFile) -> BitMap | None:
 
 
 def merge_spec(unit: MergeUnit, *, drop_deletes: bool) -> MergeSpec:
-    """How rows of a key become one."""
-    options = unit.table.reading.options
+    """How rows of a key become one. Where rows expire, the proof asks to be shown all of them."""
+    options, engine = unit.table.reading.options, unit.table.reading.engine
+    if engine is None and options.record_expire_ms is not None:
+        engine = Deduplicate(options.ignore_delete)
     return MergeSpec(
         key_columns=unit.table.schema.trimmed_primary_keys,
         sequence_columns=options.sequence_fields,
@@ -95,7 +98,7 @@ def merge_spec(unit: MergeUnit, *, drop_deletes: bool) -> MergeSpec:
         evidence=True,
         gone=unit.table.shape.mode is ProofMode.FULL,
         shown=tuple(field.name for field in unit.table.shape.values),
-        engine=unit.table.reading.engine,
+        engine=engine,
     )
 
 

@@ -104,7 +104,7 @@ class PartialUpdate:
         return Folded(found, _kinds(several, deleted))
 
     def _system(self, name: str, several: Several) -> Column | None:
-        """Keys and system columns are those of the last row; an ignored row has no sequence number."""
+        """Keys and system columns are those of the last row; rows that are ignored have number 0."""
         schema_column = name not in self.keys and not name.startswith("_KEY_") and name != SEQUENCE_NAME
         if schema_column:
             return None
@@ -113,7 +113,10 @@ class PartialUpdate:
             return Picked(several.rows[ends])
         events = Events(several.rows, several.kinds, several.starts).keep(~several.retracts)
         last = events.picks(events.last_where(np.ones(len(events), bool)))
-        return Picked(np.where(last < 0, several.rows[ends], last))
+        if (last >= 0).all():
+            return Picked(last)
+        numbers = several.batch.column(name).to_numpy()
+        return pa.array(np.where(last < 0, 0, numbers[last]))
 
     def _fold_groups(self, several: Several, columns: Sequence[str]) -> Folded:
         retracts = several.retracts
