@@ -44,10 +44,9 @@ def rows_of(table: Table) -> list[str]:
     )
 
 
-@pytest.mark.parametrize("partitioned", [True, False])
 @pytest.mark.parametrize(
-    "options",
-    [{}, {"sequence__field": "s"}, {"changelog_producer": "input"}],
+    ("partitioned", "options"),
+    [(True, {}), (False, {"sequence__field": "s"}), (True, {"changelog_producer": "input"})],
     ids=["plain", "sequence", "changelog"],
 )
 def test_postponed_rows_become_what_java_makes_of_them_at_once(
