@@ -177,9 +177,7 @@ def _check_changelog(table: str, schema: TableSchema, options: TableOptions, ver
         return
     full = options.changelog_producer is ChangelogProducer.FULL_COMPACTION
     if full and options.force_lookup and options.merge_engine is not MergeEngine.DEDUPLICATE:
-        remedy = (
-            "with changelog-producer=full-compaction rows of the last level are overlooked; drop one of them"
-        )
+        remedy = "with changelog-producer=full-compaction rows of the last level are overlooked; unset it"
         raise _refuse(table, "force-lookup", "true", verb, remedy)
     for key, meaning in _OTHER_TREES.items():
         value = schema.options.get(key, "")
@@ -199,10 +197,6 @@ def _check_merge_engine(table: str, schema: TableSchema, options: TableOptions, 
     merges = schema.primary_keys and options.merge_engine is not MergeEngine.DEDUPLICATE
     if merges and verb == "stream":
         remedy = "replaced rows are told of tables that merge with deduplicate; use another engine"
-        raise _refuse(table, "merge-engine", options.merge_engine.value, verb, remedy)
-    changes = options.looks_up or options.changelog_producer is ChangelogProducer.FULL_COMPACTION
-    if merges and changes and verb == "compact":
-        remedy = "its lookups and changes are made for tables that merge with deduplicate; use another engine"
         raise _refuse(table, "merge-engine", options.merge_engine.value, verb, remedy)
 
 

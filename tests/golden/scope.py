@@ -22,15 +22,7 @@ def _unclaimed_read(schema: Mapping[str, Any]) -> str | None:
 
 def unclaimed_compaction(table: GoldenTable) -> str | None:
     """Why compacting `table` is refused, or None."""
-    schema = table.facts["schema"]
-    options = schema["options"]
-    engine = options.get("merge-engine", "deduplicate")
-    if schema["primaryKeys"] and engine != "deduplicate":
-        looks_up = options.get("changelog-producer", "none") not in ("none", "input") or engine == "first-row"
-        keys = ("force-lookup", "deletion-vectors.enabled")
-        if looks_up or any(options.get(key) == "true" for key in keys):
-            return f"changes of merge engine {engine}"
-    return _unclaimed_change(schema)
+    return _unclaimed_change(table.facts["schema"])
 
 
 def unclaimed_write(schema: Mapping[str, Any]) -> str | None:

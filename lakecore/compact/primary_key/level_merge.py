@@ -32,7 +32,7 @@ class LevelRules:
 
     `columns`: of the results. `first_row`: a key that was there before stays as it is, and new ones keep
     their kind in the change stream. `all_rows`: rows of every level take part, and the last one of them that
-    is above level 0 is the old one (merge engine deduplicate, where it is the same).
+    is above level 0 is the old one (merge engines deduplicate and first-row, where it is the same).
     `singles`: a row that is alone is given to the engine too. `top_level`: the last level. `announces`:
     change rows are asked for.
     """

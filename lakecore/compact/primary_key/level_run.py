@@ -21,7 +21,7 @@ from lakecore.lookup.levels import Found, LevelsAbove
 from lakecore.lookup.located import LookupSource
 from lakecore.merge.engines.deduplicate import Deduplicate
 from lakecore.merge.groups import Groups
-from lakecore.merge.passes import Scratch, reduce_runs
+from lakecore.merge.passes import Scratch, reduce_runs, stage_runs
 from lakecore.merge.sorted_merge import group_rows
 from lakecore.merge.windows import Part, windows
 from lakecore.metadata.options import MergeEngine
@@ -69,11 +69,14 @@ class LevelMerge:
             if above is not None:
                 stack.enter_context(above)
             older = len(runs) - by_level.fresh
-            fresh = reduce_runs(
-                runs[older:], max(limit - older, 2), sizes.batch_rows, self._inner_pass, scratch
-            )
+            if unit.table.reading.engine is None:
+                most = max(limit - older, 2)
+                fresh = reduce_runs(runs[older:], most, sizes.batch_rows, self._inner_pass, scratch)
+                runs[older:] = fresh
+            else:
+                runs = stage_runs(runs, limit, sizes.batch_rows, scratch)
             certifier = self._certifier(may_drop=unit.drop_deletes, last=True)
-            for parts in windows([*runs[:older], *fresh], self._spec.key_columns):
+            for parts in windows(runs, self._spec.key_columns):
                 yield self._merge(parts, above, certifier)
 
     def evidence(self) -> FoldEvidence:
@@ -165,13 +168,13 @@ def _rules(unit: MergeUnit, by_level: ByLevel, columns: tuple[str, ...]) -> Leve
     options = unit.table.reading.options
     return LevelRules(
         derivation=by_level.derivation,
-        engine=Deduplicate(options.ignore_delete),
+        engine=unit.table.reading.engine or Deduplicate(options.ignore_delete),
         columns=columns,
         drop_deletes=unit.drop_deletes,
         announces=by_level.announces,
         top_level=by_level.top_level,
         first_row=options.merge_engine is MergeEngine.FIRST_ROW,
-        all_rows=options.merge_engine is MergeEngine.DEDUPLICATE,
+        all_rows=options.merge_engine in (MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW),
         singles=by_level.derivation is Derivation.LOOKUP and by_level.fresh > 0,
         same=_same_values(unit),
     )

@@ -31,13 +31,15 @@ class Derivation(Enum):
 class MergeMode:
     """`announces`: changelog files are written. `marks`: replaced rows of other files are marked as deleted.
 
-    `latest_wins`: the row of level 0 is the result whatever it replaces. `format_of`: file format by level.
+    `latest_wins`: the row of level 0 is the result whatever it replaces. `folds`: a row that is alone may
+    become another one in a merge. `format_of`: file format by level.
     """
 
     derivation: Derivation = Derivation.NONE
     announces: bool = False
     marks: bool = False
     latest_wins: bool = True
+    folds: bool = False
     format_of: Callable[[int], str] = lambda _: ""
 
     @classmethod
@@ -53,6 +55,7 @@ class MergeMode:
             announces=producer in (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION),
             marks=options.deletion_vectors,
             latest_wins=deduplicate and not options.sequence_fields and not options.ignore_delete,
+            folds=not deduplicate,
             format_of=format_of,
         )
 
@@ -69,8 +72,10 @@ class MergeMode:
             return Upgrade.MOVE
         if self.format_of(0) != self.format_of(output_level) or (self.marks and file.delete_row_count != 0):
             return Upgrade.REWRITE
+        if output_level == max_level and not self.announces:
+            return Upgrade.MOVE
         if output_level == max_level:
-            return Upgrade.ANNOUNCE if self.announces else Upgrade.MOVE
+            return Upgrade.REWRITE if self.folds else Upgrade.ANNOUNCE
         if self.latest_wins:
             return Upgrade.ANNOUNCE if self.announces or self.marks else Upgrade.MOVE
         return Upgrade.REWRITE
