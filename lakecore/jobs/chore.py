@@ -187,7 +187,7 @@ def begin(
             report = replace(report, resumed=len(sweeper.resume()))
         yield Chore(opened, target, sweeper, keeps, report, started)
         if keeps and not dry_run:
-            purge_quietly(runs, ttl_ms=safety.quarantine_ttl_ms, cap=safety.quarantine_cap)
+            purge_quietly(runs, job.table, ttl_ms=safety.quarantine_ttl_ms, cap=safety.quarantine_cap)
 
 
 def run_many(jobs: Iterable[J], run: Callable[[J], Report]) -> list[Report]:

@@ -83,10 +83,11 @@ def purge(runs: RunStore, *, ttl_ms: int, cap: int | None) -> list[tuple[RunReco
     return gone
 
 
-def purge_quietly(runs: RunStore, *, ttl_ms: int, cap: int | None) -> None:
-    """After a run: what cannot be purged now is purged another time."""
+def purge_quietly(runs: RunStore, table: str, *, ttl_ms: int, cap: int | None) -> None:
+    """After a run, with the oldest lines of its table's ledger: what cannot go now goes another time."""
     try:
         purge(runs, ttl_ms=ttl_ms, cap=cap)
+        runs.forget(table)
     except LakeError as err:
         logger.warning("old files of the quarantine %s were not removed: %s", runs.root, err)
 

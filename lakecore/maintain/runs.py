@@ -21,6 +21,7 @@ from lakecore.clock import Clock
 from lakecore.errors import CorruptDataError, NotFoundError, reason
 from lakecore.fs.file_io import FileIO
 from lakecore.maintain.reachable import Doomed
+from lakecore.maintain.target import in_threads
 
 __all__ = ["Removal", "RunRecord", "RunState", "RunStore", "table_key"]
 
@@ -185,20 +186,31 @@ class RunStore:
         found = [record for folder in folders for record in self._of_table(folder)]
         return tuple(sorted(found, key=lambda record: (record.started_ms, record.id)))
 
+    def forget(self, table: str, keep: int = 200) -> None:
+        """Drop the oldest lines of the ledger, of runs that are over and have nothing in quarantine."""
+        over = (RunState.DONE, RunState.UNDONE, RunState.PURGED)
+        ended = [record for record in self.list(table) if record.state in over]
+        for record in ended[:-keep]:
+            self.file_io.delete(self._files(record))
+            self.file_io.delete(f"{self.folder(record)}/run.json")
+
     def pending(self, table: str) -> tuple[RunRecord, ...]:
         """Runs on the table that did not come to their end."""
         return tuple(record for record in self.list(table) if record.state is RunState.PLANNED)
 
     def _of_table(self, folder: str) -> Iterator[RunRecord]:
-        for status in self.file_io.list(folder):
-            path = f"{status.path}/run.json"
-            try:
-                yield RunRecord.from_json(self.file_io.read(path), path)
-            except NotFoundError:
-                continue
-            except CorruptDataError as err:
-                # half a line of the ledger: before anything was removed, or after everything was
-                logger.warning("%s is passed over: %s", path, err)
+        paths = [f"{status.path}/run.json" for status in self.file_io.list(folder)]
+        yield from (record for record in in_threads(self._load, paths) if record is not None)
+
+    def _load(self, path: str) -> RunRecord | None:
+        try:
+            return RunRecord.from_json(self.file_io.read(path), path)
+        except NotFoundError:
+            return None
+        except CorruptDataError as err:
+            # half a line of the ledger: before anything was removed, or after everything was
+            logger.warning("%s is passed over: %s", path, err)
+            return None
 
     def _table(self, table: str) -> str:
         return f"{self.root}/{urllib.parse.quote(table_key(table), safe='')}"

@@ -37,9 +37,9 @@ MANY = 2**31 - 1
 
 
 def _sampled() -> list[GoldenTable]:
-    """Tables with a history: every tenth, and those with tags, branches or changelogs of their own."""
+    """Tables with a history: every thirtieth, and those with tags, branches or changelogs of their own."""
     found = [table for table in golden_tables() if len(table.facts["snapshots"]) > 2]
-    return [t for n, t in enumerate(found) if n % 10 == 0 or "tag" in t.table or "branch" in t.table]
+    return [t for n, t in enumerate(found) if n % 30 == 0 or "tag" in t.table or "branch" in t.table]
 
 
 def expire(twins: Twins, oracle: Oracle, *, changelogs: int | None = None, **limits: int) -> Any:
@@ -301,7 +301,7 @@ def test_an_old_state_committed_again_is_read_and_written_by_java(
 
 def _planted() -> list[GoldenTable]:
     found = [t for t in golden_tables() if t.facts["snapshots"]]
-    return [t for n, t in enumerate(found) if n % 20 == 7 or "branch" in t.table]
+    return [t for n, t in enumerate(found) if n % 40 == 7 or "branch" in t.table]
 
 
 @pytest.mark.parametrize("golden", _planted(), ids=lambda table: table.name)

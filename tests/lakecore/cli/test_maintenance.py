@@ -1,0 +1,94 @@
+"""Every maintenance command once, on a table that Java Paimon wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakecore.cli.main import main
+from tests.support.golden import GoldenTable
+
+TABLE = "g1.a_append_part"
+
+
+def run(warehouse: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    """The JSON of a command that goes well."""
+    assert main(["--warehouse", str(warehouse), "--json", *arguments]) == 0, capsys.readouterr().err
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_life_of_maintenance(
+    tmp_path: Path, golden: Callable[[str], GoldenTable], capsys: pytest.CaptureFixture[str]
+) -> None:
+    golden(TABLE).copy_to(tmp_path)
+
+    def command(name: str, *arguments: str, table: str | None = TABLE) -> dict[str, Any]:
+        (report,) = run(tmp_path, capsys, name, *([table] if table else []), *arguments)
+        assert report["error"] is None
+        return dict(report)
+
+    ids = [row["id"] for row in run(tmp_path, capsys, "snapshots", TABLE)]
+    first, last = str(ids[0]), str(ids[-1])
+    assert command("create-tag", "--tag", "a", "--snapshot", first)["snapshot"] == ids[0]
+    assert command("create-tag", "--tag", "a", "--snapshot", first)["nothing_to_do"]
+    command("rename-tag", "--tag", "a", "--target-tag", "b")
+    command("create-branch", "--branch", "side", "--tag", "b")
+    command("rename-branch", "--branch", "side", "--target-branch", "other")
+    command("reset-consumer", "--consumer-id", "c", "--next-snapshot", first)
+    limits = ("--retain-max", "1", "--retain-min", "1")
+    held = command("expire-snapshots", *limits, "--dry-run")
+    assert (held["blocker"], held["snapshots"]) == ("consumer c", [])
+    assert "consumer c still needs" in " ".join(command("why")["names"])
+    command("clear-consumers", "--including-consumers", "c")
+    planned = command("expire-snapshots", *limits, "--dry-run")
+    done = command("expire-snapshots", *limits, "--quarantine")
+    assert (done["files"], done["bytes"]) == (planned["files"], planned["bytes"])
+    assert command("undo", done["run"], table=None)["files"] == done["files"]
+    assert command("expire-snapshots", *limits)["snapshots"] == ids[:-1]
+    command("replace-tag", "--tag", "b", "--snapshot", last)
+    command("delete-branch", "--branch", "other")
+    command("delete-tag", "--tag", "b")
+    command("expire-tags", "--older-than", "2020-01-01")
+    command("expire-changelogs")
+    command("remove-orphan-files", "--dry-run")
+    command("mark-partition-done", "--partition", _partition(tmp_path, capsys))
+    command("drop-partition", "--partition", _partition(tmp_path, capsys))
+    command("expire-partitions", "--expiration-time", "99999 d", "--expire-strategy", "update-time")
+    command("expire-consumers", "--expiration-time", "1 d")
+    command("compact-manifest")
+    command("rollback-to", "--snapshot", last)
+    command("rollback-to-as-latest", "--snapshot", last)
+    command("repair-hints")
+    run(tmp_path, capsys, "purge-quarantine", "--quarantine-ttl", "0 s")
+    states = {row["state"] for row in run(tmp_path, capsys, "runs", TABLE)}
+    assert states <= {"done", "purged", "undone", "quarantined"}
+    assert main(["--warehouse", str(tmp_path), "read", TABLE]) == 0
+
+
+def _partition(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    return str(run(warehouse, capsys, "files", TABLE)[0]["partition"])
+
+
+def test_a_failed_table_is_an_error_and_does_not_stop_the_others(
+    tmp_path: Path, golden: Callable[[str], GoldenTable], capsys: pytest.CaptureFixture[str]
+) -> None:
+    golden(TABLE).copy_to(tmp_path)
+    code = main(
+        [
+            "--warehouse",
+            str(tmp_path),
+            "--json",
+            "expire-snapshots",
+            "g1.missing",
+            TABLE,
+            "--retain-max",
+            "10",
+        ]
+    )
+    missing, found = json.loads(capsys.readouterr().out)
+    assert (code, found["error"]) == (1, None)
+    assert "g1.missing" in missing["error"]
