@@ -146,7 +146,8 @@ class IndexRun:
                 lost = self._round(needs, names, executor, failures)
                 needs = self._needs_again(lost)
             else:
-                self.outcome = replace(self.outcome, dropped=tuple(need.file.file_name for need in needs))
+                given_up = tuple(need.file.file_name for need in needs)
+                self.outcome = replace(self.outcome, dropped=self.outcome.dropped + given_up)
         finally:
             if not self._uncertain:
                 remove(self._target.reading.file_io, sorted(self._made))
