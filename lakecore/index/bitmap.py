@@ -53,6 +53,14 @@ class BitmapRules:
         if self.version not in (_V1, _V2):
             raise InvalidOptionError(f"option {key}.version={self.version}: must be 1 or 2")
 
+    def check_width(self, key: str, width: int) -> None:
+        """Raises InvalidOptionError unless a block holds a value of `width` bytes."""
+        least = _INT.size + _PAIR.size + width
+        if self.block_size < least:
+            raise InvalidOptionError(
+                f"option {key}.index-block-size={self.block_size}: at least {least} bytes"
+            )
+
 
 class BitmapWriter:
     """Takes a column batch by batch. Memory: the different values, and 4 bytes a row; twice that at the end.

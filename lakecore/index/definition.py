@@ -15,7 +15,7 @@ from lakecore.errors import InvalidOptionError, UnsupportedError
 from lakecore.index.bitmap import BitmapRules
 from lakecore.index.bloom_filter import BloomFilterRules
 from lakecore.index.range_bitmap import RangeBitmapRules
-from lakecore.index.values import COARSE_DIGITS
+from lakecore.index.values import COARSE_DIGITS, width_of
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import Option, parse_bool, parse_size
 from lakecore.types.datatypes import AtomicType, DataField, DataType, MapType, TypeRoot
@@ -172,6 +172,8 @@ def _spec(schema: TableSchema, place: tuple[IndexType, str, str | None], raw: Ma
         )
     rules = _rules(kind, raw, f"{_PREFIX}{kind.value}.{column}")
     assert isinstance(value, AtomicType)
+    if isinstance(rules, BitmapRules):
+        rules.check_width(f"{_PREFIX}{kind.value}.{column}", width_of(value) or 0)
     return IndexSpec(type=kind, column=column, key=key, kind=value, rules=rules)
 
 

@@ -281,6 +281,10 @@ def test_names_in_a_container_are_in_modified_utf8() -> None:
             "fewer items",
         ),
         ({"file-index.bitmap.columns": "c", "file-index.bitmap.c.version": "3"}, "must be 1 or 2"),
+        (
+            {"file-index.bitmap.columns": "c", "file-index.bitmap.c.index-block-size": "5 b"},
+            "at least 12 bytes",
+        ),
         ({"file-index.bitmap.columns": "c[k]"}, "no MAP"),
         ({"file-index.bitmap.columns": "c", "file-index.in-manifest-threshold": "much"}, "not a size"),
     ],
