@@ -19,7 +19,7 @@ from lakecore.commit.plan import Change, SnapshotLists, next_snapshot, record_de
 from lakecore.commit.publish import ManifestDraft
 from lakecore.commit.request import CommitRequest
 from lakecore.commit.retry import RetryPolicy
-from lakecore.commit.row_ids import assign_row_ids
+from lakecore.commit.row_ids import assign_row_ids, range_conflicts
 from lakecore.commit.support import check_committable
 from lakecore.commit.unchanged import has_same_identity, index_moves, row_moves
 from lakecore.commit.view import LiveView, data_files
@@ -112,7 +112,7 @@ class ChangeCommit:
             retry += 1
 
     def _plan(self, latest: Snapshot | None, schema: TableSchema) -> Snapshot | None:
-        check_committable(schema, self._change.kind)
+        check_committable(schema)
         options = {**schema.options, **self._options}
         self._check_unchanged(latest)
         base, entries = self._compare(latest, schema)
@@ -143,6 +143,8 @@ class ChangeCommit:
             entries = ManifestEntries.concat([removed, entries])
         key_of = key_order(schema.key_type) if schema.primary_keys else None
         conflicts = find_conflicts(base, entries, change.kind, key_of)
+        if change.kind is CommitKind.COMPACT and TableOptions.from_schema(schema).data_evolution:
+            conflicts += range_conflicts(base, entries)
         self._refuse((*conflicts, *find_missing(base, change.consulted)), latest)
         return base, entries
 

@@ -1,4 +1,4 @@
-"""Row ids of new files, given at commit: nobody else knows which ids are free. Pure.
+"""Row ids in commits: new files get theirs here, for nobody else knows which are free. Pure.
 
 Rules of the format: a written file that stores no ids of its own gets the next ids, one a row, in the order
 of the commit; its rows count as changed by the new snapshot, which its sequence numbers then name. Files of
@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
+from lakecore.commit.conflict import Conflict
 from lakecore.metadata.data_file import DataFile, EntryKind, FileSource, ManifestEntry
 from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.netting import live
 from lakecore.metadata.row_kind import ROW_ID_NAME
 
-__all__ = ["assign_row_ids"]
+__all__ = ["assign_row_ids", "range_conflicts"]
 
 
 def assign_row_ids(entries: ManifestEntries, snapshot_id: int, first: int) -> tuple[ManifestEntries, int]:
@@ -34,3 +38,26 @@ def assign_row_ids(entries: ManifestEntries, snapshot_id: int, first: int) -> tu
 def _needs_ids(file: DataFile) -> bool:
     stored = file.write_cols is not None and ROW_ID_NAME in file.write_cols
     return file.file_source is not FileSource.COMPACT and file.first_row_id is None and not stored
+
+
+def range_conflicts(base: ManifestEntries, delta: ManifestEntries) -> tuple[Conflict, ...]:
+    """Files of `delta` whose rows overlap those of another file in part, in a table with data evolution.
+
+    Rule of the format: files hold the same rows or none in common. `base`: the live entries of the partitions
+    that `delta` touches.
+    """
+    after = live(ManifestEntries.concat([base, delta]), strict=False)
+    order = np.lexsort((after.row_count, after.first_row_id, after.bucket, after.partition))
+    after = after.select(order[after.first_row_id[order] >= 0])
+    first, stop = after.first_row_id, after.first_row_id + after.row_count
+    near = (after.partition[1:] == after.partition[:-1]) & (after.bucket[1:] == after.bucket[:-1])
+    same = (first[1:] == first[:-1]) & (stop[1:] == stop[:-1])
+    bad = np.flatnonzero(near & ~same & (first[1:] < stop[:-1]))
+    added = delta.select(delta.kind == EntryKind.ADD).rows()
+    ours = {(row.partition, row.bucket, row.file.file_name) for row in added}
+    found = []
+    for left, right in zip(after.rows(bad), after.rows(bad + 1), strict=True):
+        reason = f"rows of {left.file.file_name} and {right.file.file_name} overlap in part"
+        places = [(row.partition, row.bucket, row.file.file_name) for row in (left, right)]
+        found += [Conflict(reason, *place) for place in ([p for p in places if p in ours] or places)]
+    return tuple(found)

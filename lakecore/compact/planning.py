@@ -12,7 +12,9 @@ import numpy as np
 from lakecore.clock import Clock
 from lakecore.commit.committer import Committer
 from lakecore.compact.append import apply as append_apply
+from lakecore.compact.append import joined_run
 from lakecore.compact.append import run as append_run
+from lakecore.compact.append.joined_plan import plan_ranges
 from lakecore.compact.append.plan import Deletions, JoinPick, JoinRequest, plan_joins
 from lakecore.compact.naming import place_name
 from lakecore.compact.primary_key import apply as keyed_apply
@@ -21,6 +23,7 @@ from lakecore.compact.primary_key.expiry import Expiry
 from lakecore.compact.primary_key.mode import MergeMode
 from lakecore.compact.primary_key.plan import BucketPick, PickRequest, plan_picks
 from lakecore.compact.work import Place, Strategy, UnitFunction, UnitTable, WorkPick
+from lakecore.errors import UnsupportedError
 from lakecore.executor import Executor
 from lakecore.lsm.options import AppendPolicy, TreePolicy
 from lakecore.metadata.data_file import DataFile
@@ -28,6 +31,8 @@ from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.options import BucketMode
 from lakecore.read.context import ReadContext
+from lakecore.scan.plan import SplitPolicy
+from lakecore.scan.row_ranges import plan_row_ranges
 from lakecore.scan.scanner import Scanner
 from lakecore.verify.shape import ProofMode, shape_of
 from lakecore.write.options import FileRules
@@ -89,9 +94,26 @@ class Planner:
                 deletions=deletions,
             )
             return RoundPlan(builder.work_picks(found), keyed_run.run_unit, table, outdated)
+        if self.target.reading.options.data_evolution:
+            return self._joined(entries, file_prefix, excluded, deletions)
         joins, outdated = self._known(plan_joins(entries, self._join_request(), deletions), excluded)
         picks = append_apply.work_picks(joins, table, file_prefix, overlap=self.engine.name == "local")
         return RoundPlan(picks, append_run.run_unit, table, outdated)
+
+    def _joined(
+        self, entries: ManifestEntries, file_prefix: str, excluded: Collection[Place], deletions: Deletions
+    ) -> RoundPlan:
+        """Raises UnsupportedError for deleted rows and for files that hold parts of the rows of others."""
+        plan_row_ranges(entries, SplitPolicy.from_options({}), self.target.name)
+        if deletions:
+            raise UnsupportedError(
+                f"table {self.target.name}: columns lie in several files and rows are deleted, which "
+                "this release cannot compact together; use another engine"
+            )
+        table = self.unit_table(entries)
+        found, outdated = self._known(plan_ranges(entries, self._join_request()), excluded)
+        picks = append_apply.joined_picks(found, table, file_prefix)
+        return RoundPlan(picks, joined_run.run_unit, table, outdated)
 
     def _known(
         self, picks: Iterable[AnyPick], excluded: Collection[Place]

@@ -96,6 +96,7 @@ class WorkPick:
     `announced`: those of the moved files whose rows are read for the changelog. `consulted`: files that stay
     and were asked for old rows; what the pick makes holds only while they stay. `deletions`: in the order of
     `replaced`, with their cardinality; empty when no row of these files is deleted.
+    `shared_rows`: how often a row of `replaced` is in one more file (with other columns).
     """
 
     name: str
@@ -108,12 +109,14 @@ class WorkPick:
     announced: tuple[DataFile, ...] = ()
     consulted: tuple[DataFile, ...] = ()
     deletions: tuple[DeletionFile | None, ...] = ()
+    shared_rows: int = 0
 
     @property
     def rows(self) -> int:
         """Input rows that units read; deleted ones are not."""
         deleted = (vector.place.cardinality or 0 for vector in self.deletions if vector is not None)
-        return sum(file.row_count for file in (*self.replaced, *self.announced)) - sum(deleted)
+        held = sum(file.row_count for file in (*self.replaced, *self.announced))
+        return held - sum(deleted) - self.shared_rows
 
     @property
     def size(self) -> int:

@@ -103,9 +103,6 @@ def check_index_files(table: str, snapshot_id: int, files: Iterable[IndexFile]) 
 def check_writable(table: str, schema: TableSchema, options: TableOptions) -> None:
     """Raises UnsupportedError unless rows written to `table` become what its options promise."""
     _check_new_files(table, schema, options, "write")
-    if options.data_evolution and any(_apart(field.type) for field in schema.fields):
-        remedy = "blob and vector columns go to files of their own; use another engine"
-        raise _refuse(table, "data-evolution.enabled", "true", "write", remedy)
     if options.bucket_mode is BucketMode.KEY_DYNAMIC:
         _check_moving_keys(table, options)
 
@@ -166,6 +163,9 @@ def _check_new_files(table: str, schema: TableSchema, options: TableOptions, ver
     raw = schema.options
     _check_rows(table, schema, options, verb)
     _check_changelog(table, schema, options, verb)
+    if options.data_evolution and any(_apart(field.type) for field in schema.fields):
+        remedy = "blob and vector columns go to files of their own; use another engine"
+        raise _refuse(table, "data-evolution.enabled", "true", verb, remedy)
     index_specs(schema)  # each of them can be made
     if raw.get("data-file.external-paths", "").strip():
         remedy = "new files belong into other roots; use another engine"
@@ -189,7 +189,7 @@ def _check_rows(table: str, schema: TableSchema, options: TableOptions, verb: st
     """What decides the rows of a table, whatever is done with it."""
     _check_kind(table, schema.options)
     _check_merge_engine(table, schema, options, verb)
-    if options.data_evolution and verb not in ("read", "write"):
+    if options.data_evolution and verb == "stream":
         raise _refuse(table, "data-evolution.enabled", "true", verb, "use another engine")
 
 

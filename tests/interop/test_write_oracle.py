@@ -16,12 +16,10 @@ from typing import Any
 import pytest
 
 from lakecore.catalog.filesystem import load_catalog
-from lakecore.errors import UnsupportedError
 from lakecore.jobs import compact
 from lakecore.metadata.schema import TableSchema
 from lakecore.row.json_rows import batch_to_json, json_to_batch
 from lakecore.table import Commit, Table
-from tests.golden.scope import unclaimed_write
 from tests.support.golden import GoldenTable, View, canonical, golden_tables
 from tests.support.oracle import Oracle, findings
 
@@ -121,17 +119,9 @@ def comparable(golden: GoldenTable) -> bool:
 
 
 WRITTEN = list(written())
-CLAIMED = [table for table in WRITTEN if unclaimed_write(table.schema(0)) is None]
-REFUSED = [table for table in WRITTEN if unclaimed_write(table.schema(0)) is not None]
 
 
-@pytest.mark.parametrize("golden", REFUSED, ids=lambda table: table.name)
-def test_other_tables_are_refused(golden: GoldenTable, tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match=golden.name):
-        next(Replay(golden, tmp_path).run())
-
-
-@pytest.mark.parametrize("golden", filter(comparable, CLAIMED), ids=lambda table: table.name)
+@pytest.mark.parametrize("golden", filter(comparable, WRITTEN), ids=lambda table: table.name)
 def test_golden_tables_made_again(golden: GoldenTable, oracles: dict[str, Oracle], tmp_path: Path) -> None:
     java = oracles[golden.version]
     replay = Replay(golden, tmp_path)
@@ -208,7 +198,7 @@ OTHER_FILES = {
 
 def same_files() -> Iterator[GoldenTable]:
     """Tables whose first snapshot is there. (Java 2.0 also keeps bounds of binary columns.)"""
-    for golden in filter(comparable, CLAIMED):
+    for golden in filter(comparable, WRITTEN):
         first = min((snapshot["id"] for snapshot in golden.facts["snapshots"]), default=None)
         if golden.version == "1.4.2" and first == 1 and golden.name not in OTHER_FILES:
             yield golden

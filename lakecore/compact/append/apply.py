@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from lakecore.compact.append.joined_run import JoinedUnit
 from lakecore.compact.append.plan import JoinPick
 from lakecore.compact.append.run import JoinUnit
 from lakecore.compact.naming import place_name
 from lakecore.compact.vectors import counted
 from lakecore.compact.work import UnitTable, WorkPick
 
-__all__ = ["work_picks"]
+__all__ = ["joined_picks", "work_picks"]
 
 
 def work_picks(
@@ -48,4 +49,25 @@ def _work_pick(pick: JoinPick, table: UnitTable, prefix: str, *, overlap: bool) 
         replaced=pick.files,
         deletions=deletions,
         units=(unit,),
+    )
+
+
+def joined_picks(picks: Iterable[JoinPick], table: UnitTable, file_prefix: str) -> tuple[WorkPick, ...]:
+    """The same for files that hold columns of the same rows."""
+    return tuple(_joined_pick(pick, table, f"{file_prefix}-{number}") for number, pick in enumerate(picks))
+
+
+def _joined_pick(pick: JoinPick, table: UnitTable, prefix: str) -> WorkPick:
+    place = pick.place
+    name = f"{place_name(place, table.schema)}, files from {pick.files[0].file_name}"
+    bucket_dir = table.reading.bucket_dir(place.partition, place.bucket)
+    unit = JoinedUnit(name=name, table=table, bucket_dir=bucket_dir, files=pick.files, file_prefix=prefix)
+    return WorkPick(
+        name=name,
+        place=place,
+        bucket_dir=bucket_dir,
+        reason=f"{len(pick.files)} files with columns of {unit.rows} rows",
+        replaced=pick.files,
+        units=(unit,),
+        shared_rows=sum(file.row_count for file in pick.files) - unit.rows,
     )

@@ -34,7 +34,7 @@ from lakecore.index.definition import IndexSpec, index_specs
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
+from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from lakecore.read.context import ReadContext
 from lakecore.read.file_index import index_path, open_index
 from lakecore.scan.filters import EVERYTHING, ScanFilter
@@ -167,7 +167,7 @@ class IndexRun:
 
     def _start(self) -> Snapshot | None:
         schema = self._target.reading.schema
-        check_committable(schema, CommitKind.COMPACT)
+        check_committable(schema)
         self._specs = index_specs(schema)
         snapshot = self._target.scanner.snapshots.latest()
         if snapshot is not None and self._named_run:

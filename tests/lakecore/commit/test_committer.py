@@ -17,7 +17,6 @@ from lakecore.errors import (
     InvalidInputError,
     NotFoundError,
     UnavailableError,
-    UnsupportedError,
 )
 from lakecore.metadata.data_file import EMPTY_ROW
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind
@@ -407,14 +406,6 @@ def test_a_lost_manifest_is_an_error(table: CommitTable) -> None:
 
 
 # refusals and doubts
-
-
-def test_compactions_that_this_release_must_not_commit() -> None:
-    options = {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"}
-    table = CommitTable(table_schema(primary_keys=(), options=options)).created()
-    append(table, "a", 1)
-    with pytest.raises(UnsupportedError, match=r"data-evolution\.enabled"):
-        table.commit([commit_message(compact_before=(data_file("a"),))], identifier=2)
 
 
 def test_no_table_here() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from lakecore.errors import CommitConflictError
 from lakecore.metadata.data_file import FileSource
 from tests.support.builders import commit_message, data_file, table_schema
 from tests.support.commit_table import CommitTable
@@ -65,3 +66,19 @@ def test_another_commit_takes_ids_first(table: CommitTable) -> None:
     table.through(Racing(table.storage)).commit([message], identifier=1)
     assert ids(table) == {"other": (0, 1, 1), "mine": (4, 2, 2)}
     assert table.snapshots.load(2).next_row_id == 6
+
+
+def test_compactions_do_not_join_rows_whose_columns_changed_meanwhile() -> None:
+    options = {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+    table = CommitTable(table_schema(primary_keys=(), options=options)).created()
+    table.commit([commit_message(data_file("a", rows=7), data_file("b", rows=5))], identifier=1)
+    a, b = table.manifests.read(table.manifests.data_manifests(table.snapshots.load(1))).files()
+    joined = replace(a, file_name="ab", row_count=12)
+    merge = commit_message(compact_before=(a, b), compact_after=(joined,))
+    column = replace(data_file("v", rows=5), first_row_id=7, write_cols=("v",))
+    table.commit([commit_message(column)], identifier=2)
+    with pytest.raises(CommitConflictError, match="rows of ab and v overlap in part"):
+        table.commit([merge], identifier=3)
+    alone = commit_message(compact_before=(b,), compact_after=(replace(b, file_name="c"),))
+    table.commit([alone], identifier=4)
+    assert table.live() == ["a", "c", "v"]

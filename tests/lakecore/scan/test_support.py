@@ -86,7 +86,7 @@ def test_keyed_tables(options: str, wanted: str) -> None:
         ("bucket=2;bucket-key=k", "rwc"),
         ("merge-engine=aggregation;bucket=-1", "rwc"),
         ("row-tracking.enabled=true;bucket=-1", "rwc"),
-        ("data-evolution.enabled=true;row-tracking.enabled=true;bucket=-1", "rw-"),
+        ("data-evolution.enabled=true;row-tracking.enabled=true;bucket=-1", "rwc"),
         ("deletion-vectors.enabled=true;bucket=-1", "rwc"),
         ("clustering.incremental=true;bucket=-1", "rw-"),
     ],

@@ -1,0 +1,91 @@
+"""One unit of a compaction that joins columns: rows of neighbouring ranges into one file of all columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from lakecore.compact.append.joined_plan import row_ranges
+from lakecore.compact.work import UnitResult, UnitTable
+from lakecore.metadata.data_file import DataFile, FileSource
+from lakecore.read.joined_rows import read_joined
+from lakecore.verify.columns import StoredFile
+from lakecore.verify.digest import ZERO
+from lakecore.verify.joined import tally_columns
+from lakecore.verify.proof import UnitProof, check_outputs
+from lakecore.write.rolling import FileSpec, RollingWriter
+
+__all__ = ["JoinedUnit", "run_unit"]
+
+_ONE_FILE = 1 << 62
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinedUnit:
+    """Join `files`, of row ranges that follow one another without a gap; none of their rows is deleted.
+
+    `file_prefix`: begins the names of new files; the unit adds the attempt.
+    """
+
+    name: str
+    table: UnitTable
+    bucket_dir: str
+    files: tuple[DataFile, ...]
+    file_prefix: str
+
+    @property
+    def rows(self) -> int:
+        return sum(files[0].row_count for files in row_ranges(self.files))
+
+
+def run_unit(unit: JoinedUnit) -> UnitResult:
+    """Join, read back. On any failure the files of this attempt are removed again.
+
+    Raises ProofError when the outputs do not hold, CorruptDataError, UnavailableError.
+    """
+    table = unit.table
+    writer = RollingWriter(table.reading.file_io, _file_spec(unit), table.clock.now_ms)
+    try:
+        rows_in = 0
+        for batch in read_joined(table.reading, unit.bucket_dir, unit.files, table.schema.row_type.names, {}):
+            rows_in += batch.num_rows
+            writer.write(batch)
+        files = _described(unit, writer.close())
+        stored = [_stored(unit, file) for file in files]
+        outputs = check_outputs(table.proof, unit.name, stored)
+        outputs = replace(outputs, rows=tally_columns(table.proof, unit.name, [[file] for file in stored]))
+        ranges = [[_stored(unit, file) for file in files] for files in row_ranges(unit.files)]
+        inputs = tally_columns(table.proof, unit.name, ranges)
+    except BaseException:
+        writer.abort()
+        raise
+    proof = UnitProof(unit=unit.name, outputs=outputs)
+    tallies = (inputs, *(ZERO for _ in unit.files[1:]))
+    return UnitResult(unit=unit.name, files=files, rows_in=rows_in, inputs=tallies, proof=proof)
+
+
+def _described(unit: JoinedUnit, files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
+    """Rule of the format: the new file takes over row ids, and the oldest and newest sequence number."""
+    first = min(file.first_row_id or 0 for file in unit.files)
+    low = min(file.min_sequence_number for file in unit.files)
+    high = max(file.max_sequence_number for file in unit.files)
+    return tuple(
+        replace(file, first_row_id=first, min_sequence_number=low, max_sequence_number=high) for file in files
+    )
+
+
+def _file_spec(unit: JoinedUnit) -> FileSpec:
+    schema = unit.table.schema
+    attempt = unit.table.clock.fresh_id().replace("-", "")[:16]
+    return FileSpec(
+        directory=unit.bucket_dir,
+        name_prefix=f"{unit.file_prefix}-{attempt}",
+        schema=schema,
+        keyed=False,
+        source=FileSource.COMPACT,
+        target_size=_ONE_FILE,
+        options=schema.options,
+    )
+
+
+def _stored(unit: JoinedUnit, file: DataFile) -> StoredFile:
+    return StoredFile(unit.table.reading.paths.data_file(unit.bucket_dir, file), file)

@@ -1,0 +1,111 @@
+"""Tables with data evolution: which files are joined, that the proof sees every column, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakecore.compact.append import joined_run
+from lakecore.compact.append.joined_plan import plan_ranges
+from lakecore.compact.append.plan import JoinRequest
+from lakecore.compact.work import Strategy
+from lakecore.errors import ProofError, UnsupportedError
+from lakecore.jobs.compact import Job, ProofMode, run
+from lakecore.lsm.options import AppendPolicy
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.options import TableOptions
+from lakecore.scan.support import check_compactable, check_writable
+from tests.support.builders import data_file, manifest_entry, table_schema
+from tests.support.lake import append_table, live_files, memory_catalog
+
+EVOLVING = {"row_tracking__enabled": "true", "data_evolution__enabled": "true"}
+POLICY = AppendPolicy(target_file_size=100, small_file_size=70, min_files=3, open_file_cost=1)
+
+
+def picks(
+    *files: tuple[str, int, int, int], strategy: Strategy = Strategy.UNIVERSAL, bucket: int = 0
+) -> list[str]:
+    """Files as (name, first row id, rows, size)."""
+    entries = [
+        manifest_entry(replace(data_file(name, rows=rows, size=size), first_row_id=first), bucket=bucket)
+        for name, first, rows, size in files
+    ]
+    request = JoinRequest(strategy=strategy, policy=POLICY, ordered=False)
+    found = plan_ranges(ManifestEntries.from_rows(entries), request)
+    return ["".join(file.file_name for file in pick.files) for pick in found]
+
+
+def test_which_files_are_joined() -> None:
+    three = (("c", 20, 10, 9), ("a", 0, 10, 9), ("b", 10, 10, 9))
+    assert picks(*three) == ["abc"]
+    assert picks(*three[:2]) == picks(*three[:2], strategy=Strategy.FULL) == []  # a gap between them
+    assert picks(*three[1:]) == []
+    assert picks(*three[1:], strategy=Strategy.FULL) == ["ab"]
+    assert picks(
+        ("a", 0, 5, 60), ("b", 5, 5, 60), ("c", 10, 5, 60), ("d", 15, 5, 60), strategy=Strategy.FULL
+    ) == [
+        "ab",
+        "cd",
+    ]
+    assert picks(
+        ("a", 0, 9, 90), ("x", 0, 9, 90), ("b", 9, 9, 5), ("y", 9, 9, 5), strategy=Strategy.FULL
+    ) == [
+        "ax",
+        "by",
+    ]
+    assert picks(("a", 0, 9, 500), strategy=Strategy.FULL) == []
+
+
+def table_of(rows: int) -> tuple[Any, Any]:
+    catalog = memory_catalog("evolving")
+    table = append_table(catalog, ("k INT", "v STRING", "w INT"), **EVOLVING)
+    for start in range(0, rows, 10):
+        keys = pa.array(range(start, start + 10), pa.int32())
+        table.append(pa.table({"k": keys, "v": [f"v{k}" for k in range(10)], "w": keys}))
+    return catalog, table
+
+
+@pytest.mark.parametrize("proof", ProofMode)
+@pytest.mark.parametrize("wrong", ["nothing", "order", "value", "row"])
+def test_the_proof_sees_what_the_join_does(
+    wrong: str, proof: ProofMode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog, table = table_of(40)
+    before = table.scan().to_arrow()
+    inner = joined_run.read_joined
+
+    def broken(*arguments: Any) -> Any:
+        for batch in inner(*arguments):
+            if wrong == "order":
+                batch = batch.take(pa.array([1, 0, *range(2, batch.num_rows)]))
+            elif wrong == "value":
+                batch = batch.set_column(0, batch.schema.field(0), pa.array([7] * batch.num_rows, pa.int32()))
+            elif wrong == "row":
+                batch = batch.slice(1)
+            yield batch
+
+    monkeypatch.setattr(joined_run, "read_joined", broken)
+    job = Job(table=table.name, strategy=Strategy.FULL, proof=proof)
+    if wrong == "nothing":
+        assert run(job, catalog).files_out == 1
+        assert [file.first_row_id for file in live_files(table)] == [0]
+    else:
+        with pytest.raises(ProofError):
+            run(job, catalog)
+        assert len(live_files(table)) == 4
+    assert table.scan().to_arrow() == before
+
+
+def test_what_is_refused() -> None:
+    options = {key.replace("__", ".").replace("_", "-"): value for key, value in EVOLVING.items()} | {
+        "bucket": "-1"
+    }
+    schema = table_schema("k BIGINT, b BLOB", primary_keys=(), options=options)
+    for check in (check_writable, check_compactable):
+        with pytest.raises(UnsupportedError, match="blob and vector columns"):
+            check("d.t", schema, TableOptions.from_schema(schema))
+    with pytest.raises(UnsupportedError, match=r"data-evolution\.enabled=true"):
+        table_of(0)[1].delete("k = 1")
