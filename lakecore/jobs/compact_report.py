@@ -128,7 +128,8 @@ def _planned_text(pick: WorkPick) -> str:
 
 def _proof_text(outcome: Outcome) -> str:
     """What was proven, summed over all picks."""
-    parts = [str(_sum(outcome.proofs))] if outcome.proofs else []
+    kinds = {proof.placed: None for proof in outcome.proofs}
+    parts = [str(_sum([proof for proof in outcome.proofs if proof.placed is kind])) for kind in kinds]
     if outcome.moved:
         parts.append(f"{outcome.moved} files moved to another level, metadata only")
     return "; ".join(parts)

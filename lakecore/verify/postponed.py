@@ -97,6 +97,7 @@ def prove_fold(
         lost=before.tally - wanted.tally,
         dropped=everything.tally - before.tally,
         keyed=True,
+        placed=replaces,
         covered=covered,
         uncompared=context.shape.uncompared,
     )

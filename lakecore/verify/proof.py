@@ -67,7 +67,8 @@ class PickProof:
     """A pick that holds. `covered`: names of the columns in the digest, besides key and system columns.
 
     `uncompared`: columns that should be, but changed their type in a way that may change values. `fold`: the
-    account of a merge that makes new rows; then `lost` and `dropped` are empty.
+    account of a merge that makes new rows; then `lost` and `dropped` are empty. `placed`: rows without a
+    bucket got one (`verify.postponed`); True where whole rows were compared, False where keys were.
     """
 
     pick: str
@@ -81,11 +82,14 @@ class PickProof:
     covered: tuple[str, ...] = ()
     uncompared: tuple[str, ...] = ()
     fold: FoldEvidence | None = None
+    placed: bool | None = None
 
     def __str__(self) -> str:
         """What was proven, for a report."""
         if self.fold is not None:
             return _folded_text(self, self.fold)
+        if self.placed is not None:
+            return _placed_text(self, whole=self.placed)
         what = f"{self.mode} proof v{DIGEST_VERSION}: {self.inputs.rows} rows in = {self.outputs.rows} out"
         if self.keyed:
             what += f" + {self.lost.rows} replaced + {self.dropped.rows} deletes dropped"
@@ -104,6 +108,18 @@ def _columns(proof: PickProof) -> str:
     if proof.uncompared:
         text += f" (not {', '.join(proof.uncompared)}: the type changed)"
     return text
+
+
+def _placed_text(proof: PickProof, *, whole: bool) -> str:
+    rest = (
+        f"{proof.lost.rows} further rows of them + {proof.dropped.rows} deletes that the table does not take"
+    )
+    what = f"{proof.inputs.rows} postponed rows = {proof.outputs.rows} keys + {rest}"
+    text = f"{proof.mode} proof v{DIGEST_VERSION}: {what}; "
+    if not whole:
+        return text + "every key was written once, by count and digest of keys"
+    columns = _columns(proof).replace("sequence number, ", "")
+    return text + f"the last row of every key was written and no other, by count and digest of {columns}"
 
 
 def _folded_text(proof: PickProof, fold: FoldEvidence) -> str:
