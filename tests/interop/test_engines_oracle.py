@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyroaring import BitMap
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.errors import UnsupportedError
@@ -43,6 +45,7 @@ FUNCTIONS: dict[str, tuple[str, dict[str, str]]] = {
     "collect_r": (f"ARRAY<{ROW}>", {"distinct": "true"}),
     "merge_map_with_keytime": ("MAP<STRING, ROW<v INT, t STRING>>", {"ignore-retract": "true"}),
     "nested_partial_update": (f"ARRAY<{ROW}>", {"nested-key": "i", "ignore-retract": "true"}),
+    "rbm32": ("BYTES", {"ignore-retract": "true"}),
 }  # fmt: skip
 
 
@@ -52,10 +55,15 @@ def function_of(column: str) -> str:
 
 _NAMES = [
     "sum", "product", "last_value", "last_non_null_value", "collect", "merge_map", "merge_map_with_keytime", "nested_update",
-    "nested_partial_update", "max", "min", "bool_and", "bool_or", "first_value", "first_non_null_value", "listagg",
+    "nested_partial_update", "max", "min", "bool_and", "bool_or", "first_value", "first_non_null_value", "listagg", "rbm32",
 ]  # fmt: skip
 OPTIONS = {f"fields.{c}.aggregate-function": function_of(c) for c in FUNCTIONS}
 OPTIONS |= {f"fields.{c}.{k}": v for c, (_, extra) in FUNCTIONS.items() for k, v in extra.items()}
+
+
+def some_numbers(dice: random.Random) -> Iterable[int]:
+    start = dice.randrange(1 << 17)
+    return dice.choice([range(start, start + 5000), range(start, start + 9000, 2), [start, start + 70_000]])
 
 
 def some_value(dice: random.Random, kind: str) -> Any:
@@ -73,6 +81,7 @@ def some_value(dice: random.Random, kind: str) -> Any:
     if kind.startswith("MAP"):
         return [[k, dice.randrange(9)] for k in dice.sample("abcd", dice.randrange(3))]
     return {
+        "BYTES": lambda: "0x" + BitMap(some_numbers(dice)).serialize().hex(),
         "TINYINT": lambda: dice.randrange(-3, 4),
         "INT": lambda: dice.randrange(1 << 20) << dice.randrange(11),
         "BIGINT": lambda: dice.choice([1, 2, 3, -2]),
@@ -145,6 +154,16 @@ def differences(found: list[Row], wanted: list[Row]) -> dict[str, Any]:
     }
 
 
+def read_by(judge: Oracle, warehouse: Path, wanted: list[Row]) -> tuple[list[Row], list[Row]]:
+    """Rows that Java finds, and those it should. (1.4 takes the first nested rows as they come.)"""
+    both = sorted_rows(judge.read(warehouse, "d.ours")), [dict(row) for row in wanted]
+    for row in [
+        row for rows in both for row in rows if judge.version == "1.4.2" and "nested_update_k" in row
+    ]:
+        row["nested_update_k"] = sorted(row["nested_update_k"] or [], key=repr)
+    return both
+
+
 def ours(table: Table) -> list[Any]:
     scan = table.scan()
     return sorted_rows(
@@ -178,7 +197,7 @@ def test_java_and_lakecore_merge_alike(name: str, oracles: dict[str, Oracle], tm
             expected = sorted_rows(java.read(tmp_path, "d.theirs"))
             assert differences(ours(mine), expected) == {}
             for judge in oracles.values():
-                assert differences(sorted_rows(judge.read(tmp_path, "d.ours")), expected) == {}
+                assert differences(*read_by(judge, tmp_path, expected)) == {}
             job = compact.Job(
                 table="d.ours", strategy=compact.Strategy.FULL, commit_user="t", proof=ProofMode.FULL
             )
@@ -189,7 +208,7 @@ def test_java_and_lakecore_merge_alike(name: str, oracles: dict[str, Oracle], tm
     assert differences(ours(mine), expected) == {}
     java.compact(tmp_path, "d.ours", full=True)
     for judge in oracles.values():
-        assert differences(sorted_rows(judge.read(tmp_path, "d.ours")), expected) == {}
+        assert differences(*read_by(judge, tmp_path, expected)) == {}
         assert findings(judge.fsck(tmp_path, "d.ours")) == set()
 
 
