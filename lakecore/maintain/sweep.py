@@ -20,7 +20,7 @@ from lakecore.fs.file_io import FileIO
 from lakecore.maintain.reachable import Doomed, Reach
 from lakecore.maintain.roots import Root, RootSet, read_roots
 from lakecore.maintain.runs import Removal, RunRecord, RunState, RunStore
-from lakecore.maintain.target import Target, in_threads
+from lakecore.maintain.target import THREADS, Target, in_threads
 from lakecore.metadata.byte_words import hash_bytes
 
 __all__ = ["Sweeper", "Swept", "nothing"]
@@ -237,7 +237,14 @@ def _batches(file_io: FileIO, pairs: Iterable[tuple[str, str | None]]) -> Iterat
 def _remove_batch(task: Task) -> int:
     """One unit of work on the executor."""
     file_io, pairs = task
-    return sum(in_threads(partial(_remove, file_io), pairs))
+    step = -(-len(pairs) // THREADS)
+    parts = [pairs[low : low + step] for low in range(0, len(pairs), step)]
+    return sum(in_threads(partial(_remove_all, file_io), parts))
+
+
+def _remove_all(file_io: FileIO, pairs: Sequence[tuple[str, str | None]]) -> int:
+    """What one thread does: many small deletions cost less than handing each to a thread."""
+    return sum(_remove(file_io, pair) for pair in pairs)
 
 
 def _remove(file_io: FileIO, pair: tuple[str, str | None]) -> int:
