@@ -257,7 +257,7 @@ def test_a_partition_of_other_bucket_count(catalog: FilesystemCatalog) -> None:
             },
             "ignore-delete",
         ),
-        ({"columns": ["k INT"], "options": {"row-tracking.enabled": "true"}}, "row-tracking"),
+        ({"columns": ["k INT"], "options": {"data-file.external-paths": "s3://b/x"}}, "external-paths"),
         ({"columns": ["k STRING"], "options": {"file-index.bsi.columns": "k"}}, "file-index.bsi"),
     ],
 )

@@ -382,8 +382,8 @@ def test_run_many_reports_errors(catalog: FilesystemCatalog) -> None:
 def test_refusals(catalog: FilesystemCatalog) -> None:
     with pytest.raises(NotFoundError):
         run(catalog)
-    table = key_table(catalog, merge_engine="first-row")
-    with pytest.raises(UnsupportedError, match="merge-engine"):
+    table = key_table(catalog, data_file__external_paths="s3://b/x")
+    with pytest.raises(UnsupportedError, match="external-paths"):
         run(catalog)
     assert table.snapshots.latest() is None
 
