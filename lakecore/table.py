@@ -286,7 +286,8 @@ class Table:
         """Delete the rows for which `where` is true, in one snapshot; none where there are no such rows.
 
         Append tables need option `deletion-vectors.enabled`. With a primary key, deletes (-D) are written for
-        the keys found: like an upsert, this removes what others write for these keys meanwhile. Raises
+        the keys found: like an upsert, this removes what others write for these keys meanwhile; where it has
+        deletion vectors too, both rows that are found and deletes count from the next compaction on. Raises
         UnsupportedError before anything is written, CommitConflictError when other commits kept winning.
         """
         check_deletable(self.name, self.schema, self.options)

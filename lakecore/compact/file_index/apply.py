@@ -27,6 +27,7 @@ from lakecore.errors import (
     LakeError,
     NotFoundError,
     ProofError,
+    UnsupportedError,
 )
 from lakecore.executor import Executor
 from lakecore.index.container import INDEX_SUFFIX
@@ -168,6 +169,12 @@ class IndexRun:
     def _start(self) -> Snapshot | None:
         schema = self._target.reading.schema
         check_committable(schema)
+        if self._target.reading.options.data_evolution:
+            raise UnsupportedError(
+                f"table {self._target.scanner.table}: option data-evolution.enabled=true: files may hold "
+                "some columns only, and the index of one must not speak for the others; compact the table "
+                "instead"
+            )
         self._specs = index_specs(schema)
         snapshot = self._target.scanner.snapshots.latest()
         if snapshot is not None and self._named_run:

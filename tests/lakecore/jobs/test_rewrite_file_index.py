@@ -231,3 +231,10 @@ def test_a_compaction_of_the_same_name_never_takes_indexes_for_debris(catalog: F
     put(table, [{"v": 1, "p": "a"}], [{"v": 2, "p": "a"}])
     assert compact.run(job, catalog, clock=catalog.clock).files_out == 1
     assert kept <= set(paths_of(table, "/bucket-"))
+
+
+def test_files_of_some_columns_are_refused(catalog: FilesystemCatalog) -> None:
+    table = append_table(catalog, row_tracking__enabled="true", data_evolution__enabled="true")
+    put(table, [{"v": 1, "p": "a"}])
+    with pytest.raises(UnsupportedError, match=r"d\.a: option data-evolution\.enabled=true"):
+        run(catalog, table, BLOOM)

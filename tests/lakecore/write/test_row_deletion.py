@@ -149,6 +149,18 @@ def test_a_key_table_gets_deletes() -> None:
     assert sorted(row["k"] for row in table.scan().to_arrow().to_pylist()) == [0, 2, 3]
 
 
+def test_deletes_of_a_key_table_with_vectors_count_once_it_is_compacted() -> None:
+    catalog = memory_catalog()
+    table = key_table(catalog, **MARKED)
+    put(table, [{"k": k, "v": f"v{k}"} for k in range(4)])
+    assert table.delete("k = 1").rows == 0
+    compact(catalog, table)
+    assert table.delete("k = 1").rows == 1
+    assert table.scan().to_arrow().num_rows == 4
+    compact(catalog, table, Strategy.UNIVERSAL)
+    assert sorted(row["k"] for row in table.scan().to_arrow().to_pylist()) == [0, 2, 3]
+
+
 @pytest.mark.parametrize(
     ("keyed", "options", "problem"),
     [
