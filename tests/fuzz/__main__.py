@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import sys
 import time
 from collections import Counter
@@ -33,6 +34,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="directory for failing histories")
     parser.add_argument("--go-on", action="store_true", help="after a failure too")
     wanted = parser.parse_args()
+    logging.disable(logging.WARNING)
     with Oracle(OLD) as old, Oracle(NEW) as new:
         oracles = {OLD: old, NEW: new}
         if wanted.history:

@@ -298,6 +298,8 @@ class _Steps:
             return None
         if self.options.get(f"fields.{name}.aggregate-function") == "sum":
             return self._summand(name)
+        if self.options.get(f"fields.{name}.aggregate-function") == "listagg":
+            return self.dice.choice(_TEXTS[1:])  # releases differ in what a blank text does
         if name in self.domain:
             return self.dice.choice(self.domain[name])
         return _TYPES[self.columns[name]](self.dice)
