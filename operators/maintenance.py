@@ -8,7 +8,8 @@ given.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
@@ -50,6 +51,18 @@ _LISTED = 20
 _GENERAL = ("table", "lake_conn_id")
 
 
+def _named_init(parameters: Mapping[str, str]) -> Callable[..., None]:
+    """The constructor with the parameters by name: mapping and `default_args` look at its signature."""
+
+    def init(self: ChoreOperator, **kwargs: Any) -> None:
+        ChoreOperator.__init__(self, **kwargs)
+
+    known = list(inspect.signature(ChoreOperator.__init__).parameters.values())
+    named = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in parameters]
+    setattr(init, "__signature__", inspect.Signature([*known[:-1], *named, known[-1]]))  # noqa: B010
+    return init
+
+
 class ChoreOperator(BaseOperator):
     """What all maintenance operators share: a table, a dry run, how careful to be, a small JSON report as
     XCom.
@@ -79,6 +92,7 @@ class ChoreOperator(BaseOperator):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.template_fields = (*_GENERAL, *cls.parameters)
+        setattr(cls, "__init__", _named_init(cls.parameters))  # noqa: B010 - mypy takes it for a mistake
 
     def __init__(
         self,

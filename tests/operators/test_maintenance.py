@@ -48,6 +48,16 @@ def test_templates_are_rendered_and_empty_ones_mean_nothing(table: str) -> None:
         operator.execute(context())
 
 
+def test_a_chore_is_mapped_over_tables_and_takes_default_args(table: str) -> None:
+    with DAG("d", schedule=None, default_args={"retain_max": 2, "dry_run": True}):
+        mapped = ExpireSnapshotsOperator.partial(task_id="expire", retain_min=1).expand(table=[table, "g1.x"])
+        single = ExpireSnapshotsOperator(task_id="one", table=table, retain_min=1)
+    assert mapped.partial_kwargs["retain_min"] == 1
+    assert single.execute(context())["dry_run"]
+    with pytest.raises(TypeError, match="nonsense"):
+        ExpireSnapshotsOperator.partial(task_id="wrong", nonsense=1)
+
+
 @pytest.mark.parametrize("kind", ChoreOperator.__subclasses__(), ids=lambda kind: kind.__name__)
 def test_every_operator_fits_its_job(kind: type[ChoreOperator], lake: Path) -> None:
     """Every parameter is known to the job, and a table that is missing is an error no retry can mend."""
