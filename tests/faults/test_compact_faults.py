@@ -16,6 +16,7 @@ from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import CommitUncertainError, LakeError
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.jobs.compact import Job, Report, Strategy, run
+from lakecore.metadata.options import ChangelogProducer
 from lakecore.table import Table
 from lakecore.verify.findings import FindingKind
 from lakecore.verify.fsck import fsck
@@ -58,6 +59,13 @@ class Scenario:
         snapshots = [self.table.snapshots.load(i) for i in self.table.snapshots.list_ids()]
         return {s.id: s.commit_identifier for s in snapshots if s.commit_user == "job"}
 
+    def told(self) -> list[Any]:
+        """Lines of the change stream that compactions made."""
+        if self.table.options.changelog_producer is not ChangelogProducer.LOOKUP:
+            return []
+        changes = self.table.stream(snapshot=1)
+        return [row for change in changes for batch in change.to_batches() for row in batch.to_pylist()]
+
     def shape(self) -> list[Shape]:
         """Level and rows of every live file."""
         return sorted((file.level, file.row_count) for file in live_files(self.table))
@@ -88,6 +96,17 @@ def keyed_universal() -> Scenario:
         [{"p": "a", "k": 9, "v": "alone"}, {"p": "b", "k": 2, "v": "two"}],
     )
     return Scenario.of(catalog, table, Strategy.UNIVERSAL)
+
+
+def looked_up() -> Scenario:
+    """New rows are told of and mark old ones. The table is read as if level 0 were there already."""
+    catalog = memory_catalog("fault-compact-lookup")
+    table = key_table(catalog, changelog_producer="lookup", deletion_vectors__enabled="true")
+    put(table, [{"k": 1, "v": "a"}, {"k": 2, "v": "b"}, {"k": 3, "v": "c"}])
+    run(Job(table=table.name, strategy=Strategy.FULL, commit_user="first"), catalog, clock=catalog.clock)
+    put(table, [{"k": 2, "v": "new"}, {"k": 4, "v": "d"}], [{"k": 3, "v": None, "_kind": "-D"}])
+    merged = table.with_options({"deletion-vectors.merge-on-read": "true"})
+    return Scenario.of(catalog, merged, Strategy.UNIVERSAL)
 
 
 def joined() -> Scenario:
@@ -121,6 +140,7 @@ def _cases() -> list[Any]:
     cases = [*itertools.product((keyed_full, joined), FaultMode)]
     cases += [(postponed, mode) for mode in (FaultMode.ERROR,)]
     cases += [(keyed_universal, mode) for mode in (*SETTLED, FaultMode.TORN)]
+    cases += [(looked_up, mode) for mode in (FaultMode.ERROR, FaultMode.TORN)]
     cases += [(deleted, mode) for mode in SETTLED]
     return [
         pytest.param(
@@ -139,6 +159,7 @@ def test_every_operation_fails_once(make: Callable[[], Scenario], mode: FaultMod
     before = rows_of(scenario.table)
     scenario.compact()
     done, commits, after = scenario.shape(), scenario.compactions(), rows_of(scenario.table)
+    told = scenario.told()
     assert commits
     assert (before == after) == (make is not postponed)
     for number in itertools.count(1):
@@ -155,6 +176,7 @@ def test_every_operation_fails_once(make: Callable[[], Scenario], mode: FaultMod
             assert _stray(scenario, "/bucket-") == [], f"{where}: debris of the first try"
         assert rows_of(scenario.table) == after, where
         assert scenario.shape() == done, f"{where}: the second try"
+        assert scenario.told() == told, f"{where}: the second try"
         found = scenario.compactions()
         assert list(found.values()) == list(range(7, 7 + len(found))), f"{where}: the second try"
         assert again.snapshots == tuple(found), f"{where}: the second try"
