@@ -224,6 +224,7 @@ class Table:
         snapshot: int | None = None,
         mode: str | None = None,
         timestamp_ms: int | None = None,
+        next_snapshot: int | None = None,
         branch: str | None = None,
         consumer: str | None = None,
         where: str | Predicate | None = None,
@@ -232,16 +233,18 @@ class Table:
         """A streaming read: iterate it for the changes of one snapshot after the other, with row kinds.
 
         Starts with the changes of `snapshot`; or as `mode` (a `scan.mode`) or the options `scan.*` say; by
-        default with the whole table, then its changes. `consumer`: goes on where the consumer of that name
-        left off. Raises InvalidInputError, UnsupportedError for tables whose changes this release cannot
-        read.
+        default with the whole table, then its changes. Goes on instead at `next_snapshot`, as an earlier
+        stream of it said, or where `consumer` left off. Raises InvalidInputError, UnsupportedError for tables
+        whose changes this release cannot read.
         """
         table = self._on(branch)
         named = {"scan.mode": mode, "scan.snapshot-id": snapshot, "scan.timestamp-millis": timestamp_ms}
         given = {key: str(value) for key, value in named.items() if value is not None}
         kept = {k: v for k, v in table.schema.options.items() if not given or k not in START_OPTIONS}
         startup = Startup.from_options({**kept, **given})
-        return open_stream(table, startup, consumer=consumer, where=where, columns=columns)
+        return open_stream(
+            table, startup, next_snapshot=next_snapshot, consumer=consumer, where=where, columns=columns
+        )
 
     def _on(self, branch: str | None) -> Table:
         return self if branch is None or branch == self.paths.branch else self.at_branch(branch)

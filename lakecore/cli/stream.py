@@ -32,6 +32,9 @@ def stream(
             help="Start with the first snapshot since: ms since 1970, or 'YYYY-MM-DD HH:MM:SS' (UTC)."
         ),
     ] = None,
+    next_snapshot: Annotated[
+        int | None, typer.Option(help="Go on here, as an earlier stream said; an error where it expired.")
+    ] = None,
     branch: Annotated[str | None, typer.Option(help="Branch name.")] = None,
     consumer: Annotated[
         str | None,
@@ -58,6 +61,7 @@ def stream(
         snapshot=from_snapshot,
         mode=None if mode is None else mode.value,
         timestamp_ms=None if timestamp is None else millis(timestamp, "--timestamp"),
+        next_snapshot=next_snapshot,
         branch=branch,
         consumer=consumer,
         where=where,

@@ -23,7 +23,7 @@ from lakecore.read.changed_rows import ChangedRows, ReplacedRows, StateRows
 from lakecore.read.readable import Readable
 from lakecore.read.scan import RowSource, Scan, checked_columns
 from lakecore.scan.change_scanner import ChangeScanner
-from lakecore.scan.startup import Startup, StartupMode
+from lakecore.scan.startup import Startup
 from lakecore.scan.stream_policy import ChangeKind, StreamPolicy
 from lakecore.scan.stream_start import StreamStart, stream_start
 from lakecore.scan.support import check_overwrites_streamable, check_streamable
@@ -63,7 +63,16 @@ class Stream:
     Nothing is read ahead. Raises NotFoundError when the next snapshot expired, or the table was made anew.
     """
 
-    def __init__(self, table: Readable, startup: Startup, select: _Selection, consumer: str | None) -> None:
+    def __init__(
+        self,
+        table: Readable,
+        startup: Startup,
+        select: _Selection,
+        *,
+        consumer: str | None = None,
+        position: int | None = None,
+    ) -> None:
+        """`position`: go on there, whatever `startup` says."""
         self._table = table
         self._startup = startup
         self._select = select
@@ -73,12 +82,13 @@ class Stream:
         self._history = history_of(table)
         self._scanner = ChangeScanner(table.scanner, table.schema)
         self.consumer = consumer
-        self.next_snapshot: int | None = None
+        self.next_snapshot = position
         self.watermark: int | None = None
         self.ended = False
         self._empty_at_first = table.snapshots.latest_id() is None
         self._full: StreamStart | None = None
-        self._find_start()
+        if position is None:
+            self._find_start()
 
     def __iter__(self) -> Iterator[Changes]:
         while (found := self.poll()) is not None:
@@ -109,7 +119,8 @@ class Stream:
 
         Call it when the rows of all earlier snapshots are safe: expiry may then remove them.
         """
-        position = self.next_snapshot if next_snapshot is None else next_snapshot
+        present = self.next_snapshot if self._full is None else None  # the whole state is still to be read
+        position = present if next_snapshot is None else next_snapshot
         if self.consumer is None:
             raise InvalidInputError(
                 f"stream of {self._table.name}: it has no consumer; name one (consumer=…)"
@@ -197,20 +208,23 @@ def open_stream(
     table: Readable,
     startup: Startup,
     *,
+    next_snapshot: int | None = None,
     consumer: str | None = None,
     where: str | Predicate | None = None,
     columns: Sequence[str] | None = None,
 ) -> Stream:
-    """A stream from `startup`, or from where `consumer` (else option `consumer-id`) left off.
+    """A stream from `next_snapshot`, or where `consumer` (else option `consumer-id`) left off, or `startup`.
 
+    The former two are positions: where they expired, changes are lost, and reading them is an error. A start
+    that expired is the earliest there is.
     Raises UnsupportedError for tables whose changes this release cannot read, InvalidInputError.
     """
     check_streamable(table.name, table.schema)
     name = consumer if consumer is not None else CONSUMER_ID.read(table.schema.options)
-    if name is not None and not IGNORE_PROGRESS.read(table.schema.options):
+    if next_snapshot is None and name is not None and not IGNORE_PROGRESS.read(table.schema.options):
         found = table.consumers.find(name)
-        if found is not None:
-            startup = Startup(mode=StartupMode.FROM_SNAPSHOT, snapshot=found.next_snapshot)
+        next_snapshot = None if found is None else found.next_snapshot
     row_type = table.schema.row_type
     predicate = parse_where(where, row_type) if isinstance(where, str) else where
-    return Stream(table, startup, _Selection(predicate, checked_columns(columns, row_type)), name)
+    select = _Selection(predicate, checked_columns(columns, row_type))
+    return Stream(table, startup, select, consumer=name, position=next_snapshot)

@@ -120,8 +120,9 @@ TAG_TO_SNAPSHOT = Option(
 
 _STARTS = (SNAPSHOT_ID, TAG_NAME, VERSION, WATERMARK, TIMESTAMP, TIMESTAMP_MILLIS, FILE_CREATION, CREATION,
            BETWEEN, BETWEEN_TIMES, TO_AUTO_TAG)  # fmt: skip
-START_OPTIONS = tuple(key for option in _STARTS for key in (option.key, *option.old_keys))
-"""The options of which at most one says where to start."""
+_POINTS = tuple(key for option in _STARTS for key in (option.key, *option.old_keys))
+START_OPTIONS = (SCAN_MODE.key, *SCAN_MODE.old_keys, *_POINTS)
+"""The mode, and the options of which at most one says where to start."""
 
 _MODES: Mapping[str, StartupMode] = {mode.value: mode for mode in StartupMode} | {
     "full": StartupMode.LATEST_FULL
@@ -152,7 +153,7 @@ class Startup:
     @classmethod
     def from_options(cls, raw: Mapping[str, str]) -> Startup:
         """Raises InvalidOptionError where options are malformed, missing or exclude each other."""
-        given = [key for key in START_OPTIONS if key in raw]
+        given = [key for key in _POINTS if key in raw]
         mode = _startup_mode(raw, given)
         takes = _TAKES.get(mode, ())
         for key in given:

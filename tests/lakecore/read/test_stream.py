@@ -101,6 +101,11 @@ def test_what_is_gone_or_was_never_there(catalog: FilesystemCatalog) -> None:
     with pytest.raises(NotFoundError, match=r"snapshot 1 .*was expired; there are 3 to 3: start anew"):
         waiting.poll()
     assert [number for number, _ in everything(table.stream(snapshot=1))] == [3], "a new one starts later"
+    with pytest.raises(NotFoundError, match="was expired"):
+        table.stream(next_snapshot=2).poll()
+    table.consumers.write("late", 2)
+    with pytest.raises(NotFoundError, match="was expired"):
+        table.stream(consumer="late").poll()
     table.consumers.write("old", 9)
     beyond = table.stream(consumer="old")
     with pytest.raises(NotFoundError, match=r"snapshot 9 .*beyond the latest.*made anew or rolled back"):
@@ -118,5 +123,9 @@ def test_consumers_keep_positions(catalog: FilesystemCatalog) -> None:
     assert everything(table.stream(consumer="etl")) == [(2, [(2, 0)])]
     ignoring = table.with_options({"consumer-id": "etl", "consumer.ignore-progress": "true"})
     assert [number for number, _ in everything(ignoring.stream(snapshot=1))] == [1, 2]
+    table.stream(consumer="new").acknowledge()
+    assert table.consumers.find("new") is None, "the whole table is still to be read"
+    latest = table.with_options({"scan.mode": "latest"})
+    assert [number for number, _ in everything(latest.stream(snapshot=2))] == [2]
     with pytest.raises(InvalidInputError, match="it has no consumer"):
         table.stream().acknowledge()
