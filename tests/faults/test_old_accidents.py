@@ -12,7 +12,7 @@ import pytest
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.errors import LakeError, NotFoundError, UnavailableError, UnsupportedError
 from lakecore.fs.file_io import FileIO, FileStatus
-from lakecore.jobs import expire_snapshots, quarantine, remove_orphan_files, tags, why
+from lakecore.jobs import branches, compact, expire_snapshots, quarantine, remove_orphan_files, tags, why
 from lakecore.jobs.chore import Report, Safety
 from lakecore.verify.fsck import fsck
 from tests.support.fake_clock import FakeClock
@@ -158,6 +158,31 @@ def test_a_tag_made_while_its_snapshot_expires_either_holds_or_fails(made: Histo
         made.check_whole(part, orphans=True)
         assert ("late" in made.table.tags.list()) == isinstance(outcome[0], Report)
         assert rows_of(made.table, tag="late") == made.rows["snapshot 3"]
+
+
+def test_expiry_of_a_branch_leaves_main_alone_and_the_other_way_round(made: History) -> None:
+    """They share their files; a compaction on one removes what the other still has (paimon issue 9867)."""
+    branches.run(
+        branches.CreateBranch(table="d.k", branch="x", tag="b"), made.catalog, clock=made.catalog.clock
+    )
+    branch = made.table.at_branch("x")
+    for number in range(3):
+        put(branch, [{"k": number, "v": "on the branch"}])
+    compact.run(
+        compact.Job(table="d.k$branch_x", strategy=compact.Strategy.FULL),
+        made.catalog,
+        clock=made.catalog.clock,
+    )
+    rows = rows_of(branch)
+    for table in ("d.k$branch_x", "d.k"):
+        job = expire_snapshots.Job(
+            table=table, retain_max=1, retain_min=1, older_than_ms=4 * 10**12, safety=OWNER
+        )
+        assert expire_snapshots.run(job, made.catalog, clock=made.catalog.clock).files > 0
+        made.check_views(table)
+        made.check_whole(table, orphans=True)
+        assert rows_of(made.table.at_branch("x")) == rows
+    assert len(branch.snapshots.list_ids()) == len(made.table.snapshots.list_ids()) == 1
 
 
 def test_two_chores_do_not_meet(made: History) -> None:
