@@ -27,6 +27,7 @@ BOTH = (CHEAP, FULL)
 COLUMNS = ("k INT", "n BIGINT", "s STRING")
 SUMS = {"merge_engine": "aggregation", "fields__n__aggregate_function": "sum"}
 LOOKUP = {"changelog_producer": "lookup"}
+VECTORS = {"deletion_vectors__enabled": "true"}
 Fault = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -112,6 +113,8 @@ FAULTS: dict[str, tuple[dict[str, str], Fault, tuple[ProofMode, ...]]] = {
     "an old row is overlooked": (LOOKUP, lookups(without_a_hit), (FULL,)),
     "an old row lies elsewhere": (LOOKUP, lookups(hit_elsewhere), BOTH),
     "an old row is another one": (LOOKUP, lookups(hit_of_another_number), BOTH),
+    "an overlooked row is not marked": (VECTORS, lookups(without_a_hit), (FULL,)),
+    "another row is marked": (VECTORS, lookups(hit_elsewhere), BOTH),
 }
 
 
