@@ -59,9 +59,11 @@ def find_missing(base: ManifestEntries, consulted: ManifestEntries) -> tuple[Con
     """Files of `consulted` that are not among the live entries `base`. Vectorised over `base`."""
     if not len(consulted):
         return ()
-    wanted = identity_hash(consulted)
-    here = np.flatnonzero(np.isin(identity_hash(base), wanted)) if len(base) else np.empty(0, np.int64)
-    present = {entry.identity for entry in base.rows(here)}
+    split = len(base)
+    combined = ManifestEntries.concat([base, consulted])  # hashes hold codes of partitions
+    hashes = identity_hash(combined)
+    here = np.flatnonzero(np.isin(hashes[:split], hashes[split:]))
+    present = {entry.identity for entry in combined.rows(here)}
     reason = "the file that old rows were looked up in is gone: another commit replaced it"
     return tuple(_conflict(reason, entry) for entry in consulted.rows() if entry.identity not in present)
 

@@ -3,15 +3,18 @@ from __future__ import annotations
 import pickle
 from pathlib import Path
 
-from lakecore.commit.conflict import describe, find_conflicts
+from lakecore.commit.conflict import describe, find_conflicts, find_missing
 from lakecore.errors import CommitConflictError
 from lakecore.metadata.data_file import EntryKind, ManifestEntry
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.snapshot import CommitKind
+from lakecore.row.binary_row import encode_row
 from tests.support import datadriven
 from tests.support.builders import data_file, manifest_entry, table_schema
+from tests.support.typed_values import row_of
 
+PARTITION = row_of("INT")
 TESTDATA = Path(__file__).parent / "testdata"
 
 
@@ -51,6 +54,18 @@ def test_the_error_keeps_its_files_through_pickling() -> None:
     again = pickle.loads(pickle.dumps(error))
     assert again.files == ((b"p", 3, "f"),)
     assert str(again) == "does not fit"
+
+
+def test_files_that_were_consulted_are_still_there_whatever_partitions_were_read_with_them() -> None:
+    """Codes of partitions differ between the base and what a plan looked at."""
+    one, other = encode_row([1], PARTITION), encode_row([2], PARTITION)
+    base = [manifest_entry(data_file(name), partition=part) for part in (one, other) for name in "ab"]
+    consulted = ManifestEntries.from_rows(base[2:3])
+    assert find_missing(ManifestEntries.from_rows(base), consulted) == ()
+    for left in (base[:2], base[3:], []):
+        missing = find_missing(ManifestEntries.from_rows(left), consulted)
+        assert [(conflict.partition, conflict.file_name) for conflict in missing] == [(other, "a")]
+    assert find_missing(ManifestEntries.from_rows(base), ManifestEntries.empty()) == ()
 
 
 def test_a_large_bucket_is_checked_quickly() -> None:
