@@ -367,7 +367,7 @@ class ReferenceMerge:
             if deleted:
                 out.update({name: row[name] for name in self.names})
         out = {name: field.finished(out[name]) if (field := fields[name]) else out[name] for name in out}
-        number = (counted or last)[SEQUENCE]
+        number = counted[SEQUENCE] if counted is not None else 0
         return last | out | {KIND: DELETE if deleted or not added else INSERT, SEQUENCE: number}
 
     def _update(self, out: Row, row: Row, fields: Mapping[str, Field | None]) -> None:

@@ -167,7 +167,7 @@ def group_rows(draw: st.DrawFn, pools: Mapping[str, Sequence[Any]], kinds: Seque
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("mode", ["adds", "retracts", "ignored", "removing", "late", "late ignored"])
 @given(data=st.data())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_every_function_in_both_engines(name: str, mode: str, data: st.DataObject) -> None:
     kind, pool, extra = CASES[name]
     options = {f"fields.v.{key}": value for key, value in extra.items()}
@@ -208,7 +208,7 @@ ENGINES: dict[str, dict[str, str]] = {
 
 @pytest.mark.parametrize("name", ENGINES)
 @given(data=st.data())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_engines(name: str, data: st.DataObject) -> None:
     kinds = dict.fromkeys("abgh", "INT") | {"c": "STRING", "i": "DOUBLE", "z": "STRING"}
     small = [None, 1, 2, 3]
