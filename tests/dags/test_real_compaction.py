@@ -11,7 +11,7 @@ import pytest
 from lakecore.metadata.snapshot import CommitKind
 from lakecore.table import Table
 from tests.dags.conftest import AirflowLake, rows
-from tests.support.golden import GoldenTable, View, golden_table
+from tests.support.golden import GoldenTable, View, golden_table, set_option
 
 pytestmark = pytest.mark.slow
 
@@ -42,8 +42,9 @@ def compactions(table: Table) -> list[int]:
 
 
 def test_nightly_compacts_what_it_can_and_says_why_not(airflow: AirflowLake) -> None:
-    names = ("g1.a_pk_dedup_l0", "g1.a_old082_append", "g1.a_pk_first_row")
+    names = ("g1.a_pk_dedup_l0", "g1.a_old082_append", "g1.a_pk_thin")
     keyed, _, refused = (airflow.place(name, "night") for name in names)
+    set_option(Path(refused.path), "data-file.external-paths", "s3://elsewhere/x")
     conf = {"database": "night", "engine": "local", "until": ""}
     state, tasks = airflow.run("lakecore_nightly", conf)
     assert state == "success"
@@ -51,9 +52,9 @@ def test_nightly_compacts_what_it_can_and_says_why_not(airflow: AirflowLake) -> 
     assert {name: state for name, (state, _) in found.items()} == {
         "night.a_pk_dedup_l0": "success",
         "night.a_old082_append": "success",
-        "night.a_pk_first_row": "skipped",
+        "night.a_pk_thin": "skipped",
     }
-    assert "first-row" in found[refused.name][1]
+    assert "external-paths" in found[refused.name][1]
     report = found[keyed.name][1]
     assert report["before"]["sorted_runs"] == 8 > report["after"]["sorted_runs"]
     assert "rows in =" in report["proof"]

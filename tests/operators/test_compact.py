@@ -17,7 +17,7 @@ from lakecore.jobs import compact
 from operators.compact import CompactTableOperator
 from operators.tables import ListTablesOperator
 from tests.operators.conftest import context
-from tests.support.golden import GoldenTable
+from tests.support.golden import GoldenTable, set_option
 
 TABLE = "g1.a_pk_dedup_l0"
 
@@ -84,16 +84,17 @@ def test_what_no_retry_can_mend_fails_at_once_and_says_why(
 def test_an_unsupported_table_is_skipped_on_request_and_says_why(
     lake: Path, golden: Callable[[str], GoldenTable]
 ) -> None:
-    golden("g1.a_pk_first_row").copy_to(lake)
+    refused = golden("g1.a_pk_thin").copy_to(lake)
+    set_option(refused.path, "data-file.external-paths", "s3://elsewhere/x")
     operator = CompactTableOperator(
-        task_id="compact", table="g1.a_pk_first_row", engine="local", skip_unsupported=True
+        task_id="compact", table=refused.name, engine="local", skip_unsupported=True
     )
     run = context()
-    with pytest.raises(AirflowSkipException, match="first-row"):
+    with pytest.raises(AirflowSkipException, match="external-paths"):
         operator.execute(run)
-    assert "first-row" in run["ti"].xcoms["refused"]
+    assert "external-paths" in run["ti"].xcoms["refused"]
     operator.skip_unsupported = False
-    with pytest.raises(AirflowFailException, match="first-row"):
+    with pytest.raises(AirflowFailException, match="external-paths"):
         operator.execute(run)
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["GoldenTable", "View", "canonical", "golden_table", "golden_tables"]
+__all__ = ["GoldenTable", "View", "canonical", "golden_table", "golden_tables", "set_option"]
 
 ROOT = Path(__file__).resolve().parents[2]
 ARCHIVES = {"1.4.2": "paimon-1.4.tar.xz", "2.0.0": "paimon-2.0.tar.xz"}
@@ -109,6 +109,13 @@ class GoldenTable:
         copy = GoldenTable(self.version, self.database, self.table, warehouse, self.expected)
         shutil.copytree(self.path, copy.path)
         return copy
+
+
+def set_option(table: Path, key: str, value: str) -> None:
+    """Write an option into the latest schema of a table of one's own, whatever a release thinks of it."""
+    latest = max((table / "schema").iterdir(), key=lambda path: int(path.name.removeprefix("schema-")))
+    schema = json.loads(latest.read_text())
+    latest.write_text(json.dumps({**schema, "options": {**schema["options"], key: value}}))
 
 
 def canonical(lines: Iterable[str | dict[str, Any]]) -> list[str]:
