@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
@@ -56,7 +57,8 @@ class OrcWriter:
         """Append rows; columns are those of the schema, in its order."""
         self._bounds.add(batch)
         columns = [
-            relabel(column, field.type) for column, field in zip(batch.columns, self._stored, strict=True)
+            relabel(_whole(column), field.type)
+            for column, field in zip(batch.columns, self._stored, strict=True)
         ]
         self._writer.write(pa.Table.from_arrays(columns, schema=self._stored))
         self._sink.check()
@@ -125,6 +127,22 @@ class _Sink:
 
     def close(self) -> None:
         """The output is closed by the file's writer."""
+
+
+def _whole(column: pa.Array) -> pa.Array:
+    """A copy if a row type in it is a slice: pyarrow's ORC writer takes nulls of other rows for its own."""
+    return column.take(pa.array(np.arange(len(column)))) if _is_cut(column) else column
+
+
+def _is_cut(column: pa.Array) -> bool:
+    kind = column.type
+    if pa.types.is_struct(kind):
+        return column.offset > 0 or any(_is_cut(column.field(i)) for i in range(kind.num_fields))
+    if pa.types.is_map(kind):
+        return _is_cut(column.keys) or _is_cut(column.items)
+    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
+        return _is_cut(column.values)
+    return False
 
 
 def _stored_field(field: pa.Field) -> pa.Field:

@@ -96,6 +96,7 @@ def _append(dice: random.Random) -> dict[str, Any]:
         options |= {"bucket": dice.choice(("1", "2")), "bucket-key": "k"}
     if dice.random() < 0.25:
         options["deletion-vectors.enabled"] = "true"
+        options.pop("manifest.format", None)
     if dice.random() < 0.2 and columns[0]["type"] in _INDEXED:
         kind = dice.choice(("bloom-filter", "bitmap", "range-bitmap"))
         options[f"file-index.{kind}.columns"] = "k"
@@ -133,6 +134,8 @@ def _keyed(dice: random.Random) -> dict[str, Any]:
             options["changelog-producer.row-deduplicate"] = "true"
     if not across:
         _merging(dice, columns, primary, options)
+    if "deletion-vectors.enabled" in options or options["bucket"] == "-1":
+        options.pop("manifest.format", None)  # Java 2.0 reads no such index manifests of 1.4
     return _table(columns, primary, partitions, options)
 
 
