@@ -131,8 +131,7 @@ def _column_pages(source: Any, chunk: Struct, rows: int) -> ColumnPages | None:
 
 
 def _read(source: Any, chunk: Struct, offset: int, length: int) -> bytes:
-    size = int(chunk[length].value)
-    data = bytes(source.read_at(size, int(chunk[offset].value)))
-    if len(data) != size:
+    size, start = int(chunk[length].value), int(chunk[offset].value)
+    if not 0 <= start <= start + size <= source.size():  # damage must not ask for memory
         raise ValueError("the file ends inside its page index")
-    return data
+    return bytes(source.read_at(size, start))

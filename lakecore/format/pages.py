@@ -198,10 +198,9 @@ class FilePages:
             yield with_timestamps(batch, self.schema, self._path) if self._int96 else batch
 
     def _read(self, offset: int, size: int) -> bytes:
-        part = bytes(self._source.read_at(size, offset))
-        if len(part) != size:
+        if not 0 <= offset <= offset + size <= self._source.size():  # damage must not ask for memory
             raise ValueError(f"the file ends inside the page at byte {offset}")
-        return part
+        return bytes(self._source.read_at(size, offset))
 
 
 class _Stream:
