@@ -1,4 +1,4 @@
-"""Work ahead in threads: a generator that runs before it is asked, and several of them one after another."""
+"""Work ahead in threads: a generator that runs before it is asked, and several of them in turn."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-__all__ = ["ReadAhead", "in_order", "read_ahead"]
+__all__ = ["ReadAhead", "in_turn", "read_ahead"]
 
 T = TypeVar("T")
 _DEPTH = 1
@@ -68,10 +68,12 @@ def read_ahead(items: Generator[T], depth: int = _DEPTH) -> Generator[T]:
         ahead.close()
 
 
-def in_order(sources: Iterable[Callable[[], Iterator[T]]], workers: int, depth: int = _DEPTH) -> Generator[T]:
-    """The items of all sources, source by source; `workers` of them are being made at once.
+def in_turn(sources: Iterable[Callable[[], Iterator[T]]], workers: int, depth: int = _DEPTH) -> Generator[T]:
+    """The items of all sources, one of each of the `workers` that are at work, again and again.
 
-    Holds `workers` sources and `depth` items of each. An exception comes in its place and ends all.
+    The order is the same every time. In the order of the sources, all but the first would have to wait or to
+    be held in memory. Holds `workers` sources and `depth` items of each. An exception comes in its place and
+    ends all.
     """
     waiting = iter(sources)
     running: deque[ReadAhead[T]] = deque()
@@ -81,8 +83,12 @@ def in_order(sources: Iterable[Callable[[], Iterator[T]]], workers: int, depth: 
                 running.append(ReadAhead(source(), depth))
             if not running:
                 return
-            yield from running[0]
-            running.popleft()
+            for item in running[0]:
+                running.rotate(-1)
+                yield item
+                break
+            else:
+                running.popleft()
     finally:
         for ahead in running:
             ahead.close()

@@ -14,7 +14,7 @@ import pyarrow as pa
 from lakecore.errors import InvalidInputError
 from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate
-from lakecore.read.ahead import in_order
+from lakecore.read.ahead import in_turn
 from lakecore.scan.split import SplitPlan
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import RowType
@@ -88,7 +88,8 @@ class Scan:
     def to_batches(self, *, kinds: bool = False) -> Iterator[pa.RecordBatch]:
         """Rows in batches, part by part. `kinds`: see `read`.
 
-        Holds what the merge of a part needs; of a large table some parts are read at once, one a core.
+        Holds what the merge of a part needs; of a large table some parts are read at once, one a core,
+        and their batches alternate.
         With a limit, one after another."""
         if self.limit is None:
             yield from self._batches(self.plan(), kinds=kinds)
@@ -104,11 +105,11 @@ class Scan:
                     return
 
     def _batches(self, parts: Sequence[Any], *, kinds: bool) -> Iterator[pa.RecordBatch]:
-        """Large tables: some parts at once, in order."""
+        """Large tables: some parts at once, a batch of each in turn."""
         readers = (partial(self.read, part, kinds=kinds) for part in parts)
         workers = min(os.cpu_count() or 1, _MOST_WORKERS)
         large = isinstance(parts, SplitPlan) and len(parts) > 1 and parts.size >= _LARGE
-        batches = in_order(readers, workers) if large else (batch for reader in readers for batch in reader())
+        batches = in_turn(readers, workers) if large else (batch for reader in readers for batch in reader())
         with closing(batches):
             for batch in batches:
                 if batch.num_rows:

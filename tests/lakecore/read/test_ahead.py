@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from lakecore.read.ahead import read_ahead
+from lakecore.read.ahead import in_turn, read_ahead
 
 
 def count(made: list[int], closed: threading.Event, fail_at: int = -1) -> Generator[int]:
@@ -48,3 +48,20 @@ def test_an_early_end_closes_the_source() -> None:
     assert closed.wait(5)
     assert threads() == 0
     assert len(made) <= 4
+
+
+def test_sources_take_turns() -> None:
+    sources = [lambda: iter("abc"), lambda: iter(""), lambda: iter("12345"), lambda: iter("xy")]
+    assert "".join(in_turn(sources, 2)) == "ab1c23x4y5"
+    assert "".join(in_turn(sources, 1)) == "abc12345xy"
+    assert threads() == 0
+
+
+def test_a_failing_source_ends_all() -> None:
+    closed = threading.Event()
+    taken = in_turn([lambda: count([], closed), lambda: count([], threading.Event(), fail_at=1)], 2)
+    assert [next(taken), next(taken), next(taken)] == [0, 0, 1]
+    with pytest.raises(ValueError, match="broken"):
+        next(taken)
+    assert closed.wait(5)
+    assert threads() == 0
