@@ -70,11 +70,7 @@ class Events:
     @cached_property
     def latest(self) -> Picked:
         """The row that speaks last in each group, none where it retracts. Columns share what it picks."""
-        last = self.last_where(self.steps != Step.OLDER)
-        if not len(self):
-            return Picked(self.picks(last))
-        gone = (last < 0) | (self.steps[last] == Step.RETRACT)
-        return Picked(np.where(gone, -1, self.rows[last]))
+        return Picked(self.unless_retracted(self.last_where(self.steps != Step.OLDER)))
 
     def keep(self, wanted: Bools) -> Events:
         """Only some of the events."""
@@ -117,6 +113,13 @@ class Events:
         if not len(self):
             return np.full(len(events), -1, np.int64)
         return np.asarray(np.where(events < 0, -1, self.rows[events]))
+
+    def unless_retracted(self, events: Indices) -> Indices:
+        """The rows of `events`, -1 for those that retract; -1 stays."""
+        if not len(self):
+            return self.picks(events)
+        gone = (events < 0) | (self.steps[events] == Step.RETRACT)
+        return np.where(gone, -1, self.rows[events])
 
     def valid(self, column: pa.Array) -> Bools:
         """Which events have a value in `column`."""

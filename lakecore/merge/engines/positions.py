@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from lakecore.merge.engines.events import Events, Step
 from lakecore.merge.groups import Picked
 from lakecore.merge.key_columns import integer_view
-from lakecore.merge.row_order import Indices
 
 __all__ = ["Extreme", "FirstNonNull", "FirstValue", "LastNonNull", "LastValue", "PrimaryKey"]
 
@@ -50,20 +49,13 @@ class LastNonNull:
         steps = events.steps
         decisive = (steps == Step.SET) | (valid & (steps != Step.OLDER))
         last = events.last_where(decisive)
-        picked = _unless_retracted(events, last)
+        picked = events.unless_retracted(last)
         late = valid & (steps == Step.OLDER)
         if late.any():
             has_value = np.append(valid, False)[last] & (picked >= 0)
-            first = events.first_where(late & (np.arange(len(events)) > last[events.groups]))
+            first = events.first_where(late & (events.places > last[events.groups]))
             picked = np.where(has_value, picked, events.picks(first))
         return Picked(picked)
-
-
-def _unless_retracted(events: Events, last: Indices) -> Indices:
-    if not len(events):
-        return events.picks(last)
-    gone = (last < 0) | (events.steps[last] == Step.RETRACT)
-    return np.where(gone, -1, events.rows[last])
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +65,7 @@ class FirstValue:
     retracts: bool = False
 
     def fold(self, column: pa.Array, events: Events) -> Picked:
-        steps, places = events.steps, np.arange(len(events))
+        steps, places = events.steps, events.places
         sets = steps == Step.SET
         first = events.first_where(~sets)[events.groups]
         chosen = (
@@ -92,7 +84,7 @@ class FirstNonNull:
         valid, steps, groups = events.valid(column), events.steps, events.groups
         sets = steps == Step.SET
         first = events.first_where((steps == Step.ADD) & valid)[groups]
-        picked = events.picks(events.last_where(sets | (np.arange(len(events)) == first)))
+        picked = events.picks(events.last_where(sets | (events.places == first)))
         for group in np.unique(groups[steps == Step.OLDER]).tolist():
             picked[group] = _first_with_late(events, valid, group)
         return Picked(picked)
