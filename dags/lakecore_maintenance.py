@@ -7,12 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, CronTriggerTimetable, Param
 
-from operators.maintenance import (
-    ExpireSnapshotsOperator,
-    ExpireTagsOperator,
-    RemoveOrphanFilesOperator,
-)
+from operators.expire import ExpireSnapshotsOperator
+from operators.orphans import RemoveOrphanFilesOperator
 from operators.tables import ListTablesOperator
+from operators.tags import ExpireTagsOperator
 
 DOC = """
 Expires tags and snapshots of each table of a database, then moves orphan files into the quarantine.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import pkgutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,12 +13,16 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
+import operators
 from lakecore.catalog.filesystem import load_catalog
-from operators.maintenance import ChoreOperator, ExpireSnapshotsOperator
+from operators.chore import ChoreOperator
+from operators.expire import ExpireSnapshotsOperator
 from tests.operators.conftest import context
 from tests.support.golden import GoldenTable
 
 TABLE = "g1.a_pk_dedup_l0"
+for _module in pkgutil.iter_modules(operators.__path__, "operators."):
+    importlib.import_module(_module.name)
 
 
 @pytest.fixture
@@ -58,7 +64,11 @@ def test_a_chore_is_mapped_over_tables_and_takes_default_args(table: str) -> Non
         ExpireSnapshotsOperator.partial(task_id="wrong", nonsense=1)
 
 
-@pytest.mark.parametrize("kind", ChoreOperator.__subclasses__(), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind",
+    sorted(ChoreOperator.__subclasses__(), key=lambda kind: kind.__name__),
+    ids=lambda kind: kind.__name__,
+)
 def test_every_operator_fits_its_job(kind: type[ChoreOperator], lake: Path) -> None:
     """Every parameter is known to the job, and a table that is missing is an error no retry can mend."""
     values = {

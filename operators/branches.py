@@ -1,0 +1,41 @@
+"""Branches as Airflow tasks: make, delete, rename, fast-forward."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from operators.chore import ChoreOperator
+
+__all__ = ["CreateBranchOperator", "DeleteBranchOperator", "FastForwardOperator", "RenameBranchOperator"]
+
+
+class CreateBranchOperator(ChoreOperator):
+    """Make a branch: from `tag`, or empty."""
+
+    module = "branches"
+    job = "CreateBranch"
+    parameters: ClassVar = {"branch": "text", "tag": "text", "ignore_if_exists": "bool"}
+
+
+class DeleteBranchOperator(ChoreOperator):
+    """Delete a branch; into the quarantine."""
+
+    module = "branches"
+    job = "DeleteBranch"
+    parameters: ClassVar = {"branch": "text"}
+
+
+class RenameBranchOperator(ChoreOperator):
+    """Give a branch another name."""
+
+    module = "branches"
+    job = "RenameBranch"
+    parameters: ClassVar = {"branch": "text", "target_branch": "text"}
+
+
+class FastForwardOperator(ChoreOperator):
+    """Let main become what a branch is. Stop writers first."""
+
+    module = "branches"
+    job = "FastForward"
+    parameters: ClassVar = {"branch": "text"}

@@ -1,0 +1,139 @@
+"""What the operators of all maintenance chores share; a chore is a few lines, one file an area.
+
+Every operator names the job of `lakecore.jobs` that it runs and the parameters that it takes; the
+parameters are those of Paimon's procedures, they are templated, and an empty text means that they are not
+given.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk import BaseOperator
+
+from operators.hooks import LakeHook, airflow_errors
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from lakecore.jobs.chore import Report
+
+__all__ = ["ChoreOperator"]
+
+_LISTED = 20
+_GENERAL = ("table", "lake_conn_id")
+
+
+def _named_init(parameters: Mapping[str, str]) -> Callable[..., None]:
+    """The constructor with the parameters by name: mapping and `default_args` look at its signature."""
+
+    def init(self: ChoreOperator, **kwargs: Any) -> None:
+        ChoreOperator.__init__(self, **kwargs)
+
+    known = list(inspect.signature(ChoreOperator.__init__).parameters.values())
+    named = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in parameters]
+    setattr(init, "__signature__", inspect.Signature([*known[:-1], *named, known[-1]]))  # noqa: B010
+    return init
+
+
+class ChoreOperator(BaseOperator):
+    """What all maintenance operators share: a table, a dry run, how careful to be, a small JSON report as
+    XCom.
+
+    A task that is repeated after it was killed finishes what its first try began. Two tasks on one table do
+    not meet: the second fails for now and is retried. Where a run used the quarantine, the report's `run` is
+    what `lakecore undo` takes.
+
+    :param table: `database.table`, or `database.table$branch_NAME`. (templated)
+    :param dry_run: report what would happen and change nothing.
+    :param quarantine: move files aside for a while instead of deleting them; None as the chore does by
+    itself.
+    """
+
+    module: ClassVar[str]
+    """The module of `lakecore.jobs` that has the job."""
+    job: ClassVar[str] = "Job"
+    """The name of its job class."""
+    parameters: ClassVar[Mapping[str, str]] = {}
+    """What the operator takes besides: name to kind (`text`, `int`, `bool`, `moment`, `span`,
+    `options`, `names`).
+    """
+
+    template_fields: Sequence[str] = _GENERAL
+    ui_color = "#e8e3f3"
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.template_fields = (*_GENERAL, *cls.parameters)
+        setattr(cls, "__init__", _named_init(cls.parameters))  # noqa: B010 - mypy takes it for a mistake
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        dry_run: bool = False,
+        quarantine: bool | None = None,
+        lake_conn_id: str = LakeHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        given = {name: kwargs.pop(name, None) for name in self.parameters}
+        super().__init__(**kwargs)
+        self.table = table
+        self.preview = dry_run
+        self.quarantine = quarantine
+        self.lake_conn_id = lake_conn_id
+        for name, value in given.items():
+            setattr(self, name, value)
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from lakecore.jobs.chore import Safety
+
+        ti = context["ti"]
+        owner = f"{ti.dag_id}/{ti.task_id}/{ti.run_id}/{ti.map_index}".replace(" ", "_")
+        module = importlib.import_module(f"lakecore.jobs.{self.module}")
+        with airflow_errors():
+            values = {
+                key: value
+                for name, kind in self.parameters.items()
+                for key, value in _parsed(name, kind, getattr(self, name)).items()
+            }
+            safety = Safety(quarantine=self.quarantine, owner=owner)
+            job = getattr(module, self.job)(table=self.table, dry_run=self.preview, safety=safety, **values)
+            report: Report = module.run(job, LakeHook(self.lake_conn_id).catalog())
+        self.log.info("%s of %s: %s", report.job, report.table, report)
+        return _small(report)
+
+
+def _parsed(name: str, kind: str, value: Any) -> dict[str, Any]:
+    """The argument of the job, or none: rendered templates are text, and an empty one means nothing."""
+    from lakecore.errors import InvalidInputError
+    from lakecore.jobs.moment import parse_moment, parse_span
+
+    if value is None or (isinstance(value, str) and value.strip() in ("", "None")):
+        return {}
+    if kind == "moment":
+        return {f"{name}_ms": parse_moment(str(value), name)}
+    if kind == "span":
+        return {f"{name}_ms": parse_span(str(value), name)}
+    if kind == "options":
+        return {name: dict(value)}
+    if kind == "bool":
+        return {name: str(value).strip().lower() == "true"}
+    if kind == "names":
+        found = value.split(",") if isinstance(value, str) else value
+        return {name: tuple(str(one).strip() for one in found)}
+    try:
+        return {name: int(value) if kind == "int" else str(value)}
+    except ValueError as err:
+        raise InvalidInputError(f"{name}={value!r}: use a whole number") from err
+
+
+def _small(report: Report) -> dict[str, Any]:
+    """The report for XCom: of long lists the first entries, and how many there are."""
+    raw = report.to_json()
+    lists = {name: raw[name] for name in ("snapshots", "names", "notes")}
+    counts = {f"{name}_count": len(found) for name, found in lists.items()}
+    return raw | counts | {name: found[:_LISTED] for name, found in lists.items()}

@@ -1,0 +1,20 @@
+"""Removal of files that nothing refers to, as an Airflow task."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from operators.chore import ChoreOperator
+
+__all__ = ["RemoveOrphanFilesOperator"]
+
+
+class RemoveOrphanFilesOperator(ChoreOperator):
+    """Move files that nothing refers to into the quarantine.
+
+    :param older_than: younger files are left alone; None is a day ago.
+    :param allow_empty: also for a table without any snapshot, tag or changelog.
+    """
+
+    module = "remove_orphan_files"
+    parameters: ClassVar = {"older_than": "moment", "allow_empty": "bool"}

@@ -1,0 +1,52 @@
+"""Partitions as Airflow tasks: expire, drop, mark as done."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from operators.chore import ChoreOperator
+
+__all__ = ["DropPartitionOperator", "ExpirePartitionsOperator", "MarkPartitionDoneOperator"]
+
+
+class ExpirePartitionsOperator(ChoreOperator):
+    """Drop partitions that are too old; parameters as Paimon's `expire_partitions`.
+
+    :param expiration: for example `30 d`; None is the table's option.
+    :param expire_strategy: `values-time` or `update-time`.
+    :param zone: of the clock that partitions were written by.
+    """
+
+    module = "partitions"
+    job = "ExpirePartitions"
+    parameters: ClassVar = {
+        "expiration": "span",
+        "timestamp_formatter": "text",
+        "timestamp_pattern": "text",
+        "expire_strategy": "text",
+        "max_expires": "int",
+        "zone": "text",
+        "options": "options",
+    }
+
+
+class DropPartitionOperator(ChoreOperator):
+    """Remove all rows of partitions.
+
+    :param partitions: `dt=a,hh=b;dt=c`.
+    """
+
+    module = "partitions"
+    job = "DropPartition"
+    parameters: ClassVar = {"partitions": "text"}
+
+
+class MarkPartitionDoneOperator(ChoreOperator):
+    """Say that partitions are complete: a file `_SUCCESS` in each.
+
+    :param partitions: `dt=a,hh=b;dt=c`, with all partition columns.
+    """
+
+    module = "partitions"
+    job = "MarkPartitionDone"
+    parameters: ClassVar = {"partitions": "text"}

@@ -1,0 +1,30 @@
+"""Going back to an older state as Airflow tasks."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from operators.chore import ChoreOperator
+
+__all__ = ["RollbackToAsLatestOperator", "RollbackToOperator"]
+
+
+class RollbackToOperator(ChoreOperator):
+    """Go back to an older state: exactly one of `snapshot`, `tag`, `timestamp`, `watermark`. Stop
+    writers first.
+    """
+
+    module = "rollback"
+    job = "RollbackTo"
+    parameters: ClassVar = {"snapshot": "int", "tag": "text", "timestamp": "moment", "watermark": "int"}
+
+
+class RollbackToAsLatestOperator(ChoreOperator):
+    """Commit an older state as the newest snapshot; nothing is removed. A retry commits it again.
+
+    :param snapshot: or `tag`: the state.
+    """
+
+    module = "rollback"
+    job = "RollbackToAsLatest"
+    parameters: ClassVar = {"snapshot": "int", "tag": "text"}

@@ -1,0 +1,75 @@
+"""Tags as Airflow tasks: make, replace, rename, delete, expire."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from operators.chore import ChoreOperator
+
+__all__ = [
+    "CreateTagOperator",
+    "DeleteTagOperator",
+    "ExpireTagsOperator",
+    "RenameTagOperator",
+    "ReplaceTagOperator",
+]
+
+
+class CreateTagOperator(ChoreOperator):
+    """Tag a snapshot; at most one of `snapshot`, `timestamp` and `watermark`, none of them is the latest.
+
+    A retry, or a second run for the same snapshot, finds the tag and does nothing.
+
+    :param tag: its name, for example `{{ ds }}`.
+    :param timestamp: the first snapshot committed at or after this time.
+    :param watermark: the first snapshot with at least this watermark, in milliseconds.
+    :param time_retained: how long the tag stays, for example `7 d`.
+    :param ignore_if_exists: a tag of that name is left as it is, whatever it stands for.
+    """
+
+    module = "tags"
+    job = "CreateTag"
+    parameters: ClassVar = {
+        "tag": "text",
+        "snapshot": "int",
+        "timestamp": "moment",
+        "watermark": "int",
+        "time_retained": "span",
+        "ignore_if_exists": "bool",
+        "zone": "text",
+    }
+
+
+class ReplaceTagOperator(ChoreOperator):
+    """Let a tag stand for another snapshot, without a gap."""
+
+    module = "tags"
+    job = "ReplaceTag"
+    parameters: ClassVar = {"tag": "text", "snapshot": "int", "time_retained": "span", "zone": "text"}
+
+
+class RenameTagOperator(ChoreOperator):
+    """Give a tag another name."""
+
+    module = "tags"
+    job = "RenameTag"
+    parameters: ClassVar = {"tag": "text", "target_tag": "text"}
+
+
+class DeleteTagOperator(ChoreOperator):
+    """Delete tags and what only they need.
+
+    :param tags: names, as a list or split by commas.
+    """
+
+    module = "tags"
+    job = "DeleteTag"
+    parameters: ClassVar = {"tags": "names"}
+
+
+class ExpireTagsOperator(ChoreOperator):
+    """Delete tags whose time has passed, and those made before `older_than`."""
+
+    module = "tags"
+    job = "ExpireTags"
+    parameters: ClassVar = {"older_than": "moment", "zone": "text"}
