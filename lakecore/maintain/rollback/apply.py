@@ -22,6 +22,8 @@ from lakecore.maintain.target import Target
 __all__ = ["RollbackPlan", "apply_rollback", "choose", "plan"]
 
 _TRIES = 5
+_NO_MARK = -(2**63)
+"""What writers record that have seen no watermark yet."""
 _TAG_KEYS = ("tagCreateTime", "tagTimeRetained")
 _CHANGELOG_KEYS = ("changelogManifestList", "changelogManifestListSize", "changelogRecordCount")
 
@@ -68,7 +70,7 @@ def choose(
         wanted = f"a snapshot at or before {timestamp_ms} ms"
     else:
         marks = [(root, root.snapshot.watermark) for root in snapshots]
-        found = [root for root, mark in marks if mark is not None and mark <= (watermark or 0)]
+        found = [root for root, mark in marks if mark is not None and _NO_MARK < mark <= (watermark or 0)]
         wanted = f"a snapshot with a watermark up to {watermark}"
     if not found:
         ids = f"{snapshots[0].name} to {snapshots[-1].name}" if snapshots else "none"

@@ -1,0 +1,158 @@
+"""More chores that Java and lakecore do on copies of one table: going back by time and watermark, branches,
+consumers, hints.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakecore.errors import NotFoundError
+from lakecore.jobs import branches, consumers, repair, rollback
+from lakecore.jobs.chore import Safety
+from tests.support.oracle import Oracle
+from tests.support.twins import Twins
+
+pytestmark = pytest.mark.slow
+
+MARKS = (None, 100, 170, 250, 400, None, 900)
+AT_ONCE = Safety(quarantine=False)
+
+
+@pytest.fixture(scope="module")
+def marked(tmp_path_factory: pytest.TempPathFactory, oracle: Oracle) -> Path:
+    """Seven commits, most with a watermark, a tag, a branch with a commit of its own; the table's folder."""
+    warehouse = tmp_path_factory.mktemp("marked")
+    columns = ["k BIGINT NOT NULL", "v STRING"]
+    options = {"bucket": "1", "write-only": "true"}
+    oracle.create(warehouse, "d.t", {"columns": columns, "primaryKeys": ["k"], "options": options})
+    for number, mark in enumerate(MARKS):
+        flags = [] if mark is None else ["--watermark", mark]
+        oracle.write(warehouse, "d.t", [{"k": number % 3, "v": f"{number}"}], "--identifier", number, *flags)
+        time.sleep(0.003)
+    oracle.call("create-tag", warehouse, "d.t", "five", "--snapshot", 5)
+    oracle.call("create-branch", warehouse, "d.t", "b", "--tag", "five")
+    oracle.write(warehouse, "d.t$branch_b", [{"k": 50, "v": "on the branch"}], "--identifier", 50)
+    table = warehouse / "d.db" / "t"
+    for folder, first in (("snapshot", 1), ("branch/branch-b/snapshot", 5)):
+        (table / folder / "EARLIEST").write_text(f"{first}")  # as an expiry leaves it
+    return table
+
+
+def _time_of(table: Path, snapshot: int) -> int:
+    return int(json.loads((table / "snapshot" / f"snapshot-{snapshot}").read_text())["timeMillis"])
+
+
+def _same(twins: Twins) -> None:
+    assert twins.difference() == (set(), set())
+    hints = ["snapshot/EARLIEST", "snapshot/LATEST"]
+    assert twins.content(twins.ours, hints) == twins.content(twins.java, hints)
+
+
+@pytest.mark.parametrize("watermark", [100, 249, 250, 400, 899, 5000])
+def test_a_rollback_to_a_watermark_is_javas(
+    watermark: int, marked: Path, tmp_path: Path, oracle: Oracle
+) -> None:
+    twins = Twins.of(marked, "d.t", tmp_path)
+    job = rollback.RollbackTo(table="d.t", watermark=watermark, safety=AT_ONCE)
+    oracle.call("rollback-to-watermark", twins.java, "d.t", watermark)
+    rollback.run(job, twins.lake)
+    _same(twins)
+    assert oracle.read(twins.ours, "d.t") == oracle.read(twins.java, "d.t")
+
+
+def test_what_has_no_watermark_is_not_gone_back_to(marked: Path, tmp_path: Path) -> None:
+    """Snapshot 1 says that no watermark was seen: Java 1.4.2 takes that for a very old one."""
+    twins = Twins.of(marked, "d.t", tmp_path)
+    with pytest.raises(NotFoundError, match="watermark up to 99"):
+        rollback.run(rollback.RollbackTo(table="d.t", watermark=99), twins.lake)
+
+
+@pytest.mark.parametrize(("snapshot", "shift"), [(1, 0), (4, 0), (4, -1), (6, 1), (7, 60_000)])
+def test_a_rollback_to_a_time_is_javas(
+    snapshot: int, shift: int, marked: Path, tmp_path: Path, oracle: Oracle
+) -> None:
+    twins = Twins.of(marked, "d.t", tmp_path)
+    moment = _time_of(marked, snapshot) + shift
+    oracle.call("rollback-to-timestamp", twins.java, "d.t", moment)
+    report = rollback.run(rollback.RollbackTo(table="d.t", timestamp_ms=moment, safety=AT_ONCE), twins.lake)
+    _same(twins)
+    assert report.snapshot == twins.opened.snapshots.latest_id()
+    assert oracle.read(twins.ours, "d.t") == oracle.read(twins.java, "d.t")
+
+
+def test_renamed_and_deleted_branches_leave_javas_files(marked: Path, tmp_path: Path, oracle: Oracle) -> None:
+    twins = Twins.of(marked, "d.t", tmp_path)
+    oracle.call("rename-branch", twins.java, "d.t", "b", "c")
+    branches.run(branches.RenameBranch(table="d.t", branch="b", target_branch="c"), twins.lake)
+    _same(twins)
+    assert oracle.read(twins.ours, "d.t", branch="c") == oracle.read(twins.java, "d.t", branch="c")
+    oracle.call("delete-branch", twins.java, "d.t", "c")
+    branches.run(branches.DeleteBranch(table="d.t", branch="c", safety=AT_ONCE), twins.lake)
+    _same(twins)
+    assert twins.opened.branches.list() == ()
+
+
+PATTERNS: tuple[dict[str, str], ...] = (
+    {},
+    {"including": "a.*"},
+    {"including": "a"},
+    {"including": ".*", "excluding": "ab|c"},
+    {"including": "b"},
+)
+
+
+def _with_consumers(twins: Twins) -> None:
+    for warehouse in (twins.java, twins.ours):
+        folder = twins.path(warehouse) / "consumer"
+        folder.mkdir()
+        for days, name in enumerate(("a", "ab", "bab", "c")):
+            path = folder / f"consumer-{name}"
+            path.write_text('{"nextSnapshot":3}')
+            moment = time.time() - days * 86_400 - 60
+            os.utime(path, (moment, moment))
+
+
+@pytest.mark.parametrize("patterns", PATTERNS, ids=str)
+def test_the_same_consumers_are_cleared(
+    patterns: dict[str, str], marked: Path, tmp_path: Path, oracle: Oracle
+) -> None:
+    twins = Twins.of(marked, "d.t", tmp_path)
+    _with_consumers(twins)
+    flags = [part for name, value in patterns.items() for part in (f"--{name}", value)]
+    oracle.call("clear-consumers", twins.java, "d.t", *flags)
+    consumers.run(consumers.ClearConsumers(table="d.t", **patterns, safety=AT_ONCE), twins.lake)
+    _same(twins)
+
+
+@pytest.mark.parametrize("days", [0, 1, 2, 9])
+def test_the_same_consumers_expire(days: int, marked: Path, tmp_path: Path, oracle: Oracle) -> None:
+    twins = Twins.of(marked, "d.t", tmp_path)
+    _with_consumers(twins)
+    idle = days * 86_400_000
+    oracle.call("expire-consumers", twins.java, "d.t", int(time.time() * 1000) - idle)
+    job: Any = consumers.ExpireConsumers(table="d.t", expiration_ms=idle, safety=AT_ONCE)
+    report = consumers.run(job, twins.lake)
+    _same(twins)
+    assert len(report.names) == max(0, 4 - days)
+
+
+@pytest.mark.parametrize(
+    "damage", [{"LATEST": "3"}, {"LATEST": None}, {"EARLIEST": "5"}, {"LATEST": "99"}], ids=str
+)
+def test_repaired_hints_are_what_java_would_write(
+    damage: dict[str, str | None], marked: Path, tmp_path: Path, oracle: Oracle, oracle2: Oracle
+) -> None:
+    twins = Twins.of(marked, "d.t", tmp_path)
+    for name, text in damage.items():
+        path = twins.path(twins.ours) / "snapshot" / name
+        path.unlink() if text is None else path.write_text(text)
+    repair.run(repair.RepairHints(table="d.t"), twins.lake)
+    _same(twins)
+    for judge in (oracle, oracle2):
+        assert judge.read(twins.ours, "d.t") == judge.read(twins.java, "d.t")
