@@ -12,18 +12,17 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk import BaseOperator
-
 from operators.hooks import LakeHook, airflow_errors
+from operators.identity import commit_identity
+from operators.task import TableTask, small
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from lakecore.jobs.chore import Report
+    from lakecore.jobs.chore import Lake, Report, Safety
 
-__all__ = ["ChoreOperator"]
+__all__ = ["ChoreOperator", "lease_owner"]
 
-_LISTED = 20
 _GENERAL = ("table", "lake_conn_id")
 
 
@@ -39,7 +38,7 @@ def _named_init(parameters: Mapping[str, str]) -> Callable[..., None]:
     return init
 
 
-class ChoreOperator(BaseOperator):
+class ChoreOperator(TableTask):
     """What all maintenance operators share: a table, a dry run, how careful to be, a small JSON report as
     XCom.
 
@@ -61,6 +60,8 @@ class ChoreOperator(BaseOperator):
     """What the operator takes besides: name to kind (`text`, `int`, `bool`, `moment`, `span`,
     `options`, `names`).
     """
+    repeatable: ClassVar[bool] = False
+    """Whether its commits are those of the task run: a retry whose first try has committed does nothing."""
 
     template_fields: Sequence[str] = _GENERAL
     ui_color = "#e8e3f3"
@@ -91,20 +92,35 @@ class ChoreOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         from lakecore.jobs.chore import Safety
 
-        ti = context["ti"]
-        owner = f"{ti.dag_id}/{ti.task_id}/{ti.run_id}/{ti.map_index}".replace(" ", "_")
-        module = importlib.import_module(f"lakecore.jobs.{self.module}")
+        given = {name: getattr(self, name) for name in self.parameters}
+        safety = Safety(quarantine=self.quarantine, owner=lease_owner(context["ti"]))
+        if self.repeatable:
+            given["commit_user"], given["commit_identifier"] = commit_identity(context["ti"])
         with airflow_errors():
-            values = {
-                key: value
-                for name, kind in self.parameters.items()
-                for key, value in _parsed(name, kind, getattr(self, name)).items()
-            }
-            safety = Safety(quarantine=self.quarantine, owner=owner)
-            job = getattr(module, self.job)(table=self.table, dry_run=self.preview, safety=safety, **values)
-            report: Report = module.run(job, LakeHook(self.lake_conn_id).catalog())
+            catalog = LakeHook(self.lake_conn_id).catalog()
+            report = self.run_job(self.table, given, catalog, safety, dry_run=self.preview)
         self.log.info("%s of %s: %s", report.job, report.table, report)
-        return _small(report)
+        return self.told(context, report.job, small(report.to_json(), "snapshots", "names", "notes"))
+
+    @classmethod
+    def run_job(
+        cls, table: str, given: Mapping[str, Any], lake: Lake, safety: Safety, *, dry_run: bool = False
+    ) -> Report:
+        """Run the chore with parameters as people write them. Raises errors of lakecore."""
+        module = importlib.import_module(f"lakecore.jobs.{cls.module}")
+        values = {
+            key: value
+            for name, raw in given.items()
+            for key, value in _parsed(name, cls.parameters.get(name, "as it is"), raw).items()
+        }
+        job = getattr(module, cls.job)(table=table, dry_run=dry_run, safety=safety, **values)
+        report: Report = module.run(job, lake)
+        return report
+
+
+def lease_owner(ti: Any) -> str:
+    """Who holds the lease of a table: the same on every try, which takes its own lease over at once."""
+    return f"{ti.dag_id}/{ti.task_id}/{ti.run_id}/{ti.map_index}".replace(" ", "_")
 
 
 def _parsed(name: str, kind: str, value: Any) -> dict[str, Any]:
@@ -114,6 +130,8 @@ def _parsed(name: str, kind: str, value: Any) -> dict[str, Any]:
 
     if value is None or (isinstance(value, str) and value.strip() in ("", "None")):
         return {}
+    if kind == "as it is":
+        return {name: value}
     if kind == "moment":
         return {f"{name}_ms": parse_moment(str(value), name)}
     if kind == "span":
@@ -129,11 +147,3 @@ def _parsed(name: str, kind: str, value: Any) -> dict[str, Any]:
         return {name: int(value) if kind == "int" else str(value)}
     except ValueError as err:
         raise InvalidInputError(f"{name}={value!r}: use a whole number") from err
-
-
-def _small(report: Report) -> dict[str, Any]:
-    """The report for XCom: of long lists the first entries, and how many there are."""
-    raw = report.to_json()
-    lists = {name: raw[name] for name in ("snapshots", "names", "notes")}
-    counts = {f"{name}_count": len(found) for name, found in lists.items()}
-    return raw | counts | {name: found[:_LISTED] for name, found in lists.items()}

@@ -8,11 +8,11 @@ from contextlib import ExitStack
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from operators.hooks import LakeHook, airflow_errors
 from operators.identity import commit_identity
+from operators.task import TableTask, small
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -28,7 +28,7 @@ E = TypeVar("E", bound=Enum)
 _LISTED = 20
 
 
-class CompactTableOperator(BaseOperator):
+class CompactTableOperator(TableTask):
     """Compact one table and return the report of `lakecore.jobs.compact` (small, JSON) as XCom.
 
     A retry repeats the commit identity of the first try, so a commit whose answer was lost is recognised and
@@ -113,7 +113,7 @@ class CompactTableOperator(BaseOperator):
                 f"killed: {report.picks_done} picks are committed, {report.picks_left} left"
             )
         self._log(report)
-        return _small(report)
+        return self.told(context, "compact", small(report.to_json(), "dropped"))
 
     def _compact(self, context: Context) -> Report:
         from lakecore.clock import SystemClock
@@ -186,12 +186,6 @@ class CompactTableOperator(BaseOperator):
         else:
             executor.cancel()
             raise AirflowException(f"killed while compacting {self.table}")
-
-
-def _small(report: Report) -> dict[str, Any]:
-    """The report for XCom: of long lists the first names, and how many there are."""
-    raw = report.to_json()
-    return raw | {"dropped": raw["dropped"][:_LISTED], "dropped_count": len(report.dropped)}
 
 
 def _run_started_ms(context: Context, clock: Clock) -> int:

@@ -21,6 +21,7 @@ def get_provider_info() -> dict[str, Any]:
         "name": "lakecore",
         "description": "Maintenance of Apache Paimon lake tables.",
         "versions": ["0.1.0"],
+        "extra-links": ["operators.links.ReportLink", "operators.links.TableLink"],
         "connection-types": [
             {
                 "connection-type": "lakecore",
@@ -47,6 +48,10 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "s3_session_token": _text("S3 session token", "for temporary credentials", secret=True),
                     "spark_master": _text("Spark master", "local[*] (default), spark://host:7077, yarn, …"),
+                    "table_url": _text(
+                        "Page of a table",
+                        "where the button Table of a task leads: https://catalog/{database}/{table}",
+                    ),
                 },
             }
         ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import urllib.parse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -31,10 +32,21 @@ def airflow_errors() -> Iterator[None]:
 
 
 def is_permanent(err: Exception) -> bool:
-    """Whether trying again without changing anything must fail again."""
-    from lakecore.errors import CorruptDataError, InvalidInputError, NotFoundError, ProofError
+    """Whether trying again without changing anything must fail again: False means that a retry may help.
 
-    return isinstance(err, (InvalidInputError, CorruptDataError, NotFoundError, ProofError))
+    A conflict, an unanswered commit, storage that did not answer and a lease that somebody holds are retried,
+    and so is whatever is not an error of lakecore.
+    """
+    from lakecore.errors import (
+        AlreadyExistsError,
+        CorruptDataError,
+        InvalidInputError,
+        NotFoundError,
+        ProofError,
+    )
+
+    permanent = (InvalidInputError, CorruptDataError, NotFoundError, AlreadyExistsError, ProofError)
+    return isinstance(err, permanent)
 
 
 class LakeHook(BaseHook):
@@ -80,6 +92,17 @@ class LakeHook(BaseHook):
         """The master that the connection names; None leaves it to the engine's default, `local[*]`."""
         master = self.get_connection(self.lake_conn_id).extra_dejson.get("spark_master")
         return str(master) if master else None
+
+    def table_url(self, table: str) -> str | None:
+        """The page of a table elsewhere, by the connection's pattern with `{database}` and `{table}`."""
+        pattern = self.get_connection(self.lake_conn_id).extra_dejson.get("table_url")
+        if not pattern:
+            return None
+        database, _, name = table.partition(".")
+        parts = {"{database}": database, "{table}": name}
+        for hole, value in parts.items():
+            pattern = str(pattern).replace(hole, urllib.parse.quote(value, safe=""))
+        return str(pattern)
 
     def catalog(self) -> FilesystemCatalog:
         """The catalog of the warehouse. Raises NotFoundError, InvalidInputError, UnavailableError."""

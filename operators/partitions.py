@@ -18,6 +18,7 @@ class ExpirePartitionsOperator(ChoreOperator):
     """
 
     module = "partitions"
+    names_are = "partitions"
     job = "ExpirePartitions"
     parameters: ClassVar = {
         "expiration": "span",
@@ -31,13 +32,15 @@ class ExpirePartitionsOperator(ChoreOperator):
 
 
 class DropPartitionOperator(ChoreOperator):
-    """Remove all rows of partitions.
+    """Remove all rows of partitions. A retry does not touch rows that came after the first try's commit.
 
     :param partitions: `dt=a,hh=b;dt=c`.
     """
 
     module = "partitions"
+    names_are = "partitions"
     job = "DropPartition"
+    repeatable = True
     parameters: ClassVar = {"partitions": "text"}
 
 
@@ -48,5 +51,6 @@ class MarkPartitionDoneOperator(ChoreOperator):
     """
 
     module = "partitions"
+    names_are = "partitions"
     job = "MarkPartitionDone"
     parameters: ClassVar = {"partitions": "text"}

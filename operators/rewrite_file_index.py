@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException
 
 from operators.hooks import LakeHook, airflow_errors
 from operators.identity import commit_identity
+from operators.task import TableTask, small
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RewriteFileIndexOperator"]
 
-_LISTED = 20
 
-
-class RewriteFileIndexOperator(BaseOperator):
+class RewriteFileIndexOperator(TableTask):
     """Make the file indexes that a table's options ask for and its files lack, and return the report of
     `lakecore.jobs.rewrite_file_index` (small, JSON) as XCom: figures, and the coverage of every index.
 
@@ -103,8 +101,7 @@ class RewriteFileIndexOperator(BaseOperator):
             raise AirflowException(
                 f"killed: {report.files} files have new indexes, {report.files_left} do not"
             )
-        raw = report.to_json()
-        return raw | {"dropped": raw["dropped"][:_LISTED], "dropped_count": len(report.dropped)}
+        return self.told(context, "rewrite-file-index", small(report.to_json(), "dropped"))
 
     def _make_executor(self, hook: LakeHook, ends: ExitStack) -> Executor:
         from lakecore.errors import InvalidInputError

@@ -28,6 +28,7 @@ class CreateTagOperator(ChoreOperator):
     """
 
     module = "tags"
+    names_are = "tags"
     job = "CreateTag"
     parameters: ClassVar = {
         "tag": "text",
@@ -44,6 +45,7 @@ class ReplaceTagOperator(ChoreOperator):
     """Let a tag stand for another snapshot, without a gap."""
 
     module = "tags"
+    names_are = "tags"
     job = "ReplaceTag"
     parameters: ClassVar = {"tag": "text", "snapshot": "int", "time_retained": "span", "zone": "text"}
 
@@ -52,6 +54,7 @@ class RenameTagOperator(ChoreOperator):
     """Give a tag another name."""
 
     module = "tags"
+    names_are = "tags"
     job = "RenameTag"
     parameters: ClassVar = {"tag": "text", "target_tag": "text"}
 
@@ -63,6 +66,7 @@ class DeleteTagOperator(ChoreOperator):
     """
 
     module = "tags"
+    names_are = "tags"
     job = "DeleteTag"
     parameters: ClassVar = {"tags": "names"}
 
@@ -71,5 +75,6 @@ class ExpireTagsOperator(ChoreOperator):
     """Delete tags whose time has passed, and those made before `older_than`."""
 
     module = "tags"
+    names_are = "tags"
     job = "ExpireTags"
     parameters: ClassVar = {"older_than": "moment", "zone": "text"}

@@ -7,9 +7,11 @@ import json
 from pathlib import Path
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 
+from lakecore import errors
 from operators.get_provider_info import get_provider_info
-from operators.hooks import LakeHook
+from operators.hooks import LakeHook, airflow_errors
 from operators.identity import commit_identity
 from tests.operators.conftest import FakeTaskInstance
 
@@ -77,3 +79,35 @@ def test_the_commit_identity_is_the_same_on_every_try_and_differs_between_tasks(
     assert user == "lakecore-dag-task"
     assert 0 <= identifier < 2**53
     assert identifier % 1024 == 0
+
+
+FAILS = {
+    "AlreadyExistsError",
+    "CorruptDataError",
+    "InvalidInputError",
+    "InvalidOptionError",
+    "NotFoundError",
+    "ProofError",
+    "UnsupportedError",
+}
+IS_RETRIED = {"CommitConflictError", "CommitUncertainError", "UnavailableError"}
+
+
+def test_every_error_of_lakecore_either_fails_a_task_or_is_retried() -> None:
+    kinds = {name: getattr(errors, name) for name in errors.__all__ if name.endswith("Error")}
+    assert set(kinds) - {"LakeError"} == FAILS | IS_RETRIED, "a new class of error needs its decision"
+    for name, kind in kinds.items():
+        raised = kind("thing", "problem") if name in ("CorruptDataError", "ProofError") else kind("thing")
+        wanted: type[Exception] = AirflowFailException if name in FAILS else kind
+        with pytest.raises(wanted, match="thing") as caught, airflow_errors():
+            raise raised
+        assert type(caught.value) is wanted
+    with pytest.raises(ZeroDivisionError), airflow_errors():
+        raise ZeroDivisionError
+
+
+def test_the_table_of_errors_in_the_documentation_is_complete() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "airflow.md").read_text()
+    rows = [line.split("|")[1:3] for line in text.splitlines() if line.startswith("| `") and "Error`" in line]
+    named = {name.strip().strip("`"): what.strip() for names, what in rows for name in names.split(",")}
+    assert named == dict.fromkeys(FAILS, "fails at once") | dict.fromkeys(IS_RETRIED, "is retried")

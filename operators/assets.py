@@ -1,0 +1,50 @@
+"""Tables as Airflow assets: how they are called, and what an event of one carries.
+
+The `extra` of an event, whether a task or a watcher is its source, has at least `table` and `snapshot`; where
+they are known also `tags` and `partitions` (at most 20 each), and `job` when a task is the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Asset, AssetAlias
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+__all__ = ["announce", "table_asset"]
+
+_DEFAULT_CONN = "lake_default"
+
+
+def table_asset(table: str, *, lake_conn_id: str = _DEFAULT_CONN, **asset: Any) -> Asset:
+    """The asset of a table. Tables of different connections are different assets.
+
+    :param table: `database.table`; no template, an asset is known before any run.
+    :param asset: what `Asset` takes besides its name and address: `watchers`, `extra`, `access_control`.
+    """
+    extra = {"table": table, "lake_conn_id": lake_conn_id, **asset.pop("extra", {})}
+    return Asset(**_identity(table, lake_conn_id), group="paimon", extra=extra, **asset)
+
+
+def _identity(table: str, lake_conn_id: str) -> dict[str, str]:
+    address = f"paimon://{lake_conn_id}/{table.replace('.', '/', 1)}"
+    return {"name": f"{lake_conn_id}/{table}", "uri": address}
+
+
+def announce(context: Context, task: Any, job: str, report: Mapping[str, Any], names_are: str) -> None:
+    """Fill the events of a task's outlets in. An outlet that is an alias gets the table's asset, when the
+    task has changed something: so a task that is mapped over tables names the ones it changed.
+    """
+    extra = {"table": report["table"], "job": job, "snapshot": report.get("snapshot")}
+    if report.get("names"):
+        extra[names_are] = list(report["names"])
+    idle = bool(report.get("nothing_to_do") or report.get("dry_run"))
+    for outlet in task.outlets or ():
+        if isinstance(outlet, Asset):
+            context["outlet_events"][outlet].extra.update(extra | {"nothing_to_do": idle})
+        elif isinstance(outlet, AssetAlias) and not idle:
+            asset = table_asset(str(report["table"]), lake_conn_id=task.lake_conn_id)
+            context["outlet_events"][outlet].add(asset, extra)

@@ -1,0 +1,146 @@
+"""The ledger and the quarantine as Airflow tasks: what maintenance did, why something stays, take it back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk import BaseOperator
+
+from operators.chore import ChoreOperator, lease_owner
+from operators.hooks import LakeHook, airflow_errors
+from operators.metrics import count
+from operators.task import small
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+__all__ = ["ListRunsOperator", "PurgeQuarantineOperator", "UndoOperator", "WhyOperator"]
+
+
+class WhyOperator(ChoreOperator):
+    """Say what holds back expiry of a table, or keeps one of its files or snapshots; changes nothing.
+
+    :param subject: a snapshot's id, or the name of a file; None asks about the table.
+    """
+
+    module = "why"
+    parameters: ClassVar = {"subject": "text"}
+
+
+class UndoOperator(BaseOperator):
+    """Take back what a run moved to the quarantine. A second undo of the same run fails.
+
+    :param undo_run: the `run` of its report, `{{ ti.xcom_pull("delete_tag")["run"] }}`. (templated)
+    :param dry_run: report what would come back and change nothing.
+    """
+
+    template_fields: Sequence[str] = ("undo_run", "lake_conn_id")
+    ui_color = "#e8e3f3"
+
+    def __init__(
+        self,
+        *,
+        undo_run: str,
+        dry_run: bool = False,
+        lake_conn_id: str = LakeHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.undo_run = undo_run
+        self.preview = dry_run
+        self.lake_conn_id = lake_conn_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from lakecore.jobs import quarantine
+        from lakecore.jobs.chore import Safety
+
+        safety = Safety(owner=lease_owner(context["ti"]))
+        job = quarantine.Undo(run_id=str(self.undo_run), dry_run=self.preview, safety=safety)
+        with airflow_errors():
+            report = quarantine.run(job, LakeHook(self.lake_conn_id).catalog())
+        self.log.info("undo of %s: %s", self.undo_run, report)
+        raw = small(report.to_json(), "snapshots", "names", "notes")
+        count(report.job, raw)
+        return raw
+
+
+class PurgeQuarantineOperator(BaseOperator):
+    """Delete for good what is too long in the quarantine of the warehouse, and the oldest beyond a size.
+
+    :param quarantine_ttl: runs older than that lose their files, for example `7 d`. (templated)
+    :param quarantine_cap: bytes that may stay, for example `100 gb`; `none` is no limit. (templated)
+    """
+
+    template_fields: Sequence[str] = ("quarantine_ttl", "quarantine_cap", "lake_conn_id")
+    ui_color = "#e8e3f3"
+
+    def __init__(
+        self,
+        *,
+        quarantine_ttl: str = "7 d",
+        quarantine_cap: str = "100 gb",
+        lake_conn_id: str = LakeHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.quarantine_ttl = quarantine_ttl
+        self.quarantine_cap = quarantine_cap
+        self.lake_conn_id = lake_conn_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from lakecore.jobs import quarantine
+        from lakecore.jobs.moment import parse_span
+
+        with airflow_errors():
+            ttl = parse_span(self.quarantine_ttl, "quarantine_ttl")
+            job = quarantine.Purge(ttl_ms=ttl, cap=_size(self.quarantine_cap))
+            report = quarantine.run(job, LakeHook(self.lake_conn_id).catalog())
+        self.log.info("purged %d runs, %d bytes", len(report.names), report.bytes)
+        raw = small(report.to_json(), "snapshots", "names", "notes")
+        count(report.job, raw)
+        return raw
+
+
+class ListRunsOperator(BaseOperator):
+    """The newest lines of the ledger: what maintenance did, newest first.
+
+    :param table: only of this table; None means all. (templated)
+    :param limit: at most so many lines. (templated)
+    """
+
+    template_fields: Sequence[str] = ("table", "limit", "lake_conn_id")
+
+    def __init__(
+        self,
+        *,
+        table: str | None = None,
+        limit: int | str = 20,
+        lake_conn_id: str = LakeHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.limit = limit
+        self.lake_conn_id = lake_conn_id
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        from lakecore.jobs import quarantine
+
+        with airflow_errors():
+            found = quarantine.runs_of(LakeHook(self.lake_conn_id).catalog(), self.table or None)
+        newest = list(reversed(found))[: int(self.limit)]
+        wanted = ("id", "table", "job", "state", "started_ms", "finished_ms", "outcome")
+        return [{key: record.to_json()[key] for key in wanted} for record in newest]
+
+
+def _size(text: str) -> int | None:
+    from lakecore.errors import InvalidInputError
+    from lakecore.options import parse_size
+
+    if text.strip().lower() == "none":
+        return None
+    try:
+        return parse_size(text)
+    except ValueError as err:
+        raise InvalidInputError(f"quarantine_cap {text!r}: {err}") from err

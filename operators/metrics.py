@@ -1,0 +1,36 @@
+"""What tasks did, as Airflow's own metrics: StatsD, Datadog or OpenTelemetry, whichever Airflow has on.
+
+Counters `lakecore.runs`, `.files`, `.bytes`, `.rows`, `.snapshots` and the timer `lakecore.duration`, each
+with the tags `job` and `table`. Nothing is sent while Airflow's metrics are off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["count"]
+
+_COUNTERS = {
+    "files": ("files", "files_in"),
+    "bytes": ("bytes", "bytes_in"),
+    "rows": ("rows", "rows_in"),
+}
+
+
+def count(job: str, report: Mapping[str, Any]) -> None:
+    """Count one finished run: how often, how long, and what it removed or rewrote. A dry run is none."""
+    from airflow.sdk.observability import stats
+
+    if report.get("dry_run"):
+        return
+    tags = {"job": job, "table": str(report["table"])}
+    stats.incr("lakecore.runs", tags=tags)
+    stats.timing("lakecore.duration", float(report.get("seconds") or 0) * 1000, tags=tags)
+    for name, keys in _COUNTERS.items():
+        value = next((int(report[key]) for key in keys if report.get(key)), 0)
+        if value:
+            stats.incr(f"lakecore.{name}", value, tags=tags)
+    gone = int(report.get("snapshots_count") or 0)
+    if gone:
+        stats.incr("lakecore.snapshots", gone, tags=tags)

@@ -1,0 +1,51 @@
+"""What the tasks that work on one table share: what they tell the world of their work when it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk import BaseOperator
+
+from operators.assets import announce
+from operators.lineage import lineage_of
+from operators.links import ReportLink, TableLink
+from operators.metrics import count
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperatorLink, Context
+
+__all__ = ["TableTask", "small"]
+
+_LISTED = 20
+
+
+class TableTask(BaseOperator):
+    """An operator with `table` and `lake_conn_id`: two links, asset events, metrics and lineage."""
+
+    operator_extra_links: Sequence[BaseOperatorLink] = (ReportLink(), TableLink())
+    names_are: ClassVar[str] = "names"
+    """What the `names` of its reports are to an asset event: `tags`, `partitions`, …"""
+
+    table: str
+    lake_conn_id: str
+    _report: Mapping[str, Any] | None = None
+
+    def told(self, context: Context, job: str, report: dict[str, Any]) -> dict[str, Any]:
+        """The report, after its outlets and the metrics have heard of it."""
+        self._report = report
+        announce(context, self, job, report, self.names_are)
+        count(job, report)
+        return report
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """Airflow's OpenLineage provider asks for this when the task has succeeded; None without a report."""
+        if self._report is None:
+            return None
+        return lineage_of(self.table, self.lake_conn_id, self._report)
+
+
+def small(raw: Mapping[str, Any], *lists: str) -> dict[str, Any]:
+    """A report for XCom: of long lists the first entries, and how many there are."""
+    counts = {f"{name}_count": len(raw[name]) for name in lists}
+    return {**raw, **counts, **{name: list(raw[name])[:_LISTED] for name in lists}}

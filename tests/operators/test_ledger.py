@@ -1,0 +1,66 @@
+"""What maintenance did, listed and taken back, on tables that Java Paimon wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowFailException
+
+from lakecore.catalog.filesystem import load_catalog
+from operators.ledger import ListRunsOperator, PurgeQuarantineOperator, UndoOperator, WhyOperator
+from operators.tags import CreateTagOperator, DeleteTagOperator
+from tests.operators.conftest import context
+from tests.support.golden import GoldenTable
+
+TABLE = "g1.a_pk_dedup_l0"
+
+
+@pytest.fixture
+def table(lake: Path, golden: Callable[[str], GoldenTable]) -> str:
+    golden(TABLE).copy_to(lake)
+    return TABLE
+
+
+def test_a_deleted_tag_is_listed_and_comes_back(table: str, lake: Path) -> None:
+    CreateTagOperator(task_id="make", table=table, tag="kept", snapshot=3).execute(context())
+    gone = DeleteTagOperator(task_id="drop", table=table, tags="kept").execute(context())
+    tags = load_catalog(lake).load_table(table).tags
+    assert (gone["quarantined"], tags.list()) == (True, ())
+    newest = ListRunsOperator(task_id="runs", table=table, limit="1").execute(context())
+    assert [(line["id"], line["state"]) for line in newest] == [(gone["run"], "quarantined")]
+    assert ListRunsOperator(task_id="runs", table="g1.other").execute(context()) == []
+
+    with DAG("d", schedule=None):
+        undo = UndoOperator(task_id="undo", undo_run="{{ params.run }}")
+    undo.render_template_fields({"params": {"run": gone["run"]}})
+    found = undo.execute(context())
+    assert found["files"] == gone["files"] == 1
+    assert tags.list() == ("kept",)
+    with pytest.raises(AirflowFailException, match="undone"):
+        undo.execute(context())
+    with pytest.raises(AirflowFailException, match="20200101-x"):
+        UndoOperator(task_id="undo", undo_run="20200101-x").execute(context())
+
+
+def test_what_is_purged_cannot_come_back(table: str) -> None:
+    CreateTagOperator(task_id="make", table=table, tag="old", snapshot=3).execute(context())
+    gone = DeleteTagOperator(task_id="drop", table=table, tags="old").execute(context())
+    kept = PurgeQuarantineOperator(task_id="purge").execute(context())
+    assert (kept["nothing_to_do"], kept["names"]) == (True, [])
+    purged = PurgeQuarantineOperator(task_id="purge", quarantine_ttl="0 s").execute(context())
+    assert purged["names"] == [gone["run"]]
+    assert len(json.dumps(purged)) < 10_000
+    with pytest.raises(AirflowFailException, match="purged"):
+        UndoOperator(task_id="undo", undo_run=gone["run"]).execute(context())
+    with pytest.raises(AirflowFailException, match="quarantine_cap"):
+        PurgeQuarantineOperator(task_id="purge", quarantine_cap="lots").execute(context())
+
+
+def test_why_names_what_holds_a_snapshot(table: str) -> None:
+    CreateTagOperator(task_id="make", table=table, tag="audit", snapshot=3).execute(context())
+    found = WhyOperator(task_id="why", table=table, subject="3").execute(context())
+    assert any("audit" in holder for holder in found["names"])

@@ -1,0 +1,130 @@
+"""What tasks tell the world: asset events, metrics, links, lineage."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG, Asset, AssetAlias
+from airflow.sdk.execution_time.context import OutletEventAccessors
+from airflow.sdk.observability import stats
+
+from operators.assets import table_asset
+from operators.compact import CompactTableOperator
+from operators.expire import ExpireSnapshotsOperator
+from operators.get_provider_info import get_provider_info
+from operators.links import ReportLink, TableLink
+from operators.partitions import MarkPartitionDoneOperator
+from operators.tags import CreateTagOperator
+from tests.operators.conftest import FakeTaskInstance, context
+from tests.support.golden import GoldenTable
+
+TABLE = "g1.a_pk_dedup_l0"
+PARTED = "g1.a_pk_dedup_b3_part"
+
+
+@pytest.fixture
+def table(lake: Path, golden: Callable[[str], GoldenTable]) -> str:
+    golden(TABLE).copy_to(lake)
+    golden(PARTED).copy_to(lake)
+    return TABLE
+
+
+def _run(operator: Any) -> tuple[dict[str, Any], OutletEventAccessors]:
+    events = OutletEventAccessors()
+    return operator.execute(context() | {"outlet_events": events}), events
+
+
+def test_an_outlet_carries_table_snapshot_tag_and_partition(table: str) -> None:
+    asset = table_asset(table)
+    assert (asset.name, asset.uri) == (f"lake_default/{table}", "paimon://lake_default/g1/a_pk_dedup_l0")
+    _, events = _run(CreateTagOperator(task_id="t", table=table, tag="day", snapshot=4, outlets=[asset]))
+    wanted = {"table": table, "job": "create-tag", "snapshot": 4, "tags": ["day"], "nothing_to_do": False}
+    assert events[asset].extra == wanted
+    parted = Asset("parted")
+    spec = "dt=2024-01-01"
+    _, events = _run(MarkPartitionDoneOperator(task_id="t", table=PARTED, partitions=spec, outlets=[parted]))
+    assert events[parted].extra["partitions"] == [spec]
+
+
+def test_an_alias_gets_the_tables_that_were_changed(table: str) -> None:
+    lake = AssetAlias("lake")
+    operator = CompactTableOperator(task_id="c", table=table, strategy="full", engine="local", outlets=[lake])
+    report, events = _run(operator)
+    [event] = events[lake].asset_alias_events
+    assert (event.dest_asset_key.name, event.extra["snapshot"]) == (
+        f"lake_default/{table}",
+        report["snapshot"],
+    )
+    _, events = _run(operator)
+    assert events[lake].asset_alias_events == [], "a table in good shape was not changed"
+
+
+class _Backend:
+    """Keeps what would be sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, Any, Any]] = []
+
+    def incr(self, stat: str, count: int = 1, *, tags: Any = None) -> None:
+        self.sent.append((stat, count, tags))
+
+    def timing(self, stat: str, dt: float, *, tags: Any = None) -> None:
+        self.sent.append((stat, dt, tags))
+
+
+@pytest.fixture
+def metrics() -> Iterator[_Backend]:
+    backend = _Backend()
+    stats.initialize(factory=lambda: backend, export_legacy_names=True)
+    yield backend
+    stats.initialize(factory=_nothing, export_legacy_names=True)
+
+
+def _nothing() -> Any:
+    from airflow.sdk._shared.observability.metrics.base_stats_logger import NoStatsLogger
+
+    return NoStatsLogger()
+
+
+def test_metrics_count_what_was_done(table: str, metrics: _Backend) -> None:
+    arguments: dict[str, Any] = {"task_id": "t", "table": table, "retain_max": 1, "retain_min": 1}
+    ExpireSnapshotsOperator(dry_run=True, **arguments).execute(context())
+    assert metrics.sent == []
+    report = ExpireSnapshotsOperator(**arguments).execute(context())
+    tags = {"job": "expire-snapshots", "table": table}
+    sent = {name: (value, given) for name, value, given in metrics.sent}
+    assert sent["lakecore.runs"] == (1, tags)
+    assert sent["lakecore.files"] == (report["files"], tags)
+    assert sent["lakecore.snapshots"] == (report["snapshots_count"], tags)
+    assert sent["lakecore.duration"][0] == pytest.approx(report["seconds"] * 1000)
+
+
+def test_links_lead_to_the_report_and_to_the_page_of_the_table(
+    table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator = ExpireSnapshotsOperator(task_id="t", table=table)
+    ti = FakeTaskInstance(dag_id="my dag", run_id="manual__2026-11-21T05:00:00+00:00", map_index=3)
+    place = "/dags/my%20dag/runs/manual__2026-11-21T05%3A00%3A00%2B00%3A00/tasks/task/mapped/3/xcom"
+    assert ReportLink().get_link(operator, ti_key=ti).endswith(place)
+    assert TableLink().get_link(operator, ti_key=ti) == ""
+    extra = {"table_url": "https://catalog.example/{database}/{table}?tab=files"}
+    connection = json.dumps({"conn_type": "lakecore", "host": "/lake", "extra": extra})
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE_DEFAULT", connection)
+    link = TableLink().get_link(operator, ti_key=ti)
+    assert link == "https://catalog.example/g1/a_pk_dedup_l0?tab=files"
+    known = get_provider_info()["extra-links"]
+    assert {f"{type(one).__module__}.{type(one).__qualname__}" for one in operator.operator_extra_links} == {
+        *known
+    }
+
+
+def test_lineage_is_left_out_without_the_provider(table: str) -> None:
+    with DAG("d", schedule=None):
+        operator = ExpireSnapshotsOperator(task_id="t", table=table)
+    assert operator.get_openlineage_facets_on_complete(None) is None
+    operator.execute(context())
+    assert operator.get_openlineage_facets_on_complete(None) is None
