@@ -7,39 +7,17 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
 
-from lakecore.cli.alter import alter
-from lakecore.cli.branches import create_branch, delete_branch, fast_forward, rename_branch
-from lakecore.cli.compact import compact
-from lakecore.cli.create import create
-from lakecore.cli.delete import delete
-from lakecore.cli.expire import expire_changelogs, expire_snapshots
-from lakecore.cli.fsck import fsck
-from lakecore.cli.inspect import databases, describe, files, snapshots, tables
-from lakecore.cli.partitions import drop_partition, expire_partitions, mark_partition_done
-from lakecore.cli.quarantine import purge_quarantine, remove_orphan_files, runs, undo
-from lakecore.cli.read import read
-from lakecore.cli.repair import compact_manifest, repair_hints, why
-from lakecore.cli.rewrite_file_index import rewrite_file_index
-from lakecore.cli.rollback import (
-    clear_consumers,
-    expire_consumers,
-    reset_consumer,
-    rollback_to,
-    rollback_to_as_latest,
-)
+from lakecore.cli.commands import register
 from lakecore.cli.session import Session
-from lakecore.cli.stream import stream
-from lakecore.cli.tags import create_tag, delete_tag, expire_tags, rename_tag, replace_tag
-from lakecore.cli.write import write
 from lakecore.errors import LakeError
 from lakecore.types.pandas_probe import skip_pandas
 
-__all__ = ["app", "main"]
+__all__ = ["main"]
 
 _ERROR = 1
 _INTERRUPTED = 130
@@ -48,15 +26,6 @@ _VALUED = ("--warehouse", "--catalog")
 # Typer's own class or click's, by version; both call it so.
 _USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
-app = typer.Typer(
-    name="lakecore",
-    help="Read, write, compact and check Apache Paimon tables.",
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
 
 def _version(asked: bool) -> None:
     if asked:
@@ -64,7 +33,6 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _globals(
     context: typer.Context,
     warehouse: Annotated[
@@ -82,41 +50,18 @@ def _globals(
     context.obj = Session(warehouse, catalog, json)
 
 
-for command in (
-    databases, tables, describe, snapshots, files, create, alter, write, delete, read, stream, compact,
-    fsck, rewrite_file_index,
-):  # fmt: skip
-    app.command()(command)
-_CHORES: tuple[Callable[..., None], ...] = (
-    expire_snapshots,
-    expire_changelogs,
-    remove_orphan_files,
-    undo,
-    runs,
-    purge_quarantine,
-    create_tag,
-    replace_tag,
-    rename_tag,
-    delete_tag,
-    expire_tags,
-    rollback_to,
-    rollback_to_as_latest,
-    reset_consumer,
-    clear_consumers,
-    expire_consumers,
-    expire_partitions,
-    drop_partition,
-    mark_partition_done,
-    create_branch,
-    delete_branch,
-    rename_branch,
-    fast_forward,
-    why,
-    repair_hints,
-    compact_manifest,
-)
-for chore in _CHORES:
-    app.command(rich_help_panel="Maintenance")(chore)
+def _app(arguments: Sequence[str]) -> typer.Typer:
+    app = typer.Typer(
+        name="lakecore",
+        help="Read, write, compact and check Apache Paimon tables.",
+        add_completion=False,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_globals)
+    register(app, arguments)
+    return app
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -124,7 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     skip_pandas()
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = app(_globals_first(given), prog_name="lakecore", standalone_mode=False)
+        globals_, rest = _globals_apart(given)
+        code = _app(rest)(globals_ + rest, prog_name="lakecore", standalone_mode=False)
         sys.stdout.flush()
     except (typer.Abort, KeyboardInterrupt):
         return _fail("interrupted", _INTERRUPTED)
@@ -147,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _globals_first(arguments: Sequence[str]) -> list[str]:
+def _globals_apart(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Global options may stand anywhere before `--`: `lakecore tables --json`."""
     first: list[str] = []
     rest: list[str] = []
@@ -161,7 +107,7 @@ def _globals_first(arguments: Sequence[str]) -> list[str]:
             first += [argument, *_one(waiting)]
         else:
             rest.append(argument)
-    return first + rest
+    return first, rest
 
 
 def _one(waiting: Iterator[str]) -> list[str]:

@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from lakecore.catalog.filesystem import FilesystemCatalog
 
 __all__ = ["Session", "session_of"]
 
@@ -38,6 +41,8 @@ class Session:
         return self._open(create=True)
 
     def _open(self, *, create: bool) -> FilesystemCatalog:
+        from lakecore.catalog.filesystem import load_catalog  # help needs no tables
+
         if self.warehouse is not None and self.catalog_name is not None:
             raise InvalidInputError("--warehouse and --catalog exclude each other; give one")
         if self.warehouse is not None and not self.warehouse.strip():

@@ -22,7 +22,7 @@ __all__ = ["AuditRows", "BinlogRows"]
 _MAX_LENGTH = (1 << 31) - 1
 _ROW_KIND = DataField(2147483643, "rowkind", AtomicType(TypeRoot.VARCHAR, length=_MAX_LENGTH, nullable=False))
 _SEQUENCE = DataField(SEQUENCE_FIELD_ID, SEQUENCE_NAME, AtomicType(TypeRoot.BIGINT, nullable=False))
-_SYMBOLS = pa.array([RowKind(number).symbol for number in range(4)])
+_SYMBOLS = tuple(RowKind(number).symbol for number in range(4))
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class AuditRows:
         below = restricted(where, self.inner.row_type.names)
         for batch in self.inner.read(part, wanted, below, kinds=True):
             told = batch.drop_columns([KIND_NAME])
-            texts = _SYMBOLS.take(batch.column(KIND_NAME))
+            texts = pa.array(_SYMBOLS).take(batch.column(KIND_NAME))
             told = told.append_column(pa.field(_ROW_KIND.name, pa.string(), nullable=False), texts)
             yield from _chosen(told, columns, where, kinds=kinds)
 
@@ -108,7 +108,7 @@ class BinlogRows:
 
 def _packed(batch: pa.RecordBatch, bounds: Any, schema: pa.Schema) -> pa.RecordBatch:
     """One row a change; its kind is that of the change's last row."""
-    arrays = [_SYMBOLS.take(batch.column(KIND_NAME).take(pa.array(bounds[1:] - 1)))]
+    arrays = [pa.array(_SYMBOLS).take(batch.column(KIND_NAME).take(pa.array(bounds[1:] - 1)))]
     offsets = pa.array(bounds, pa.int32())
     for field in list(schema)[1:]:
         if field.name == SEQUENCE_NAME:

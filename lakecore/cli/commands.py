@@ -1,0 +1,81 @@
+"""The commands by name, imported one at a time: a command that runs pays for its own modules only."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+
+import typer
+
+__all__ = ["MAINTENANCE", "TABLES", "register"]
+
+TABLES: Mapping[str, str] = MappingProxyType(
+    {
+        "databases": "inspect",
+        "tables": "inspect",
+        "describe": "inspect",
+        "snapshots": "inspect",
+        "files": "inspect",
+        "create": "create",
+        "alter": "alter",
+        "write": "write",
+        "delete": "delete",
+        "read": "read",
+        "stream": "stream",
+        "compact": "compact",
+        "fsck": "fsck",
+        "rewrite-file-index": "rewrite_file_index",
+    }
+)
+"""A command's name to its module of `lakecore.cli`; its function has the same name with underscores."""
+
+MAINTENANCE: Mapping[str, str] = MappingProxyType(
+    {
+        "expire-snapshots": "expire",
+        "expire-changelogs": "expire",
+        "remove-orphan-files": "quarantine",
+        "undo": "quarantine",
+        "runs": "quarantine",
+        "purge-quarantine": "quarantine",
+        "create-tag": "tags",
+        "replace-tag": "tags",
+        "rename-tag": "tags",
+        "delete-tag": "tags",
+        "expire-tags": "tags",
+        "rollback-to": "rollback",
+        "rollback-to-as-latest": "rollback",
+        "reset-consumer": "rollback",
+        "clear-consumers": "rollback",
+        "expire-consumers": "rollback",
+        "expire-partitions": "partitions",
+        "drop-partition": "partitions",
+        "mark-partition-done": "partitions",
+        "create-branch": "branches",
+        "delete-branch": "branches",
+        "rename-branch": "branches",
+        "fast-forward": "branches",
+        "why": "repair",
+        "repair-hints": "repair",
+        "compact-manifest": "repair",
+    }
+)
+"""The same for the chores, which `--help` lists apart."""
+
+
+def register(app: typer.Typer, arguments: Iterable[str]) -> None:
+    """Add the command that the arguments, without global options, name; all when they name none (help, a
+    mistake).
+    """
+    every = {**TABLES, **MAINTENANCE}
+    named = next((argument for argument in arguments if not argument.startswith("-")), None)
+    for name in (named,) if named in every else every:
+        panel = "Maintenance" if name in MAINTENANCE else None
+        app.command(name, rich_help_panel=panel)(_function(name, every[name]))
+
+
+def _function(name: str, module: str) -> Callable[..., None]:
+    function: Callable[..., None] = getattr(
+        importlib.import_module(f"lakecore.cli.{module}"), name.replace("-", "_")
+    )
+    return function
