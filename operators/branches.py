@@ -1,4 +1,4 @@
-"""Branches as Airflow tasks: make, delete, rename, fast-forward."""
+"""Branches as Airflow tasks: make, delete, rename, fast-forward, merge."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from typing import ClassVar
 
 from operators.chore import ChoreOperator
 
-__all__ = ["CreateBranchOperator", "DeleteBranchOperator", "FastForwardOperator", "RenameBranchOperator"]
+__all__ = [
+    "CreateBranchOperator",
+    "DeleteBranchOperator",
+    "FastForwardOperator",
+    "MergeBranchOperator",
+    "RenameBranchOperator",
+]
 
 
 class CreateBranchOperator(ChoreOperator):
@@ -39,3 +45,10 @@ class FastForwardOperator(ChoreOperator):
     module = "branches"
     job = "FastForward"
     parameters: ClassVar = {"branch": "text"}
+
+
+class MergeBranchOperator(ChoreOperator):
+    """Append to `target_branch` (None: main) what only `source_branch` has; append tables only."""
+
+    module = "merge_branch"
+    parameters: ClassVar = {"source_branch": "text", "target_branch": "text"}

@@ -1,4 +1,4 @@
-"""`create-branch`, `delete-branch`, `rename-branch`, `fast-forward`."""
+"""`create-branch`, `delete-branch`, `rename-branch`, `fast-forward`, `merge-branch`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from lakecore.cli.chores import (
     safety,
 )
 from lakecore.jobs import branches as jobs
+from lakecore.jobs import merge_branch as merge_jobs
+from lakecore.store.paths import MAIN_BRANCH
 
-__all__ = ["create_branch", "delete_branch", "fast_forward", "rename_branch"]
+__all__ = ["create_branch", "delete_branch", "fast_forward", "merge_branch", "rename_branch"]
 
 BranchName = Annotated[str, typer.Option("--branch", help="Name of the branch.")]
 
@@ -92,3 +94,22 @@ def fast_forward(
     settings = safety(quarantine, quarantine_ttl, quarantine_cap, lease)
     job = jobs.FastForward(table=table, branch=branch, dry_run=dry_run, safety=settings)
     run_jobs(context, [job], jobs.run)
+
+
+def merge_branch(
+    context: typer.Context,
+    table: OneTable,
+    source_branch: Annotated[str, typer.Option(help="Whose files are appended; it stays as it is.")],
+    target_branch: Annotated[str, typer.Option(help="The branch that gets them.")] = MAIN_BRANCH,
+    dry_run: DryRun = False,
+    lease: LeaseTime = "60 s",
+) -> None:
+    """Append to a branch what only another one has; append tables only."""
+    job = merge_jobs.Job(
+        table=table,
+        source_branch=source_branch,
+        target_branch=target_branch,
+        dry_run=dry_run,
+        safety=safety(None, "7 d", "none", lease),
+    )
+    run_jobs(context, [job], merge_jobs.run)

@@ -55,6 +55,7 @@ MAINTENANCE: Mapping[str, str] = MappingProxyType(
         "delete-branch": "branches",
         "rename-branch": "branches",
         "fast-forward": "branches",
+        "merge-branch": "branches",
         "why": "repair",
         "repair-hints": "repair",
         "compact-manifest": "repair",

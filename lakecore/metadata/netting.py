@@ -6,7 +6,7 @@ files, embedded index, external path), so an identity with a DELETE is dead and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from lakecore.metadata.byte_words import mix
 from lakecore.metadata.data_file import EntryKind
 from lakecore.metadata.entries import ManifestEntries
 
-__all__ = ["cancelled", "identity_hash", "live", "remaining_deletes"]
+__all__ = ["cancelled", "identity_hash", "live", "only_in", "remaining_deletes", "turned"]
 
 Ints = npt.NDArray[Any]
 
@@ -35,6 +35,17 @@ def live(entries: ManifestEntries, *, strict: bool = True, where: str = "manifes
 def remaining_deletes(entries: ManifestEntries) -> ManifestEntries:
     """The DELETE entries whose ADD is not among `entries`, in order."""
     return entries.select(_outcome(entries, False, "").delete)
+
+
+def turned(entries: ManifestEntries, kind: EntryKind) -> ManifestEntries:
+    """The same files, all added or all deleted."""
+    return replace(entries, kind=np.full(len(entries), kind, np.int8))
+
+
+def only_in(wanted: ManifestEntries, present: ManifestEntries) -> ManifestEntries:
+    """The files of `wanted` that `present` does not have, as ADDs; both live."""
+    lone = remaining_deletes(ManifestEntries.concat([present, turned(wanted, EntryKind.DELETE)]))
+    return turned(lone, EntryKind.ADD)
 
 
 def cancelled(entries: ManifestEntries, *, where: str = "manifests") -> ManifestEntries:

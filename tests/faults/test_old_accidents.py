@@ -20,23 +20,9 @@ from tests.support.fault_fs import FaultyFileIO
 from tests.support.killing_fs import KillPoint, run_and_die
 from tests.support.lake import key_table, put, rows_of
 from tests.support.maintained import OWNER, History, history
+from tests.support.meddling_fs import Meddling
 
 FUTURE = FakeClock(4_000_000_000_000)
-
-
-class Meddling(FaultyFileIO):
-    """Calls `meddle` once, when an operation on a path that contains `part` is about to happen."""
-
-    def __init__(self, inner: FileIO, name: str, part: str, meddle: Callable[[], object]) -> None:
-        super().__init__(inner)
-        self._at = (name, part)
-        self._meddle: Callable[[], object] | None = meddle
-
-    def operation(self, name: str, path: str, effect: Any, torn: Any = None) -> Any:
-        if self._meddle is not None and name == self._at[0] and self._at[1] in path:
-            meddle, self._meddle = self._meddle, None
-            meddle()
-        return super().operation(name, path, effect, torn)
 
 
 class Forgetful(FaultyFileIO):

@@ -7,15 +7,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from dataclasses import replace as changed
 
-import numpy as np
-
 from lakecore.errors import CommitConflictError, NotFoundError
 from lakecore.maintain.roots import Root, RootKind
 from lakecore.maintain.tags.apply import create
 from lakecore.maintain.target import Target
 from lakecore.metadata.data_file import EntryKind
 from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.netting import live, remaining_deletes
+from lakecore.metadata.netting import live, only_in, remaining_deletes, turned
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 
 __all__ = ["Again", "commit_again"]
@@ -57,8 +55,8 @@ def commit_again(target: Target, state: Root, user: str) -> Again:
 def _draft(target: Target, latest: Snapshot, state: Snapshot, user: str) -> tuple[Snapshot, list[str]]:
     manifests = target.manifests
     now, then = _live(target, latest), _live(target, state)
-    gone = _turned(now, EntryKind.DELETE)
-    delta = ManifestEntries.concat([_without(gone, then), _missing(then, now)])
+    gone = turned(now, EntryKind.DELETE)
+    delta = ManifestEntries.concat([_without(gone, then), only_in(then, now)])
     # only what is live: beside a file's old DELETE, its new ADD would count for nothing
     before = manifests.write(now) if len(now) else ()
     base = manifests.write_list(before)
@@ -95,19 +93,9 @@ def _live(target: Target, snapshot: Snapshot) -> ManifestEntries:
     return live(entries, where=f"manifests of snapshot {snapshot.id} of table {target.name}")
 
 
-def _turned(entries: ManifestEntries, kind: EntryKind) -> ManifestEntries:
-    return changed(entries, kind=np.full(len(entries), kind, np.int8))
-
-
 def _without(deletes: ManifestEntries, other: ManifestEntries) -> ManifestEntries:
     """The DELETEs of files that `other` does not have."""
     return remaining_deletes(ManifestEntries.concat([other, deletes]))
-
-
-def _missing(wanted: ManifestEntries, present: ManifestEntries) -> ManifestEntries:
-    """The files of `wanted` that `present` does not have, as ADDs."""
-    lone = remaining_deletes(ManifestEntries.concat([present, _turned(wanted, EntryKind.DELETE)]))
-    return _turned(lone, EntryKind.ADD)
 
 
 def _higher(left: int | None, right: int | None) -> int | None:

@@ -1,0 +1,66 @@
+"""The job that appends to one branch what only another one has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakecore.clock import Clock
+from lakecore.executor import Executor
+from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.maintain.branches.merge import Merge, merge, plan_merge
+from lakecore.maintain.target import Target
+from lakecore.store.paths import MAIN_BRANCH
+
+__all__ = ["Job", "run"]
+
+NAME = "merge-branch"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """`table`: without a branch; append tables only. The source stays as it is."""
+
+    table: str
+    source_branch: str
+    target_branch: str = MAIN_BRANCH
+    commit_user: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    safety: Safety = field(default_factory=Safety)
+
+    to_json = job_to_json
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Job:
+        """Raises InvalidInputError for unknown or missing keys."""
+        return job_from_json(cls, raw)
+
+
+def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
+    """Raises NotFoundError, InvalidInputError before anything is touched; CommitConflictError."""
+    with begin(NAME, job, lake, keeps=False, executor=executor, clock=clock) as chore:
+        source, target = _at(chore, job.source_branch), _at(chore, job.target_branch)
+        if job.dry_run:
+            return chore.timed(_report(job, chore, plan_merge(source, target), None))
+        user = job.commit_user or f"lakecore-{NAME}-{target.clock.fresh_id()}"
+        return chore.timed(_report(job, chore, *merge(source, target, user, target.clock)))
+
+
+def _at(chore: Chore, branch: str) -> Target:
+    table = chore.table.at_branch(branch)
+    return replace(chore.target, paths=table.paths, schema=table.schema)
+
+
+def _report(job: Job, chore: Chore, merged: Merge, snapshot: int | None) -> Report:
+    verb = "would be" if job.dry_run else "were"
+    count = len(merged.files)
+    note = f"{count} files with {merged.rows} rows {verb} appended to branch {job.target_branch!r}"
+    return replace(
+        chore.report,
+        snapshot=snapshot,
+        names=(job.source_branch, job.target_branch),
+        notes=(note,) if count else (),
+        nothing_to_do=not count,
+    )

@@ -1,0 +1,123 @@
+"""Which files a branch has and another has not, and when one may be appended to the other. Pure.
+
+Nothing records where a branch began, so merging needs proof that no file was ever removed: from a snapshot
+that both have alike, or else from the first one, both branches must be unbroken rows of appends. Then a file
+that the target lacks was never in it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from lakecore.errors import InvalidInputError, UnsupportedError
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.netting import only_in
+from lakecore.metadata.options import TableOptions
+from lakecore.metadata.schema import TableSchema
+from lakecore.metadata.snapshot import CommitKind, Snapshot
+
+__all__ = ["Side", "check_mergeable", "check_schemas", "messages_of", "only_in"]
+
+_APPENDS = (CommitKind.APPEND, CommitKind.ANALYZE)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two branches: its latest schema and its snapshots, oldest first."""
+
+    branch: str
+    schema: TableSchema
+    snapshots: tuple[Snapshot, ...]
+
+    @property
+    def latest(self) -> Snapshot:
+        """Raises UnsupportedError for a branch without snapshots."""
+        if not self.snapshots:
+            raise UnsupportedError(f"branch {self.branch!r} has no snapshot: there is nothing to merge with")
+        return self.snapshots[-1]
+
+
+def check_mergeable(source: Side, target: Side) -> None:
+    """Raises InvalidInputError, UnsupportedError that name the branch and what is in the way."""
+    if source.branch == target.branch:
+        raise InvalidInputError(f"branch {source.branch!r} cannot be merged into itself")
+    for side in (source, target):
+        if side.schema.primary_keys:
+            raise UnsupportedError(
+                f"branch {side.branch!r} has primary keys: only append tables are merged; "
+                "write its rows to the other branch instead"
+            )
+        if TableOptions.from_schema(side.schema).data_evolution:
+            raise UnsupportedError(f"branch {side.branch!r}: data-evolution.enabled=true cannot be merged")
+    tracked = [TableOptions.from_schema(side.schema).row_tracking for side in (source, target)]
+    if tracked[0] != tracked[1]:
+        raise UnsupportedError("row-tracking.enabled differs between the branches: they cannot be merged")
+    if source.schema.fields != target.schema.fields:
+        raise UnsupportedError(
+            f"branches {source.branch!r} and {target.branch!r} have other columns: alter one of them first"
+        )
+    start = _start(source, target)
+    for side in (source, target):
+        _check_appends(side, start)
+
+
+def _start(source: Side, target: Side) -> int:
+    """The id of the newest snapshot that both have alike; 1 without one."""
+    theirs = {_state(snapshot) for snapshot in target.snapshots}
+    common = [snapshot.id for snapshot in source.snapshots if _state(snapshot) in theirs]
+    return max(common, default=1)
+
+
+def _state(snapshot: Snapshot) -> tuple[object, ...]:
+    lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.index_manifest)
+    return snapshot.id, *lists, snapshot.commit_user, snapshot.time_millis
+
+
+def _check_appends(side: Side, start: int) -> None:
+    last = side.latest.id
+    found = {snapshot.id: snapshot for snapshot in side.snapshots}
+    shared = start > 1 or start in found
+    for number in range(start, last + 1):
+        snapshot = found.get(number)
+        if snapshot is None:
+            raise UnsupportedError(
+                f"snapshot {number} of branch {side.branch!r} has expired: whether a file was ever removed "
+                "is not known, so nothing is merged"
+                + ("" if shared else "; the branches have no snapshot in common either")
+            )
+        if snapshot.commit_kind not in _APPENDS and not (number == start and start > 1):
+            raise UnsupportedError(
+                f"snapshot {number} of branch {side.branch!r} is {snapshot.commit_kind.value}: files were "
+                "removed, so which ones are new to the other branch is not known; nothing is merged"
+            )
+
+
+def check_schemas(
+    ids: Iterable[int], source: Mapping[int, TableSchema], target: Mapping[int, TableSchema], branch: str
+) -> None:
+    """Files of `source` must mean the same in branch `branch`. Raises UnsupportedError."""
+    for schema_id in sorted(set(ids)):
+        if schema_id not in target:
+            raise UnsupportedError(
+                f"branch {branch!r} has no schema {schema_id}, which files to be merged were written with"
+            )
+        if source.get(schema_id) != target[schema_id]:
+            raise UnsupportedError(
+                f"schema {schema_id} of branch {branch!r} is another one than that of the files to be merged"
+            )
+
+
+def messages_of(files: ManifestEntries, user_tracked: bool) -> tuple[CommitMessage, ...]:
+    """One message a bucket. With row tracking (`user_tracked`) rows get ids of their new branch."""
+    groups: dict[tuple[bytes, int, int], list[DataFile]] = defaultdict(list)
+    for entry in files.rows():
+        file = replace(entry.file, first_row_id=None) if user_tracked else entry.file
+        groups[entry.partition, entry.bucket, entry.total_buckets].append(file)
+    return tuple(
+        CommitMessage(partition=partition, bucket=bucket, total_buckets=total, new_files=tuple(group))
+        for (partition, bucket, total), group in groups.items()
+    )
