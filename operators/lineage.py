@@ -7,8 +7,6 @@ from typing import Any
 
 __all__ = ["lineage_of"]
 
-_PRODUCER = "https://github.com/OpenLineage/OpenLineage"
-
 
 def lineage_of(table: str, lake_conn_id: str, report: Mapping[str, Any]) -> Any:
     """An `OperatorLineage`: the table is what the task read and wrote, at which version, with which columns.

@@ -6,121 +6,77 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowSkipException
 
-from operators.hooks import LakeHook, airflow_errors
-from operators.triggers import NewSnapshotTrigger
+from operators.sensor import TableSensor
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from lakecore.catalog.filesystem import FilesystemCatalog
-    from lakecore.jobs.new_snapshots import SnapshotRange
 
 __all__ = ["NewSnapshotSensor"]
 
+_WANTED = ("count", "rows", "kinds", "partitions", "watermark")
 
-class NewSnapshotSensor(BaseSensorOperator):
+
+class NewSnapshotSensor(TableSensor):
     """Waits until a table holds new data and returns the range of snapshot ids, `{"first", "last", "count"}`.
 
     Compactions (and statistics) bring no new data and are passed over. In a backfill, the snapshots
-    committed inside the run's data interval satisfy the sensor at once; without any, the task is skipped:
-    nothing new can arrive in the past.
+    committed inside the run's data interval satisfy the sensor at once; without enough of them, the task is
+    skipped: nothing new can arrive in the past. All that is asked must hold together; empty texts ask for
+    nothing.
 
-    :param table: `database.table`. (templated)
     :param after_snapshot: wait for snapshots above this id; None means the last one that this task of this
         DAG consumed (all snapshots on its first run; a repeated run starts where its first try did).
         (templated)
-    :param deferrable: wait in the triggerer; the sensor looks once before it defers.
+    :param count: so many snapshots; 1 by default, 0 when a watermark is asked for. (templated)
+    :param rows: that many rows added by them. (templated)
+    :param kinds: of these commits only, `append,overwrite` by default. (templated)
+    :param partitions: only commits that added files to one of these, `dt=a,hh=b;dt=c`. (templated)
+    :param watermark: until the table's newest snapshot says that event time came so far: a date and time
+        (UTC unless it says) or milliseconds. (templated)
     """
 
-    template_fields: Sequence[str] = ("table", "after_snapshot", "lake_conn_id")
+    wait = "new-snapshots"
+    template_fields: Sequence[str] = (*TableSensor.template_fields, "after_snapshot", *_WANTED)
 
     def __init__(
         self,
         *,
-        table: str,
         after_snapshot: int | str | None = None,
-        lake_conn_id: str = LakeHook.default_conn_name,
-        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        count: int | str | None = None,
+        rows: int | str | None = None,
+        kinds: Sequence[str] | str | None = None,
+        partitions: str | None = None,
+        watermark: int | str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.table = table
         self.after_snapshot = after_snapshot
-        self.lake_conn_id = lake_conn_id
-        self.deferrable = deferrable
+        self.count = count
+        self.rows = rows
+        self.kinds = kinds
+        self.partitions = partitions
+        self.watermark = watermark
 
-    def poke(self, context: Context) -> PokeReturnValue:
-        with airflow_errors():
-            catalog = LakeHook(self.lake_conn_id).catalog()
-            found = self._look(context, catalog)
-            if found is None:
-                return PokeReturnValue(is_done=False)
-            return PokeReturnValue(is_done=True, xcom_value=self._consumed(context, catalog, found.to_json()))
+    def asked(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _WANTED} | {"after": self._start(context, catalog)}
 
-    def execute(self, context: Context) -> Any:
-        if not self.deferrable:
-            return super().execute(context)
-        first = self._first_look(context)
-        if first.is_done:
-            return first.xcom_value
-        with airflow_errors():
-            start = self._start(context, LakeHook(self.lake_conn_id).catalog())
-        return self.defer(
-            trigger=NewSnapshotTrigger(
-                table=self.table,
-                after_snapshot=start,
-                lake_conn_id=self.lake_conn_id,
-                poke_interval=self.poke_interval,
-            ),
-            method_name="execute_complete",
-            timeout=timedelta(seconds=self.timeout),
-        )
+    def look(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any] | None:
+        from lakecore.jobs.arrivals import Arrivals, Wanted
 
-    def _first_look(self, context: Context) -> PokeReturnValue:
-        """One look, under the rules by which Airflow's own loop treats what a look raises."""
-        try:
-            return self.poke(context)
-        except AirflowSkipException:
-            raise
-        except AirflowFailException as err:
-            if self.soft_fail or self.never_fail:
-                raise AirflowSkipException(f"skipped, as soft_fail or never_fail wants it: {err}") from err
-            raise
-        except Exception as err:
-            if self.silent_fail:
-                self.log.exception("the first look at %s failed; looking again later", self.table)
-                return PokeReturnValue(is_done=False)
-            if self.never_fail:
-                raise AirflowSkipException(f"skipped, as never_fail wants it: {err}") from err
-            raise
-
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, int]:
-        if event.get("status") != "found":
-            error = AirflowFailException if event.get("permanent") else AirflowException
-            raise error(f"waiting for {self.table} failed: {event.get('error', event)}")
-        with airflow_errors():
-            return self._consumed(context, LakeHook(self.lake_conn_id).catalog(), event["range"])
-
-    def _look(self, context: Context, catalog: FilesystemCatalog) -> SnapshotRange | None:
-        from lakecore.jobs import new_snapshots
-
-        snapshots = catalog.load_table(self.table).snapshots
         interval = _backfill_interval(context)
-        if interval is not None:
-            found = new_snapshots.within(snapshots.load, snapshots.list_ids(), *interval)
-            self.log.info("new data of %s in the data interval: %s", self.table, found)
-            if found is None:
-                raise AirflowSkipException(
-                    f"no new data of {self.table} in the data interval of this backfill"
-                )
-            return found
-        start = self._start(context, catalog)
-        found = new_snapshots.after(snapshots.load, snapshots.list_ids(), start)
-        self.log.info("new data of %s above snapshot %d: %s", self.table, start, found)
-        return found
+        if interval is None:
+            return super().look(context, catalog)
+        wanted = Wanted.from_json({name: getattr(self, name) for name in _WANTED})
+        found = Arrivals(catalog.load_table(self.table), wanted).within(*interval)
+        if found is None:
+            raise AirflowSkipException(
+                f"no new data of {self.table} in the data interval of this backfill, or not enough"
+            )
+        return found.to_json()
 
     def _consumer(self) -> str:
         return f"{self.dag_id}.{self.task_id}"
@@ -138,9 +94,7 @@ class NewSnapshotSensor(BaseSensorOperator):
         except ValueError as err:
             raise InvalidInputError(f"after_snapshot={given!r}: use a snapshot id") from err
 
-    def _consumed(
-        self, context: Context, catalog: FilesystemCatalog, found: dict[str, int]
-    ) -> dict[str, int]:
+    def accept(self, context: Context, catalog: FilesystemCatalog, found: dict[str, Any]) -> dict[str, Any]:
         """A backfill looks back: it does not move the position of the DAG's own runs."""
         from lakecore.jobs.new_snapshots import Position, PositionStore
 

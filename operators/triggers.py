@@ -1,39 +1,51 @@
-"""Waiting for a snapshot in the triggerer, without a worker slot."""
+"""Waiting in the triggerer, without a worker slot, for what a sensor did not find at its first look."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-__all__ = ["NewSnapshotTrigger"]
+__all__ = ["WaitTrigger"]
 
 
-class NewSnapshotTrigger(BaseTrigger):
-    """Fires once, when a table holds new data above snapshot `after_snapshot`.
+class WaitTrigger(BaseTrigger):
+    """Fires once, when a look of `lakecore.jobs.waits` finds something.
 
     The first look comes after `poke_interval` seconds: the sensor has looked just before it deferred, and
     an event fired at once races with the scheduler. Storage is read in a thread; secrets stay in the
     connection.
+
+    :param wait: the name of the wait.
+    :param asked: what it waits for, plain JSON.
     """
 
     def __init__(
-        self, *, table: str, after_snapshot: int, lake_conn_id: str, poke_interval: float = 60.0
+        self,
+        *,
+        wait: str,
+        table: str,
+        asked: Mapping[str, Any],
+        lake_conn_id: str,
+        poke_interval: float = 60.0,
     ) -> None:
         super().__init__()
+        self.wait = wait
         self.table = table
-        self.after_snapshot = after_snapshot
+        self.asked = dict(asked)
         self.lake_conn_id = lake_conn_id
         self.poke_interval = poke_interval
+        self._memo: dict[Any, Any] = {}
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return (
-            "operators.triggers.NewSnapshotTrigger",
+            "operators.triggers.WaitTrigger",
             {
+                "wait": self.wait,
                 "table": self.table,
-                "after_snapshot": self.after_snapshot,
+                "asked": self.asked,
                 "lake_conn_id": self.lake_conn_id,
                 "poke_interval": self.poke_interval,
             },
@@ -48,23 +60,22 @@ class NewSnapshotTrigger(BaseTrigger):
                 yield TriggerEvent(_failure(err))
                 return
             if found is not None:
-                yield TriggerEvent({"status": "found", "range": found})
+                yield TriggerEvent({"status": "found", "found": found})
                 return
 
-    def _look(self) -> dict[str, int] | None:
+    def _look(self) -> dict[str, Any] | None:
         from lakecore.errors import UnavailableError
-        from lakecore.jobs import new_snapshots
+        from lakecore.jobs.waits import look
         from operators.hooks import LakeHook
 
         try:
-            snapshots = LakeHook(self.lake_conn_id).catalog().load_table(self.table).snapshots
-            found = new_snapshots.after(snapshots.load, snapshots.list_ids(), self.after_snapshot)
+            catalog = LakeHook(self.lake_conn_id).catalog()
+            return look(self.wait, catalog, self.table, self.asked, self._memo)
         except UnavailableError as err:
             self.log.warning(
                 "%s did not answer, looking again in %s s: %s", self.table, self.poke_interval, err
             )
             return None
-        return None if found is None else found.to_json()
 
 
 def _failure(err: Exception) -> dict[str, Any]:

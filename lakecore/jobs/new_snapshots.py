@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import json
 import urllib.parse
-from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 
 from lakecore.errors import CorruptDataError, NotFoundError, reason
 from lakecore.fs.file_io import FileIO
-from lakecore.metadata.snapshot import CommitKind, Snapshot
+from lakecore.metadata.snapshot import CommitKind
 
-__all__ = ["Position", "PositionStore", "SnapshotRange", "after", "within"]
+__all__ = ["NEW_DATA", "Position", "PositionStore", "SnapshotRange"]
 
-_NEW_DATA = frozenset({CommitKind.APPEND, CommitKind.OVERWRITE})
+NEW_DATA = frozenset({CommitKind.APPEND, CommitKind.OVERWRITE})
+"""Compactions and statistics bring no new data: a DAG that compacts does not wake itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,43 +29,6 @@ class SnapshotRange:
 
     def to_json(self) -> dict[str, int]:
         return asdict(self)
-
-
-def _range(ids: Iterable[int]) -> SnapshotRange | None:
-    found = sorted(ids)
-    return SnapshotRange(found[0], found[-1], len(found)) if found else None
-
-
-def _existing(load: Callable[[int], Snapshot], ids: Iterable[int]) -> Iterable[Snapshot]:
-    """Snapshots may be expired while they are walked: a missing one is passed over."""
-    for snapshot_id in ids:
-        try:
-            yield load(snapshot_id)
-        except NotFoundError:
-            continue
-
-
-def after(load: Callable[[int], Snapshot], ids: Iterable[int], position: int) -> SnapshotRange | None:
-    """New data above snapshot `position`; None when there is none.
-
-    Compactions and statistics bring no new data and are passed over: a DAG that compacts does not wake
-    itself. Reads one snapshot file per id above `position`.
-    """
-    newer = (snapshot_id for snapshot_id in ids if snapshot_id > position)
-    return _range(s.id for s in _existing(load, newer) if s.commit_kind in _NEW_DATA)
-
-
-def within(
-    load: Callable[[int], Snapshot], ids: Iterable[int], start_ms: int, end_ms: int
-) -> SnapshotRange | None:
-    """New data committed in [start_ms, end_ms). Reads snapshot files from the newest back to that start."""
-    found = []
-    for snapshot in _existing(load, sorted(ids, reverse=True)):
-        if snapshot.time_millis < start_ms:
-            break
-        if snapshot.time_millis < end_ms and snapshot.commit_kind in _NEW_DATA:
-            found.append(snapshot.id)
-    return _range(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

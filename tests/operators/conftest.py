@@ -33,6 +33,8 @@ class FakeRun:
     start_date: Any = None
     data_interval_start: Any = None
     data_interval_end: Any = None
+    logical_date: Any = None
+    run_after: Any = None
 
 
 @dataclass

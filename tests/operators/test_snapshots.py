@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,7 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, TaskDeferred
 
 from operators.snapshots import NewSnapshotSensor
-from operators.triggers import NewSnapshotTrigger
+from operators.triggers import WaitTrigger
 from tests.operators.conftest import context
 from tests.support.golden import GoldenTable
 
@@ -38,7 +39,7 @@ def test_the_first_run_takes_all_there_is_and_the_next_waits_for_more(table: Gol
     )
     with pytest.raises(TaskDeferred) as deferred:
         sensor.execute(context(run_id="run2"))
-    assert deferred.value.trigger.after_snapshot == 8
+    assert deferred.value.trigger.asked["after"] == 8
 
 
 def test_a_given_snapshot_wins(table: GoldenTable) -> None:
@@ -82,8 +83,6 @@ def test_a_backfill_takes_the_snapshots_of_its_interval_at_once(table: GoldenTab
 
 
 def _times(table: GoldenTable) -> list[int]:
-    import json
-
     folder = table.path / "snapshot"
     return [
         json.loads((folder / f"snapshot-{snapshot['id']}").read_text())["timeMillis"]
@@ -91,25 +90,41 @@ def _times(table: GoldenTable) -> list[int]:
     ]
 
 
+def test_what_is_asked_is_obeyed_at_the_first_look_and_sent_along(table: GoldenTable) -> None:
+    sensor = _sensor(after_snapshot=3, count="{{ params.n }}", kinds="", watermark="{{ params.none }}")
+    sensor.render_template_fields({"params": {"n": 5, "none": None}})
+    assert sensor.execute(context()) == {"first": 4, "last": 8, "count": 5}
+    with pytest.raises(TaskDeferred) as deferred:
+        _sensor(after_snapshot=3, count=6, rows=10).execute(context())
+    asked = deferred.value.trigger.asked
+    assert (asked["after"], asked["count"], asked["rows"]) == (3, 6, 10)
+    with pytest.raises(AirflowFailException, match="kinds"):
+        _sensor(kinds="merge").execute(context())
+
+
 def test_the_trigger_survives_serialisation_and_fires_once(table: GoldenTable) -> None:
-    trigger = NewSnapshotTrigger(
-        table=TABLE, after_snapshot=5, lake_conn_id="lake_default", poke_interval=0.01
+    trigger = WaitTrigger(
+        wait="new-snapshots",
+        table=TABLE,
+        asked={"after": 5, "count": 3},
+        lake_conn_id="lake_default",
+        poke_interval=0.01,
     )
     path, arguments = trigger.serialize()
-    assert path == f"{NewSnapshotTrigger.__module__}.{NewSnapshotTrigger.__qualname__}"
-    copy = NewSnapshotTrigger(**arguments)
+    assert path == f"{WaitTrigger.__module__}.{WaitTrigger.__qualname__}"
+    copy = WaitTrigger(**json.loads(json.dumps(arguments)))
     assert copy.serialize() == trigger.serialize()
     events = asyncio.run(_events(copy))
     assert [event.payload for event in events] == [
-        {"status": "found", "range": {"first": 6, "last": 8, "count": 3}}
+        {"status": "found", "found": {"first": 6, "last": 8, "count": 3}}
     ]
     sensor = _sensor()
     assert sensor.execute_complete(context(), events[0].payload) == {"first": 6, "last": 8, "count": 3}
 
 
 def test_a_trigger_that_fails_fails_its_sensor(lake: Path) -> None:
-    trigger = NewSnapshotTrigger(
-        table="g1.gone", after_snapshot=0, lake_conn_id="lake_default", poke_interval=0.01
+    trigger = WaitTrigger(
+        wait="tag", table="g1.gone", asked={"tag": "x"}, lake_conn_id="lake_default", poke_interval=0.01
     )
     [event] = asyncio.run(_events(trigger))
     assert event.payload["status"] == "error"
@@ -127,5 +142,5 @@ def test_the_first_look_obeys_the_rules_of_sensors(lake: Path, rule: str) -> Non
         _sensor(table="g1.gone", **{rule: True}).execute(context())
 
 
-async def _events(trigger: NewSnapshotTrigger) -> list[object]:
+async def _events(trigger: WaitTrigger) -> list[object]:
     return [event async for event in trigger.run()]

@@ -1,0 +1,41 @@
+"""A sensor for partitions that are done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from operators.sensor import TableSensor, logical_day
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from lakecore.catalog.filesystem import FilesystemCatalog
+
+__all__ = ["PartitionDoneSensor"]
+
+
+class PartitionDoneSensor(TableSensor):
+    """Waits until partitions are marked as done, by a file `_SUCCESS` in each, and returns
+    `{"partitions", "modified_millis"}`.
+
+    :param partitions: `dt=a,hh=b;dt=c`, with all partition columns; all must be done. None is the one of the
+        run's logical date, or, in a run that has none, of the day on which it runs. (templated)
+    :param partition_format: how that one is written, as `strftime` has it: `dt=%Y-%m-%d,hh=%H`. (templated)
+    """
+
+    wait = "partitions-done"
+    template_fields: Sequence[str] = (*TableSensor.template_fields, "partitions", "partition_format")
+
+    def __init__(
+        self, *, partitions: str | None = None, partition_format: str = "dt=%Y-%m-%d", **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.partitions = partitions
+        self.partition_format = partition_format
+
+    def asked(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any]:
+        given = "" if self.partitions is None else str(self.partitions).strip()
+        if given in ("", "None"):
+            given = logical_day(context).strftime(self.partition_format)
+        return {"partitions": given}

@@ -1,0 +1,127 @@
+"""What the sensors of a table share: look once, then wait in the triggerer."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+
+from operators.hooks import LakeHook, airflow_errors
+from operators.links import ReportLink, TableLink
+from operators.triggers import WaitTrigger
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperatorLink, Context
+
+    from lakecore.catalog.filesystem import FilesystemCatalog
+
+__all__ = ["TableSensor", "logical_day"]
+
+
+class TableSensor(BaseSensorOperator):
+    """Waits for something in a table and returns what it found, a small JSON object, as XCom.
+
+    It looks once before it defers. In the triggerer storage that does not answer is asked again; an error
+    that no retry can mend fails the task at once.
+
+    :param table: `database.table`. (templated)
+    :param deferrable: wait in the triggerer, not on a worker.
+    """
+
+    wait: ClassVar[str]
+    """Its name in `lakecore.jobs.waits`."""
+    template_fields: Sequence[str] = ("table", "lake_conn_id")
+    operator_extra_links: Sequence[BaseOperatorLink] = (ReportLink(), TableLink())
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        lake_conn_id: str = LakeHook.default_conn_name,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.lake_conn_id = lake_conn_id
+        self.deferrable = deferrable
+
+    @abstractmethod
+    def asked(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any]:
+        """What is waited for, from the rendered fields. Raises InvalidInputError."""
+
+    def look(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any] | None:
+        """One look; None for not yet."""
+        from lakecore.jobs import waits
+
+        return waits.look(self.wait, catalog, self.table, self.asked(context, catalog))
+
+    def accept(self, context: Context, catalog: FilesystemCatalog, found: dict[str, Any]) -> dict[str, Any]:
+        """The XCom of what was found; what the sensor remembers is written here."""
+        return found
+
+    def poke(self, context: Context) -> PokeReturnValue:
+        with airflow_errors():
+            catalog = LakeHook(self.lake_conn_id).catalog()
+            found = self.look(context, catalog)
+            if found is None:
+                return PokeReturnValue(is_done=False)
+            self.log.info("found in %s: %s", self.table, found)
+            return PokeReturnValue(is_done=True, xcom_value=self.accept(context, catalog, found))
+
+    def execute(self, context: Context) -> Any:
+        if not self.deferrable:
+            return super().execute(context)
+        first = self._first_look(context)
+        if first.is_done:
+            return first.xcom_value
+        with airflow_errors():
+            asked = self.asked(context, LakeHook(self.lake_conn_id).catalog())
+        return self.defer(
+            trigger=WaitTrigger(
+                wait=self.wait,
+                table=self.table,
+                asked=asked,
+                lake_conn_id=self.lake_conn_id,
+                poke_interval=self.poke_interval,
+            ),
+            method_name="execute_complete",
+            timeout=timedelta(seconds=self.timeout),
+        )
+
+    def _first_look(self, context: Context) -> PokeReturnValue:
+        """One look, under the rules by which Airflow's own loop treats what a look raises."""
+        try:
+            return self.poke(context)
+        except AirflowSkipException:
+            raise
+        except AirflowFailException as err:
+            if self.soft_fail or self.never_fail:
+                raise AirflowSkipException(f"skipped, as soft_fail or never_fail wants it: {err}") from err
+            raise
+        except Exception as err:
+            if self.silent_fail:
+                self.log.exception("the first look at %s failed; looking again later", self.table)
+                return PokeReturnValue(is_done=False)
+            if self.never_fail:
+                raise AirflowSkipException(f"skipped, as never_fail wants it: {err}") from err
+            raise
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+        if event.get("status") != "found":
+            error = AirflowFailException if event.get("permanent") else AirflowException
+            raise error(f"waiting for {self.table} failed: {event.get('error', event)}")
+        self.log.info("found in %s: %s", self.table, event["found"])
+        with airflow_errors():
+            return self.accept(context, LakeHook(self.lake_conn_id).catalog(), event["found"])
+
+
+def logical_day(context: Context) -> datetime:
+    """The logical date of a run; where it has none, as when an asset started it, the time it runs after."""
+    run = context["dag_run"]
+    found: datetime = run.logical_date or run.run_after
+    return found

@@ -1,0 +1,38 @@
+"""A sensor for a tag of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from operators.sensor import TableSensor, logical_day
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from lakecore.catalog.filesystem import FilesystemCatalog
+
+__all__ = ["TagSensor"]
+
+
+class TagSensor(TableSensor):
+    """Waits until a tag exists and returns `{"tag", "snapshot", "time_millis", "watermark"}`.
+
+    :param tag: its name; None is the tag of the run's logical date, or, in a run that has none, of the day
+        on which it runs. (templated)
+    :param tag_format: how that date is written, as `strftime` has it. (templated)
+    """
+
+    wait = "tag"
+    template_fields: Sequence[str] = (*TableSensor.template_fields, "tag", "tag_format")
+
+    def __init__(self, *, tag: str | None = None, tag_format: str = "%Y-%m-%d", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.tag = tag
+        self.tag_format = tag_format
+
+    def asked(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any]:
+        given = "" if self.tag is None else str(self.tag).strip()
+        if given in ("", "None"):
+            given = logical_day(context).strftime(self.tag_format)
+        return {"tag": given}
