@@ -28,6 +28,7 @@ Hashes: TypeAlias = npt.NDArray[np.int64]
 
 _HEAD = struct.Struct(">i")
 _MAX_BITS = (1 << 31) - 9
+_SMALL_BITS = 1 << 23
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +62,29 @@ class BloomFilterRules:
 
 
 class BloomFilterWriter:
-    """Takes a column batch by batch. Memory: the filter, `bits / 8` bytes, whatever the number of rows."""
+    """Takes a column batch by batch. Memory: the filter, `bits / 8` bytes, whatever the number of rows; of a
+    small one, a byte for each bit.
+    """
 
     def __init__(self, kind: AtomicType, rules: BloomFilterRules) -> None:
         self._kind = kind
         self._functions = rules.functions
         self._bits = rules.bits
-        self._set = np.zeros(rules.bits // 8, np.uint8)
+        self._small = rules.bits <= _SMALL_BITS
+        self._set = np.zeros(rules.bits if self._small else rules.bits // 8, np.uint8)
 
     def add(self, array: pa.Array) -> None:
         found = array.drop_null()
         if len(found):
             for positions in _positions(_column_hashes(found, self._kind), self._functions, self._bits):
-                np.bitwise_or.at(self._set, positions >> 3, _bit(positions))
+                if self._small:
+                    self._set[positions] = 1
+                else:
+                    np.bitwise_or.at(self._set, positions >> 3, _bit(positions))
 
     def encode(self) -> bytes:
-        return _HEAD.pack(self._functions) + self._set.tobytes()
+        packed = np.packbits(self._set, bitorder="little") if self._small else self._set
+        return _HEAD.pack(self._functions) + packed.tobytes()
 
 
 def search(data: bytes, kind: AtomicType, query: Query, path: str) -> BitMap | None:
@@ -114,7 +122,7 @@ def _positions(hashes: Hashes, functions: int, bits: int) -> Iterator[Hashes]:
     combined = first.copy()
     for _ in range(functions):
         combined = combined + second
-        yield np.where(combined < 0, ~combined, combined).astype(np.int64) % bits
+        yield (np.where(combined < 0, ~combined, combined).view(np.uint32) % np.uint32(bits)).astype(np.int64)
 
 
 def _column_hashes(array: pa.Array, kind: AtomicType) -> Hashes:

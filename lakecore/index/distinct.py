@@ -75,16 +75,26 @@ class ValueLog:
 
 def _ranked_numbers(parts: list[Any]) -> tuple[Any, Codes]:
     """The values of all parts in order, and for each value of each part its place."""
+    if len(parts) == 1:
+        return parts[0], np.arange(len(parts[0]))
     joined = np.concatenate(parts) if parts else np.zeros(0, np.int64)
     values, ranks = np.unique(joined, return_inverse=True)
     return values, ranks.astype(np.int64)
 
 
 def _ranked_texts(parts: list[Any]) -> tuple[Any, Codes]:
+    if len(parts) == 1:
+        return _sorted_texts(parts[0])
     joined = pa.concat_arrays(parts) if parts else pa.array([], pa.large_binary())
     encoded = joined.dictionary_encode()
-    order = pc.array_sort_indices(encoded.dictionary).to_numpy()
+    values, rank = _sorted_texts(encoded.dictionary)
+    indices = encoded.indices.to_numpy(zero_copy_only=False)
+    return values, rank[indices] if len(rank) else indices.astype(np.int64)
+
+
+def _sorted_texts(values: pa.Array) -> tuple[pa.Array, Codes]:
+    """Different values in order, and the place of each there."""
+    order = pc.array_sort_indices(values).to_numpy()
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
-    indices = encoded.indices.to_numpy(zero_copy_only=False)
-    return encoded.dictionary.take(pa.array(order)), rank[indices] if len(order) else indices.astype(np.int64)
+    return values.take(pa.array(order)), rank

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakecore.index.distinct import DistinctValues
 from lakecore.index.values import decode_numbers, encode_numbers, width_of
 from lakecore.types.datatypes import AtomicType
 
-__all__ = ["KeyCodec"]
+__all__ = ["KeyCodec", "bytes_of", "fixed_binary", "joined_pairs", "offsets_of"]
 
 _INT = struct.Struct(">i")
 
@@ -28,20 +30,13 @@ class KeyCodec:
     def width(self) -> int | None:
         return width_of(self.kind)
 
-    def encode(self, distinct: DistinctValues) -> list[bytes]:
-        """Each value, in order."""
+    def encode(self, distinct: DistinctValues) -> pa.Array:
+        """Each value, in order, as large binary."""
         width = self.width
-        if width is None:
-            return [_INT.pack(len(value)) + value for value in distinct.values.to_pylist()]
-        joined = encode_numbers(distinct.values, self.kind)
-        return [joined[at : at + width] for at in range(0, len(joined), width)]
-
-    def sizes(self, distinct: DistinctValues) -> npt.NDArray[np.int64]:
-        """Bytes of each encoded value."""
-        if self.width is not None:
-            return np.full(len(distinct), self.width, np.int64)
-        offsets = np.frombuffer(distinct.values.buffers()[1], "<i8", len(distinct) + 1)
-        return np.asarray(np.diff(offsets) + _INT.size, np.int64)
+        if width is not None:
+            return fixed_binary(encode_numbers(distinct.values, self.kind), width)
+        sizes = fixed_binary(np.diff(offsets_of(distinct.values)).astype(">i4").tobytes(), _INT.size)
+        return joined_pairs(sizes, distinct.values)
 
     def read(self, data: bytes, at: int) -> tuple[Any, int]:
         """The value at `at`, and where it ends. Raises IndexError or struct.error at the end of the data."""
@@ -56,3 +51,29 @@ class KeyCodec:
         if length < 0 or end > len(data):
             raise IndexError(f"a text of {length} bytes that ends after the index")
         return data[at + _INT.size : end], end
+
+
+def fixed_binary(data: bytes, width: int) -> pa.Array:
+    """Pieces of `width` bytes as large binary. No copy."""
+    count = len(data) // width
+    offsets = pa.py_buffer(np.arange(0, len(data) + 1, width, dtype=np.int64))
+    return pa.Array.from_buffers(pa.large_binary(), count, [None, offsets, pa.py_buffer(data)])
+
+
+def joined_pairs(first: pa.Array, second: pa.Array) -> pa.Array:
+    """Each value of `first` with that of `second` behind it."""
+    return pc.binary_join_element_wise(first, second, pa.scalar(b"", pa.large_binary()))
+
+
+def offsets_of(values: pa.Array) -> npt.NDArray[np.int64]:
+    """Where each value of a large binary array begins, and where the last ends."""
+    if not len(values):
+        return np.zeros(1, np.int64)
+    return np.frombuffer(values.buffers()[1], "<i8", len(values) + 1, 8 * values.offset)
+
+
+def bytes_of(values: pa.Array, first: int = 0, end: int | None = None) -> bytes:
+    """The values from `first` up to `end`, one behind the other. `values`: large binary without nulls."""
+    offsets = offsets_of(values)
+    start, stop = int(offsets[first]), int(offsets[len(values) if end is None else end])
+    return values.buffers()[2].slice(start, stop - start).to_pybytes() if stop > start else b""

@@ -20,7 +20,7 @@ from pyroaring import BitMap
 
 from lakecore.errors import CorruptDataError, InvalidOptionError
 from lakecore.index.distinct import DistinctValues, ValueLog
-from lakecore.index.keys import KeyCodec
+from lakecore.index.keys import KeyCodec, bytes_of, offsets_of
 from lakecore.index.query import Among, Nulls, Present, Query, Range, Without
 from lakecore.index.roaring import decode_roaring, encode_roaring
 from lakecore.index.slices import Slices, add_bits
@@ -72,20 +72,21 @@ class RangeBitmapWriter:
     def encode(self) -> bytes:
         distinct = self._log.distinct()
         keys = self._codec.encode(distinct)
-        dictionary = self._dictionary(keys, self._codec.sizes(distinct))
-        bounds = keys[0] + keys[-1] if keys else b""
+        dictionary = self._dictionary(keys)
+        bounds = keys[0].as_py() + keys[-1].as_py() if len(keys) else b""
         head = _HEAD.pack(_VERSION, len(distinct.codes), len(keys)) + bounds + _INT.pack(len(dictionary))
         return _INT.pack(len(head)) + head + dictionary + _encode_slices(distinct)
 
-    def _dictionary(self, keys: list[bytes], sizes: npt.NDArray[np.int64]) -> bytes:
+    def _dictionary(self, keys: pa.Array) -> bytes:
+        sizes = np.diff(offsets_of(keys))
         offsets: list[bytes] = []
         heads: list[bytes] = []
         bodies: list[bytes] = []
         heads_size = bodies_size = 0
         for first, end in _chunks(sizes, self._chunk_size, fixed=self._codec.width is not None):
-            rest = b"".join(keys[first + 1 : end])
+            rest = bytes_of(keys, first + 1, end)
             places, last = self._places(sizes[first + 1 : end], len(rest))
-            head = b"\1" + keys[first] + _CHUNK.pack(first, bodies_size, end - first - 1, *last)
+            head = b"\1" + keys[first].as_py() + _CHUNK.pack(first, bodies_size, end - first - 1, *last)
             offsets.append(_INT.pack(heads_size))
             heads.append(head)
             bodies.append(places + rest)

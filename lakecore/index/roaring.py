@@ -13,13 +13,15 @@ from pyroaring import BitMap
 
 from lakecore.errors import CorruptDataError
 
-__all__ = ["decode_roaring", "encode_roaring"]
+__all__ = ["BITSET_BYTES", "MAX_ARRAY", "PLAIN", "decode_roaring", "encode_roaring"]
 
-_PLAIN = 12346
+PLAIN = 12346
+"""Mark at the beginning of bitmaps without runs."""
+MAX_ARRAY = 4096
+"""A container of more rows is a bit set."""
+BITSET_BYTES = 8192
 _RUNS = 12347
 _MAX_CONTAINERS = 1 << 16
-_MAX_ARRAY = 4096
-_BITSET_BYTES = 8192
 _NO_OFFSETS_BELOW = 4
 
 
@@ -57,7 +59,7 @@ def _checked_end(data: bytes, start: int) -> int:
     for i, cardinality in enumerate((head[:, 1] + 1).tolist()):
         if flags is not None and flags[i >> 3] >> (i & 7) & 1:
             at = _check_runs(data, at, cardinality)
-        elif cardinality > _MAX_ARRAY:
+        elif cardinality > MAX_ARRAY:
             at = _check_bitset(data, at, cardinality)
         else:
             at = _check_array(data, at, cardinality)
@@ -73,7 +75,7 @@ def _head(data: bytes, start: int) -> tuple[int, bytes | None, int]:
         count = (cookie >> 16) + 1
         flags = data[start + 4 : start + 4 + (count + 7) // 8]
         return count, flags, start + 4 + (count + 7) // 8
-    if cookie != _PLAIN:
+    if cookie != PLAIN:
         raise ValueError(f"unknown mark {cookie}")
     (count,) = struct.unpack_from("<I", data, start + 4)
     if count > _MAX_CONTAINERS:
@@ -93,10 +95,10 @@ def _check_runs(data: bytes, at: int, cardinality: int) -> int:
 
 
 def _check_bitset(data: bytes, at: int, cardinality: int) -> int:
-    words = np.frombuffer(data, "<u8", _BITSET_BYTES // 8, at)
+    words = np.frombuffer(data, "<u8", BITSET_BYTES // 8, at)
     if int(np.bitwise_count(words).sum()) != cardinality:
         raise ValueError("a bit set does not hold as many rows as it says")
-    return at + _BITSET_BYTES
+    return at + BITSET_BYTES
 
 
 def _check_array(data: bytes, at: int, cardinality: int) -> int:

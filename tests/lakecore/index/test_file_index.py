@@ -17,9 +17,11 @@ from pyroaring import BitMap
 
 import lakecore
 from lakecore.errors import CorruptDataError, InvalidOptionError, UnsupportedError
+from lakecore.index import bloom_filter
 from lakecore.index.builder import FileIndexBuilder
 from lakecore.index.container import decode_head, encode_container
 from lakecore.index.definition import IndexType, can_index, index_specs
+from lakecore.index.grouped import encode_groups
 from lakecore.index.roaring import decode_roaring, encode_roaring
 from lakecore.index.search import FileIndex, matching_rows
 from lakecore.index.xxhash import xxhash64
@@ -300,3 +302,27 @@ def test_values_that_an_index_cannot_hold_are_refused() -> None:
     with pytest.raises(InvalidOptionError, match="does not fit"):
         built(pa.array(["x" * 40]), STRING,
               {"file-index.bitmap.columns": "c", "file-index.bitmap.c.index-block-size": "20 b"})  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", [1, 900, 70_000, 200_000])
+def test_bitmaps_of_many_groups_are_those_of_the_library(rows: int) -> None:
+    dice = np.random.default_rng(rows)
+    for groups in (1, 7, max(rows // 3, 1)):
+        codes = np.sort(dice.integers(0, groups, rows)) if groups == 7 else dice.integers(0, groups, rows)
+        codes[dice.integers(0, rows, rows // 4)] = 0
+        _, codes, counts = np.unique(codes, return_inverse=True, return_counts=True)
+        order = np.argsort(codes, kind="stable").astype(np.uint32)
+        body, lengths = encode_groups(order, counts)
+        parts = np.split(order, np.cumsum(counts)[:-1])
+        wanted = [encode_roaring(BitMap(part)) for part in parts]
+        assert lengths.tolist() == [len(data) for data in wanted]
+        assert body == b"".join(wanted)
+
+
+def test_a_bloom_filter_of_many_bits_is_that_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = AtomicType(TypeRoot.BIGINT)
+    options = {"file-index.bloom-filter.columns": "c", "file-index.bloom-filter.c.items": "3000"}
+    values = pa.array(np.random.default_rng(1).integers(-(2**63), 2**63, 3000))
+    small = built(values, kind, options, 1000)
+    monkeypatch.setattr(bloom_filter, "_SMALL_BITS", 0)
+    assert built(values, kind, options, 1000) == small
