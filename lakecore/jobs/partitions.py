@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakecore.clock import Clock
+from lakecore.commit.duplicates import commits_of
 from lakecore.commit.request import Overwrite
 from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor
@@ -26,6 +27,7 @@ from lakecore.maintain.retention_options import (
     PARTITION_TIME,
 )
 from lakecore.row.partition_path import parse_partitions
+from lakecore.table import Table
 
 __all__ = ["DropPartition", "ExpirePartitions", "MarkPartitionDone", "run"]
 
@@ -167,15 +169,22 @@ def _drop(job: _PartitionJob, chore: Chore, partitions: Sequence[Mapping[str, An
     user = job.commit_user or f"lakecore-{chore.report.job}-{target.clock.fresh_id()}"
     size = max(PARTITION_BATCH.read(target.schema.options), 1)
     last: int | None = None
+    first = _next_identifier(job, table) if isinstance(job, ExpirePartitions) else job.commit_identifier
     for number, low in enumerate(range(0, len(partitions), size)):
         result = table.committer().commit(
             (),
             commit_user=user,
-            identifier=job.commit_identifier + number,
+            identifier=first + number,
             overwrite=Overwrite.static(*partitions[low : low + size]),
         )
         last = result.snapshot_ids[-1] if result.snapshot_ids else last
     return replace(report, snapshot=last, nothing_to_do=last is None)
+
+
+def _next_identifier(job: ExpirePartitions, table: Table) -> int:
+    """After those that an interrupted run of this name used: what it dropped is not among the rest."""
+    used = commits_of(table.snapshots, job.commit_user) if job.commit_user else ()
+    return max((one.commit_identifier + 1 for one in used), default=job.commit_identifier)
 
 
 def _parsed(job: DropPartition | MarkPartitionDone, chore: Chore) -> tuple[dict[str, Any], ...]:

@@ -9,7 +9,7 @@ from typing import Any
 from lakecore.clock import Clock
 from lakecore.executor import Executor
 from lakecore.jobs.chore import Lake, Report, Safety, begin, job_from_json, job_to_json, parameters
-from lakecore.maintain.rollback.again import commit_again
+from lakecore.maintain.rollback.again import Author, commit_again
 from lakecore.maintain.rollback.apply import apply_rollback, choose, plan
 from lakecore.maintain.roots import RootKind
 
@@ -41,12 +41,15 @@ class RollbackTo:
 class RollbackToAsLatest:
     """A snapshot's id or a tag. Nothing is removed; a tag is made for a snapshot, as Java's
     expiry needs it.
+
+    With both, (`commit_user`, `commit_identifier`) names the run: one that landed is not repeated.
     """
 
     table: str
     snapshot: int | None = None
     tag: str | None = None
     commit_user: str = ""
+    commit_identifier: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
     safety: Safety = field(default_factory=Safety)
@@ -98,6 +101,8 @@ def _again(job: RollbackToAsLatest, lake: Lake, executor: Executor | None, clock
         report = replace(chore.report, notes=(f"to the state of {state}",))
         if job.dry_run:
             return chore.timed(report)
+        named = job.commit_identifier if job.commit_user else None
         user = job.commit_user or f"rollback-to-as-latest-{chore.target.clock.fresh_id()}"
-        done = commit_again(chore.target, state, user)
-        return chore.timed(replace(report, snapshot=done.snapshot_id, names=done.tags))
+        done = commit_again(chore.target, state, Author(user, named))
+        found = replace(report, snapshot=done.snapshot_id, names=done.tags, nothing_to_do=done.repeated)
+        return chore.timed(found)

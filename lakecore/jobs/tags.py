@@ -111,8 +111,9 @@ def _run(job: TagJob, chore: Chore) -> Report:
                 apply.rename(chore.target, job.tag, job.target_tag)
             return replace(chore.report, names=(job.tag, job.target_tag), quarantined=False)
         case DeleteTag():
-            for name in job.tags:
-                chore.target.tags.load(name)
+            if not chore.report.resumed:  # else an interrupted run may have deleted some of them
+                for name in job.tags:
+                    chore.target.tags.load(name)
             return _delete(job, chore, job.tags)
         case ExpireTags():
             now, offset = chore.target.clock.now_ms(), zone_offset_ms(job.zone, chore.target.clock.now_ms())
@@ -150,8 +151,8 @@ def _replace(job: ReplaceTag, chore: Chore) -> Report:
 
 def _delete(job: DeleteTag | ExpireTags, chore: Chore, names: Sequence[str]) -> Report:
     planned = apply.deletion(chore.target, chore.sweeper, names)
-    report = replace(chore.report.planned(planned[0]), names=tuple(names), nothing_to_do=not names)
-    if not names or job.dry_run:
+    report = replace(chore.report.planned(planned[0]), names=tuple(names), nothing_to_do=not planned[0].roots)
+    if not planned[0].roots or job.dry_run:
         return report
     swept = apply.delete(
         _NAMES[type(job)], planned, chore.sweeper, keeps=chore.keeps, parameters=parameters(job)

@@ -14,7 +14,7 @@ from lakecore.verify.findings import FindingKind
 from lakecore.verify.fsck import fsck
 from tests.support.lake import key_table, memory_catalog, paths_of, put, rows_of
 
-__all__ = ["OWNER", "History", "history"]
+__all__ = ["OWNER", "History", "Views", "history", "views"]
 
 OWNER = Safety(owner="test")
 """One owner: a second try need not wait for the lease of the first."""
@@ -64,15 +64,11 @@ class History:
         """Files in the quarantine."""
         return sum("/kept/" in path for path in _all_paths(self.catalog))
 
-    def check_views(self, where: str, *, replaced: str | None = None) -> None:
-        """What can be seen reads as it always did; but for a tag that stands for something else now.
-
-        `replaced` "": everything may, and must only be readable.
-        """
-        now = {name: rows for name, rows in views(self.table).items() if name != replaced}
-        if replaced == "":
-            return
-        assert {name: self.rows.get(name) for name in now} == now, where
+    def check_views(self, where: str, after: Views | None = None) -> None:
+        """What can be seen reads as it did before the chore, or as it does after it: `after`."""
+        for name, rows in views(self.table).items():
+            right = (self.rows.get(name), (after or {}).get(name))
+            assert rows in right, f"{where}: {name} reads {rows}, not one of {right}"
 
     def check_whole(self, where: str, *, orphans: bool) -> None:
         """Nothing is damaged; with `orphans`, nothing is left over either."""
@@ -84,14 +80,22 @@ class History:
 
 
 def views(table: Table) -> Views:
-    """The rows at every snapshot and tag there is."""
-    found = {f"snapshot {i}": rows_of(table, snapshot=i) for i in table.snapshots.list_ids()}
-    return found | {f"tag {name}": rows_of(table, tag=name) for name in table.tags.list()}
+    """The rows at every snapshot and tag there is, of every branch."""
+    found = {}
+    for branch in ("", *table.branches.list()):
+        at = table.at_branch(branch) if branch else table
+        of = f" of {branch}" if branch else ""
+        found |= {f"snapshot {i}{of}": rows_of(at, snapshot=i) for i in at.snapshots.list_ids()}
+        found |= {f"tag {name}{of}": rows_of(at, tag=name) for name in at.tags.list()}
+    return found
 
 
-def history(name: str, **options: str) -> History:
-    """Six snapshots of a changelog-producing table, one of them a compaction, tags `a` (2) and `b` (4)."""
-    catalog = memory_catalog(name)
+def history(where: str | FilesystemCatalog, **options: str) -> History:
+    """Six snapshots of a changelog-producing table, one of them a compaction, tags `a` (2) and `b` (4).
+
+    `where`: the name of a new warehouse in memory, or an empty one.
+    """
+    catalog = memory_catalog(where) if isinstance(where, str) else where
     table = key_table(catalog, changelog_producer="input", **options)
     for number in range(5):
         put(table, [{"k": number, "v": f"v{number}"}, {"k": 0, "v": f"new{number}"}])

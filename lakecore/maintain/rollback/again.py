@@ -4,9 +4,11 @@ rest removed.
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 from dataclasses import replace as changed
 
+from lakecore.commit.duplicates import commits_of
 from lakecore.errors import CommitConflictError, NotFoundError
 from lakecore.maintain.roots import Root, RootKind
 from lakecore.maintain.tags.apply import create
@@ -16,20 +18,46 @@ from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.netting import live, only_in, remaining_deletes, turned
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 
-__all__ = ["Again", "commit_again"]
+__all__ = ["Again", "Author", "commit_again"]
 
 _TRIES = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """The new snapshot, and the tag that was made to protect the old files."""
+    """The new snapshot, and the tag that was made to protect the old files.
+
+    `repeated`: an earlier try did it.
+    """
 
     snapshot_id: int
     tags: tuple[str, ...]
+    repeated: bool = False
 
 
-def commit_again(target: Target, state: Root, user: str) -> Again:
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who commits. With an identifier the pair names the run, and one that landed is not repeated."""
+
+    user: str
+    identifier: int | None = None
+
+    def landed(self, target: Target) -> Snapshot | None:
+        """What a run of this name committed. Cost: see `commits_of`."""
+        if self.identifier is None:
+            return None
+        found = commits_of(target.snapshots, self.user)
+        same = (one for one in found if one.commit_identifier == self.identifier)
+        return next((one for one in same if one.commit_kind is CommitKind.OVERWRITE), None)
+
+    def token(self, target: Target) -> str:
+        """The same for each try of a run."""
+        if self.identifier is None:
+            return target.clock.fresh_id()
+        return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.user}/{self.identifier}"))
+
+
+def commit_again(target: Target, state: Root, author: Author) -> Again:
     """An OVERWRITE of the whole table with the files of `state`.
 
     The tag comes first: other expiry would delete files that an old delta removed and the new one brings
@@ -37,13 +65,16 @@ def commit_again(target: Target, state: Root, user: str) -> Again:
     """
     tags: tuple[str, ...] = ()
     if state.kind is RootKind.SNAPSHOT:
-        tags = (f"rollback-to-as-latest-{state.snapshot.id}-{target.clock.fresh_id()}",)
+        tags = (f"rollback-to-as-latest-{state.snapshot.id}-{author.token(target)}",)
+    if (landed := author.landed(target)) is not None:
+        return Again(landed.id, tags, repeated=True)
+    if tags:
         create(target, tags[0], state, None)
     for _ in range(_TRIES):
         latest = target.snapshots.latest()
         if latest is None:
             raise NotFoundError(f"{target.name} has no snapshot to go back from")
-        planned, written = _draft(target, latest, state.snapshot, user)
+        planned, written = _draft(target, latest, state.snapshot, author)
         if target.snapshots.publish(planned):
             target.snapshots.write_hints(planned.id)
             return Again(planned.id, tags)
@@ -52,7 +83,7 @@ def commit_again(target: Target, state: Root, user: str) -> Again:
     raise CommitConflictError(f"{target.name}: others committed first {_TRIES} times; run again")
 
 
-def _draft(target: Target, latest: Snapshot, state: Snapshot, user: str) -> tuple[Snapshot, list[str]]:
+def _draft(target: Target, latest: Snapshot, state: Snapshot, author: Author) -> tuple[Snapshot, list[str]]:
     manifests = target.manifests
     now, then = _live(target, latest), _live(target, state)
     gone = turned(now, EntryKind.DELETE)
@@ -75,8 +106,8 @@ def _draft(target: Target, latest: Snapshot, state: Snapshot, user: str) -> tupl
         changelog_manifest_list=None,
         changelog_manifest_list_size=None,
         changelog_record_count=None,
-        commit_user=user,
-        commit_identifier=BATCH_IDENTIFIER,
+        commit_user=author.user,
+        commit_identifier=BATCH_IDENTIFIER if author.identifier is None else author.identifier,
         commit_kind=CommitKind.OVERWRITE,
         time_millis=max(target.clock.now_ms(), latest.time_millis),
         total_record_count=int(then.row_count.sum()),

@@ -1,0 +1,242 @@
+"""Every chore on a small table, as one row each: what the table is before, what is run, what it may leave.
+
+Faults and kills are injected into all of them alike; a new chore is one more row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from lakecore.catalog.filesystem import FilesystemCatalog
+from lakecore.errors import InvalidInputError, LakeError, NotFoundError
+from lakecore.jobs import (
+    branches,
+    consumers,
+    expire_changelogs,
+    expire_snapshots,
+    partitions,
+    quarantine,
+    remove_orphan_files,
+    repair,
+    rewrite_file_index,
+    rollback,
+    tags,
+)
+from lakecore.jobs.chore import Safety
+from tests.support.fake_clock import FakeClock
+from tests.support.lake import key_table, memory_catalog, put
+from tests.support.maintained import OWNER, History, history
+
+__all__ = ["CHORES", "FUTURE", "Chore", "tidy"]
+
+Lake = FilesystemCatalog
+
+FUTURE = FakeClock(4_000_000_000_000)
+"""Later than the time of any file."""
+KEEP = Safety(owner="test", quarantine=True)
+AT_ONCE = Safety(owner="test", quarantine=False)
+LONGER = {"changelog.num-retained.max": "6"}
+INDEXED = {"file-index.bloom-filter.columns": "v", "file-index.in-manifest-threshold": "1 b"}
+
+
+def run(module: Any, kind: Any, **parameters: Any) -> Callable[[Lake], Any]:
+    """The job of `d.k`. `clock`: not the warehouse's own."""
+    clock = parameters.pop("clock", None)
+    values = {"table": "d.k"} | parameters
+    if module is not rewrite_file_index:
+        values.setdefault("safety", OWNER)
+    return lambda lake: module.run(kind(**values), lake, clock=clock or lake.clock)
+
+
+expire = run(expire_snapshots, expire_snapshots.Job, retain_max=2, retain_min=1)
+expire_and_keep = run(expire_snapshots, expire_snapshots.Job, retain_max=2, retain_min=1, safety=KEEP)
+expire_to_changelogs = run(expire_snapshots, expire_snapshots.Job, retain_max=2, retain_min=1, options=LONGER)
+repair_hints = run(repair, repair.RepairHints)
+remove_orphans = run(remove_orphan_files, remove_orphan_files.Job, clock=FUTURE)
+
+
+def tidy(lake: Lake) -> None:
+    """What every night does: hints that a killed commit did not get to, files that it left."""
+    repair_hints(lake)
+    remove_orphans(lake)
+
+
+def roll_back_to_timestamp(lake: Lake) -> Any:
+    time = lake.load_table("d.k").snapshots.load(6).time_millis
+    return run(rollback, rollback.RollbackTo, timestamp_ms=time)(lake)
+
+
+def undo(lake: Lake) -> Any:
+    record = next(r for r in quarantine.runs_of(lake, "d.k") if r.keeps)
+    return quarantine.run(quarantine.Undo(run_id=record.id, safety=OWNER), lake, clock=lake.clock)
+
+
+def purge(lake: Lake) -> Any:
+    return quarantine.run(quarantine.Purge(ttl_ms=10**12, cap=0), lake, clock=lake.clock)
+
+
+def remade(made: History, *work: Callable[[Lake], Any]) -> History:
+    """The history after some more work."""
+    for one in work:
+        one(made.catalog)
+    return History.of(made.catalog, made.table)
+
+
+def branched(where: str | Lake) -> History:
+    """With branch `x` from tag `a`, and a commit of its own there."""
+    made = remade(history(where), run(branches, branches.CreateBranch, branch="x", tag="a"))
+    put(made.table.at_branch("x"), [{"k": 77, "v": "on the branch"}])
+    return remade(made)
+
+
+def expired(where: str | Lake) -> History:
+    return remade(history(where), expire)
+
+
+def littered(where: str | Lake) -> History:
+    made = history(where)
+    for number, folder in enumerate(("bucket-0", "manifest", "snapshot")):
+        made.catalog.file_io.write_new(f"{made.table.path}/{folder}/.{number}.tmp", b"x")
+    return remade(made)
+
+
+def later(where: str | Lake) -> History:
+    """With two commits a while after the others."""
+    made = history(where)
+    made.catalog.clock.sleep(0.01)
+    put(made.table, [{"k": 8, "v": "late"}], [{"k": 9, "v": "late"}])
+    return remade(made)
+
+
+def followed(where: str | Lake) -> History:
+    """With consumers."""
+    made = history(where)
+    for name, position in (("c", 2), ("d", 5)):
+        made.table.consumers.write(name, position)
+    return remade(made)
+
+
+def misled(where: str | Lake) -> History:
+    """With hints that are wrong or missing."""
+    made = history(where)
+    made.catalog.file_io.overwrite(made.table.paths.latest_hint, b"3")
+    made.catalog.file_io.delete(made.table.paths.earliest_hint)
+    return remade(made)
+
+
+def partitioned(where: str | Lake) -> History:
+    """Three partitions of two commits each."""
+    catalog = memory_catalog(where) if isinstance(where, str) else where
+    options = {"partition__timestamp_formatter": "yyyy-MM-dd", "partition__expiration_batch_size": "1"}
+    columns = ("k INT", "v STRING", "p STRING")
+    table = key_table(catalog, columns=columns, keys=("k", "p"), partitions=("p",), **options)
+    for number in range(2):
+        put(table, [{"k": day, "v": f"{number}", "p": f"2020-01-0{day}"} for day in (1, 2, 3)])
+    return History.of(catalog, table)
+
+
+NAMED = {"commit_user": "job", "commit_identifier": 7}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chore:
+    """One row. `make`: the table before. `run`: the chore.
+
+    `commits`: it makes a snapshot, so what a failed try wrote is left for the removal of orphans. `leaves`: so
+    are files of the states that it took away. `refusal`: what it says when it is done already.
+    """
+
+    run: Callable[[Lake], Any]
+    make: Callable[[str | Lake], History] = history
+    commits: bool = False
+    leaves: bool = False
+    refusal: type[LakeError] | None = None
+
+    def again(self, lake: Lake) -> None:
+        """What somebody does whose first try failed, whatever came of it."""
+        try:
+            self.run(lake)
+        except LakeError as err:
+            if self.refusal is None or not isinstance(err, self.refusal):
+                raise
+
+    def attempt(self, lake: Lake) -> LakeError | None:
+        """The error that ended it."""
+        try:
+            self.run(lake)
+        except LakeError as err:
+            return err
+        return None
+
+
+def _undoable(where: str | Lake) -> History:
+    return remade(history(where), expire_and_keep)
+
+
+CHORES = {
+    "expire": Chore(run=expire),
+    "expire-and-keep": Chore(run=expire_and_keep),
+    "expire-to-changelogs": Chore(run=expire_to_changelogs),
+    "expire-changelogs": Chore(
+        make=lambda where: remade(history(where), expire_to_changelogs),
+        run=run(expire_changelogs, expire_changelogs.Job, retain_max=4, retain_min=1),
+    ),
+    "create-tag": Chore(run=run(tags, tags.CreateTag, tag="new", snapshot=3)),
+    "replace-tag": Chore(make=expired, run=run(tags, tags.ReplaceTag, tag="a", snapshot=6, safety=AT_ONCE)),
+    "rename-tag": Chore(run=run(tags, tags.RenameTag, tag="a", target_tag="new"), refusal=NotFoundError),
+    "delete-tag": Chore(make=expired, run=run(tags, tags.DeleteTag, tags=("a", "b")), refusal=NotFoundError),
+    "expire-tags": Chore(make=expired, run=run(tags, tags.ExpireTags, older_than_ms=FUTURE.now_ms())),
+    "reset-consumer": Chore(
+        make=followed, run=run(consumers, consumers.ResetConsumer, consumer="d", next_snapshot=3)
+    ),
+    "forget-consumer": Chore(
+        make=followed, run=run(consumers, consumers.ResetConsumer, consumer="d"), refusal=NotFoundError
+    ),
+    "clear-consumers": Chore(make=followed, run=run(consumers, consumers.ClearConsumers)),
+    "expire-consumers": Chore(
+        make=followed, run=run(consumers, consumers.ExpireConsumers, expiration_ms=1000, clock=FUTURE)
+    ),
+    "expire-partitions": Chore(
+        make=partitioned,
+        run=run(partitions, partitions.ExpirePartitions, expiration_ms=1000, **NAMED),
+        commits=True,
+    ),
+    "drop-partition": Chore(
+        make=partitioned,
+        run=run(partitions, partitions.DropPartition, partitions="p=2020-01-01;p=2020-01-03", **NAMED),
+        commits=True,
+    ),
+    "mark-partition-done": Chore(
+        make=partitioned,
+        run=run(partitions, partitions.MarkPartitionDone, partitions="p=2020-01-01;p=2020-01-02"),
+    ),
+    "create-branch": Chore(run=run(branches, branches.CreateBranch, branch="new", tag="a")),
+    "delete-branch": Chore(
+        make=branched,
+        run=run(branches, branches.DeleteBranch, branch="x"),
+        leaves=True,
+        refusal=NotFoundError,
+    ),
+    "rename-branch": Chore(
+        make=branched,
+        run=run(branches, branches.RenameBranch, branch="x", target_branch="y"),
+        refusal=NotFoundError,
+    ),
+    "fast-forward": Chore(make=branched, run=run(branches, branches.FastForward, branch="x"), leaves=True),
+    "rollback": Chore(run=run(rollback, rollback.RollbackTo, snapshot=3), leaves=True),
+    "rollback-to-tag": Chore(make=expired, run=run(rollback, rollback.RollbackTo, tag="a"), leaves=True),
+    "rollback-to-timestamp": Chore(make=later, run=roll_back_to_timestamp, leaves=True),
+    "rollback-as-latest": Chore(
+        run=run(rollback, rollback.RollbackToAsLatest, snapshot=3, **NAMED), commits=True
+    ),
+    "compact-manifest": Chore(run=run(repair, repair.CompactManifest, commit_user="job"), commits=True),
+    "repair-hints": Chore(make=misled, run=repair_hints),
+    "rewrite-file-index": Chore(
+        run=run(rewrite_file_index, rewrite_file_index.Job, options=INDEXED, **NAMED), commits=True
+    ),
+    "orphans": Chore(make=littered, run=remove_orphans),
+    "undo": Chore(make=_undoable, run=undo, refusal=InvalidInputError),
+    "purge": Chore(make=_undoable, run=purge),
+}
