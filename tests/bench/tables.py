@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["ROOT", "fresh_copy", "java", "prepare"]
+__all__ = ["CACHE", "ROOT", "compile_java", "fresh_copy", "java", "prepare"]
 
 ROOT = Path(__file__).resolve().parents[2]
+CACHE = ROOT / ".cache" / "bench"
 SORTED_RUNS = 5
 JARS = Path(os.environ.get("PAIMON_JARS", "~/.cache/paimon-oracle/1.4.2/jars")).expanduser()
 OPENS = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("nio", "lang", "util")]
@@ -20,16 +21,8 @@ OPENS = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("nio", "l
 
 def prepare(rows: int, tables: Sequence[str]) -> Path:
     """The warehouse with these tables (see `Gen.java`), each made once per size: 5 M rows take half a minute."""
-    subprocess.run([ROOT / "tests/oracle/oracle", "version"], check=True, stdout=subprocess.DEVNULL)
-    cache = ROOT / ".cache" / "bench"
-    classes = cache / "classes"
-    shutil.rmtree(classes, ignore_errors=True)
-    classes.mkdir(parents=True)
-    sources = sorted((ROOT / "tests/bench/java").glob("*.java"))
-    subprocess.run(
-        ["javac", "-nowarn", "-Xlint:none", "-cp", f"{JARS}/*", "-d", classes, *sources], check=True
-    )
-    warehouse = cache / f"tables-{rows}"
+    compile_java()
+    warehouse = CACHE / f"tables-{rows}"
     warehouse.mkdir(exist_ok=True)
     missing = [name for name in tables if not (warehouse / f"{name}.complete").exists()]
     if missing:
@@ -40,8 +33,20 @@ def prepare(rows: int, tables: Sequence[str]) -> Path:
     return warehouse
 
 
+def compile_java() -> None:
+    """The Java peers, against the oracle's jars (which are fetched when missing)."""
+    subprocess.run([ROOT / "tests/oracle/oracle", "version"], check=True, stdout=subprocess.DEVNULL)
+    classes = CACHE / "classes"
+    shutil.rmtree(classes, ignore_errors=True)
+    classes.mkdir(parents=True)
+    sources = sorted((ROOT / "tests/bench/java").glob("*.java"))
+    subprocess.run(
+        ["javac", "-nowarn", "-Xlint:none", "-cp", f"{JARS}/*", "-d", classes, *sources], check=True
+    )
+
+
 def java(main_class: str) -> list[str]:
-    classes = f"{ROOT}/.cache/bench/classes:{JARS}/*"
+    classes = f"{CACHE}/classes:{JARS}/*"
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
     return ["java", "-Xmx4g", quiet, *OPENS, "-cp", classes, main_class]
 
