@@ -90,19 +90,19 @@ class Arrivals:
     def after(self, position: int) -> SnapshotRange | None:
         """What arrived above snapshot `position`, when it is enough; else None."""
         ids = (one for one in self.table.snapshots.list_ids() if one > position)
-        return self._enough(self._existing(ids))
+        return self._enough(self.existing(ids))
 
     def within(self, start_ms: int, end_ms: int) -> SnapshotRange | None:
         """What was committed in [start_ms, end_ms). Reads snapshot files from the newest back to there."""
         found = []
-        for snapshot in self._existing(sorted(self.table.snapshots.list_ids(), reverse=True)):
+        for snapshot in self.existing(sorted(self.table.snapshots.list_ids(), reverse=True)):
             if snapshot.time_millis < start_ms:
                 break
             if snapshot.time_millis < end_ms:
                 found.append(snapshot)
         return self._enough(reversed(found))
 
-    def _existing(self, ids: Iterable[int]) -> Iterable[Snapshot]:
+    def existing(self, ids: Iterable[int]) -> Iterable[Snapshot]:
         """Snapshots may be expired while they are walked: a missing one is passed over."""
         for snapshot_id in ids:
             try:
@@ -112,12 +112,8 @@ class Arrivals:
 
     def _enough(self, snapshots: Iterable[Snapshot]) -> SnapshotRange | None:
         wanted = self.wanted
-        ids, rows = [], 0
-        for snapshot in snapshots:
-            added = self._added(snapshot) if snapshot.commit_kind in wanted.kinds else None
-            if added is not None:
-                ids.append(snapshot.id)
-                rows += added
+        found, rows = self.gather(snapshots)
+        ids = [snapshot.id for snapshot in found]
         if len(ids) < wanted.count or rows < wanted.rows:
             return None
         if wanted.watermark is None:
@@ -126,6 +122,16 @@ class Arrivals:
         if latest is None or latest.watermark is None or latest.watermark < wanted.watermark:
             return None
         return SnapshotRange(*((ids[0], ids[-1]) if ids else (latest.id, latest.id)), len(ids))
+
+    def gather(self, snapshots: Iterable[Snapshot]) -> tuple[list[Snapshot], int]:
+        """Those that are wanted, and the rows they added as far as rows are asked for."""
+        found, rows = [], 0
+        for snapshot in snapshots:
+            added = self._added(snapshot) if snapshot.commit_kind in self.wanted.kinds else None
+            if added is not None:
+                found.append(snapshot)
+                rows += added
+        return found, rows
 
     def _added(self, snapshot: Snapshot) -> int | None:
         """Rows that the commit added, as far as they are asked for; None when it is not wanted at all."""

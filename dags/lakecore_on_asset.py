@@ -1,0 +1,61 @@
+"""New data in one of several tables starts a run: what depends on them works up to the newest snapshot."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import or_
+
+from airflow.providers.standard.operators.bash import BashOperator
+from airflow.sdk import DAG, AssetOrTimeSchedule, CronTriggerTimetable
+
+from operators.snapshots import NewSnapshotSensor
+from operators.watch import watched_asset
+
+DOC = """
+Runs when a table has new data. The tables are watched in the triggerer, all of them by one poll; set them by
+the variable `LAKECORE_WATCH` of the DAG processor, split by commas.
+
+* An event is a wake-up: each run takes what is new since the last run of this DAG, whatever event started it,
+  so nothing is left over when events come while a run is at work. Once a day a run looks without any event.
+* Compactions are passed over: they bring no new data, and a DAG that compacts does not wake itself.
+* An event has `table`, `snapshot`, `first`, `last`, `count` and, where known, `partitions` and `tags`:
+  `triggering_asset_events` of a task.
+* Do not pause this DAG to get a quiet time: what arrives meanwhile starts its run only with the next event.
+"""
+
+TABLES = [name.strip() for name in os.environ.get("LAKECORE_WATCH", "default.events").split(",")]
+CRON = os.environ.get("LAKECORE_WATCH_CRON", "0 6 * * *")
+POKE_SECONDS = float(os.environ.get("LAKECORE_POKE_SECONDS", "30"))
+
+with DAG(
+    "lakecore_on_asset",
+    description="Start downstream work when one of several tables has new data.",
+    schedule=AssetOrTimeSchedule(
+        timetable=CronTriggerTimetable(CRON, timezone="UTC"),
+        assets=reduce(or_, [watched_asset(table, poke_interval=POKE_SECONDS) for table in TABLES]),
+    ),
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    default_args={"owner": "data-platform", "retries": 2, "retry_delay": timedelta(seconds=30)},
+    tags=["lakecore", "asset"],
+    doc_md=DOC,
+):
+    arrived = NewSnapshotSensor.partial(
+        task_id="new_snapshots",
+        soft_fail=True,
+        timeout=0,
+        deferrable=False,
+        map_index_template="{{ task.table }}",
+        doc_md="What is new in one table since the last run; skipped when nothing is.",
+    ).expand(table=TABLES)
+    downstream = BashOperator(
+        task_id="downstream",
+        trigger_rule="none_failed_min_one_success",
+        bash_command='echo "arrived: $ARRIVED"',
+        append_env=True,
+        env={"ARRIVED": "{{ ti.xcom_pull(task_ids='new_snapshots') | list }}"},
+    )
+    arrived >> downstream

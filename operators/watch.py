@@ -1,0 +1,293 @@
+"""Tables that wake DAGs: an asset whose watcher tells each new snapshot at least once.
+
+All watchers of one connection share one poll: a round asks every table once where it stands, and only the
+watchers of tables that moved look closer. A watcher's mark is kept in Airflow's asset state store. It is
+moved on after Airflow has confirmed that the event is in its database, so a triggerer that dies in between
+tells the same snapshots again, and none is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Asset, AssetWatcher
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
+
+from operators.assets import table_asset
+
+if TYPE_CHECKING:
+    from lakecore.catalog.config import CatalogConfig
+    from lakecore.jobs.watch import Mark
+    from lakecore.store.snapshots import SnapshotStore
+
+__all__ = ["SnapshotWatch", "watched_asset"]
+
+_POSITION = "lakecore.position"
+_STARTS = ("latest", "earliest")
+_FIRST_ROUND_AFTER_S = 1.0
+
+
+def watched_asset(
+    table: str,
+    *,
+    lake_conn_id: str = "lake_default",
+    name: str | None = None,
+    poke_interval: float = 60.0,
+    start: str = "latest",
+    **wanted: Any,
+) -> Asset:
+    """The asset of a table with a watcher: schedule a DAG on it, and new snapshots start runs.
+
+    :param name: of the asset, when a table has several with different wishes; each needs its own.
+    :param poke_interval: seconds between rounds; watchers with the same one share their rounds.
+    :param start: `latest`, what comes after the watcher has begun for the first time, or `earliest`.
+    :param wanted: `count`, `rows`, `kinds` and `partitions`, as for `NewSnapshotSensor`.
+    """
+    if start not in _STARTS:
+        raise ValueError(f"start={start!r}: use one of {', '.join(_STARTS)}")
+    plain = table_asset(table, lake_conn_id=lake_conn_id)
+    chosen = name or plain.name
+    trigger = SnapshotWatch(
+        table=table,
+        asset=chosen,
+        lake_conn_id=lake_conn_id,
+        poke_interval=poke_interval,
+        start=start,
+        wanted=wanted,
+    )
+    return Asset(
+        name=chosen,
+        uri=plain.uri if name is None else f"{plain.uri}?watch={name}",
+        group=plain.group,
+        extra=plain.extra,
+        watchers=[AssetWatcher(name=f"snapshots of {table}", trigger=trigger)],
+    )
+
+
+class SnapshotWatch(BaseEventTrigger):
+    """Fires for the new snapshots of one table, several at once when several came between two rounds.
+
+    :param asset: the name of its asset: two assets must not share a trigger, since its mark is one asset's.
+    :param wanted: what `lakecore.jobs.arrivals.Wanted` has; plain JSON.
+    """
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        asset: str,
+        lake_conn_id: str,
+        poke_interval: float = 60.0,
+        start: str = "latest",
+        wanted: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.table = table
+        self.asset = asset
+        self.lake_conn_id = lake_conn_id
+        self.poke_interval = poke_interval
+        self.start = start
+        self.wanted = dict(wanted or {})
+        self.looked: Mark | None = None
+        """Where the table stood at the last look; None before the first."""
+        self._mark: Mark | None = None
+        self._after_round: dict[int, Mark] = {}
+        self._memo: dict[Any, Any] = {}
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (
+            "operators.watch.SnapshotWatch",
+            {
+                "table": self.table,
+                "asset": self.asset,
+                "lake_conn_id": self.lake_conn_id,
+                "poke_interval": self.poke_interval,
+                "start": self.start,
+                "wanted": self.wanted,
+            },
+        )
+
+    def shared_stream_key(self) -> Hashable:
+        return "lakecore", self.lake_conn_id, str(self.poke_interval)
+
+    @classmethod
+    def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
+        return _Rounds(str(kwargs["lake_conn_id"]), float(kwargs["poke_interval"]))
+
+    async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
+        """What this watcher has to tell of each round."""
+        watching = _WATCHING.setdefault(self.shared_stream_key(), [])
+        self._mark = await self._begin()
+        watching.append(self)
+        try:
+            async for number, moved in shared_stream:
+                if self.table not in moved:
+                    continue
+                news = await self._news(number, moved[self.table])
+                if news is not None:
+                    yield TriggerEvent(news)
+        finally:
+            watching.remove(self)
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Without sharing, where an Airflow does not offer it: a mark moves on one round after its event."""
+        rounds = self.create_shared_stream_producer(self.serialize()[1])
+
+        async def stream() -> AsyncIterator[Any]:
+            last: int | None = None
+            async for event, number in rounds.open_stream():
+                if last is not None:
+                    await self.keep(last)
+                last = number
+                yield event
+
+        async for event in self.filter_shared_stream(stream()):
+            yield event
+
+    async def _begin(self) -> Mark:
+        """The kept mark, or a first one, which is kept at once: what comes from now on is not missed."""
+        from lakecore.jobs.watch import Mark, first_mark
+
+        store = self.asset_state_store
+        kept = await store.aget(_POSITION) if store is not None else None
+        if isinstance(kept, dict) and kept.get("table") == self.table:
+            self.log.info("watching %s, told up to %s", self.table, kept)
+            return Mark.from_json(kept)
+        while True:
+            try:
+                mark = await asyncio.to_thread(
+                    lambda: first_mark(_catalog(self.lake_conn_id), self.table, self.start)
+                )
+                break
+            except Exception as err:  # noqa: BLE001 - a trigger that fails is started again every other second
+                self.log.warning("%s cannot be watched yet: %s", self.table, err)
+                await asyncio.sleep(self.poke_interval)
+        await self._save(mark)
+        self.log.info("watching %s from %s on", self.table, mark)
+        return mark
+
+    async def _news(self, number: int, stands: Mark) -> dict[str, Any] | None:
+        try:
+            news, mark = await asyncio.to_thread(self._look)
+        except Exception as err:  # noqa: BLE001 - one table's trouble must not end the watch: next round again
+            self.log.warning("a look at %s failed, looking again next round: %s", self.table, err)
+            return None
+        self.looked = stands
+        if mark != self._mark:
+            self._mark = self._after_round[number] = mark
+        return news
+
+    def _look(self) -> tuple[dict[str, Any] | None, Mark]:
+        from lakecore.jobs.arrivals import Arrivals, Wanted
+        from lakecore.jobs.watch import BEGINNING, news_since
+
+        table = _catalog(self.lake_conn_id).load_table(self.table)
+        arrivals = Arrivals(table, Wanted.from_json(self.wanted), self._memo)
+        return news_since(arrivals, self._mark or BEGINNING)
+
+    async def keep(self, number: int) -> None:
+        """The events of that round, and of those before, are safe: remember it."""
+        done = [one for one in self._after_round if one <= number]
+        if done:
+            await self._save(self._after_round[max(done)])
+        for one in done:
+            del self._after_round[one]
+
+    async def _save(self, mark: Mark) -> None:
+        if self.asset_state_store is not None:
+            await self.asset_state_store.aset(_POSITION, {"table": self.table, **mark.to_json()})
+
+
+_WATCHING: dict[Hashable, list[SnapshotWatch]] = {}
+"""The watchers of this triggerer that share a poll."""
+
+
+class _Rounds(SharedStreamProducer):
+    """The shared poll of a connection: round by round, the tables that moved and where they stand."""
+
+    def __init__(self, lake_conn_id: str, poke_interval: float) -> None:
+        self._conn_id = lake_conn_id
+        self._poke_interval = poke_interval
+        self._watching = _WATCHING.setdefault(("lakecore", lake_conn_id, str(poke_interval)), [])
+        self._stores: dict[str, SnapshotStore] = {}
+        self._config: CatalogConfig | None = None
+
+    async def open_stream(self) -> AsyncIterator[tuple[Any, int]]:
+        number = 0
+        await asyncio.sleep(min(_FIRST_ROUND_AFTER_S, self._poke_interval))
+        while True:
+            looked = [(watcher.table, watcher.looked) for watcher in self._watching]
+            moved = await asyncio.to_thread(self._moved, looked) if looked else {}
+            if moved:
+                number += 1
+                yield (number, moved), number
+            await asyncio.sleep(self._poke_interval)
+
+    def _moved(self, looked: Sequence[tuple[str, Mark | None]]) -> dict[str, Mark]:
+        """By table where it stands, for those of which some watcher has not seen it there."""
+        from lakecore.maintain.target import in_threads
+
+        try:
+            self._open()
+        except Exception as err:  # noqa: BLE001 - the poll serves many watchers: it goes on
+            _log().warning("the warehouse of %s cannot be opened: %s", self._conn_id, err)
+            return {}
+        tables = sorted({table for table, _ in looked})
+        stands = dict(zip(tables, in_threads(self._stands, tables), strict=True))
+        return {
+            table: stand for table, seen in looked if (stand := stands[table]) is not None and stand != seen
+        }
+
+    def _open(self) -> None:
+        """Addresses and secrets may change: the connection is read each round, tables are kept open."""
+        from lakecore.catalog.config import CatalogConfig
+        from lakecore.catalog.filesystem import FilesystemCatalog
+        from operators.hooks import LakeHook
+
+        hook = LakeHook(self._conn_id)
+        config = CatalogConfig(hook.warehouse(), hook.options())
+        if config != self._config:
+            self._catalog = FilesystemCatalog.open(config)
+            self._config, self._stores = config, {}
+
+    def _stands(self, table: str) -> Mark | None:
+        from lakecore.errors import NotFoundError
+        from lakecore.jobs.watch import newest
+
+        try:
+            if table not in self._stores:
+                self._stores[table] = self._catalog.load_table(table).snapshots
+            return newest(self._stores[table])
+        except NotFoundError:
+            return None  # not there yet
+        except Exception as err:  # noqa: BLE001 - one table's trouble must not end the watch of the others
+            _log().warning("%s did not say where it stands, asking again next round: %s", table, err)
+            return None
+
+    async def advance(self, batch: Sequence[AdvanceItem]) -> None:
+        """Airflow has stored the events of these rounds. A round with a failure is not kept by anybody: the
+        failed watcher begins again at its mark, the others keep a later round.
+        """
+        for item in batch:
+            if item.outcome.failed:
+                continue
+            for watcher in tuple(self._watching):
+                try:
+                    await watcher.keep(item.broker_payload)
+                except Exception as err:  # noqa: BLE001 - the mark stays: the same is told again, nothing is lost
+                    _log().warning("the mark of %s could not be kept: %s", watcher.asset, err)
+
+
+def _catalog(lake_conn_id: str) -> Any:
+    from operators.hooks import LakeHook
+
+    return LakeHook(lake_conn_id).catalog()
+
+
+def _log() -> Any:
+    import structlog
+
+    return structlog.get_logger(__name__)
