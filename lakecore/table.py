@@ -22,6 +22,8 @@ from lakecore.errors import (
     UnsupportedError,
 )
 from lakecore.fs.file_io import FileIO
+from lakecore.maintain.auto_tags.after_commit import tag_after_commit
+from lakecore.maintain.target import Target
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.options import BUCKET, BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
@@ -415,7 +417,7 @@ class Table:
         overwrite: Overwrite | None = None,
         unchanged: Unchanged | None = None,
     ) -> CommitResult:
-        return self.committer().commit(
+        result = self.committer().commit(
             messages,
             commit_user=commit.user or self._fresh_user(),
             identifier=commit.identifier,
@@ -424,6 +426,10 @@ class Table:
             properties=commit.properties,
             unchanged=unchanged,
         )
+        if result.snapshot_ids:
+            target = Target.of(self.name, self.file_io, self.paths, self.schema, self.clock)
+            tag_after_commit(target, wrote=True, write_only=self.options.write_only)
+        return result
 
     def _fresh_user(self) -> str:
         prefix = self.schema.options.get(_USER_PREFIX, "").strip() or "lakecore"

@@ -6,15 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import pendulum
-
 from lakecore.clock import Clock
-from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor
 from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json, parameters
 from lakecore.maintain.retention_options import TAG_DEFAULT_TIME
 from lakecore.maintain.tags import apply
 from lakecore.maintain.tags.plan import expired_tags
+from lakecore.maintain.wall_clock import WallClock
 
 __all__ = ["CreateTag", "DeleteTag", "ExpireTags", "RenameTag", "ReplaceTag", "run", "zone_offset_ms"]
 
@@ -107,6 +105,8 @@ def _run(job: TagJob, chore: Chore) -> Report:
         case ReplaceTag():
             return _replace(job, chore)
         case RenameTag():
+            found = chore.target.tags.load(job.tag)
+            apply.check_auto_name(chore.target, job.target_tag, found.id, instead_of=job.tag)
             if not job.dry_run:
                 apply.rename(chore.target, job.tag, job.target_tag)
             return replace(chore.report, names=(job.tag, job.target_tag), quarantined=False)
@@ -128,6 +128,7 @@ def _create(job: CreateTag, chore: Chore) -> Report:
         return replace(report, nothing_to_do=True)
     root = apply.choose(target, snapshot=job.snapshot, timestamp_ms=job.timestamp_ms, watermark=job.watermark)
     report = replace(report, snapshot=root.snapshot.id)
+    apply.check_auto_name(target, job.tag, root.snapshot.id)
     if job.dry_run:
         return report
     made = apply.create(target, job.tag, root, _lifetime(job.time_retained_ms, job.zone, chore))
@@ -140,6 +141,7 @@ def _replace(job: ReplaceTag, chore: Chore) -> Report:
     target.tags.load(job.tag)
     root = apply.choose(target, snapshot=job.snapshot, timestamp_ms=None, watermark=None)
     report = replace(chore.report, names=(job.tag,), snapshot=root.snapshot.id)
+    apply.check_auto_name(target, job.tag, root.snapshot.id)
     if job.dry_run:
         return report
     lifetime = _lifetime(job.time_retained_ms, job.zone, chore)
@@ -163,21 +165,10 @@ def _delete(job: DeleteTag | ExpireTags, chore: Chore, names: Sequence[str]) -> 
 def _lifetime(retained_ms: int | None, zone: str, chore: Chore) -> apply.Lifetime | None:
     if retained_ms is None:
         retained_ms = TAG_DEFAULT_TIME.read(chore.target.schema.options)
-    if retained_ms is None:
-        return None
-    now = chore.target.clock.now_ms()
-    at = pendulum.from_timestamp(now / 1000, tz=_zone(zone))
-    created = (at.year, at.month, at.day, at.hour, at.minute, at.second, now % 1000 * 1_000_000)
-    return apply.Lifetime(created, retained_ms / 1000)
+    return apply.Lifetime.starting(chore.target.clock.now_ms(), WallClock.of(zone), retained_ms)
 
 
 def zone_offset_ms(zone: str, now_ms: int) -> int:
     """What that zone's wall clock is ahead of UTC now. Raises InvalidInputError."""
-    return int(pendulum.from_timestamp(now_ms / 1000, tz=_zone(zone)).offset or 0) * 1000
-
-
-def _zone(name: str) -> Any:
-    try:
-        return pendulum.timezone(name)
-    except (ValueError, KeyError, OSError, ModuleNotFoundError) as err:
-        raise InvalidInputError(f"time zone {name!r}: write for example UTC or Europe/Berlin") from err
+    local = WallClock.of(zone).local_ms(now_ms)
+    return 0 if local is None else local - now_ms

@@ -1,4 +1,4 @@
-"""Names of automatic tags: the time that such a name tells. Pure."""
+"""Periods of automatic tags and their names: the time that a name tells, the name of a time. Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from lakecore.errors import InvalidOptionError
 from lakecore.options import Option, parse_duration_ms, parse_enum
-from lakecore.types.text import parse_timestamp
+from lakecore.types.text import parse_timestamp, timestamp_text
 
-__all__ = ["AutoTagNames"]
+__all__ = ["AutoTagNames", "TagFormatter", "TagPeriod"]
 
 
 class TagPeriod(Enum):
@@ -33,30 +34,41 @@ DURATION: Option[int | None] = Option(
     "tag.creation-period-duration", parse_duration_ms, None, "Any period; its names tell minutes."
 )
 
+_HOUR = 3_600_000
+_LENGTHS = {TagPeriod.DAILY: 24 * _HOUR, TagPeriod.HOURLY: _HOUR, TagPeriod.TWO_HOURS: 2 * _HOUR}
 _DAY = {False: (r"(\d{4})(\d\d)(\d\d)", "20260131"), True: (r"(\d{4})-(\d\d)-(\d\d)", "2026-01-31")}
+_LAST = 253_402_300_800_000
+"""The year 10000: names have four digits for the year."""
 
 
 @dataclass(frozen=True, slots=True)
 class AutoTagNames:
-    """`pattern` finds year, month, day and perhaps hour and minute; `example` is one for messages."""
+    """`pattern` finds year, month, day and perhaps hour and minute; `example` is one for messages.
+
+    `length_ms`: of one period. Times are of a wall clock, counted as if it were UTC.
+    """
 
     pattern: str
     example: str
+    length_ms: int
 
     @classmethod
     def from_options(cls, raw: Mapping[str, str]) -> AutoTagNames:
         """Raises InvalidOptionError."""
-        period, formatter = PERIOD.read(raw), FORMATTER.read(raw)
-        if DURATION.read(raw) is not None:
+        period, formatter, duration = PERIOD.read(raw), FORMATTER.read(raw), DURATION.read(raw)
+        if duration is not None:
+            if duration < 1:
+                raise InvalidOptionError(f"option {DURATION.key}={raw[DURATION.key]!r}: must be above 0")
             pattern, example = _DAY[False]
-            return cls(pattern + r"(\d\d)(\d\d)", example + "0930")
+            return cls(pattern + r"(\d\d)(\d\d)", example + "0930", duration)
+        length = _LENGTHS[period]
         dashes = formatter is TagFormatter.WITH_DASHES or period is TagPeriod.TWO_HOURS
         pattern, example = _DAY[dashes]
         if period is TagPeriod.DAILY:
-            return cls(pattern + r"(?: .*)?", example)
+            return cls(pattern + r"(?: .*)?", example, length)
         if not dashes and formatter is TagFormatter.WITHOUT_DASHES_AND_SPACES:
-            return cls(pattern + r"(\d\d)", example + "09")
-        return cls(pattern + r" (\d\d)", example + " 09")
+            return cls(pattern + r"(\d\d)", example + "09", length)
+        return cls(pattern + r" (\d\d)", example + " 09", length)
 
     def time_of(self, name: str) -> int | None:
         """Nanoseconds since the epoch of the time in a name; None for the name of another tag."""
@@ -68,3 +80,19 @@ class AutoTagNames:
             return parse_timestamp(f"{year}-{month}-{day} {hour}:{minute}:00")
         except ValueError:
             return None
+
+    def name_of(self, local_ms: int) -> str | None:
+        """The name of the period that begins then; None before 1970 or after 9999."""
+        if not 0 <= local_ms < _LAST:
+            return None
+        text = timestamp_text(local_ms * 1_000_000, 0)
+        year, month, day, hour, minute = re.split("[- :]", text)[:5]
+        dash = "-" if "-" in self.example else ""
+        clock = {4: hour + minute, 3: f" {hour}", 2: hour}.get(
+            len(self.example) - len(_DAY[bool(dash)][1]), ""
+        )
+        return dash.join((year, month, day)) + clock
+
+    def floor(self, local_ms: int) -> int:
+        """When the period of that time began."""
+        return local_ms // self.length_ms * self.length_ms

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,12 +16,29 @@ from lakecore.maintain.runs import Removal
 from lakecore.maintain.sweep import Sweeper, Swept
 from lakecore.maintain.tags.plan import AgedTag
 from lakecore.maintain.target import Target
+from lakecore.maintain.wall_clock import WallClock
+from lakecore.scan.auto_tags import AutoTagNames
+from lakecore.types.text import timestamp_text
 
-__all__ = ["Lifetime", "aged_tags", "choose", "create", "delete", "deletion", "rename", "replace"]
+__all__ = [
+    "Lifetime",
+    "aged_tags",
+    "check_auto_name",
+    "choose",
+    "create",
+    "delete",
+    "deletion",
+    "makes_marks",
+    "mark_missing",
+    "point",
+    "rename",
+    "replace",
+]
 
 _WHY = "only this tag needed it"
 _OWN_KEYS = ("tagCreateTime", "tagTimeRetained")
 _MILLI = 1_000_000
+_BY_PERIOD = ("process-time", "watermark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +47,15 @@ class Lifetime:
 
     created: tuple[int, ...]
     seconds: float
+
+    @classmethod
+    def starting(cls, now_ms: int, wall: WallClock, retained_ms: int | None) -> Lifetime | None:
+        """From now on, by that wall clock; None: for ever."""
+        local = wall.local_ms(now_ms)
+        if retained_ms is None or local is None:
+            return None
+        parts = re.split("[- :]", timestamp_text(local // 1000 * 1_000_000_000, 0))
+        return cls((*map(int, parts), local % 1000 * _MILLI), retained_ms / 1000)
 
 
 def choose(target: Target, *, snapshot: int | None, timestamp_ms: int | None, watermark: int | None) -> Root:
@@ -71,6 +98,7 @@ def create(target: Target, name: str, root: Root, lifetime: Lifetime | None) -> 
         target.file_io, path, data, target.clock
     ):
         if _lists(target.file_io.read(path)) == _lists(data):
+            mark_missing(target, [name])
             return False
         raise AlreadyExistsError(f"tag {name!r} of {target.name} exists; replace it, or choose another name")
     if not _still_there(target, root, path):
@@ -110,6 +138,35 @@ def replace(
         prepare=lambda: _set(target, name, root, _content(target, root, lifetime)),
         parameters=parameters,
     )
+
+
+def point(target: Target, name: str, root: Root, lifetime: Lifetime | None) -> None:
+    """Let a tag stand for another snapshot and leave what only the old one needed to the next orphan search.
+
+    Raises UnavailableError when the snapshot expires meanwhile.
+    """
+    _set(target, name, root, _content(target, root, lifetime))
+
+
+def check_auto_name(target: Target, name: str, snapshot: int, *, instead_of: str = "") -> None:
+    """Rule of the format: a snapshot has one automatic tag at most, or other writers fail from then on.
+
+    `instead_of`: a tag that will be gone. Raises InvalidInputError for a second name of that kind, where the
+    table makes such tags by itself.
+    """
+    options = target.schema.options
+    if options.get("tag.automatic-creation", "").strip().lower() not in _BY_PERIOD:
+        return
+    names = AutoTagNames.from_options(options)
+    if names.time_of(name) is None:
+        return
+    others = [other for other in target.tags.list() if other not in (name, instead_of)]
+    for other in others:
+        if names.time_of(other) is not None and target.tags.load(other).id == snapshot:
+            raise InvalidInputError(
+                f"tag {name!r} of {target.name}: snapshot {snapshot} has the automatic tag {other!r} already "
+                f"and can have no second one; choose a name that is not like {names.example}"
+            )
 
 
 def _set(target: Target, name: str, root: Root, data: bytes) -> None:
@@ -203,9 +260,20 @@ def _mark_path(target: Target, name: str) -> str:
     return f"{target.paths.tag_dir}/tag-success-file/{name}_SUCCESS"
 
 
-def _mark(target: Target, name: str) -> None:
+def mark_missing(target: Target, names: Sequence[str]) -> None:
+    """Make the success files that a killed run left out."""
+    for name in names if makes_marks(target) else ():
+        if target.file_io.stat(_mark_path(target, name)) is None:
+            _mark(target, name)
+
+
+def makes_marks(target: Target) -> bool:
     """Option tag.create-success-file."""
-    if target.schema.options.get("tag.create-success-file", "").strip().lower() == "true":
+    return target.schema.options.get("tag.create-success-file", "").strip().lower() == "true"
+
+
+def _mark(target: Target, name: str) -> None:
+    if makes_marks(target):
         now = target.clock.now_ms()
         text = json.dumps({"creationTime": now, "modificationTime": now})
         target.file_io.overwrite(_mark_path(target, name), text.encode())

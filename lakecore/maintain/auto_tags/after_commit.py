@@ -1,0 +1,135 @@
+"""Automatic tags right after a commit of lakecore's own. The commit has landed: nothing here makes it fail.
+
+Rules of the format: periods make tags after the commits of writers that are not `write-only`, and of
+compactions; mode `batch` makes one after every batch write, whatever `write-only` says. What goes wrong is
+logged: the rule by periods looks at history, so that the next commit, or `trigger-tag-automatic-creation`,
+makes what is missing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from lakecore.errors import LakeError, UnavailableError
+from lakecore.executor import SerialExecutor
+from lakecore.maintain.auto_tags.apply import due_tags, expired, make
+from lakecore.maintain.auto_tags.options import BATCH_NAME, MODE, PROCESS_ZONE, num_retained
+from lakecore.maintain.auto_tags.plan import AutoTag, CreationMode, surplus
+from lakecore.maintain.lease import leased
+from lakecore.maintain.retention_options import TAG_DEFAULT_TIME
+from lakecore.maintain.roots import Root, RootKind
+from lakecore.maintain.runs import RunStore
+from lakecore.maintain.sweep import Sweeper
+from lakecore.maintain.tags.apply import Lifetime, create, delete, deletion, point, replace
+from lakecore.maintain.target import Target
+from lakecore.maintain.wall_clock import WallClock
+from lakecore.scan.auto_tags import AutoTagNames
+
+__all__ = ["BATCH_PREFIX", "tag_after_commit"]
+
+logger = logging.getLogger(__name__)
+
+BATCH_PREFIX = "batch-write-"
+_ZONE = "UTC"
+_LEASE_MS = 60_000
+_JOB = "automatic-tags"
+
+
+def tag_after_commit(target: Target, *, wrote: bool, write_only: bool) -> None:
+    """Make, and delete, the automatic tags of a branch. `wrote`: after a write, not a compaction.
+
+    Costs nothing without option tag.automatic-creation.
+    """
+    try:
+        mode = MODE.read(target.schema.options)
+        if mode is CreationMode.BATCH and wrote:
+            _tag_write(target)
+        elif mode.by_period and not (wrote and write_only):
+            _tag_periods(target)
+    except LakeError as err:
+        logger.warning(
+            "%s: its automatic tags were not brought up to date after the commit, which stands (%s)",
+            target.name,
+            err,
+        )
+
+
+def _tag_periods(target: Target) -> None:
+    """Deletions only where a tag is made: once a period."""
+    due = due_tags(target, _ZONE)
+    made = make(target, due, _ZONE)
+    gone = (*due.surplus, *(expired(target, _ZONE) if made else ()))
+    if gone:
+        _sweeping(target, lambda sweeper: _delete(sweeper, gone))
+
+
+def _tag_write(target: Target) -> None:
+    """The tag of the day, or the one that is always moved on: in place, so that it is always there."""
+    latest = target.snapshots.latest()
+    if latest is None:
+        return
+    options = target.schema.options
+    local = WallClock.of(PROCESS_ZONE.read(options) or _ZONE).local_ms(latest.time_millis)
+    day = AutoTagNames.from_options({}).name_of(local or 0)
+    name = BATCH_NAME.read(options) or f"{BATCH_PREFIX}{day}"
+    root = Root(
+        RootKind.SNAPSHOT, target.paths.branch, str(latest.id), target.paths.snapshot(latest.id), latest
+    )
+    lifetime = Lifetime.starting(target.clock.now_ms(), WallClock.of(_ZONE), TAG_DEFAULT_TIME.read(options))
+    if target.file_io.stat(target.paths.tag(name)) is None:
+        create(target, name, root, lifetime)
+    elif target.tags.load(name).id != latest.id:
+        _move(target, name, root, lifetime)
+    gone = _beyond(target, name)
+    if gone:
+        _sweeping(target, lambda sweeper: _delete(sweeper, gone))
+
+
+def _move(target: Target, name: str, root: Root, lifetime: Lifetime | None) -> None:
+    try:
+        _sweeping(
+            target,
+            lambda sweeper: replace(name, root, lifetime, sweeper, keeps=False, parameters={"tag": name}),
+        )
+    except UnavailableError as err:
+        logger.info(
+            "%s: tag %s moves on, its old files wait for a search of orphans: %s", target.name, name, err
+        )
+        point(target, name, root, lifetime)
+
+
+def _beyond(target: Target, newest: str) -> tuple[str, ...]:
+    """Tags beyond tag.num-retained-max, never `newest`.
+
+    With names of its own making only these count. Where the option tag.batch.customized-name gives the names,
+    which may be another one each time, all tags do.
+    """
+    most = num_retained(target.schema.options)
+    if most is None:
+        return ()
+    own = BATCH_NAME.read(target.schema.options) is None
+    names = [name for name in target.tags.list() if not own or name.startswith(BATCH_PREFIX)]
+    if len(names) <= most:
+        return ()
+    written = {status.path: status.mtime_ms for status in target.file_io.list(target.paths.tag_dir)}
+    tags = [
+        AutoTag(name, written.get(target.paths.tag(name), 0), target.tags.load(name).id)
+        for name in names
+        if name != newest
+    ]
+    return surplus(tags, most - 1)
+
+
+def _delete(sweeper: Sweeper, names: tuple[str, ...]) -> None:
+    planned = deletion(sweeper.target, sweeper, names)
+    delete(_JOB, planned, sweeper, keeps=False, parameters={"tags": list(names)})
+    logger.info("%s: deleted the tags %s", sweeper.target.name, ", ".join(names))
+
+
+def _sweeping(target: Target, work: Callable[[Sweeper], object]) -> None:
+    """Whatever removes files needs the table's lease. Raises UnavailableError while another chore has it."""
+    runs = RunStore(target.file_io, target.warehouse, target.clock)
+    owner = f"{_JOB} {target.clock.fresh_id()[:8]}"
+    with leased(target.file_io, target.warehouse, target.name, owner, target.clock, _LEASE_MS) as lease:
+        work(Sweeper(target, runs, SerialExecutor(), lease.renew))

@@ -1,0 +1,150 @@
+"""Makes the automatic tags that are due on one branch, and says which tags are to go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lakecore.errors import NotFoundError
+from lakecore.maintain.auto_tags.options import (
+    MODE,
+    PROCESS_ZONE,
+    TIME_EXPIRE,
+    WATERMARK_ZONE,
+    auto_rule,
+    num_retained,
+)
+from lakecore.maintain.auto_tags.plan import (
+    AutoTag,
+    CreationMode,
+    Moment,
+    NewTag,
+    next_tags,
+    surplus,
+)
+from lakecore.maintain.retention_options import TAG_DEFAULT_TIME
+from lakecore.maintain.roots import Root, RootKind
+from lakecore.maintain.tags.apply import Lifetime, aged_tags, create, makes_marks, mark_missing
+from lakecore.maintain.tags.plan import expired_tags
+from lakecore.maintain.target import Target, in_threads
+from lakecore.maintain.wall_clock import WallClock
+from lakecore.metadata.snapshot import Snapshot
+
+__all__ = ["DueTags", "due_tags", "expired", "make"]
+
+_NO_WATERMARK = -(1 << 63)
+
+
+@dataclass(frozen=True, slots=True)
+class DueTags:
+    """Tags to make, oldest first, and tags to delete: beyond the number that is kept."""
+
+    mode: CreationMode
+    new: tuple[NewTag, ...] = ()
+    surplus: tuple[str, ...] = ()
+
+
+def due_tags(target: Target, zone: str) -> DueTags:
+    """What the table's options ask for now. `zone`: of commits, where the options name none.
+
+    Costs a listing, a read of the newest automatic tag and of the snapshots after it (all where there is no
+    such tag); of every automatic tag only when there are too many. Raises InvalidOptionError.
+    """
+    options = target.schema.options
+    mode = MODE.read(options)
+    if not mode.by_period:
+        return DueTags(mode)
+    rule, most = auto_rule(options), num_retained(options)
+    by_watermark = mode is CreationMode.WATERMARK
+    wall = WallClock.of(WATERMARK_ZONE.read(options) if by_watermark else PROCESS_ZONE.read(options) or zone)
+    named = {name: nanos for name in target.tags.list() if (nanos := rule.names.time_of(name)) is not None}
+    newest = _newest(target, named)
+    moments = [
+        _moment(snapshot, wall, by_watermark=by_watermark)
+        for snapshot in _after(target, 0 if newest is None else newest.snapshot)
+    ]
+    new = next_tags(rule, newest, moments)
+    if most is None or len(named) + len(new) <= most:
+        return DueTags(mode, new)
+    known = [*_opened(target, named), *(AutoTag(tag.name, tag.time_ms, tag.snapshot) for tag in new)]
+    gone = frozenset(surplus(known, most))
+    return DueTags(
+        mode,
+        tuple(tag for tag in new if tag.name not in gone),
+        tuple(name for name in sorted(named) if name in gone),
+    )
+
+
+def make(target: Target, due: DueTags, zone: str) -> tuple[str, ...]:
+    """Make the new tags, in order; the names of those that were not there. Raises NotFoundError when a
+    snapshot expires meanwhile: the next run goes on.
+    """
+    retained_ms = TAG_DEFAULT_TIME.read(target.schema.options)
+    lifetime = Lifetime.starting(target.clock.now_ms(), WallClock.of(zone), retained_ms)
+    made = []
+    for tag in due.new:
+        snapshot = target.snapshots.load(tag.snapshot)
+        path = target.paths.snapshot(snapshot.id)
+        root = Root(RootKind.SNAPSHOT, target.paths.branch, str(snapshot.id), path, snapshot)
+        if create(target, tag.name, root, lifetime):
+            made.append(tag.name)
+    if not made and due.mode.by_period and makes_marks(target):
+        _mark_newest(target)
+    return tuple(made)
+
+
+def expired(target: Target, zone: str) -> tuple[str, ...]:
+    """Tags of any kind whose own time has passed, where the table lets them end by themselves.
+
+    Costs a read of every tag.
+    """
+    if not TIME_EXPIRE.read(target.schema.options):
+        return ()
+    now = target.clock.now_ms()
+    local = WallClock.of(zone).local_ms(now)
+    tags = aged_tags(target, 0 if local is None else local - now)
+    return expired_tags(tags, now, None)
+
+
+def _newest(target: Target, named: dict[str, int]) -> AutoTag | None:
+    """The tag with the latest time in its name; of two (`2026-01-31`, `2026-01-31 x`) that of the newer
+    snapshot.
+    """
+    if not named:
+        return None
+    latest = max(named.values())
+    found = list(_opened(target, {name: nanos for name, nanos in named.items() if nanos == latest}))
+    if not found:  # just deleted
+        return _newest(target, {name: nanos for name, nanos in named.items() if nanos != latest})
+    return max(found, key=lambda tag: tag.snapshot)
+
+
+def _opened(target: Target, named: dict[str, int]) -> Iterator[AutoTag]:
+    """Tags with their snapshots; those that vanish meanwhile are left out."""
+
+    def opened(name: str) -> AutoTag | None:
+        try:
+            return AutoTag(name, named[name] // 1_000_000, target.tags.load(name).id)
+        except NotFoundError:
+            return None
+
+    return (tag for tag in in_threads(opened, sorted(named)) if tag is not None)
+
+
+def _after(target: Target, snapshot_id: int) -> Iterator[Snapshot]:
+    """Snapshots that are younger, by id; gaps do not matter."""
+    ids = [one for one in target.snapshots.list_ids() if one > snapshot_id]
+    return (snapshot for snapshot in in_threads(target.snapshots.find, ids) if snapshot is not None)
+
+
+def _moment(snapshot: Snapshot, wall: WallClock, *, by_watermark: bool) -> Moment:
+    time = snapshot.watermark if by_watermark else snapshot.time_millis
+    return Moment(snapshot.id, None if time in (None, _NO_WATERMARK) else wall.local_ms(time or 0))
+
+
+def _mark_newest(target: Target) -> None:
+    """A run that was killed after its last tag may have left out the success file."""
+    names = auto_rule(target.schema.options).names
+    named = {name: nanos for name in target.tags.list() if (nanos := names.time_of(name)) is not None}
+    if named:
+        mark_missing(target, [max(named, key=lambda name: named[name])])

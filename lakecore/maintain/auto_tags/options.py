@@ -1,0 +1,61 @@
+"""Table options of automatic tags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakecore.errors import InvalidOptionError
+from lakecore.maintain.auto_tags.plan import AutoRule, CreationMode
+from lakecore.options import Option, parse_bool, parse_duration_ms, parse_enum
+from lakecore.scan.auto_tags import AutoTagNames
+
+__all__ = [
+    "BATCH_NAME",
+    "MODE",
+    "NUM_RETAINED",
+    "PROCESS_ZONE",
+    "TIME_EXPIRE",
+    "WATERMARK_ZONE",
+    "auto_rule",
+    "num_retained",
+]
+
+MODE = Option(
+    "tag.automatic-creation", parse_enum(CreationMode), CreationMode.NONE, "What makes tags by itself."
+)
+DELAY = Option("tag.creation-delay", parse_duration_ms, 0, "How long after a period its tag is made.")
+COMPLETION = Option("tag.automatic-completion", parse_bool, False, "Whether missed tags are made later.")
+NUM_RETAINED: Option[int | None] = Option(
+    "tag.num-retained-max", int, None, "Automatic tags that are kept at most."
+)
+TIME_EXPIRE = Option(
+    "tag.time-expire-enabled", parse_bool, True, "Whether tags end by their own time to live."
+)
+BATCH_NAME: Option[str | None] = Option(
+    "tag.batch.customized-name", str, None, "Name of the tag that a batch write makes."
+)
+PROCESS_ZONE: Option[str | None] = Option(
+    "sink.process-time-zone", str, None, "Zone of the days and hours of commits; default that of the run."
+)
+WATERMARK_ZONE = Option("sink.watermark-time-zone", str, "UTC", "Zone of the days and hours of watermarks.")
+
+
+def auto_rule(raw: Mapping[str, str]) -> AutoRule:
+    """Raises InvalidOptionError. Rule of the format: the delay is shorter than the period."""
+    names, delay = AutoTagNames.from_options(raw), DELAY.read(raw)
+    if delay >= names.length_ms:
+        raise InvalidOptionError(
+            f"option {DELAY.key}={raw[DELAY.key]!r}: must be shorter than a period ({names.length_ms} ms)"
+        )
+    return AutoRule(names, delay, COMPLETION.read(raw))
+
+
+def num_retained(raw: Mapping[str, str]) -> int | None:
+    """Raises InvalidOptionError for a number that would keep no tag at all."""
+    most = NUM_RETAINED.read(raw)
+    if most is not None and most < 1:
+        raise InvalidOptionError(
+            f"option {NUM_RETAINED.key}={raw[NUM_RETAINED.key]!r}: it would delete every tag as it is made; "
+            "write 1 or more"
+        )
+    return most

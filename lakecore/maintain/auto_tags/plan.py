@@ -1,0 +1,97 @@
+"""Which snapshot gets which automatic tag, and which tags are too many. Pure.
+
+Times are of the wall clock of the rule's zone, in milliseconds, counted as if it were UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from lakecore.scan.auto_tags import AutoTagNames
+
+__all__ = ["AutoRule", "AutoTag", "CreationMode", "Moment", "NewTag", "next_tags", "surplus"]
+
+
+class CreationMode(Enum):
+    """Option tag.automatic-creation."""
+
+    NONE = "none"
+    PROCESS_TIME = "process-time"
+    WATERMARK = "watermark"
+    BATCH = "batch"
+
+    @property
+    def by_period(self) -> bool:
+        """Whether periods, not writes, make tags."""
+        return self in (CreationMode.PROCESS_TIME, CreationMode.WATERMARK)
+
+
+@dataclass(frozen=True, slots=True)
+class AutoRule:
+    """`delay_ms`: waited after the end of a period. `completes`: a late snapshot gets the tag that is due,
+    not that of the period before its own.
+    """
+
+    names: AutoTagNames
+    delay_ms: int = 0
+    completes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AutoTag:
+    """A tag that has the name of an automatic one. `time_ms`: what the name says."""
+
+    name: str
+    time_ms: int
+    snapshot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A snapshot and its time: of its commit or its watermark; None where it has none."""
+
+    snapshot: int
+    time_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewTag:
+    """A tag to be made."""
+
+    name: str
+    time_ms: int
+    snapshot: int
+
+
+def next_tags(rule: AutoRule, newest: AutoTag | None, moments: Sequence[Moment]) -> tuple[NewTag, ...]:
+    """Tags to make, oldest first. `moments`: snapshots by id; those up to the newest tag's do not count.
+
+    Spec: without a tag yet, the first snapshot with a time gets one; then each that lies `delay_ms` and a
+    whole period after the due tag's time or later. Times without a name (before 1970) make none.
+    """
+    due = None if newest is None else newest.time_ms + rule.names.length_ms
+    made: list[NewTag] = []
+    for moment in moments:
+        time = moment.time_ms
+        if time is None or (newest is not None and moment.snapshot <= newest.snapshot):
+            continue
+        if due is not None and time - rule.delay_ms < due + rule.names.length_ms:
+            continue
+        begun = rule.names.floor(time) - rule.names.length_ms
+        if rule.completes and due is not None:
+            begun = due
+        name = rule.names.name_of(begun)
+        if name is not None:
+            made.append(NewTag(name, begun, moment.snapshot))
+            due = begun + rule.names.length_ms
+    return tuple(made)
+
+
+def surplus(tags: Sequence[AutoTag], most: int | None) -> tuple[str, ...]:
+    """Names of the tags beyond `most`, those of the oldest snapshots. `most` None: no limit."""
+    if most is None or len(tags) <= most:
+        return ()
+    ordered = sorted(tags, key=lambda tag: (tag.snapshot, tag.time_ms))
+    return tuple(tag.name for tag in ordered[: len(tags) - most])

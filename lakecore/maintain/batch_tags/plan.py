@@ -1,0 +1,202 @@
+"""Which snapshot a period's tag stands for, and what is to be done about it. Pure.
+
+Local times are of the wall clock of the periods' zone, in milliseconds, counted as if it were UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from lakecore.errors import InvalidInputError
+from lakecore.scan.auto_tags import AutoTagNames
+
+__all__ = [
+    "Answer",
+    "Duty",
+    "Period",
+    "Point",
+    "Series",
+    "State",
+    "last_before",
+    "periods_between",
+    "plan",
+    "retire",
+]
+
+_HOLE = "{period}"
+_MOST = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The names of the tags: `pattern` holds `{period}` once. Raises InvalidInputError."""
+
+    names: AutoTagNames
+    pattern: str = _HOLE
+
+    def __post_init__(self) -> None:
+        if self.pattern.count(_HOLE) != 1:
+            raise InvalidInputError(
+                f"name {self.pattern!r}: it must hold {_HOLE} once, as 'eod-{_HOLE}' does"
+            )
+
+    def name_of(self, local_ms: int) -> str:
+        """Raises InvalidInputError for a time without a name."""
+        period = self.names.name_of(local_ms)
+        if period is None:
+            raise InvalidInputError(f"{local_ms} ms: tags are named for the years 1970 to 9999")
+        return self.pattern.replace(_HOLE, period)
+
+    def time_of(self, name: str) -> int | None:
+        """When the period of that tag began; None for tags that are not of the series."""
+        head, _, tail = self.pattern.partition(_HOLE)
+        if not (name.startswith(head) and name.endswith(tail)) or len(name) < len(head) + len(tail):
+            return None
+        nanos = self.names.time_of(name[len(head) : len(name) - len(tail)])
+        if nanos is None:
+            return None
+        time = nanos // 1_000_000
+        return time if self.names.floor(time) == time and self.name_of(time) == name else None
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A snapshot that is known: `clock_ms` of its commit or its watermark (None: it has none).
+
+    `kept`: by a snapshot file or a tag, so that it can be tagged. A changelog only tells that it was.
+    """
+
+    snapshot: int
+    clock_ms: int | None
+    kept: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The snapshot, or why there is none. `empty`: the table had none yet."""
+
+    snapshot: int | None
+    why: str = ""
+    empty: bool = False
+
+
+def last_before(points: Sequence[Point], end_ms: int) -> Answer:
+    """The snapshot before the first one whose clock has reached `end_ms`. `points`: by id, the latest last.
+
+    It is only given when it is certain: an unknown snapshot between the two might have been the one.
+    """
+    number = next(
+        (n for n, p in enumerate(points) if p.clock_ms is not None and p.clock_ms >= end_ms), len(points)
+    )
+    before = points[number - 1] if number else None
+    after = points[number].snapshot if number < len(points) else None
+    if before is None:
+        if after is None or after == 1:
+            return Answer(None, "the table had no snapshot before its end", empty=True)
+        return Answer(None, _expired(1, after - 1))
+    if after is not None and after != before.snapshot + 1:
+        return Answer(None, _expired(before.snapshot + 1, after - 1))
+    if not before.kept:
+        return Answer(None, _expired(before.snapshot, before.snapshot))
+    return Answer(before.snapshot)
+
+
+def _expired(first: int, last: int) -> str:
+    if first == last:
+        return f"snapshot {first} has expired"
+    return f"snapshots {first} to {last} have expired"
+
+
+class State(Enum):
+    THERE = "there"
+    """The tag exists, and stands for what the rule says, as far as that is still known."""
+    OTHER = "other"
+    """The tag exists and stands for another snapshot."""
+    NEW = "new"
+    LOST = "lost"
+    """It cannot be made any more."""
+    EMPTY = "empty"
+    """There was nothing to tag yet."""
+    OPEN = "open"
+    """The period is not over."""
+    RETIRED = "retired"
+    """So old that the number of tags to keep leaves it out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """One period: when it began, by the wall; when it counts as over, since the epoch."""
+
+    name: str
+    begins_ms: int
+    ends_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duty:
+    """What is to be done about a period. `snapshot`: for its tag to stand for; `found`: for which it does."""
+
+    period: Period
+    state: State
+    snapshot: int | None = None
+    found: int | None = None
+    why: str = ""
+
+
+def periods_between(series: Series, first_ms: int, last_ms: int) -> tuple[int, ...]:
+    """When the periods from that of `first_ms` to that of `last_ms` begin. Raises InvalidInputError."""
+    length = series.names.length_ms
+    begins, ends = series.names.floor(first_ms), series.names.floor(last_ms)
+    if ends < begins:
+        raise InvalidInputError(
+            f"period {series.name_of(ends)} is before {series.name_of(begins)}: from must not be after to"
+        )
+    if (ends - begins) // length >= _MOST:
+        raise InvalidInputError(f"more than {_MOST} periods: ask for fewer at a time")
+    return tuple(range(begins, ends + length, length))
+
+
+def plan(
+    periods: Iterable[Period], points: Sequence[Point], tags: Mapping[str, int], *, over_ms: int | None
+) -> tuple[Duty, ...]:
+    """A duty for each period. `tags`: names to snapshots. `over_ms`: what ended by then is over."""
+    return tuple(_duty(period, points, tags.get(period.name), over_ms) for period in periods)
+
+
+def _duty(period: Period, points: Sequence[Point], found: int | None, over_ms: int | None) -> Duty:
+    if over_ms is None or over_ms < period.ends_ms:
+        state = State.OPEN if found is None else State.THERE
+        return Duty(period=period, state=state, found=found, why="it is not over")
+    answer = last_before(points, period.ends_ms)
+    if found is not None:
+        other = answer.snapshot is not None and answer.snapshot != found
+        state = State.OTHER if other else State.THERE
+    elif answer.snapshot is not None:
+        state = State.NEW
+    else:
+        state = State.EMPTY if answer.empty else State.LOST
+    return Duty(period=period, state=state, snapshot=answer.snapshot, found=found, why=answer.why)
+
+
+def retire(
+    duties: Sequence[Duty], series: Series, tags: Mapping[str, int], most: int | None
+) -> tuple[tuple[Duty, ...], tuple[str, ...]]:
+    """The duties, with those left out for which there is no room; and the tags of the series to delete.
+
+    The newest `most` periods keep their tags; the newest of all is always among them. Other tags count as
+    nothing.
+    """
+    there = {time: name for name in tags if (time := series.time_of(name)) is not None}
+    new = {duty.period.begins_ms for duty in duties if duty.state is State.NEW}
+    if most is None or len(there.keys() | new) <= most:
+        return tuple(duties), ()
+    kept = set(sorted(there.keys() | new)[-max(1, most) :])
+    left = tuple(
+        replace(d, state=State.RETIRED, why="there are newer tags enough")
+        if d.state is State.NEW and d.period.begins_ms not in kept
+        else d
+        for d in duties
+    )
+    return left, tuple(name for time, name in sorted(there.items()) if time not in kept)
