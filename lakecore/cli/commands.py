@@ -43,6 +43,8 @@ MAINTENANCE: Mapping[str, str] = MappingProxyType(
         "rename-tag": "tags",
         "delete-tag": "tags",
         "expire-tags": "tags",
+        "trigger-tag-automatic-creation": "auto_tags",
+        "create-batch-tags": "auto_tags",
         "rollback-to": "rollback",
         "rollback-to-as-latest": "rollback",
         "reset-consumer": "rollback",

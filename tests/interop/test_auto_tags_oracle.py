@@ -1,0 +1,133 @@
+"""Automatic tags: Java and lakecore make and delete the same ones, given the same history and options."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from lakecore.jobs import auto_tags, expire_snapshots
+from lakecore.verify.fsck import fsck
+from tests.support.oracle import Oracle
+from tests.support.twins import Twins
+
+pytestmark = pytest.mark.slow
+
+HOUR = 3_600_000
+FIRST = 1_774_650_600_000
+"""2026-03-27 22:30 UTC; the clocks of Berlin leap at 01:00 UTC two days later."""
+STEPS = (0, 0.25, 1, 1, 3, 26, 2, 0.5, 23, 49, 1, 1, 12, 5)
+"""Hours from one snapshot to the next."""
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory, oracle: Oracle) -> Path:
+    """Snapshots at those times, with watermarks an hour and a half behind; the first has none."""
+    warehouse = tmp_path_factory.mktemp("auto")
+    options = {"bucket": "1", "num-sorted-run.compaction-trigger": "3"}
+    columns = ["k BIGINT NOT NULL", "v STRING"]
+    oracle.create(warehouse, "d.t", {"columns": columns, "primaryKeys": ["k"], "options": options})
+    path, number = warehouse / "d.db" / "t", 0
+    while len(list((path / "snapshot").glob("snapshot-*"))) < len(STEPS):
+        number += 1
+        oracle.write(warehouse, "d.t", [{"k": k, "v": f"{number}"} for k in range(number, number + 3)])
+    for number, hours in enumerate(_times(), 1):
+        change = {"timeMillis": hours, **({"watermark": hours - HOUR * 3 // 2} if number > 1 else {})}
+        _patch(path / "snapshot" / f"snapshot-{number}", change)
+    return path
+
+
+def _times() -> list[int]:
+    return [FIRST + int(sum(STEPS[: n + 1]) * HOUR) for n in range(len(STEPS))]
+
+
+def _patch(snapshot: Path, change: Mapping[str, int]) -> None:
+    snapshot.write_text(json.dumps({**json.loads(snapshot.read_text()), **change}, indent=2))
+
+
+def _tags(twins: Twins, warehouse: Path) -> dict[str, int]:
+    folder = twins.path(warehouse) / "tag"
+    files = [file for file in folder.glob("tag-*") if file.is_file()] if folder.exists() else []
+    return {file.name[4:]: json.loads(file.read_text())["id"] for file in files}
+
+
+def trigger(twins: Twins, oracle: Oracle, options: Mapping[str, str]) -> auto_tags.Report:
+    """Both, with the options set in the table."""
+    changes = json.dumps([{"op": "set", "key": key, "value": value} for key, value in options.items()])
+    for warehouse in (twins.java, twins.ours):
+        oracle.call("alter", warehouse, "d.t", changes)
+    oracle.call("trigger-tag-automatic-creation", twins.java, "d.t")
+    return auto_tags.run(auto_tags.Job(table="d.t"), twins.lake)
+
+
+def _options(text: str) -> dict[str, str]:
+    mode, *rest = text.split(", ")
+    pairs = (pair.split("=") for pair in rest)
+    return {"tag.automatic-creation": mode} | {
+        (key if "." in key else f"tag.{key}"): value for key, value in pairs
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "process-time, default-time-retained=30 d",
+        "process-time, creation-period=hourly, period-formatter=without_dashes, creation-delay=20 min",
+        "process-time, creation-period=hourly, period-formatter=without_dashes_and_spaces, num-retained-max=3",
+        "process-time, creation-period=two-hours, period-formatter=without_dashes, automatic-completion=true",
+        "process-time, creation-period-duration=90 min, automatic-completion=true, num-retained-max=4",
+        "process-time, period-formatter=without_dashes, sink.process-time-zone=Europe/Berlin",
+        "process-time, creation-period=hourly, sink.process-time-zone=Europe/Berlin, create-success-file=true",
+        "process-time, creation-delay=5 h, sink.process-time-zone=GMT-08:00, automatic-completion=true",
+        "watermark, creation-period=hourly",
+        "watermark, sink.watermark-time-zone=Asia/Shanghai, automatic-completion=true, creation-delay=2 h",
+        "none, default-time-retained=1 ms",
+        "batch",
+    ],
+)
+def test_the_same_tags_of_the_same_snapshots(
+    text: str, history: Path, tmp_path: Path, oracle: Oracle, oracle2: Oracle
+) -> None:
+    twins = Twins.of(history, "d.t", tmp_path)
+    report = trigger(twins, oracle, _options(text))
+    made = _tags(twins, twins.java)
+    assert _tags(twins, twins.ours) == made
+    assert report.names == tuple(sorted(made))
+    assert bool(made) == (text[0] in "pw")
+    assert twins.difference(["schema/"]) == (set(), set())
+    # and once more, by the other version: nothing is left to do
+    oracle2.call("trigger-tag-automatic-creation", twins.ours, "d.t")
+    assert auto_tags.run(auto_tags.Job(table="d.t"), twins.lake).nothing_to_do
+    assert _tags(twins, twins.ours) == made
+
+
+def test_deleted_automatic_tags_free_the_files_that_java_frees(
+    history: Path, tmp_path: Path, oracle: Oracle
+) -> None:
+    """Tags whose snapshots have expired, then more snapshots: the oldest tags go, with what only they need."""
+    twins = Twins.of(history, "d.t", tmp_path)
+    options = _options("process-time, creation-period=hourly, automatic-completion=true, num-retained-max=20")
+    trigger(twins, oracle, options)
+    limits = {"retain_max": 2, "retain_min": 1, "max_deletes": 100, "older_than_ms": int(time.time() * 1000)}
+    flags: Sequence[object] = [
+        part for k, v in limits.items() for part in (f"--{k.removesuffix('_ms').replace('_', '-')}", v)
+    ]
+    oracle.call("expire-snapshots", twins.java, "d.t", *flags)
+    expire_snapshots.run(expire_snapshots.Job(table="d.t", **limits), twins.lake)
+    # the newest tag goes, so that the rule has one to make; then only two may stay
+    for warehouse in (twins.java, twins.ours):
+        newest = max(_tags(twins, warehouse))
+        oracle.call("delete-tag", warehouse, "d.t", newest)
+    before = twins.files(twins.ours)
+    report = trigger(twins, oracle, {"tag.num-retained-max": "2"})
+    assert _tags(twins, twins.ours) == _tags(twins, twins.java)
+    assert len(_tags(twins, twins.ours)) == 2
+    java, ours = twins.difference(["schema/"])
+    assert (java, ours) == (set(), set())
+    assert len(before - twins.files(twins.ours)) > report.files / 2 > 3
+    assert twins.new_findings(oracle, twins.java) == set()
+    opened = twins.opened
+    assert fsck(opened.file_io, opened.paths, now_ms=int(time.time() * 1000), deep=True).findings == ()
