@@ -22,8 +22,6 @@ from lakecore.errors import (
     UnsupportedError,
 )
 from lakecore.fs.file_io import FileIO
-from lakecore.maintain.auto_tags.after_commit import tag_after_commit
-from lakecore.maintain.target import Target
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.options import BUCKET, BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
@@ -427,9 +425,20 @@ class Table:
             unchanged=unchanged,
         )
         if result.snapshot_ids:
-            target = Target.of(self.name, self.file_io, self.paths, self.schema, self.clock)
-            tag_after_commit(target, wrote=True, write_only=self.options.write_only)
+            self.tag_after_commit(wrote=True)
         return result
+
+    def tag_after_commit(self, *, wrote: bool) -> None:
+        """Make the automatic tags that the table's options ask for. `wrote`: after a write, not a compaction.
+
+        Never fails. Costs nothing without option tag.automatic-creation.
+        """
+        if "tag.automatic-creation" in self.schema.options:
+            from lakecore.maintain.auto_tags.after_commit import (
+                tag_after_commit,
+            )  # rare, and half of maintain
+
+            tag_after_commit(self.name, self.file_io, self.paths, self.schema, self.clock, wrote=wrote)
 
     def _fresh_user(self) -> str:
         prefix = self.schema.options.get(_USER_PREFIX, "").strip() or "lakecore"

@@ -15,8 +15,6 @@ from lakecore.compact.work import Strategy, WorkPick
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.compact_report import Report, Shape, with_run
-from lakecore.maintain.auto_tags.after_commit import tag_after_commit
-from lakecore.maintain.target import Target
 from lakecore.row.partition_path import parse_partitions
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.table import Table
@@ -158,8 +156,7 @@ class _Run:
         except LakeError as err:
             error = err
         if run.outcome.snapshots:
-            target = Target.of(table.name, table.file_io, table.paths, table.schema, self._clock)
-            tag_after_commit(target, wrote=False, write_only=table.options.write_only)
+            table.tag_after_commit(wrote=False)
         seconds = round(self._clock.monotonic() - started - self._executor.startup_seconds, 6)
         report = replace(self._report, seconds=seconds, error=None if error is None else str(error))
         return self._shaped(with_run(report, run, planned), run, table, where), error

@@ -44,11 +44,6 @@ class Target:
     schema: TableSchema
     clock: Clock
 
-    @classmethod
-    def of(cls, name: str, file_io: FileIO, paths: TablePaths, schema: TableSchema, clock: Clock) -> Target:
-        """Of a table that lies in the warehouse of its path, `<warehouse>/<database>.db/<table>`."""
-        return cls(name, paths.table_path.rsplit("/", 2)[0], file_io, paths, schema, clock)
-
     @property
     def snapshots(self) -> SnapshotStore:
         return SnapshotStore(self.file_io, self.paths, self.clock)

@@ -11,8 +11,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from lakecore.clock import Clock
 from lakecore.errors import LakeError, UnavailableError
 from lakecore.executor import SerialExecutor
+from lakecore.fs.file_io import FileIO
 from lakecore.maintain.auto_tags.apply import due_tags, expired, make
 from lakecore.maintain.auto_tags.options import BATCH_NAME, MODE, PROCESS_ZONE, num_retained
 from lakecore.maintain.auto_tags.plan import AutoTag, CreationMode, surplus
@@ -24,7 +26,10 @@ from lakecore.maintain.sweep import Sweeper
 from lakecore.maintain.tags.apply import Lifetime, create, delete, deletion, point, replace
 from lakecore.maintain.target import Target
 from lakecore.maintain.wall_clock import WallClock
+from lakecore.metadata.options import WRITE_ONLY
+from lakecore.metadata.schema import TableSchema
 from lakecore.scan.auto_tags import AutoTagNames
+from lakecore.store.paths import TablePaths
 
 __all__ = ["BATCH_PREFIX", "tag_after_commit"]
 
@@ -36,16 +41,19 @@ _LEASE_MS = 60_000
 _JOB = "automatic-tags"
 
 
-def tag_after_commit(target: Target, *, wrote: bool, write_only: bool) -> None:
+def tag_after_commit(
+    name: str, file_io: FileIO, paths: TablePaths, schema: TableSchema, clock: Clock, *, wrote: bool
+) -> None:
     """Make, and delete, the automatic tags of a branch. `wrote`: after a write, not a compaction.
 
-    Costs nothing without option tag.automatic-creation.
+    The table lies in the warehouse of its path, `<warehouse>/<database>.db/<table>`.
     """
+    target = Target(name, paths.table_path.rsplit("/", 2)[0], file_io, paths, schema, clock)
     try:
         mode = MODE.read(target.schema.options)
         if mode is CreationMode.BATCH and wrote:
             _tag_write(target)
-        elif mode.by_period and not (wrote and write_only):
+        elif mode.by_period and not (wrote and WRITE_ONLY.read(schema.options)):
             _tag_periods(target)
     except LakeError as err:
         logger.warning(
