@@ -39,6 +39,11 @@ def compact(
     strategy: Annotated[
         jobs.Strategy, typer.Option(help="universal: what needs it; full: everything into the top level.")
     ] = jobs.Strategy.UNIVERSAL,
+    order_strategy: Annotated[
+        jobs.OrderStrategy,
+        typer.Option(help="Put the rows of an append table without buckets in order; rewrites all files."),
+    ] = jobs.OrderStrategy.NONE,
+    order_by: Annotated[str | None, typer.Option(help="Columns to order by: 'a,b'.")] = None,
     where: Annotated[str | None, typer.Option(help="Only these partitions: 'dt=a,hh=b;dt=c'.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Plan and report; change nothing.")] = False,
     engine: Annotated[Engine, typer.Option(help="Where units run.")] = Engine.SPARK,
@@ -63,6 +68,8 @@ def compact(
         jobs.Job(
             table=name,
             strategy=strategy,
+            order_strategy=order_strategy,
+            order_by=tuple(filter(None, map(str.strip, (order_by or "").split(",")))),
             where=where,
             options=key_values(option or [], "--option"),
             dry_run=dry_run,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
 from lakecore.clock import Clock, SystemClock
+from lakecore.compact.cluster.apply import ClusterRun
 from lakecore.compact.outcome import Progress
 from lakecore.compact.planning import CompactTarget
 from lakecore.compact.rounds import CompactRequest, CompactRun
@@ -16,12 +17,14 @@ from lakecore.errors import InvalidInputError, LakeError
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.compact_report import Report, Shape, with_run
 from lakecore.row.partition_path import parse_partitions
+from lakecore.row.sort_rule import OrderStrategy
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.table import Table
 from lakecore.verify.shape import ProofMode
 
 __all__ = [
     "Job",
+    "OrderStrategy",
     "Progress",
     "ProofMode",
     "Report",
@@ -52,10 +55,15 @@ class Job:
     `until_ms`: since the epoch; what is proven by then is committed, the rest reported. (`commit_user`,
     `commit_identifier`) names the run, so that a repeated one is recognised; its commits take the
     identifiers from there on (up to 1000). An empty user means a fresh one.
+    `order_strategy`, `order_by`: put the rows of an append table without buckets in this order; all of its
+    files are rewritten, whatever `strategy` and `proof` say, and all columns compared. No columns: those of
+    option `clustering.columns`.
     """
 
     table: str
     strategy: Strategy = Strategy.UNIVERSAL
+    order_strategy: OrderStrategy = OrderStrategy.NONE
+    order_by: tuple[str, ...] = ()
     where: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
@@ -67,16 +75,22 @@ class Job:
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         raw = {f.name: getattr(self, f.name) for f in fields(self)}
-        plain = {"options": dict(self.options), "strategy": self.strategy.value, "proof": self.proof.value}
-        return raw | plain
+        plain = {"options": dict(self.options), "order_by": list(self.order_by)}
+        enums = {name: raw[name].value for name in ("strategy", "proof", "order_strategy")}
+        return raw | plain | enums
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Job:
         """Raises InvalidInputError for unknown or missing keys and values."""
         try:
-            kinds = {"strategy": Strategy, "proof": ProofMode}
-            enums = {name: kind(raw[name]) for name, kind in kinds.items() if name in raw}
-            return cls(**{**raw, **enums})
+            kinds = {
+                "strategy": Strategy,
+                "proof": ProofMode,
+                "order_strategy": OrderStrategy,
+                "order_by": tuple,
+            }
+            typed = {name: kind(raw[name]) for name, kind in kinds.items() if name in raw}
+            return cls(**{**raw, **typed})
         except (TypeError, ValueError) as err:
             raise InvalidInputError(f"not a compaction job: {err}") from err
 
@@ -161,8 +175,12 @@ class _Run:
         report = replace(self._report, seconds=seconds, error=None if error is None else str(error))
         return self._shaped(with_run(report, run, planned), run, table, where), error
 
-    def _compact_run(self, table: Table, where: ScanFilter) -> CompactRun:
+    def _compact_run(self, table: Table, where: ScanFilter) -> CompactRun | ClusterRun:
         job = self._job
+        if job.order_strategy is OrderStrategy.NONE and job.order_by:
+            raise InvalidInputError(
+                f"columns to order by ({', '.join(job.order_by)}) need order, zorder or hilbert as strategy"
+            )
         target = CompactTarget(
             reading=table.read_context(),
             scanner=table.scanner,
@@ -178,9 +196,13 @@ class _Run:
             until_ms=job.until_ms,
             repeatable=bool(job.commit_user),
         )
-        return CompactRun(target, request, self._on_progress)
+        if job.order_strategy is OrderStrategy.NONE:
+            return CompactRun(target, request, self._on_progress)
+        return ClusterRun(target, request, (job.order_strategy, job.order_by), self._on_progress)
 
-    def _shaped(self, report: Report, run: CompactRun, table: Table, where: ScanFilter) -> Report:
+    def _shaped(
+        self, report: Report, run: CompactRun | ClusterRun, table: Table, where: ScanFilter
+    ) -> Report:
         """With the table before and after; after an error, after is what could still be read."""
         keyed = bool(table.schema.primary_keys)
         before = after = Shape.of(run.before, keyed=keyed)

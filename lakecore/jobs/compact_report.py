@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lakecore.compact.cluster.apply import ClusterRun
 from lakecore.compact.outcome import Outcome
 from lakecore.compact.rounds import CompactRun
 from lakecore.compact.work import Strategy, WorkPick
@@ -95,7 +96,7 @@ class Report:
         return raw | lists | {"strategy": self.strategy.value}
 
 
-def with_run(report: Report, run: CompactRun, planned: Sequence[WorkPick]) -> Report:
+def with_run(report: Report, run: CompactRun | ClusterRun, planned: Sequence[WorkPick]) -> Report:
     """`report` with the figures of `run`. `planned`: picks of a dry run."""
     outcome = run.outcome
     snapshots = run.landed.ids + outcome.snapshots

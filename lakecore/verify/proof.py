@@ -3,8 +3,9 @@
 Primary-key tables, merge engine deduplicate: inputs = outputs read back + rows lost + deletes dropped, by
 count and digest; keys of outputs strictly increase; the merge's certificate holds. Engines that make new
 rows (`fold`): inputs = the rows that the merge accounted for, outputs = the results that these rows must
-have. Append tables: outputs are the inputs in order, by count and digest. An upgrade changes a level and
-nothing else. What a digest covers: `shape_of`.
+have. Append tables: outputs are the inputs in order, by count and digest; where they are sorted on purpose,
+in any order (`verify.sorted_rows`). An upgrade changes a level and nothing else. What a digest covers:
+`shape_of`.
 
 A pick may be cut into units by key ranges. Then inputs are tallied once, whole, and compared with the sum
 of the units: rows that no unit read, or that two units read, show up. `prove_unit` is both halves for a
@@ -69,6 +70,7 @@ class PickProof:
     `uncompared`: columns that should be, but changed their type in a way that may change values. `fold`: the
     account of a merge that makes new rows; then `lost` and `dropped` are empty. `placed`: rows without a
     bucket got one (`verify.postponed`); True where whole rows were compared, False where keys were.
+    `sorted_by`: the order that the outputs have, where it is not that of the inputs.
     """
 
     pick: str
@@ -83,6 +85,7 @@ class PickProof:
     uncompared: tuple[str, ...] = ()
     fold: FoldEvidence | None = None
     placed: bool | None = None
+    sorted_by: str = ""
 
     def __str__(self) -> str:
         """What was proven, for a report."""
@@ -94,6 +97,8 @@ class PickProof:
         if self.keyed:
             what += f" + {self.lost.rows} replaced + {self.dropped.rows} deletes dropped"
         text = f"{what}, by count and digest of {_columns(self)}"
+        if self.sorted_by:
+            return f"{text}; rows of outputs are in the order of {self.sorted_by}"
         if self.keyed:
             text += "; keys of outputs strictly increase; each replaced row precedes a row of its key"
         return text
@@ -104,7 +109,8 @@ def _columns(proof: PickProof) -> str:
         parts: tuple[str, ...] = ("every column",)
     else:
         parts = (("key",) if proof.keyed else ()) + proof.covered
-    text = ", ".join(parts + (("sequence number", "row kind") if proof.keyed else ("row order",)))
+    order = () if proof.sorted_by else ("row order",)
+    text = ", ".join(parts + (("sequence number", "row kind") if proof.keyed else order))
     if proof.uncompared:
         text += f" (not {', '.join(proof.uncompared)}: the type changed)"
     return text
@@ -222,6 +228,7 @@ def prove_pick(shape: RowShape, pick: str, inputs: Iterable[Tally], units: Seque
         keyed=shape.keyed,
         covered=tuple(field.name for field in shape.values),
         uncompared=shape.uncompared,
+        sorted_by=shape.sorted_by,
     )
     folds = [unit.evidence for unit in units if isinstance(unit.evidence, FoldEvidence)]
     if folds and len(folds) == len(units):

@@ -17,7 +17,7 @@ from lakecore.verify.columns import StoredFile
 from lakecore.verify.digest import ZERO, Tally, tally
 from lakecore.verify.rows import without_rows
 
-__all__ = ["prove_row_ids"]
+__all__ = ["prove_row_ids", "read_ids"]
 
 _POSITION_ID = -1
 Ids = npt.NDArray[np.int64]
@@ -43,7 +43,7 @@ def prove_row_ids(
 
 def _tallied(file_io: FileIO, unit: str, stored: StoredFile, deleted: BitMap | None, sum_: Tally) -> Tally:
     position = 0
-    for columns in _columns(file_io, unit, stored):
+    for columns in read_ids(file_io, unit, stored):
         count = len(columns[0])
         live = columns if deleted is None else without_rows(columns, deleted, position)
         position += count
@@ -52,7 +52,7 @@ def _tallied(file_io: FileIO, unit: str, stored: StoredFile, deleted: BitMap | N
     return sum_
 
 
-def _columns(file_io: FileIO, unit: str, stored: StoredFile) -> Iterator[list[pa.Array]]:
+def read_ids(file_io: FileIO, unit: str, stored: StoredFile) -> Iterator[list[pa.Array]]:
     """Ids and sequence numbers, batch by batch: stored, or by the rule of the format."""
     file = stored.file
     reader = open_reader(file_io, stored.path)

@@ -36,6 +36,7 @@ class RowShape:
     rows of kind -U and -D do not count where a key has several rows (option `ignore-delete`). `positional`:
     the digest includes each row's place, so outputs must be the inputs in order. `uncompared`: columns that
     should be in the digest but are not, because their type changed in a way that may change values.
+    `sorted_by`: the order that the outputs were checked to have, for the report; "" where none is promised.
     """
 
     mode: ProofMode
@@ -46,6 +47,7 @@ class RowShape:
     values: tuple[DataField, ...] = ()
     positional: bool = False
     uncompared: tuple[str, ...] = ()
+    sorted_by: str = ""
 
     @property
     def keyed(self) -> bool:

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from lakecore.catalog.filesystem import load_catalog
-from lakecore.jobs.compact import Job, Strategy, run
+from lakecore.jobs.compact import Job, OrderStrategy, Strategy, run
 from lakecore.spark.executor import SparkExecutor
-from tests.support.lake import key_table, live_files
+from tests.support.lake import append_table, key_table, live_files
 from tests.support.oracle import Oracle, findings
 
 pytestmark = pytest.mark.slow
@@ -49,3 +49,16 @@ def test_a_cut_bucket_reads_right_in_java(spark: SparkExecutor, oracle: Oracle, 
     assert {row["b"]: row["v"] for row in rows} == left
     assert len(rows) == len(left)
     assert findings(oracle.fsck(tmp_path, "d.k")) == set()
+
+
+def test_one_partition_is_put_in_order_in_ranges(spark: SparkExecutor, tmp_path: Path) -> None:
+    catalog = load_catalog(str(tmp_path), create_warehouse=True, **{"local.fsync": "false"})
+    table = append_table(catalog, ("a BIGINT", "b BIGINT"), target_file_size="4 kb")
+    for n in range(4):
+        rows = range(1000 * n, 1000 * n + 1000)
+        table.append(pa.table({"a": [row * 7919 % 4001 for row in rows], "b": list(rows)}))
+    before = table.scan().to_arrow().sort_by("b")
+    report = run(Job(table="d.a", order_strategy=OrderStrategy.ZORDER, order_by=("a", "b")), catalog, spark)
+    assert (report.error, report.engine, report.rows_in, report.picks_done) == (None, "spark", 4000, 1)
+    assert len({file.file_name.rpartition("-")[0] for file in live_files(table)}) == 2
+    assert table.scan().to_arrow().sort_by("b").equals(before)

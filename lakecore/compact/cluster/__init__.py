@@ -1,0 +1,7 @@
+"""Putting the rows of append tables in order: by columns, or along a curve through them.
+
+All files of a partition become new ones, in a COMPACT snapshot that removes just the files that were read:
+rows that others insert meanwhile stay where they are, and a partition whose files another commit took away
+is planned again. Memory: a unit sorts in a buffer of fixed size and spills to local disk. Cost: a partition
+that is cut into n units is decoded n times, so that rows need not travel between them.
+"""

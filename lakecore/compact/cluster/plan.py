@@ -1,0 +1,168 @@
+"""What a clustering rewrites: whole partitions, each cut into as many ranges as pay. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lakecore.compact.append.plan import Deletions
+from lakecore.compact.work import Place
+from lakecore.errors import InvalidInputError, UnsupportedError
+from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.index_file import DeletionFile
+from lakecore.metadata.options import BucketMode, TableOptions
+from lakecore.metadata.schema import TableSchema
+from lakecore.options import Option
+from lakecore.row.sort_rule import OrderStrategy, SortRule
+from lakecore.types.datatypes import AtomicType, TypeRoot
+
+__all__ = ["Bounds", "CutPolicy", "SortPick", "plan_sorts", "quantiles", "sample_rows", "sort_rule"]
+
+VAR_BYTES = Option("zorder.var-length-contribution", int, 8, "Bytes of a text that count for the z-order.")
+SAMPLE = Option("sort-compaction.local-sample.magnification", int, 1000, "Rows sampled for each range.")
+CLUSTERING_COLUMNS: Option[str] = Option(
+    "clustering.columns", str, "", "Columns to cluster by.", ("sink.clustering.by-columns",)
+)
+_MOST_CUTS = 8
+_CUTS_PER_CORE = 2
+_LEAST_SAMPLE = 20
+_NO_ORDER = (TypeRoot.VARIANT, TypeRoot.BLOB)
+_HILBERT_COLUMNS = 2
+
+Bounds = tuple[tuple[Any, ...], ...]
+"""Keys of rows, ascending: range i begins with bound i - 1 and ends before bound i."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SortPick:
+    """All files of a partition, which become files in order. `cuts`: into how many ranges.
+
+    `deletions`: in the order of `files`, None for a file without deleted rows.
+    """
+
+    place: Place
+    files: tuple[DataFile, ...]
+    deletions: tuple[DeletionFile | None, ...]
+    cuts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutPolicy:
+    """How many units there may be at once, and the size below which a range is not worth a unit."""
+
+    parallelism: int
+    target_file_size: int
+
+
+def sort_rule(
+    table: str,
+    schema: TableSchema,
+    options: TableOptions,
+    strategy: OrderStrategy,
+    order_by: Sequence[str],
+) -> SortRule:
+    """The order that is asked for. No columns: those of option `clustering.columns`.
+
+    Raises UnsupportedError for tables whose rows cannot be put in order, InvalidInputError for columns that
+    cannot order them, InvalidOptionError.
+    """
+    if options.bucket_mode is not BucketMode.BUCKET_UNAWARE:
+        raise UnsupportedError(
+            f"table {table}: order strategy {strategy.value}: only append tables without buckets "
+            "(bucket=-1, no primary key) can be put in order; compact it without an order strategy"
+        )
+    if options.data_evolution:
+        raise UnsupportedError(
+            f"table {table}: option data-evolution.enabled=true: rows whose columns lie in several files "
+            "cannot be put in order; compact it without an order strategy"
+        )
+    names = tuple(order_by) or tuple(
+        filter(None, map(str.strip, CLUSTERING_COLUMNS.read(schema.options).split(",")))
+    )
+    _check_columns(table, schema, strategy, names)
+    size = VAR_BYTES.read(schema.options)
+    if size < 1:
+        raise InvalidInputError(f"table {table}: option {VAR_BYTES.key}={size}: must be at least 1")
+    return SortRule(strategy, names, size)
+
+
+def _check_columns(table: str, schema: TableSchema, strategy: OrderStrategy, names: tuple[str, ...]) -> None:
+    if not names:
+        raise InvalidInputError(
+            f"table {table}: order strategy {strategy.value} needs columns: name them with --order-by a,b"
+        )
+    if strategy is OrderStrategy.HILBERT and len(names) < _HILBERT_COLUMNS:
+        raise InvalidInputError(
+            f"table {table}: order strategy hilbert needs at least two columns, not {names[0]}"
+        )
+    for number, name in enumerate(names):
+        field = next((field for field in schema.fields if field.name == name), None)
+        if field is None:
+            known = ", ".join(field.name for field in schema.fields)
+            raise InvalidInputError(f"table {table} has no column {name!r} to order by; there are: {known}")
+        if name in schema.partition_keys:
+            raise InvalidInputError(
+                f"table {table}: {name} is a partition column, equal in all rows of a partition; leave it out"
+            )
+        if name in names[:number]:
+            raise InvalidInputError(f"table {table}: column {name} is named twice to order by")
+        if not isinstance(field.type, AtomicType) or field.type.root in _NO_ORDER:
+            raise InvalidInputError(
+                f"table {table}: column {name} is of type {field.type}, which has no order"
+            )
+
+
+def plan_sorts(
+    entries: ManifestEntries, deletions: Deletions, policy: CutPolicy, done: Collection[str] = ()
+) -> tuple[SortPick, ...]:
+    """A pick for every partition of live `entries`, but those with a file whose name is in `done`.
+
+    Cost: every file becomes an object.
+    """
+    whole = int(entries.file_size.sum())
+    picks = []
+    for place, files in _partitions(entries):
+        if not any(file.file_name in done for file in files):
+            found = tuple(deletions.get((place.partition, place.bucket, file.file_name)) for file in files)
+            cuts = _cuts(sum(file.file_size for file in files), whole, policy)
+            picks.append(SortPick(place=place, files=files, deletions=found, cuts=cuts))
+    return tuple(picks)
+
+
+def _partitions(entries: ManifestEntries) -> Iterator[tuple[Place, tuple[DataFile, ...]]]:
+    order = np.argsort(entries.partition, kind="stable")
+    starts = np.flatnonzero(np.diff(entries.partition[order])) + 1
+    for members in np.split(order, starts) if len(order) else ():
+        part = entries.select(members)
+        place = Place(part.partition_of(0), int(part.bucket[0]), int(part.total_buckets[0]))
+        yield place, tuple(sorted(part.files(), key=lambda file: (file.min_sequence_number, file.file_name)))
+
+
+def _cuts(size: int, whole: int, policy: CutPolicy) -> int:
+    """As many ranges as keep all cores at work, of a file at least; each of them reads the partition."""
+    if policy.parallelism < _CUTS_PER_CORE:
+        return 1
+    share = -(-size * policy.parallelism * _CUTS_PER_CORE // max(whole, 1))
+    return max(1, min(share, policy.parallelism, size // max(policy.target_file_size, 1), _MOST_CUTS))
+
+
+def sample_rows(raw: Mapping[str, str], cuts: int) -> int:
+    """How many rows of a partition to look at for its bounds. Raises InvalidOptionError."""
+    return cuts * max(SAMPLE.read(raw), _LEAST_SAMPLE)
+
+
+def quantiles(rows: Sequence[tuple[Any, ...]], cuts: int) -> Bounds:
+    """Bounds between `cuts` ranges of about as many of the sorted `rows`; fewer where rows are equal."""
+    bounds: list[tuple[Any, ...]] = []
+    for number in range(1, cuts if rows else 1):
+        at, low = len(rows) * number // cuts, bounds[-1] if bounds else rows[0]
+        if rows[at] == low:
+            at = bisect_right(rows, low)  # a frequent row: what is behind it begins the next range
+        if at < len(rows) and rows[at] > low:
+            bounds.append(rows[at])
+    return tuple(bounds)

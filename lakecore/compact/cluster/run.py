@@ -1,0 +1,205 @@
+"""One unit of a clustering: the rows of a partition within a range, in order, into new files; read back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakecore.compact.cluster.sorter import KEY_NAME, RowSorter, keyed
+from lakecore.compact.work import UnitResult, UnitTable
+from lakecore.merge.key_columns import Keys
+from lakecore.merge.passes import Scratch
+from lakecore.metadata.data_file import DataFile, FileSource
+from lakecore.metadata.index_file import DeletionFile
+from lakecore.read.ahead import read_ahead
+from lakecore.read.file_reader import read_file
+from lakecore.read.sizes import row_bytes, sizes_for
+from lakecore.row.sort_rule import SortRule
+from lakecore.store.indexes import load_deletions
+from lakecore.verify.columns import StoredFile
+from lakecore.verify.digest import Tally, total
+from lakecore.verify.outputs import OutputEvidence
+from lakecore.verify.proof import UnitProof, check_outputs, tally_input
+from lakecore.verify.sorted_rows import Bound, check_sorted
+from lakecore.verify.tracked_rows import tally_tracked
+from lakecore.write.rolling import FileSpec, RollingWriter
+
+__all__ = ["SampleTask", "SortUnit", "run_unit", "sample"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SortUnit:
+    """The rows of `files`, without the deleted ones, from `bounds[0]` to before `bounds[1]` (None: no end).
+
+    `checked`: which of the files this unit counts for the proof. `file_prefix`: begins the names of new
+    files; the unit adds the attempt. `overlap`: a second thread may read.
+    """
+
+    name: str
+    table: UnitTable
+    rule: SortRule
+    bucket_dir: str
+    files: tuple[DataFile, ...]
+    deletions: tuple[DeletionFile | None, ...]
+    checked: tuple[int, ...]
+    bounds: tuple[Bound | None, Bound | None]
+    file_prefix: str
+    rows: int
+    overlap: bool = False
+
+
+def run_unit(unit: SortUnit) -> UnitResult:
+    """Sort, read back. On any failure the files of this attempt are removed again.
+
+    Raises ProofError when the outputs do not hold, CorruptDataError, UnavailableError (disk full).
+    """
+    table = unit.table
+    writer = RollingWriter(table.reading.file_io, _file_spec(unit), table.clock.now_ms)
+    try:
+        with Scratch() as scratch:
+            rows_in = _sort(unit, scratch, writer)
+        files = _numbered(unit, writer.close())
+        outputs = _checked(unit, [_stored(unit, file) for file in files])
+        inputs = tuple(_tally(unit, number) for number in unit.checked)
+    except BaseException:
+        writer.abort()
+        raise
+    proof = UnitProof(unit=unit.name, outputs=outputs)
+    return UnitResult(unit=unit.name, files=files, rows_in=rows_in, inputs=inputs, proof=proof)
+
+
+def _sort(unit: SortUnit, scratch: Scratch, writer: RollingWriter) -> int:
+    """How many rows lie within the bounds."""
+    sorter = RowSorter(scratch)
+    rows_in = 0
+    batches = _batches(unit)
+    with closing(read_ahead(batches) if unit.overlap else batches) as found:
+        for batch in found:
+            part = within(keyed(batch, unit.rule), unit.bounds)
+            rows_in += part.num_rows
+            sorter.add(part)
+    for batch in sorter.sorted():
+        writer.write(batch)
+    return rows_in
+
+
+def _batches(unit: SortUnit) -> Any:
+    """Live rows of the files. Costs reads of some footers, for the size of a batch."""
+    reading = unit.table.reading
+    paths = [reading.paths.data_file(unit.bucket_dir, file) for file in unit.files]
+    sizes = sizes_for(1, len(unit.table.schema.fields), row_bytes(reading.file_io, paths))
+    for file, deletion in zip(unit.files, unit.deletions, strict=True):
+        deletions = None if deletion is None else load_deletions(reading.file_io, deletion)
+        yield from read_file(reading, unit.bucket_dir, file, batch_size=sizes.batch_rows, deletions=deletions)
+
+
+def within(batch: pa.RecordBatch, bounds: tuple[Bound | None, Bound | None]) -> pa.RecordBatch:
+    """The rows of a keyed batch that lie between the bounds."""
+    low, high = bounds
+    if low is None and high is None:
+        return batch
+    keys = Keys.of([batch.column(name) for name in batch.schema.names if name.startswith(KEY_NAME)])
+    inside = np.ones(batch.num_rows, bool)
+    if low is not None:
+        inside &= ~_before(keys, low)
+    if high is not None:
+        inside &= _before(keys, high)
+    return batch if inside.all() else batch.filter(pa.array(inside))
+
+
+def _before(keys: Keys, bound: Bound) -> Any:
+    """Which rows have a key below `bound`."""
+    below, tied = np.zeros(len(keys), bool), np.ones(len(keys), bool)
+    for column, value in zip(keys.columns, bound, strict=True):
+        if isinstance(column, np.ndarray):
+            less, same = column < value, column == value
+        else:
+            limit = pa.scalar(value, column.type)
+            less = pc.less(column, limit).to_numpy(zero_copy_only=False)
+            same = pc.equal(column, limit).to_numpy(zero_copy_only=False)
+        below |= tied & less
+        tied &= same
+    return below
+
+
+def _checked(unit: SortUnit, outputs: list[StoredFile]) -> OutputEvidence:
+    """The outputs read back: whole, in order, and with the ids of their rows where rows have any."""
+    context = unit.table.proof
+    found = check_outputs(context, unit.name, outputs)
+    fields = tuple(unit.table.schema.row_type.field(name) for name in unit.rule.columns)
+    check_sorted(context, unit.name, outputs, unit.rule, fields, unit.bounds)
+    if not unit.table.reading.options.row_tracking:
+        return found
+    return replace(found, rows=total(tally_tracked(context, unit.name, stored) for stored in outputs))
+
+
+def _tally(unit: SortUnit, number: int) -> Tally:
+    """Of a whole input."""
+    context = unit.table.proof
+    stored, deletion = _stored(unit, unit.files[number]), unit.deletions[number]
+    deleted = None if deletion is None else load_deletions(context.file_io, deletion)
+    if unit.table.reading.options.row_tracking:
+        return tally_tracked(context, unit.name, stored, deleted)
+    return tally_input(context, unit.name, stored, deleted=deleted)
+
+
+def _file_spec(unit: SortUnit) -> FileSpec:
+    """Rule of the format: sequence numbers go on from the first input's."""
+    schema = unit.table.schema
+    attempt = unit.table.clock.fresh_id().replace("-", "")[:16]
+    return FileSpec(
+        directory=unit.bucket_dir,
+        name_prefix=f"{unit.file_prefix}-{attempt}",
+        schema=schema,
+        keyed=False,
+        source=FileSource.COMPACT,
+        target_size=unit.table.reading.options.target_file_size,
+        options=schema.options,
+        first_sequence=min(file.min_sequence_number for file in unit.files),
+        tracked=unit.table.reading.options.row_tracking,
+    )
+
+
+def _numbered(unit: SortUnit, files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
+    """Where rows keep their own sequence numbers, files say between which these lie."""
+    if not unit.table.reading.options.row_tracking:
+        return files
+    low = min(file.min_sequence_number for file in unit.files)
+    high = max(file.max_sequence_number for file in unit.files)
+    return tuple(replace(file, min_sequence_number=low, max_sequence_number=high) for file in files)
+
+
+def _stored(unit: SortUnit, file: DataFile) -> StoredFile:
+    return StoredFile(unit.table.reading.paths.data_file(unit.bucket_dir, file), file)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleTask:
+    """Look at about `rows` rows of `files`, for the bounds of ranges."""
+
+    table: UnitTable
+    rule: SortRule
+    bucket_dir: str
+    files: tuple[DataFile, ...]
+    rows: int
+
+
+def sample(task: SampleTask) -> list[Bound]:
+    """Keys of rows at even distances, in order. Reads the columns of the rule only. Raises LakeError."""
+    every = max(sum(file.row_count for file in task.files) // max(task.rows, 1), 1)
+    return sorted(bound for file in task.files for bound in _sampled(task, file, every))
+
+
+def _sampled(task: SampleTask, file: DataFile, every: int) -> Iterator[Bound]:
+    position = 0
+    for batch in read_file(task.table.reading, task.bucket_dir, file, task.rule.columns):
+        places = np.arange(-position % every, batch.num_rows, every)
+        position += batch.num_rows
+        keys = task.rule.keys([column.take(pa.array(places)) for column in batch.columns])
+        yield from zip(*(key.to_pylist() for key in keys), strict=True)
