@@ -1,4 +1,4 @@
-"""Hints and manifests set right as Airflow tasks."""
+"""Hints, manifests and what is gone set right as Airflow tasks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from typing import ClassVar
 
 from operators.chore import ChoreOperator
 
-__all__ = ["CompactManifestOperator", "RepairHintsOperator"]
+__all__ = [
+    "CompactManifestOperator",
+    "RemoveUnexistingFilesOperator",
+    "RemoveUnexistingManifestsOperator",
+    "RepairHintsOperator",
+]
 
 
 class RepairHintsOperator(ChoreOperator):
@@ -22,3 +27,25 @@ class CompactManifestOperator(ChoreOperator):
     module = "repair"
     job = "CompactManifest"
     parameters: ClassVar = {"options": "options"}
+
+
+class RemoveUnexistingFilesOperator(ChoreOperator):
+    """Commit a snapshot without the data files that are gone; their rows are lost.
+
+    :param accept_rows: so many rows may be lost; None: none, and the task fails saying what is gone.
+    """
+
+    module = "unexisting"
+    job = "RemoveUnexistingFiles"
+    parameters: ClassVar = {"accept_rows": "int"}
+
+
+class RemoveUnexistingManifestsOperator(ChoreOperator):
+    """Commit a snapshot without the manifests that are gone; parameters as for files.
+
+    :param accept_revived: files that a lost manifest removed may come back.
+    """
+
+    module = "unexisting"
+    job = "RemoveUnexistingManifests"
+    parameters: ClassVar = {**RemoveUnexistingFilesOperator.parameters, "accept_revived": "bool"}

@@ -61,6 +61,8 @@ MAINTENANCE: Mapping[str, str] = MappingProxyType(
         "why": "repair",
         "repair-hints": "repair",
         "compact-manifest": "repair",
+        "remove-unexisting-files": "unexisting",
+        "remove-unexisting-manifests": "unexisting",
     }
 )
 """The same for the chores, which `--help` lists apart."""

@@ -156,7 +156,8 @@ class Lineage:
             return
         added = _signed_rows(changes)
         self._equal_total(path, "deltaRecordCount", snapshot.delta_record_count, added)
-        if whole:
+        replaced = snapshot.commit_kind is CommitKind.OVERWRITE and not len(changes)  # a repair's state
+        if whole or replaced:
             self._check_state(snapshot, path, owner, (base, changes))
         else:
             self._expect(changes.select(changes.kind == EntryKind.ADD), owner)

@@ -63,6 +63,8 @@ def test_a_life_of_maintenance(
     command("rollback-to", "--snapshot", last)
     command("rollback-to-as-latest", "--snapshot", last)
     command("repair-hints")
+    assert command("remove-unexisting-files", "--dry-run")["nothing_to_do"]
+    assert command("remove-unexisting-manifests", "--accept-rows", "0")["nothing_to_do"]
     run(tmp_path, capsys, "purge-quarantine", "--quarantine-ttl", "0 s")
     states = {row["state"] for row in run(tmp_path, capsys, "runs", TABLE)}
     assert states <= {"done", "purged", "undone", "quarantined"}

@@ -1,0 +1,59 @@
+"""`remove-unexisting-files`, `remove-unexisting-manifests`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakecore.cli.chores import DryRun, LeaseTime, OneTable, run_jobs, safety
+from lakecore.jobs import unexisting as jobs
+
+__all__ = ["remove_unexisting_files", "remove_unexisting_manifests"]
+
+AcceptRows = Annotated[
+    int | None, typer.Option(help="So many rows may be lost, as a dry run counts them; without, none.")
+]
+MaxShare = Annotated[float, typer.Option(help="More of them gone is taken for a wrong answer of storage.")]
+
+
+def remove_unexisting_files(
+    context: typer.Context,
+    table: OneTable,
+    accept_rows: AcceptRows = None,
+    max_share: MaxShare = 0.5,
+    dry_run: DryRun = False,
+    lease: LeaseTime = "60 s",
+) -> None:
+    """Commit a snapshot without the data files that are gone; their rows are lost."""
+    job = jobs.RemoveUnexistingFiles(
+        table=table,
+        accept_rows=accept_rows,
+        max_share=max_share,
+        dry_run=dry_run,
+        safety=safety(None, "7 d", "none", lease),
+    )
+    run_jobs(context, [job], jobs.run)
+
+
+def remove_unexisting_manifests(
+    context: typer.Context,
+    table: OneTable,
+    accept_rows: AcceptRows = None,
+    max_share: MaxShare = 0.5,
+    accept_revived: Annotated[
+        bool, typer.Option("--accept-revived", help="Files that a lost manifest removed may come back.")
+    ] = False,
+    dry_run: DryRun = False,
+    lease: LeaseTime = "60 s",
+) -> None:
+    """Commit a snapshot without the manifests that are gone; the rows of their files are lost."""
+    job = jobs.RemoveUnexistingManifests(
+        table=table,
+        accept_rows=accept_rows,
+        max_share=max_share,
+        accept_revived=accept_revived,
+        dry_run=dry_run,
+        safety=safety(None, "7 d", "none", lease),
+    )
+    run_jobs(context, [job], jobs.run)

@@ -1,0 +1,122 @@
+"""Jobs for files that a table names and that are gone: the next snapshot no longer names them.
+
+Both can lose rows: they say which, and do it only when that many rows are accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakecore.clock import Clock
+from lakecore.executor import Executor
+from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.maintain.unexisting.files import GoneFiles, find_gone_files, remove_gone_files
+from lakecore.maintain.unexisting.manifests import (
+    GoneManifests,
+    find_gone_manifests,
+    remove_gone_manifests,
+)
+from lakecore.maintain.unexisting.plan import Accepted
+
+__all__ = ["RemoveUnexistingFiles", "RemoveUnexistingManifests", "run"]
+
+_SHOWN = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class _UnexistingJob:
+    """`accept_rows`: how many rows may be lost; None: none. `max_share`: see `Accepted`."""
+
+    table: str
+    accept_rows: int | None = None
+    max_share: float = 0.5
+    commit_user: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    safety: Safety = field(default_factory=Safety)
+
+    to_json = job_to_json
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Any:
+        """Raises InvalidInputError for unknown or missing keys."""
+        return job_from_json(cls, raw)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoveUnexistingFiles(_UnexistingJob):
+    """Data files. Where a key has other versions in files that are left, the newest of these comes back."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoveUnexistingManifests(_UnexistingJob):
+    """Manifests. `accept_revived`: files that a lost manifest removed may come back."""
+
+    accept_revived: bool = False
+
+
+_NAMES = {
+    RemoveUnexistingFiles: "remove-unexisting-files",
+    RemoveUnexistingManifests: "remove-unexisting-manifests",
+}
+
+
+def run(
+    job: RemoveUnexistingFiles | RemoveUnexistingManifests,
+    lake: Lake,
+    executor: Executor | None = None,
+    clock: Clock | None = None,
+) -> Report:
+    """Raises InvalidInputError, UnsupportedError before anything is touched; CommitConflictError."""
+    with begin(_NAMES[type(job)], job, lake, keeps=False, executor=executor, clock=clock) as chore:
+        accepted = Accepted(rows=job.accept_rows, max_share=job.max_share)
+        user = job.commit_user or f"lakecore-{chore.report.job}-{chore.target.clock.fresh_id()}"
+        if isinstance(job, RemoveUnexistingFiles):
+            return chore.timed(_files(job, chore, accepted, user))
+        return chore.timed(_manifests(job, chore, accepted, user))
+
+
+def _files(job: RemoveUnexistingFiles, chore: Chore, accepted: Accepted, user: str) -> Report:
+    found: GoneFiles | None
+    snapshot: int | None = None
+    if job.dry_run:
+        found = find_gone_files(chore.target)
+    else:
+        found, snapshot = remove_gone_files(chore.target, chore.sweeper.runs, accepted, user)
+    if found is None or not len(found.entries):
+        return replace(chore.report, nothing_to_do=True)
+    rest = len(found.losses) - _SHOWN
+    notes = [f"lost: {loss}" for loss in found.losses[:_SHOWN]]
+    notes += [f"lost: {rest} more buckets"] if rest > 0 else []
+    notes.append(_total(job, found.rows))
+    return replace(chore.report, snapshot=snapshot, names=found.paths, notes=tuple(notes))
+
+
+def _manifests(job: RemoveUnexistingManifests, chore: Chore, accepted: Accepted, user: str) -> Report:
+    found: GoneManifests | None
+    snapshot: int | None = None
+    target = chore.target
+    if job.dry_run:
+        found = find_gone_manifests(target)
+    else:
+        revived = job.accept_revived
+        found, snapshot = remove_gone_manifests(
+            target, chore.sweeper.runs, accepted, user, accept_revived=revived
+        )
+    if found is None or not found.gone:
+        return replace(chore.report, nothing_to_do=True)
+    notes = [_total(job, found.rows)]
+    if found.revived:
+        notes.append(f"{found.revived} removals of files are lost: what is left of these files comes back")
+    names = tuple(target.paths.manifest(file.file_name) for file in found.gone)
+    return replace(chore.report, snapshot=snapshot, names=names, notes=tuple(notes))
+
+
+def _total(job: _UnexistingJob, rows: int | None) -> str:
+    if not job.dry_run:
+        return f"{rows} rows are lost"
+    if rows is None:
+        return "an unknown number of rows would be lost"
+    return f"{rows} rows would be lost; to do it, give --accept-rows {rows}"

@@ -1,0 +1,197 @@
+"""Data files that the latest snapshot names and that are gone: removed from it by a commit."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lakecore.commit.committer import Committer
+from lakecore.errors import CommitConflictError, UnavailableError, UnsupportedError
+from lakecore.maintain.runs import RunState, RunStore
+from lakecore.maintain.target import Target, in_threads
+from lakecore.maintain.unexisting.plan import Accepted, BucketLoss, losses, total_rows
+from lakecore.maintain.unexisting.vectors import VectorChange, discard, stale_vectors, without_vectors
+from lakecore.metadata.byte_words import hash_bytes
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.netting import live
+from lakecore.metadata.options import TableOptions
+from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
+from lakecore.row.binary_row import decode_row
+from lakecore.row.partition_path import partition_text
+from lakecore.verify.references import bucket_directory
+
+__all__ = ["GoneFiles", "find_gone_files", "remove_gone_files"]
+
+_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class GoneFiles:
+    """Of the data files live at `snapshot`, those that are gone. `paths`: where they should be."""
+
+    snapshot: Snapshot
+    live: ManifestEntries
+    entries: ManifestEntries
+    paths: tuple[str, ...]
+    losses: tuple[BucketLoss, ...]
+
+    @property
+    def rows(self) -> int:
+        """Physical rows."""
+        return total_rows(self.losses)
+
+
+def find_gone_files(target: Target) -> GoneFiles | None:
+    """Compares the latest snapshot with its directories; None without a snapshot.
+
+    Cost: a listing a bucket, and a look at each file that it lacks; 8 bytes of memory a data file. Raises
+    UnavailableError when storage does not answer, NotFoundError when a manifest is gone.
+    """
+    if TableOptions.from_schema(target.schema).data_evolution:
+        raise UnsupportedError(
+            f"{target.name}: data-evolution.enabled=true: other files hold columns of the same rows, so none "
+            "of them can be left out; go back to an older snapshot"
+        )
+    latest = target.snapshots.latest()
+    if latest is None:
+        return None
+    files = live(
+        target.manifests.read(target.manifests.data_manifests(latest)), where=f"snapshot {latest.id}"
+    )
+    lanes, paths = _gone(target, files)
+    entries = files.select(lanes)
+    kind = target.schema.partition_type
+
+    def text(partition: bytes) -> str:
+        return partition_text(decode_row(partition, kind, target.paths.table_path), kind)
+
+    return GoneFiles(latest, files, entries, paths, losses(entries, text))
+
+
+def remove_gone_files(
+    target: Target, runs: RunStore, accepted: Accepted, user: str
+) -> tuple[GoneFiles | None, int | None]:
+    """Commit an OVERWRITE without them; what was gone, and the snapshot. Run again, it finds nothing.
+
+    Raises UnsupportedError, InvalidInputError when more would be lost than is accepted, or when the
+    quarantine has the files; CommitConflictError when others were faster each time.
+    """
+    problem: CommitConflictError | None = None
+    for _ in range(_TRIES):
+        found = find_gone_files(target)
+        if found is None or not len(found.entries):
+            return found, None
+        check_quarantine(target, runs, found.paths)
+        accepted.check(target.name, "data files", len(found.entries), len(found.live), found.rows)
+        changes = _vectors(target, found)
+        try:
+            _look_again(target, found.paths)
+            committer = Committer(target.snapshots, target.schemas, target.manifests, clock=target.clock)
+            result = committer.commit(
+                _messages(found.entries, changes), commit_user=user, identifier=BATCH_IDENTIFIER
+            )
+            return found, result.snapshot_ids[-1] if result.snapshot_ids else None
+        except (CommitConflictError, UnavailableError) as err:
+            discard(target, changes)
+            if isinstance(err, UnavailableError):
+                raise
+            problem = err
+    raise CommitConflictError(f"{target.name}: others committed first {_TRIES} times ({problem}); run again")
+
+
+def check_quarantine(target: Target, runs: RunStore, paths: tuple[str, ...]) -> None:
+    """Raises UnsupportedError naming the run that has some of the files: nothing of it is lost."""
+    wanted = frozenset(paths)
+    for record in runs.list(target.name):
+        if record.keeps and record.state in (RunState.QUARANTINED, RunState.PLANNED):
+            held = sum(doomed.path in wanted for doomed in runs.removal(record))
+            if held:
+                raise UnsupportedError(
+                    f"{target.name}: {held} files that are gone wait in the quarantine: take them back "
+                    f"with `lakecore undo {record.id}`"
+                )
+
+
+def _gone(target: Target, files: ManifestEntries) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
+    """Positions of files that neither a listing nor a look finds, and their paths."""
+    unlisted = [*_plain_unlisted(target, files), *_special_unlisted(target, files)]
+    there = in_threads(lambda one: target.file_io.stat(one[1]) is not None, unlisted)
+    missing = [one for one, found in zip(unlisted, there, strict=True) if not found]
+    return np.array([lane for lane, _ in missing], np.int64), tuple(path for _, path in missing)
+
+
+def _plain_unlisted(target: Target, files: ManifestEntries) -> Iterator[tuple[int, str]]:
+    """Of the files that lie in their bucket and have nothing beside them."""
+    directory = bucket_directory(target.paths, target.schema)
+    plain = np.flatnonzero(files.extra_hash == 0)
+    key = files.partition[plain].astype(np.int64) << 32 | (files.bucket[plain].astype(np.int64) & 0xFFFFFFFF)
+    order = np.argsort(key, kind="stable")
+    groups = np.split(plain[order], np.flatnonzero(np.diff(key[order])) + 1) if len(plain) else []
+    folders = [directory(files.partition_of(int(g[0])), int(files.bucket[g[0]])) for g in groups]
+    listings = in_threads(lambda folder: _listed(target, folder), folders)
+    for folder, group, listed in zip(folders, groups, listings, strict=True):
+        absent = group[~np.isin(files.name_hash[group], listed)]
+        for lane, name in zip(absent.tolist(), files.select(absent).names(), strict=True):
+            yield lane, f"{folder}/{name.decode()}"
+
+
+def _special_unlisted(target: Target, files: ManifestEntries) -> Iterator[tuple[int, str]]:
+    """Of the files that have others beside them, or lie elsewhere: each by its own path."""
+    directory = bucket_directory(target.paths, target.schema)
+    special = np.flatnonzero(files.extra_hash != 0)
+    by_folder: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for lane, entry in zip(special.tolist(), files.rows(special), strict=True):
+        path = target.paths.data_file(directory(entry.partition, entry.bucket), entry.file)
+        by_folder[path.rpartition("/")[0]].append((lane, path))
+    for folder, wanted in by_folder.items():
+        present = {status.path for status in target.file_io.list(folder)}
+        yield from (one for one in wanted if one[1] not in present)
+
+
+def _listed(target: Target, folder: str) -> npt.NDArray[np.uint64]:
+    return hash_bytes([status.name.encode() for status in target.file_io.list(folder)])
+
+
+def _look_again(target: Target, paths: tuple[str, ...]) -> None:
+    back = [p for p, s in zip(paths, in_threads(target.file_io.stat, paths), strict=True) if s is not None]
+    if back:
+        raise UnavailableError(
+            f"{target.name}: {back[0]} was gone a moment ago and is there now: storage answers differently "
+            "from one moment to the next; nothing was changed, run again later"
+        )
+
+
+def _vectors(target: Target, found: GoneFiles) -> tuple[VectorChange, ...]:
+    """Index files without the deletion vectors of what goes (and of what is not there anyway)."""
+    files = target.manifests.read_index(found.snapshot.index_manifest)
+    if not files:
+        return ()
+    keep = np.ones(len(found.live), np.bool_)
+    keep[np.isin(found.live.name_hash, found.entries.name_hash)] = False
+    return without_vectors(target, files, stale_vectors(files, found.live.select(keep)))
+
+
+def _messages(gone: ManifestEntries, changes: tuple[VectorChange, ...]) -> list[CommitMessage]:
+    groups: dict[tuple[bytes, int, int], list[DataFile]] = defaultdict(list)
+    for entry in gone.rows():
+        groups[entry.partition, entry.bucket, entry.total_buckets].append(entry.file)
+    out = [
+        CommitMessage(partition=partition, bucket=bucket, total_buckets=total, deleted_files=tuple(files))
+        for (partition, bucket, total), files in groups.items()
+    ]
+    return out + [
+        CommitMessage(
+            partition=change.bucket[0],
+            bucket=change.bucket[1],
+            total_buckets=-1,
+            new_index_files=change.added,
+            deleted_index_files=change.removed,
+        )
+        for change in changes
+    ]

@@ -1,0 +1,159 @@
+"""Manifests that the latest snapshot names and that are gone: a new snapshot names the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from lakecore.errors import CommitConflictError, NotFoundError, UnsupportedError
+from lakecore.maintain.runs import RunStore
+from lakecore.maintain.target import Target, in_threads
+from lakecore.maintain.unexisting.files import check_quarantine
+from lakecore.maintain.unexisting.plan import Accepted
+from lakecore.maintain.unexisting.vectors import VectorChange, discard, stale_vectors, without_vectors
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.index_file import IndexFile
+from lakecore.metadata.manifest_file import ManifestFile
+from lakecore.metadata.netting import live, remaining_deletes
+from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
+
+__all__ = ["GoneManifests", "find_gone_manifests", "remove_gone_manifests"]
+
+_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class GoneManifests:
+    """Manifests of `snapshot` that are gone, and what the others say.
+
+    `rows`: that its total counts and the others do not, None when it has no total. `lone`: whether the
+    others remove files that only a lost one added.
+    """
+
+    snapshot: Snapshot
+    gone: tuple[ManifestFile, ...]
+    kept: tuple[ManifestFile, ...]
+    live: ManifestEntries
+    lone: bool
+
+    @property
+    def rows(self) -> int | None:
+        total = self.snapshot.total_record_count
+        return None if total is None else max(0, total - int(self.live.row_count.sum()))
+
+    @property
+    def revived(self) -> int:
+        """Removals of files that are lost: these files come back, if their manifests are there."""
+        return sum(file.num_deleted_files for file in self.gone)
+
+
+def find_gone_manifests(target: Target) -> GoneManifests | None:
+    """Of the latest snapshot; None without one. Cost: a listing, and when some are gone, all the others read.
+
+    Raises NotFoundError when a manifest list is gone: then only an older snapshot helps.
+    """
+    latest = target.snapshots.latest()
+    if latest is None:
+        return None
+    try:
+        named = target.manifests.data_manifests(latest)
+    except NotFoundError as err:
+        raise NotFoundError(
+            f"{err}: which files snapshot {latest.id} of {target.name} has is not known; roll back to a "
+            "snapshot or tag that is whole"
+        ) from err
+    present = {status.name for status in target.file_io.list(target.paths.manifest_dir)}
+    unlisted = [file for file in named if file.file_name not in present]
+    looks = in_threads(lambda file: target.file_io.stat(target.paths.manifest(file.file_name)), unlisted)
+    lost = {file.file_name for file, look in zip(unlisted, looks, strict=True) if look is None}
+    gone = tuple(file for file in named if file.file_name in lost)
+    kept = tuple(file for file in named if file.file_name not in lost)
+    entries = target.manifests.read(kept) if gone else ManifestEntries.empty()
+    there = live(entries, where=f"the manifests left of snapshot {latest.id}")
+    return GoneManifests(latest, gone, kept, there, bool(len(remaining_deletes(entries))))
+
+
+def remove_gone_manifests(
+    target: Target, runs: RunStore, accepted: Accepted, user: str, *, accept_revived: bool
+) -> tuple[GoneManifests | None, int | None]:
+    """Publish an OVERWRITE snapshot without them; what was gone, and its id. Run again, it finds nothing.
+
+    Vectors of data files that are no longer named go too. Errors as `remove_gone_files`.
+    """
+    for _ in range(_TRIES):
+        found = find_gone_manifests(target)
+        if found is None or not found.gone:
+            return found, None
+        paths = tuple(target.paths.manifest(file.file_name) for file in found.gone)
+        check_quarantine(target, runs, paths)
+        _check(target, found, accepted, accept_revived=accept_revived)
+        published = _publish(target, found, user)
+        if published is not None:
+            return found, published
+    raise CommitConflictError(f"{target.name}: others committed first {_TRIES} times; run again")
+
+
+def _check(target: Target, found: GoneManifests, accepted: Accepted, *, accept_revived: bool) -> None:
+    if found.revived and not accept_revived:
+        raise UnsupportedError(
+            f"{target.name}: the manifests that are gone said that {found.revived} files were removed: these "
+            "come back, and their rows with them; roll back to a snapshot that is whole, or accept that with "
+            "--accept-revived"
+        )
+    rows = found.rows
+    if rows is None:
+        raise UnsupportedError(
+            f"{target.name}: snapshot {found.snapshot.id} has no totalRecordCount, so how many rows are lost "
+            "is not known; roll back to a snapshot that is whole"
+        )
+    named = len(found.gone) + len(found.kept)
+    accepted.check(target.name, "manifests", len(found.gone), named, rows)
+
+
+def _publish(target: Target, found: GoneManifests, user: str) -> int | None:
+    """The id; None when another commit was first: then nothing of it is left."""
+    latest, manifests = found.snapshot, target.manifests
+    index = manifests.read_index(latest.index_manifest)
+    changes = without_vectors(target, index, stale_vectors(index, found.live))
+    written: list[str] = []
+    kept = found.kept
+    if found.lone:
+        kept = manifests.write(found.live) if len(found.live) else ()
+        written += [file.file_name for file in kept]
+    base, delta = manifests.write_list(kept), manifests.write_list(())
+    index_manifest = latest.index_manifest
+    if changes:
+        index_manifest = manifests.write_index(_after(index, changes))
+        written.append(index_manifest)
+    planned = replace(
+        latest,
+        uuid=None,
+        id=latest.id + 1,
+        base_manifest_list=base[0],
+        base_manifest_list_size=base[1],
+        delta_manifest_list=delta[0],
+        delta_manifest_list_size=delta[1],
+        changelog_manifest_list=None,
+        changelog_manifest_list_size=None,
+        changelog_record_count=None,
+        index_manifest=index_manifest,
+        commit_user=user,
+        commit_identifier=BATCH_IDENTIFIER,
+        commit_kind=CommitKind.OVERWRITE,
+        time_millis=max(target.clock.now_ms(), latest.time_millis),
+        total_record_count=int(found.live.row_count.sum()),
+        delta_record_count=0,
+        operation=None,
+    )
+    if target.snapshots.publish(planned):
+        target.snapshots.write_hints(planned.id)
+        return planned.id
+    for name in (base[0], delta[0], *written):
+        manifests.delete(name)
+    discard(target, changes)
+    return None
+
+
+def _after(index: tuple[IndexFile, ...], changes: tuple[VectorChange, ...]) -> tuple[IndexFile, ...]:
+    removed = {file.file_name for change in changes for file in change.removed}
+    kept = tuple(file for file in index if file.file_name not in removed)
+    return (*kept, *(file for change in changes for file in change.added))

@@ -1,0 +1,71 @@
+"""What is lost with files that are gone, and whether that is accepted. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lakecore.errors import InvalidInputError, UnsupportedError
+from lakecore.metadata.entries import ManifestEntries
+
+__all__ = ["Accepted", "BucketLoss", "losses", "total_rows"]
+
+
+@dataclass(frozen=True, slots=True)
+class BucketLoss:
+    """Files and rows of one bucket. `partition`: as people write it, empty without partitions."""
+
+    partition: str
+    bucket: int
+    files: int
+    rows: int
+
+    def __str__(self) -> str:
+        place = f"{self.partition}/bucket {self.bucket}" if self.partition else f"bucket {self.bucket}"
+        return f"{place}: {self.files} files with {self.rows} rows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """What may be lost. `rows`: at most so many, None nothing at all; `max_share`: of what is named, more is
+    taken for a wrong answer of storage.
+    """
+
+    rows: int | None = None
+    max_share: float = 0.5
+
+    def check(self, table: str, what: str, gone: int, named: int, rows: int) -> None:
+        """Raises UnsupportedError, InvalidInputError that say what would be lost."""
+        if not 0 < self.max_share <= 1:
+            raise InvalidInputError(f"max-share {self.max_share}: must be above 0 and at most 1")
+        if gone > self.max_share * named:
+            raise UnsupportedError(
+                f"{table}: {gone} of {named} {what} look gone, more than the limit of {self.max_share:.0%}: "
+                "storage may have answered wrongly, so nothing is changed; look yourself, then raise "
+                "--max-share"
+            )
+        if self.rows is None or rows > self.rows:
+            raise InvalidInputError(
+                f"{table}: {gone} {what} are gone, and {rows} rows with them; look at a dry run, restore "
+                f"them if you can, or accept the loss with --accept-rows {rows}"
+            )
+
+
+def losses(gone: ManifestEntries, partition: Callable[[bytes], str]) -> tuple[BucketLoss, ...]:
+    """By bucket, in order of the partitions' text."""
+    place = gone.partition.astype(np.int64) << 32 | (gone.bucket.astype(np.int64) & 0xFFFFFFFF)
+    _, first, group = np.unique(place, return_index=True, return_inverse=True)
+    rows = np.bincount(group, weights=gone.row_count, minlength=len(first))
+    files = np.bincount(group, minlength=len(first))
+    found = [
+        BucketLoss(partition(gone.partition_of(lane)), int(gone.bucket[lane]), int(count), int(lost))
+        for lane, count, lost in zip(first.tolist(), files, rows, strict=True)
+    ]
+    return tuple(sorted(found, key=lambda loss: (loss.partition, loss.bucket)))
+
+
+def total_rows(found: Sequence[BucketLoss]) -> int:
+    """Physical rows, before any merge."""
+    return sum(loss.rows for loss in found)

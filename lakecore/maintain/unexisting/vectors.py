@@ -1,0 +1,79 @@
+"""Deletion vectors of data files that a table does not have (any more)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from lakecore.maintain.target import Target
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.index_file import DELETION_VECTORS, IndexFile
+from lakecore.metadata.options import BucketMode, TableOptions
+from lakecore.store.indexes import IndexStore
+from lakecore.store.vector_files import replace_vectors
+
+__all__ = ["VectorChange", "discard", "stale_vectors", "without_vectors"]
+
+Bucket = tuple[bytes, int]
+
+
+@dataclass(frozen=True, slots=True)
+class VectorChange:
+    """Index files of one bucket that come and go together."""
+
+    bucket: Bucket
+    added: tuple[IndexFile, ...]
+    removed: tuple[IndexFile, ...]
+
+
+def stale_vectors(files: Sequence[IndexFile], live: ManifestEntries) -> dict[Bucket, frozenset[str]]:
+    """Names of data files, by bucket, that have a vector and are not live. Cost: names of files in buckets
+    with vectors.
+    """
+    marked: dict[Bucket, set[str]] = defaultdict(set)
+    for file in files:
+        if file.index_type == DELETION_VECTORS:
+            marked[file.partition, file.bucket].update(vector.data_file for vector in file.deletions)
+    if not marked:
+        return {}
+    present: dict[Bucket, set[str]] = defaultdict(set)
+    places = zip(live.partition.tolist(), live.bucket.tolist(), live.names(), strict=True)
+    for code, bucket, name in places:
+        place = (live.partitions[code], bucket)
+        if place in marked:
+            present[place].add(name.decode())
+    found = {place: frozenset(names - present[place]) for place, names in marked.items()}
+    return {place: names for place, names in found.items() if names}
+
+
+def without_vectors(
+    target: Target, files: Sequence[IndexFile], gone: Mapping[Bucket, Collection[str]]
+) -> tuple[VectorChange, ...]:
+    """New index files without the vectors of `gone`. A failure leaves none behind.
+
+    `files`: all of a snapshot. Raises NotFoundError when one that must be rewritten is itself gone.
+    """
+    store = IndexStore(target.file_io, target.paths, target.schema, target.clock)
+    one = TableOptions.from_schema(target.schema).bucket_mode is not BucketMode.BUCKET_UNAWARE
+    by_bucket: dict[Bucket, list[IndexFile]] = defaultdict(list)
+    for file in files:
+        if file.index_type == DELETION_VECTORS:
+            by_bucket[file.partition, file.bucket].append(file)
+    changes: list[VectorChange] = []
+    try:
+        for bucket, names in gone.items():
+            own = by_bucket.get(bucket, [])
+            new, old = replace_vectors(store, bucket, own, names, {}, one_per_bucket=one)
+            if old:
+                changes.append(VectorChange(bucket, new, old))
+    except BaseException:
+        discard(target, changes)
+        raise
+    return tuple(changes)
+
+
+def discard(target: Target, changes: Sequence[VectorChange]) -> None:
+    """No snapshot refers to the new index files, and none will."""
+    store = IndexStore(target.file_io, target.paths, target.schema, target.clock)
+    store.discard([file for change in changes for file in change.added])
