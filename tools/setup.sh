@@ -98,6 +98,11 @@ setup_pypaimon() {
   echo "$want" > .venv-pypaimon/.lakecore-stamp
 }
 
+# Spark's classes for its later sessions; they start without it too.
+setup_spark() {
+  .venv/bin/lakecore prepare-spark >/dev/null || say "no class archive for Spark: its sessions start a second later"
+}
+
 # java_major COMMAND: 17 for both `openjdk version "17.0.15"` and `javac 17.0.15`; nothing when absent.
 java_major() {
   command -v "$1" >/dev/null || return 0
@@ -128,6 +133,7 @@ case ${1:-base} in
   base)
     setup_venv
     setup_java java "Spark needs a Java runtime $MIN_JAVA+" openjdk-17-jre-headless default-jre-headless
+    setup_spark
     ;;
   tests)
     setup_java javac "the tests' Java oracle needs a JDK $MIN_JAVA+" openjdk-17-jdk-headless default-jdk-headless

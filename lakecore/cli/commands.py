@@ -26,6 +26,7 @@ TABLES: Mapping[str, str] = MappingProxyType(
         "compact": "compact",
         "fsck": "fsck",
         "rewrite-file-index": "rewrite_file_index",
+        "prepare-spark": "prepare_spark",
     }
 )
 """A command's name to its module of `lakecore.cli`; its function has the same name with underscores."""

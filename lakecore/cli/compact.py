@@ -80,7 +80,7 @@ def compact(
         )
         for name in expand_tables(session.catalog, table)
     ]
-    with executor(engine, master, key_values(conf or [], "--conf")) as workers:
+    with executor(engine, master, key_values(conf or [], "--conf"), soon=not dry_run) as workers:
         reports = _run(session, work, workers)
     if session.json:
         print_json(session.out, [report.to_json() for report in reports])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
@@ -29,20 +30,25 @@ def key_values(pairs: Sequence[str], option: str) -> dict[str, str]:
 
 
 @contextmanager
-def executor(engine: Engine, master: str | None, conf: Mapping[str, str]) -> Iterator[Executor]:
-    """The executor; a Spark session starts with the first unit and ends here. Raises InvalidInputError."""
+def executor(
+    engine: Engine, master: str | None, conf: Mapping[str, str], *, soon: bool = False
+) -> Iterator[Executor]:
+    """The executor; a Spark session starts with the first unit, or `soon` in the background, and ends here.
+
+    Raises InvalidInputError.
+    """
     if engine is Engine.LOCAL:
         if master is not None or conf:
             raise InvalidInputError("--master and --conf are for --engine spark; leave them out")
         yield SerialExecutor()
         return
-    try:
-        import pyspark  # noqa: F401 - only whether it is there
-    except ImportError as err:
+    if importlib.util.find_spec("pyspark") is None:
         raise InvalidInputError(
             "--engine spark needs pyspark: pip install 'lakecore[spark]', or use --engine local"
-        ) from err
+        )
     from lakecore.spark.executor import SparkExecutor
 
     with SparkExecutor(master=master, conf=conf) as spark:
+        if soon:
+            spark.begin()
         yield spark

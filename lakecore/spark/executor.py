@@ -11,9 +11,11 @@ import itertools
 import logging
 import pickle
 import queue
+import subprocess
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakecore.clock import SystemClock
@@ -35,7 +37,9 @@ _NUMBERS = itertools.count()
 
 
 class SparkExecutor:
-    """Runs units on Spark. The context is the active one or made at first use; `stop` ends only one's own."""
+    """Runs units on Spark. The context is the active one or made at first use, in a thread of its own; `stop`
+    ends only one's own.
+    """
 
     name = "spark"
 
@@ -43,9 +47,10 @@ class SparkExecutor:
         self._master = master
         self._conf = dict(conf or {})
         self._clock = SystemClock()
+        self._starting: Future[SparkContext] | None = None
         self._context: SparkContext | None = None
         self._owned = False
-        self._startup = 0.0
+        self._waited = 0.0
         self._groups: set[str] = set()
         self._cancelled = threading.Event()
         self._lock = threading.Lock()
@@ -56,6 +61,13 @@ class SparkExecutor:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    def begin(self) -> None:
+        """Start the context now, while the caller goes on: it takes seconds, mostly of another process.
+
+        Errors are raised by what needs the context first.
+        """
+        self._begun()
+
     @property
     def parallelism(self) -> int:
         """Cores of the executors. Starts the context."""
@@ -63,8 +75,16 @@ class SparkExecutor:
 
     @property
     def startup_seconds(self) -> float:
-        """Seconds that making the context took; 0 before, and when one was active already."""
-        return self._startup
+        """Seconds spent waiting for the context; 0 before, and when one was active already."""
+        return self._waited
+
+    @property
+    def jvm_process(self) -> subprocess.Popen[bytes] | None:
+        """The driver's JVM; None before the context is there, and when another process started it."""
+        process: subprocess.Popen[bytes] | None = getattr(
+            getattr(self._context, "_gateway", None), "proc", None
+        )
+        return process
 
     def run(self, function: Callable[[A], R], tasks: Iterable[A]) -> Iterator[R | BaseException]:
         """Results in the order of `tasks`. A unit whose worker died on every try yields UnavailableError.
@@ -105,19 +125,44 @@ class SparkExecutor:
                 _cancel(context, group)
 
     def stop(self) -> None:
-        """End the context if this executor made it."""
+        """End the context if this executor made it; one that is still starting ends as soon as it has."""
         with self._lock:
+            self._starting = None
             context, self._context = self._context, None
         if context is not None and self._owned:
             context.stop()
 
     def _spark(self) -> SparkContext:
+        starting = self._begun()
+        began = self._clock.monotonic()
+        try:
+            return starting.result()
+        finally:
+            self._waited += self._clock.monotonic() - began
+
+    def _begun(self) -> Future[SparkContext]:
         with self._lock:
-            if self._context is None:
-                began = self._clock.monotonic()
-                self._context, self._owned = spark_context(self._master, self._conf)
-                self._startup = self._clock.monotonic() - began
-            return self._context
+            starting = self._starting
+            if starting is None:
+                self._starting = starting = Future()
+                threading.Thread(target=self._start, args=(starting,), daemon=True).start()
+            return starting
+
+    def _start(self, starting: Future[SparkContext]) -> None:
+        try:
+            context, owned = spark_context(self._master, self._conf)
+        except BaseException as err:  # noqa: BLE001 - the border of a thread: who waits raises it
+            with self._lock:
+                self._starting = None if self._starting is starting else self._starting
+            starting.set_exception(err)
+            return
+        with self._lock:
+            wanted = self._starting is starting
+            if wanted:
+                self._context, self._owned = context, owned
+        if owned and not wanted:
+            context.stop()
+        starting.set_result(context)
 
     def _ordered(
         self, inbox: queue.SimpleQueue[_Numbered | BaseException | None], count: int

@@ -6,31 +6,35 @@ import importlib.util
 import logging
 import os
 import re
-import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakecore.errors import InvalidInputError, UnavailableError
+from lakecore.spark.class_archive import share_options
+from lakecore.spark.java import find_java
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = ["LOCAL_TRIES", "spark_context"]
+__all__ = ["DRIVER_JVM", "LOCAL_TRIES", "spark_context"]
 
 logger = logging.getLogger(__name__)
 
 LOCAL_TRIES = 4
 """Tries of a unit whose Python worker died, in local mode too (Spark's own default there is one)."""
 
-_MIN_JAVA = 17
 _LOG4J = Path(__file__).with_name("log4j2.properties")
-_REMEDY = f"install a Java runtime {_MIN_JAVA} or later, or set JAVA_HOME, or use the local engine"
+DRIVER_JVM: tuple[str, ...] = (
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}",
+)
+"""The driver's JVM schedules and carries small messages: it starts faster without the optimising compiler."""
 
-# The driver's JVM schedules and carries small messages: it starts faster without the optimising compiler.
-_DRIVER_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}")
+_LAUNCHER_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")  # it composes the driver's command line
+
 _DEFAULTS = {
     "spark.app.name": "lakecore",
     "spark.ui.enabled": "false",
@@ -39,7 +43,6 @@ _DEFAULTS = {
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "lakecore.spark.daemon",
     "spark.task.maxFailures": str(LOCAL_TRIES),
-    "spark.driver.extraJavaOptions": " ".join(_DRIVER_JVM),
 }
 _LOCAL_DEFAULTS = {
     "spark.driver.memory": "1g",
@@ -80,9 +83,11 @@ def _start(master: str | None, conf: Mapping[str, str]) -> SparkContext:
         py4j.setLevel(logging.WARNING)
     # Under spark-submit the JVM runs already, and knows its settings.
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    jvm_options = DRIVER_JVM
     if not submitted:
-        _check_java()
+        jvm_options += share_options(find_java())
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LAUNCHER_OPTS", " ".join(_LAUNCHER_JVM))
     settings = SparkConf()
     if master is not None:
         settings.setMaster(_with_tries(master))
@@ -90,6 +95,7 @@ def _start(master: str | None, conf: Mapping[str, str]) -> SparkContext:
         settings.setMaster(_with_tries("local[*]"))
     for key, value in conf.items():
         settings.set(key, value)
+    settings.setIfMissing("spark.driver.extraJavaOptions", " ".join(jvm_options))
     for key, value in _defaults(settings.get("spark.master", "") or "").items():
         settings.setIfMissing(key, value)
     if (settings.get("spark.master") or "").startswith("local"):
@@ -111,16 +117,3 @@ def _with_tries(master: str) -> str:
     if master == "local":
         return f"local[1,{LOCAL_TRIES}]"
     return re.sub(r"^local\[\s*([0-9]+|\*)\s*\]$", rf"local[\1,{LOCAL_TRIES}]", master)
-
-
-def _check_java() -> None:
-    """Say what is missing before Spark's own launcher fails without a word about it."""
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which(os.path.join(home, "bin", "java") if home else "java")
-    if java is None:
-        where = f"JAVA_HOME={home} has no bin/java" if home else "no java on the PATH"
-        raise InvalidInputError(f"Spark needs Java {_MIN_JAVA}, and there is {where}: {_REMEDY}")
-    shown = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    match = re.search(r'version "(?:1\.)?(\d+)', shown)
-    if match and int(match[1]) < _MIN_JAVA:
-        raise InvalidInputError(f"Spark needs Java {_MIN_JAVA}, and {java} is Java {match[1]}: {_REMEDY}")

@@ -19,10 +19,13 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.bench.processes import Contestant, Measured
 from tests.bench.tables import fresh_copy, java, prepare
+
+if TYPE_CHECKING:
+    from lakecore.executor import Executor
 
 CASES = {
     "pk1": "one bucket",
@@ -107,20 +110,24 @@ def check(case: str, name: str, report: dict[str, Any]) -> None:
 
 def work(warehouse: Path, engine: str) -> None:
     """Our side: compacts each table named on stdin, proof included; its report as a line of JSON."""
-    import lakecore
-    from lakecore.executor import Executor, SerialExecutor
-    from lakecore.jobs import compact
-    from lakecore.spark.executor import SparkExecutor
+    from lakecore.cli.engine import Engine, executor  # as the command line does: Spark starts first
     from lakecore.types.pandas_probe import skip_pandas
 
-    skip_pandas()  # as the command line does
-    executor: Executor = SparkExecutor() if engine == "spark" else SerialExecutor()
+    skip_pandas()
+    with executor(Engine(engine), None, {}, soon=True) as workers:
+        _compact_named(warehouse, workers)
+
+
+def _compact_named(warehouse: Path, workers: Executor) -> None:
+    import lakecore
+    from lakecore.jobs import compact
+
     catalog = lakecore.load_catalog(str(warehouse))
     for line in sys.stdin:
         name = line.strip()  # Java's coordinator joins small files once, as `universal` does
         strategy = compact.Strategy.UNIVERSAL if name.startswith("app") else compact.Strategy.FULL
         job = compact.Job(table=f"db.{name}", strategy=strategy)
-        print(json.dumps(compact.run(job, catalog, executor).to_json()), flush=True)
+        print(json.dumps(compact.run(job, catalog, workers).to_json()), flush=True)
 
 
 def floor_cpu(table: Path, rows: int) -> float:

@@ -133,6 +133,25 @@ def test_a_new_context_prints_nothing_of_its_own() -> None:
     assert [line for line in ended.stderr.splitlines() if "incubator" not in line] == []
 
 
+def test_a_session_that_is_not_needed_after_all_costs_no_wait() -> None:
+    script = (
+        "import threading\nfrom lakecore.spark.executor import SparkExecutor\n"
+        "with SparkExecutor('local[1]') as spark:\n    spark.begin()\n    spark.begin()\n"
+        "print(threading.active_count())"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
+
+
+def test_a_session_that_cannot_start_is_tried_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
+    executor = SparkExecutor("local[1]")
+    for _ in range(2):
+        with pytest.raises(InvalidInputError, match="no bin/java"):
+            list(executor.run(abs, [1]))
+
+
 def _wait_for(marker: Path) -> None:
     deadline = time.monotonic() + 60
     while not marker.exists():

@@ -1,0 +1,49 @@
+"""Which Java runs Spark's driver, and whether it will do."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from lakecore.errors import InvalidInputError
+
+__all__ = ["MIN_JAVA", "find_java", "java_version"]
+
+MIN_JAVA = 17
+_REMEDY = f"install a Java runtime {MIN_JAVA} or later, or set JAVA_HOME, or use the local engine"
+
+
+def find_java() -> Path:
+    """The `java` that Spark's launcher takes: of JAVA_HOME, else of the PATH; symbolic links resolved.
+
+    Raises InvalidInputError when there is none, or one too old: the launcher fails without a word about it.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which(os.path.join(home, "bin", "java") if home else "java")
+    if java is None:
+        where = f"JAVA_HOME={home} has no bin/java" if home else "no java on the PATH"
+        raise InvalidInputError(f"Spark needs Java {MIN_JAVA}, and there is {where}: {_REMEDY}")
+    found = Path(java).resolve()
+    version = java_version(found)
+    match = re.match(r"(?:1\.)?(\d+)", version)
+    if match and int(match[1]) < MIN_JAVA:
+        raise InvalidInputError(f"Spark needs Java {MIN_JAVA}, and {java} is Java {match[1]}: {_REMEDY}")
+    return found
+
+
+def java_version(java: Path) -> str:
+    """`17.0.15`, as the runtime's `release` file says (0.15 s sooner than asking), else as `-version` says;
+    empty when neither does.
+    """
+    try:
+        text = (java.parent.parent / "release").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    match = re.search(r'^JAVA_VERSION="(.+?)"', text, re.MULTILINE)
+    if match is None:
+        shown = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+        match = re.search(r'version "(.+?)"', shown)
+    return match[1] if match else ""
