@@ -1,4 +1,4 @@
-"""Every night: let each table of a database forget what nobody needs any more."""
+"""Every night: give each table of the lake the chores that a policy has for it, inside a window."""
 
 from __future__ import annotations
 
@@ -7,65 +7,81 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, CronTriggerTimetable, Param
 
-from operators.expire import ExpireSnapshotsOperator
-from operators.orphans import RemoveOrphanFilesOperator
-from operators.tables import ListTablesOperator
-from operators.tags import ExpireTagsOperator
+from operators.maintain import MaintainTableOperator, PlanMaintenanceOperator
 
 DOC = """
-Expires tags and snapshots of each table of a database, then moves orphan files into the quarantine.
+Expires tags and snapshots of each table and moves orphan files into the quarantine, as the policy says. The
+policy is a list of rules, or the path of a YAML file on the workers (variable `LAKECORE_POLICY` of the DAG
+processor):
 
-* How long snapshots are kept is up to the options of each table (`snapshot.time-retained`, ...).
+    - tables: ["shop.*"]
+      except: ["shop.tmp_*"]
+      chores:
+        expire-snapshots: {max-deletes: 500}
+        remove-orphan-files: {older-than: 2 d}
+    - tables: ["shop.audit"]
+      chores:
+        expire-snapshots: off
+
+* Later rules win, chore by chore. Chores and parameters are those of the commands (`lakecore --help`); how
+  long snapshots are kept is up to the options of each table (`snapshot.time-retained`, ...).
 * Nothing is deleted that a snapshot, tag, branch or consumer still needs; the report of each task says what
   holds back expiry. `lakecore why DB.TABLE` explains it.
-* Orphans of at least two days wait in the quarantine for a week: `lakecore undo RUN` takes them back.
+* Orphans wait in the quarantine for a week: `lakecore undo RUN` takes them back.
+* After `until` no further chore begins; the report names what is left, and the next night goes on.
 * Two runs never meet on a table: they take its lease. A killed task finishes its work when it is tried again.
 """
 
 # Empty: no schedule, runs are started by hand.
 CRON = os.environ.get("LAKECORE_MAINTENANCE_CRON", "0 5 * * *")
 
+POLICY = os.environ.get("LAKECORE_POLICY") or [
+    {
+        "tables": ["*"],
+        "chores": {
+            "expire-tags": {},
+            "expire-snapshots": {"max-deletes": 500},
+            "remove-orphan-files": {"older-than": "2 d"},
+        },
+    }
+]
+
 with DAG(
     "lakecore_maintenance",
-    description="Expire tags and snapshots of every table of a database, remove orphan files.",
+    description="Chores for every table of the lake, by policy, inside a nightly window.",
     schedule=CronTriggerTimetable(CRON, timezone="UTC", interval=timedelta(days=1)) if CRON else None,
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
+    render_template_as_native_obj=True,
     default_args={"owner": "data-platform", "retries": 2, "retry_delay": timedelta(minutes=2)},
     params={
-        "database": Param("default", type="string", description="Database whose tables are maintained."),
-        "include": Param("*", type="string", description="Only tables that match a pattern: orders*, events"),
-        "exclude": Param(
-            None, type=["null", "string"], description="No table that matches one of these patterns."
+        "policy": Param(
+            POLICY, type=["array", "string"], description="Rules, or the path of a YAML file on the workers."
         ),
-        "max_deletes": Param(
-            500, type="integer", description="Snapshots that are expired at most, per table and night."
+        "until": Param(
+            "08:00",
+            type=["null", "string"],
+            description="End of the window: HH:MM (UTC) after the run's start, or a date and time. "
+            "Empty: no end.",
+        ),
+        "dry_run": Param(
+            False, type="boolean", description="Only report what each table would lose.", title="Dry run"
         ),
     },
     tags=["lakecore", "maintenance"],
     doc_md=DOC,
 ):
-    tables = ListTablesOperator(
-        task_id="tables",
-        database="{{ params.database }}",
-        include="{{ params.include }}",
-        exclude="{{ params.exclude or '' }}",
-        doc_md="Lists the tables of the database: one task of each chore for each.",
+    plan = PlanMaintenanceOperator(
+        task_id="plan",
+        policy="{{ params.policy }}",
+        doc_md="Which tables have chores: one task of `maintain` for each.",
     )
-    tags = ExpireTagsOperator.partial(task_id="expire_tags", map_index_template="{{ task.table }}").expand(
-        table=tables.output
-    )
-    snapshots = ExpireSnapshotsOperator.partial(
-        task_id="expire_snapshots",
-        max_deletes="{{ params.max_deletes }}",
+    MaintainTableOperator.partial(
+        task_id="maintain",
+        until="{{ params.until or '' }}",
+        dry_run="{{ params.dry_run }}",
+        max_active_tis_per_dag=4,
         map_index_template="{{ task.table }}",
-        trigger_rule="all_done",
-    ).expand(table=tables.output)
-    orphans = RemoveOrphanFilesOperator.partial(
-        task_id="remove_orphan_files",
-        older_than="{{ (dag_run.run_after - macros.timedelta(days=2)).isoformat() }}",
-        map_index_template="{{ task.table }}",
-        trigger_rule="all_done",
-    ).expand(table=tables.output)
-    tags >> snapshots >> orphans
+        doc_md="The chores of one table, one after another. Its report is the XCom `return_value`.",
+    ).expand_kwargs(plan.output)

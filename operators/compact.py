@@ -13,11 +13,11 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 from operators.hooks import LakeHook, airflow_errors
 from operators.identity import commit_identity
 from operators.task import TableTask, small
+from operators.window import window_end_ms
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from lakecore.clock import Clock
     from lakecore.executor import Executor
     from lakecore.jobs.compact import Progress, Report
 
@@ -118,7 +118,6 @@ class CompactTableOperator(TableTask):
     def _compact(self, context: Context) -> Report:
         from lakecore.clock import SystemClock
         from lakecore.jobs import compact
-        from lakecore.jobs.until import parse_until
 
         hook = LakeHook(self.lake_conn_id)
         clock = SystemClock()
@@ -128,7 +127,7 @@ class CompactTableOperator(TableTask):
             strategy=_choice(compact.Strategy, self.strategy, "strategy"),
             where=self.where or None,
             options=dict(self.options or {}),
-            until_ms=parse_until(self.until, _run_started_ms(context, clock)) if self.until else None,
+            until_ms=window_end_ms(self.until, context, clock),
             proof=_choice(compact.ProofMode, self.proof, "proof"),
             commit_user=user,
             commit_identifier=identifier,
@@ -186,12 +185,6 @@ class CompactTableOperator(TableTask):
         else:
             executor.cancel()
             raise AirflowException(f"killed while compacting {self.table}")
-
-
-def _run_started_ms(context: Context, clock: Clock) -> int:
-    """When the DAG run started: the same for its mapped tasks and their tries."""
-    started = getattr(context.get("dag_run"), "start_date", None)
-    return clock.now_ms() if started is None else int(started.timestamp() * 1000)
 
 
 def _choice(kind: type[E], text: str, argument: str) -> E:

@@ -1,0 +1,84 @@
+"""A policy: which chores the tables of a lake get, by patterns on their names. No IO, no clock.
+
+A list of rules, as YAML or JSON has it:
+
+    - tables: ["shop.*"]
+      except: ["shop.tmp_*"]
+      chores:
+        expire-snapshots: {max-deletes: 500}
+        remove-orphan-files: {older-than: 2 d}
+    - tables: ["shop.audit"]
+      chores:
+        expire-snapshots: off
+
+Later rules win, chore by chore: a chore's parameters are those of the last rule that names it, and `off`
+(or `null`, `false`) takes it away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from lakecore.errors import InvalidInputError
+
+__all__ = ["Rule", "chores_of", "parse_policy"]
+
+_KEYS = ("tables", "except", "chores")
+_OFF = (None, False, "off")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """Chores of the tables that match `tables` and not `excluded`. Parameters by name; None is off."""
+
+    tables: tuple[str, ...]
+    excluded: tuple[str, ...] = ()
+    chores: Mapping[str, Mapping[str, Any] | None]
+
+    def fits(self, table: str) -> bool:
+        wanted = any(fnmatchcase(table, pattern) for pattern in self.tables)
+        return wanted and not any(fnmatchcase(table, pattern) for pattern in self.excluded)
+
+
+def parse_policy(raw: Any, known: Iterable[str]) -> tuple[Rule, ...]:
+    """Raises InvalidInputError naming the rule and what is wrong with it. `known`: the chores there are."""
+    if not isinstance(raw, Sequence) or isinstance(raw, str) or not raw:
+        raise InvalidInputError(f"policy {raw!r}: write a list of rules, each with tables and chores")
+    chores = tuple(known)
+    return tuple(_rule(one, f"rule {number} of the policy", chores) for number, one in enumerate(raw, 1))
+
+
+def _rule(raw: Any, where: str, known: Sequence[str]) -> Rule:
+    if not isinstance(raw, Mapping) or not raw.get("tables") or not isinstance(raw.get("chores"), Mapping):
+        raise InvalidInputError(f"{where}: {raw!r}: it needs tables (patterns) and chores (names)")
+    strange = sorted(set(raw) - set(_KEYS))
+    if strange:
+        raise InvalidInputError(f"{where}: {strange[0]!r} is unknown; a rule has {', '.join(_KEYS)}")
+    given: dict[str, Mapping[str, Any] | None] = {}
+    for name, parameters in raw["chores"].items():
+        if name not in known:
+            raise InvalidInputError(f"{where}: no chore {name!r}; there are {', '.join(known)}")
+        if parameters in _OFF:
+            given[name] = None
+        elif parameters is True or isinstance(parameters, Mapping):
+            given[name] = {} if parameters is True else dict(parameters)
+        else:
+            raise InvalidInputError(f"{where}: {name}: {parameters!r}: write parameters, or off")
+    return Rule(tables=_patterns(raw["tables"]), excluded=_patterns(raw.get("except") or ()), chores=given)
+
+
+def _patterns(given: Sequence[str] | str) -> tuple[str, ...]:
+    parts = given.split(",") if isinstance(given, str) else given
+    return tuple(str(part).strip() for part in parts)
+
+
+def chores_of(table: str, rules: Iterable[Rule]) -> dict[str, Mapping[str, Any]]:
+    """What `table` (`database.table`) gets."""
+    found: dict[str, Mapping[str, Any] | None] = {}
+    for rule in rules:
+        if rule.fits(table):
+            found |= rule.chores
+    return {name: parameters for name, parameters in found.items() if parameters is not None}

@@ -1,0 +1,204 @@
+"""Maintenance by policy: which chores a table gets is written down once, for the whole lake."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from operators.chore import ChoreOperator, lease_owner
+from operators.consumers import ExpireConsumersOperator
+from operators.expire import ExpireChangelogsOperator, ExpireSnapshotsOperator
+from operators.hooks import LakeHook, airflow_errors, is_permanent
+from operators.orphans import RemoveOrphanFilesOperator
+from operators.partitions import ExpirePartitionsOperator
+from operators.repair import CompactManifestOperator
+from operators.tags import ExpireTagsOperator
+from operators.task import TableTask, small
+from operators.window import run_started_ms, window_end_ms
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+__all__ = ["CHORES", "MaintainTableOperator", "PlanMaintenanceOperator"]
+
+CHORES: Mapping[str, type[ChoreOperator]] = {
+    "expire-partitions": ExpirePartitionsOperator,
+    "expire-tags": ExpireTagsOperator,
+    "expire-consumers": ExpireConsumersOperator,
+    "expire-snapshots": ExpireSnapshotsOperator,
+    "expire-changelogs": ExpireChangelogsOperator,
+    "compact-manifest": CompactManifestOperator,
+    "remove-orphan-files": RemoveOrphanFilesOperator,
+}
+"""What a policy may ask for, in the order in which a table gets it: what frees more comes first."""
+
+_REPORTED = ("job", "run", "files", "bytes", "snapshots_count", "names_count", "blocker", "seconds")
+
+
+class PlanMaintenanceOperator(BaseOperator):
+    """The tables of the lake that a policy has chores for: `[{"table": …, "chores": {…}}]`, to map
+    `MaintainTableOperator` over.
+
+    :param policy: a list of rules (see `lakecore.jobs.policy`), or the path of a YAML file that has one.
+        (templated)
+    """
+
+    template_fields: Sequence[str] = ("policy", "lake_conn_id")
+
+    def __init__(
+        self,
+        *,
+        policy: Sequence[Mapping[str, Any]] | str,
+        lake_conn_id: str = LakeHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.policy = policy
+        self.lake_conn_id = lake_conn_id
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        from lakecore.jobs.policy import chores_of, parse_policy
+
+        with airflow_errors():
+            rules = parse_policy(_read(self.policy), CHORES)
+            catalog = LakeHook(self.lake_conn_id).catalog()
+            tables = [f"{db}.{name}" for db in catalog.list_databases() for name in catalog.list_tables(db)]
+        planned = [{"table": table, "chores": chores_of(table, rules)} for table in tables]
+        wanted = [one for one in planned if one["chores"]]
+        self.log.info("%d of %d tables have chores", len(wanted), len(tables))
+        return wanted
+
+
+class MaintainTableOperator(TableTask):
+    """The chores of one table, one after another, within a window. Returns what each did, small and JSON.
+
+    A chore that fails does not stop the next; the task fails at the end, and is retried when a retry may
+    help. A chore that this release cannot do for the table is left out, and the report says why. Each takes
+    the table's lease, so that two runs never meet.
+
+    :param chores: name to parameters, both as commands have them: `{"expire-snapshots": {"retain-max": 50}}`.
+        A time may be given as an age, `2 d` before the run started. (templated)
+    :param until: begin no further chore after this time: a date and time, or `HH:MM` (UTC) after the run's
+        start. (templated)
+    :param dry_run: report what would happen and change nothing. (templated)
+    """
+
+    template_fields: Sequence[str] = ("table", "chores", "until", "preview", "lake_conn_id")
+    ui_color = "#e8e3f3"
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        chores: Mapping[str, Mapping[str, Any]],
+        until: str | None = None,
+        dry_run: bool | str = False,
+        lake_conn_id: str = LakeHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.chores = chores
+        self.until = until
+        self.preview = dry_run
+        self.lake_conn_id = lake_conn_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from lakecore.clock import SystemClock
+        from lakecore.errors import LakeError, UnsupportedError
+
+        clock = SystemClock()
+        done: list[dict[str, Any]] = []
+        errors: list[LakeError] = []
+        report: dict[str, Any] = {"table": self.table, "done": done, "refused": {}, "failed": {}, "left": []}
+        with airflow_errors():
+            end = window_end_ms(self.until, context, clock)
+            asked = _ordered(self.chores)
+        for name, parameters in asked.items():
+            if end is not None and clock.now_ms() >= end:
+                report["left"].append(name)
+                continue
+            try:
+                done.append(self._do(name, parameters, context, run_started_ms(context, clock)))
+            except UnsupportedError as err:
+                report["refused"][name] = str(err)
+            except LakeError as err:
+                self.log.exception("%s of %s failed", name, self.table)
+                report["failed"][name] = f"{type(err).__name__}: {err}"
+                errors.append(err)
+        return self._ended(context, report, errors)
+
+    def _do(
+        self, name: str, parameters: Mapping[str, Any], context: Context, started_ms: int
+    ) -> dict[str, Any]:
+        from lakecore.jobs.chore import Safety
+
+        chore = CHORES[name]
+        given = _given(chore, name, parameters, started_ms)
+        safety = Safety(quarantine=given.pop("quarantine", None), owner=lease_owner(context["ti"]))
+        catalog = LakeHook(self.lake_conn_id).catalog()
+        dry = str(self.preview).strip().lower() == "true"
+        found = chore.run_job(self.table, given, catalog, safety, dry_run=dry)
+        self.log.info("%s of %s: %s", name, self.table, found)
+        told = self.told(context, found.job, small(found.to_json(), "snapshots", "names", "notes"))
+        return {key: told[key] for key in _REPORTED if told[key] not in (None, "", 0)}
+
+    def _ended(self, context: Context, report: dict[str, Any], errors: Sequence[Exception]) -> dict[str, Any]:
+        if report["left"]:
+            self.log.warning("the window is over; left for the next run: %s", ", ".join(report["left"]))
+        if errors:
+            context["ti"].xcom_push("report", report)
+            error = AirflowFailException if all(map(is_permanent, errors)) else AirflowException
+            raise error(f"{self.table}: {'; '.join(f'{k}: {v}' for k, v in report['failed'].items())}")
+        return report
+
+
+def _ordered(chores: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    from lakecore.errors import InvalidInputError
+
+    strange = sorted(set(chores) - set(CHORES))
+    if strange:
+        raise InvalidInputError(f"no chore {strange[0]!r}; there are {', '.join(CHORES)}")
+    return {name: chores[name] or {} for name in CHORES if name in chores}
+
+
+def _given(
+    chore: type[ChoreOperator], name: str, parameters: Mapping[str, Any], started_ms: int
+) -> dict[str, Any]:
+    """Parameters by the names of the job; an age becomes a time."""
+    from lakecore.errors import InvalidInputError
+    from lakecore.jobs.moment import parse_span
+
+    given = {key.replace("-", "_"): value for key, value in parameters.items()}
+    strange = sorted(set(given) - {*chore.parameters, "quarantine"})
+    if strange:
+        known = ", ".join(one.replace("_", "-") for one in (*chore.parameters, "quarantine"))
+        raise InvalidInputError(f"{name} has no parameter {strange[0].replace('_', '-')!r}; it has {known}")
+    for key, value in given.items():
+        if chore.parameters.get(key) != "moment" or str(value).strip().isdigit():
+            continue
+        try:
+            given[key] = started_ms - parse_span(str(value), key)
+        except InvalidInputError:
+            continue  # a date and time
+    return given
+
+
+def _read(policy: Sequence[Mapping[str, Any]] | str) -> Any:
+    """The rules, from a file where `policy` is its path."""
+    if not isinstance(policy, str):
+        return policy
+    from airflow.sdk import yaml
+
+    from lakecore.errors import InvalidInputError
+
+    try:
+        with open(policy, encoding="utf-8") as file:
+            return yaml.safe_load(file)
+    except OSError as err:
+        raise InvalidInputError(f"policy {policy!r} cannot be read: {err.strerror}") from err
+    except (yaml.YAMLError, UnicodeDecodeError) as err:
+        raise InvalidInputError(f"policy {policy!r} is no YAML: {err}") from err

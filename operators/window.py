@@ -1,0 +1,27 @@
+"""When a task's window ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from lakecore.clock import Clock
+
+__all__ = ["run_started_ms", "window_end_ms"]
+
+
+def window_end_ms(until: str | None, context: Context, clock: Clock) -> int | None:
+    """A date and time, or `HH:MM` (UTC): the next such time after the DAG run started, the same for all its
+    tasks and tries. None is no end. Raises InvalidInputError.
+    """
+    from lakecore.jobs.until import parse_until
+
+    return parse_until(until, run_started_ms(context, clock)) if until else None
+
+
+def run_started_ms(context: Context, clock: Clock) -> int:
+    """When the DAG run started; outside of one, now."""
+    started = getattr(context.get("dag_run"), "start_date", None)
+    return clock.now_ms() if started is None else int(started.timestamp() * 1000)

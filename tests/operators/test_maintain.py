@@ -1,0 +1,100 @@
+"""Maintenance by policy on tables that Java Paimon wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from lakecore.catalog.filesystem import load_catalog
+from lakecore.clock import SystemClock
+from lakecore.maintain.lease import leased
+from operators.maintain import MaintainTableOperator, PlanMaintenanceOperator
+from tests.operators.conftest import context
+from tests.support.golden import GoldenTable
+
+TABLE = "g1.a_pk_dedup_l0"
+CHORES = {
+    "remove-orphan-files": {"older-than": "2 d"},
+    "expire-snapshots": {"retain-max": 2, "retain-min": 2, "quarantine": True},
+}
+
+
+@pytest.fixture
+def table(lake: Path, golden: Callable[[str], GoldenTable]) -> str:
+    for name in (TABLE, "g1.a_old082_append"):
+        golden(name).copy_to(lake)
+    return TABLE
+
+
+def _maintain(**arguments: Any) -> MaintainTableOperator:
+    return MaintainTableOperator(**({"task_id": "maintain", "table": TABLE, "chores": CHORES} | arguments))
+
+
+def test_a_policy_becomes_tasks(table: str, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("- tables: ['g1.a_pk*']\n  chores:\n    expire-tags: on\n    expire-snapshots: off\n")
+    expected = [{"table": TABLE, "chores": {"expire-tags": {}}}]
+    assert PlanMaintenanceOperator(task_id="plan", policy=str(policy)).execute(context()) == expected
+    for wrong, problem in ((str(tmp_path / "gone.yaml"), "gone"), ([{"tables": "*"}], "rule 1")):
+        with pytest.raises(AirflowFailException, match=problem):
+            PlanMaintenanceOperator(task_id="plan", policy=wrong).execute(context())
+    policy.write_text("- tables: [")
+    with pytest.raises(AirflowFailException, match="no YAML"):
+        PlanMaintenanceOperator(task_id="plan", policy=str(policy)).execute(context())
+
+
+def test_chores_are_done_in_order_and_reported(table: str, lake: Path) -> None:
+    orphan = lake / "g1.db" / "a_pk_dedup_l0" / "bucket-0" / "data-orphan-0.parquet"
+    orphan.write_bytes(b"x" * 10)
+    three_days_ago = datetime.now(UTC).timestamp() - 3 * 86_400
+    os.utime(orphan, (three_days_ago, three_days_ago))
+    run = context()
+    look = _maintain(dry_run="True").execute(run)
+    assert [one["job"] for one in look["done"]] == ["expire-snapshots", "remove-orphan-files"]
+    assert orphan.exists()
+    report = _maintain().execute(run)
+    assert len(json.dumps(report)) < 10_000
+    assert [one["job"] for one in report["done"]] == ["expire-snapshots", "remove-orphan-files"]
+    assert load_catalog(lake).load_table(TABLE).snapshots.list_ids() == (7, 8)
+    assert not orphan.exists()
+    assert all(one["run"] for one in report["done"]), "both in the quarantine: undo can take them back"
+    assert (report["failed"], report["left"], report["refused"]) == ({}, [], {})
+
+
+def test_after_the_window_no_chore_begins(table: str, lake: Path) -> None:
+    report = _maintain(until="2020-01-01T05:00:00Z").execute(context())
+    assert (report["done"], report["left"]) == ([], ["expire-snapshots", "remove-orphan-files"])
+    assert len(load_catalog(lake).load_table(TABLE).snapshots.list_ids()) == 8
+
+
+def test_a_chore_that_fails_does_not_stop_the_next(table: str, lake: Path) -> None:
+    run = context()
+    operator = _maintain(chores={"expire-partitions": {"expiration": "1 d"}, **CHORES})
+    with pytest.raises(AirflowFailException, match="not partitioned"):
+        operator.execute(run)
+    report = run["ti"].xcoms["report"]
+    assert (list(report["failed"]), len(report["done"])) == (["expire-partitions"], 2)
+    assert load_catalog(lake).load_table(TABLE).snapshots.list_ids() == (7, 8)
+    for chores, problem in (
+        ({"expire-snapshots": {"keep": 1}}, "keep"),
+        ({"tidy": {}}, "tidy"),
+        ({"expire-snapshots": {"older-than": "soon"}}, "soon"),
+    ):
+        with pytest.raises(AirflowFailException, match=problem):
+            _maintain(chores=chores).execute(context())
+
+
+def test_a_table_that_somebody_maintains_is_tried_again(table: str, lake: Path) -> None:
+    catalog = load_catalog(lake)
+    with leased(catalog.file_io, catalog.warehouse, TABLE, "other run", SystemClock(), 60_000):
+        with pytest.raises(AirflowException, match="maintained by other run") as caught:
+            _maintain().execute(context())
+        assert not isinstance(caught.value, AirflowFailException)
+    assert len(_maintain().execute(context())["done"]) == 2
