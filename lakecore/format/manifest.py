@@ -41,6 +41,7 @@ from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.manifest_file import ManifestFile
 
 __all__ = [
+    "MANY_ENTRIES",
     "decode_manifest",
     "decode_manifest_list",
     "decode_manifests",
@@ -50,10 +51,11 @@ __all__ = [
     "encode_manifests",
 ]
 
+MANY_ENTRIES = 2000
+"""From so many on, manifests are decoded faster all together."""
 _ARROW_ROWS = 20_000
 _COPIED_ROWS = 8192
 _CURRENT = MANIFEST_SCHEMA.encode()
-_MANY_ENTRIES = 2000
 _KNOWN_ENTRY = known_fields(MANIFEST_SCHEMA)
 _KNOWN_LINE = known_fields(MANIFEST_LIST_SCHEMA)
 _write_entry = encoder(parse_avro_schema(MANIFEST_SCHEMA, "manifest schema"))
@@ -112,7 +114,7 @@ def _decode_avro(containers: Iterator[AvroContainer]) -> ManifestEntries:
     for container in containers:
         few.append(container)
         count += container.count
-        if count >= _MANY_ENTRIES:
+        if count >= MANY_ENTRIES:
             return decode_columns(chain(few, containers), _KNOWN_ENTRY)
     unknown = any(has_unknown_fields(container.schema, _KNOWN_ENTRY) for container in few)
     rows = [

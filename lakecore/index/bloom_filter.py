@@ -9,6 +9,7 @@ import math
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,6 +29,8 @@ Hashes: TypeAlias = npt.NDArray[np.int64]
 
 _HEAD = struct.Struct(">i")
 _MAX_BITS = (1 << 31) - 9
+_ASKED = 32
+_FEW = 4096
 _SMALL_BITS = 1 << 23
 
 
@@ -102,13 +105,24 @@ def search(data: bytes, kind: AtomicType, query: Query, path: str) -> BitMap | N
     if not query.values:
         return BitMap()
     bits = np.frombuffer(data, np.uint8, offset=_HEAD.size)
-    hashes = _value_hashes(query.values, kind)
-    may = np.ones(len(hashes), bool)
-    for positions in _positions(hashes, functions, len(bits) * 8):
+    if functions * len(query.values) <= _FEW:
+        places, wanted = _value_bits(query.values, kind, functions, 8 * len(bits))
+        return None if (bits[places] & wanted != 0).all(axis=0).any() else BitMap()
+    may = np.ones(len(query.values), bool)
+    for positions in _positions(_value_hashes(query.values, kind), functions, len(bits) * 8):
         may &= (bits[positions >> 3] & _bit(positions)) != 0
         if not may.any():
             return BitMap()
     return None
+
+
+@lru_cache(_ASKED)
+def _value_bits(
+    values: tuple[Any, ...], kind: AtomicType, functions: int, bits: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """For each function and value, the byte to look at and the bit in it: the same in many files."""
+    positions = np.stack(list(_positions(_value_hashes(values, kind), functions, bits)))
+    return positions >> 3, _bit(positions)
 
 
 def _bit(positions: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:

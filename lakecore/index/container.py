@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from lakecore.errors import CorruptDataError
 
@@ -21,6 +22,7 @@ _MAGIC = 1493475289347502
 _VERSION = 1
 _FIXED = struct.Struct(">qii")
 _EMPTY = -1
+_HEADS = 2048  # decoded, some hundred bytes each, for searches in the same files again and again
 FIXED_HEAD = _FIXED.size
 
 Blobs = Mapping[str, Mapping[str, bytes | None]]
@@ -76,14 +78,14 @@ def head_length(data: bytes, size: int, path: str) -> int:
     return int(length)
 
 
-def decode_head(head: bytes, size: int, path: str) -> dict[str, dict[str, Blob]]:
+def decode_head(head: bytes, size: int, path: str) -> Mapping[str, Mapping[str, Blob]]:
     """Column -> index type -> where its blob lies. `head`: at least the whole head; `size`: of everything.
 
     Raises CorruptDataError, also for blobs that do not lie inside.
     """
     length = head_length(head, size, path)
     try:
-        found = dict(_columns(head[:length]))
+        found = _columns(head[:length])
     except (struct.error, UnicodeDecodeError, IndexError) as err:
         raise CorruptDataError(path, f"not a file index: {err}") from err
     for kinds in found.values():
@@ -94,19 +96,21 @@ def decode_head(head: bytes, size: int, path: str) -> dict[str, dict[str, Blob]]
     return found
 
 
-def _columns(head: bytes) -> Iterator[tuple[str, dict[str, Blob]]]:
+@lru_cache(_HEADS)
+def _columns(head: bytes) -> dict[str, dict[str, Blob]]:
     (count,) = struct.unpack_from(">i", head, FIXED_HEAD)
     at = FIXED_HEAD + 4
+    columns: dict[str, dict[str, Blob]] = {}
     for _ in range(count):
         column, at = _decode_name(head, at)
         (kinds,) = struct.unpack_from(">i", head, at)
         at += 4
-        found: dict[str, Blob] = {}
+        found = columns[column] = {}
         for _ in range(kinds):
             kind, at = _decode_name(head, at)
             found[kind] = Blob(*struct.unpack_from(">ii", head, at))
             at += 8
-        yield column, found
+    return columns
 
 
 def _encode_name(name: str) -> bytes:

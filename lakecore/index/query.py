@@ -8,6 +8,7 @@ condition is true: rows are always filtered again.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from lakecore.index.values import COARSE_DIGITS, is_text, stored_value
@@ -30,6 +31,7 @@ _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 _BYTE_END = 0xFF
 _MAX_VALUES = 1000
+_ASKED = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,19 @@ Query: TypeAlias = Nulls | Present | Among | Without | Range
 
 
 def query_of(leaf: Leaf, kind: AtomicType) -> Query | None:
-    """The question for a column stored as `kind`; None where indexes cannot help."""
+    """The question for a column stored as `kind`; None where indexes cannot help.
+
+    The same is asked of many files. Not so for floats: -0.0 and 0.0 are equal, their questions are not.
+    """
+    return _query(leaf, kind) if kind.root in _FLOATS else _known_query(leaf, kind)
+
+
+@lru_cache(_ASKED)
+def _known_query(leaf: Leaf, kind: AtomicType) -> Query | None:
+    return _query(leaf, kind)
+
+
+def _query(leaf: Leaf, kind: AtomicType) -> Query | None:
     match leaf:
         case IsNull():
             return Nulls()

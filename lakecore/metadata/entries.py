@@ -202,6 +202,12 @@ class ManifestEntries:
             has_unknown_columns=any(part.has_unknown_columns for part in parts),
         )
 
+    def frozen(self) -> ManifestEntries:
+        """The same; whoever tries to change a column in place gets a ValueError."""
+        for name in _COLUMNS:
+            getattr(self, name).setflags(write=False)
+        return self
+
     def select(self, index: Index) -> ManifestEntries:
         """The entries of a boolean mask, an array of positions or a slice. Details are shared, not copied."""
         if not isinstance(index, slice):

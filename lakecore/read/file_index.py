@@ -9,7 +9,7 @@ from typing import Any
 from pyroaring import BitMap
 
 from lakecore.errors import CorruptDataError, NotFoundError
-from lakecore.index.container import FIXED_HEAD, INDEX_SUFFIX, Blob, decode_head, head_length
+from lakecore.index.container import INDEX_SUFFIX, Blob, decode_head, head_length
 from lakecore.index.definition import READ_ENABLED
 from lakecore.index.search import FileIndex, embedded_index, matching_rows, stored_columns
 from lakecore.metadata.data_file import DataFile
@@ -19,6 +19,7 @@ from lakecore.read.context import ReadContext
 __all__ = ["index_path", "indexed_rows", "open_index"]
 
 _MAX_ROWS = 1 << 31
+_USUAL_HEAD = 4 << 10
 
 
 def indexed_rows(
@@ -78,8 +79,9 @@ def _open(ctx: ReadContext, path: str) -> Any:
 
 def _index_of(source: Any, path: str, rows: int) -> FileIndex:
     size = source.size()
-    head = source.read(FIXED_HEAD)
-    head += source.read(head_length(head, size, path) - FIXED_HEAD)
+    start: bytes = source.read(_USUAL_HEAD)
+    length = head_length(start, size, path)
+    head = start[:length] if length <= len(start) else start + source.read(length - len(start))
 
     def read(blob: Blob) -> bytes:
         source.seek(blob.start)

@@ -12,6 +12,8 @@ from lakecore.clock import Clock, SystemClock
 from lakecore.errors import CorruptDataError, InvalidOptionError, LakeError
 from lakecore.format.index_manifest import decode_index_manifest, encode_index_manifest
 from lakecore.format.manifest import (
+    MANY_ENTRIES,
+    decode_manifest,
     decode_manifest_list,
     decode_manifests,
     encode_manifest_list,
@@ -25,6 +27,7 @@ from lakecore.metadata.manifest_stats import describe_manifest
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.options import Option, parse_size
+from lakecore.store.decoded import Decoded
 from lakecore.store.paths import TablePaths
 
 __all__ = ["MANIFEST_FORMAT", "MANIFEST_TARGET_SIZE", "ManifestStore"]
@@ -38,6 +41,8 @@ MANIFEST_FORMAT = Option("manifest.format", str.lower, "avro", "File format of m
 _MANY_FILES = 16
 _READERS = 4
 _FORMATS = ("avro", "parquet", "orc")
+_MANIFESTS: Decoded[ManifestEntries] = Decoded(10_000)  # some 2 kB an entry
+_LISTS: Decoded[tuple[ManifestFile, ...]] = Decoded(10_000)
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ class ManifestStore:
     def read_list(self, name: str) -> tuple[ManifestFile, ...]:
         """The lines of a manifest list. Raises NotFoundError, CorruptDataError, UnsupportedError."""
         path = self.paths.manifest(name)
-        return decode_manifest_list(self.file_io.read(path), path)
+        return _LISTS.of(self.file_io.read(path), path, decode_manifest_list)
 
     def read_index(self, name: str | None) -> tuple[IndexFile, ...]:
         """The index files of an index manifest; none where a snapshot has none. Errors as `read_list`."""
@@ -84,8 +89,13 @@ class ManifestStore:
         Raises NotFoundError, CorruptDataError (also when a manifest holds other counts than its list says).
         """
         paths = [self.paths.manifest(file.file_name) for file in files]
-        entries = decode_manifests(self._contents(paths))
         listed = sum(file.entry_count for file in files)
+        contents = self._contents(paths)
+        if listed < MANY_ENTRIES:
+            parts = [_MANIFESTS.of(data, path, _frozen) for data, path in contents]
+            entries = ManifestEntries.concat([part for part in parts if len(part)] or parts[:1])
+        else:
+            entries = decode_manifests(contents)
         if len(entries) == listed:
             return entries
         if len(files) == 1:
@@ -154,3 +164,7 @@ class ManifestStore:
             self.delete(name)
         except LakeError as err:
             logger.warning("%s of a failed write was not removed: %s", self.paths.manifest(name), err)
+
+
+def _frozen(data: bytes, path: str) -> ManifestEntries:
+    return decode_manifest(data, path).frozen()

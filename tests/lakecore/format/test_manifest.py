@@ -37,7 +37,7 @@ FORMATS = ("avro", "parquet", "orc")
 @pytest.fixture
 def in_lock_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even a single entry is decoded the way that many are."""
-    monkeypatch.setattr(codec, "_MANY_ENTRIES", 0)
+    monkeypatch.setattr(codec, "MANY_ENTRIES", 0)
 
 
 def golden_manifests(kind: str) -> Iterator[tuple[bytes, str]]:
@@ -160,12 +160,12 @@ def test_lock_step_agrees_with_rows_on_golden_manifests() -> None:
 
 
 def _by_rows(files: list[tuple[bytes, str]]) -> ManifestEntries:
-    many = codec._MANY_ENTRIES
-    codec._MANY_ENTRIES = 1 << 60
+    many = codec.MANY_ENTRIES
+    codec.MANY_ENTRIES = 1 << 60
     try:
         return decode_manifests(files)
     finally:
-        codec._MANY_ENTRIES = many
+        codec.MANY_ENTRIES = many
 
 
 @pytest.mark.usefixtures("in_lock_step")
@@ -269,7 +269,7 @@ def _schema() -> Any:
 @pytest.mark.parametrize("many", [0, 1 << 60])
 @pytest.mark.parametrize("codec_name", ["null", "deflate", "snappy", "zstandard", "bzip2", "xz"])
 def test_codecs(codec_name: str, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec, "_MANY_ENTRIES", many)
+    monkeypatch.setattr(codec, "MANY_ENTRIES", many)
     rows = [entry(number) for number in range(20)]
     data = _avro(_records(rows), _schema(), codec_name)
     assert decode_manifest(data, "m").rows() == rows
@@ -277,7 +277,7 @@ def test_codecs(codec_name: str, many: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("many", [0, 1 << 60])
 def test_unknown_columns_are_read_over_and_remembered(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec, "_MANY_ENTRIES", many)
+    monkeypatch.setattr(codec, "MANY_ENTRIES", many)
     rows = [entry(number) for number in range(5)]
     schema, records = _schema(), _records(rows)
     file = schema["fields"][5]["type"]["fields"]
@@ -295,7 +295,7 @@ def test_unknown_columns_are_read_over_and_remembered(many: int, monkeypatch: py
 
 @pytest.mark.parametrize("many", [0, 1 << 60])
 def test_columns_that_old_writers_lack_are_none(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec, "_MANY_ENTRIES", many)
+    monkeypatch.setattr(codec, "MANY_ENTRIES", many)
     schema, records = _schema(), _records([entry(3)])
     schema["fields"][5]["type"]["fields"] = schema["fields"][5]["type"]["fields"][:13]
     found = decode_manifest(_avro(records, schema), "m").row(0).file
@@ -305,7 +305,7 @@ def test_columns_that_old_writers_lack_are_none(many: int, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("many", [0, 1 << 60])
 def test_another_version_is_refused(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec, "_MANY_ENTRIES", many)
+    monkeypatch.setattr(codec, "MANY_ENTRIES", many)
     records = _records([entry(3)])
     records[0]["_VERSION"] = 3
     with pytest.raises(UnsupportedError, match=r"dir/m: manifest version 3"):
@@ -314,7 +314,7 @@ def test_another_version_is_refused(many: int, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("many", [0, 1 << 60])
 def test_a_missing_column_is_named(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec, "_MANY_ENTRIES", many)
+    monkeypatch.setattr(codec, "MANY_ENTRIES", many)
     schema = _schema()
     del schema["fields"][3]
     with pytest.raises(CorruptDataError, match="_BUCKET"):
@@ -323,7 +323,7 @@ def test_a_missing_column_is_named(many: int, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("many", [0, 1 << 60])
 def test_a_null_where_a_value_is_required_is_damage(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec, "_MANY_ENTRIES", many)
+    monkeypatch.setattr(codec, "MANY_ENTRIES", many)
     schema, records = _schema(), _records([entry(3), entry(4)])
     schema["fields"][3]["type"] = ["null", "int"]
     assert decode_manifest(_avro(records, schema), "m").bucket.tolist() == [1, 2]
@@ -345,7 +345,7 @@ def test_a_file_of_another_kind_is_named() -> None:
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("many", [0, 1 << 60])
 def test_every_cut_is_noticed(kind: str, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec, "_MANY_ENTRIES", many)
+    monkeypatch.setattr(codec, "MANY_ENTRIES", many)
     data = encode_manifest([entry(number) for number in range(40)], kind)
     whole_header = data.index(b"zstandard") if kind == "avro" else 0
     for size in random.Random(5).sample(range(len(data)), 60):
@@ -367,13 +367,13 @@ def test_flipped_bits_end_in_an_error_or_in_values(many: int, data: st.DataObjec
     raw = bytearray(FLIPPED)
     for _ in range(data.draw(st.integers(1, 4))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
-    before, codec._MANY_ENTRIES = codec._MANY_ENTRIES, many
+    before, codec.MANY_ENTRIES = codec.MANY_ENTRIES, many
     try:
         decode_manifest(bytes(raw), "flipped").rows()
     except LakeError as err:
         assert "flipped" in str(err)  # noqa: PT017 - not raising is fine too
     finally:
-        codec._MANY_ENTRIES = before
+        codec.MANY_ENTRIES = before
 
 
 FLIPPED = _avro(_records([entry(number) for number in range(12)]), _schema())

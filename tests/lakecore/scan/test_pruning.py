@@ -90,11 +90,11 @@ def described(rows: list[dict[str, Any]], schema: TableSchema, *, dense: bool = 
 
 def lazily(entries: ManifestEntries) -> ManifestEntries:
     """The same entries, lying in compressed blocks."""
-    before, codec._MANY_ENTRIES = codec._MANY_ENTRIES, 0
+    before, codec.MANY_ENTRIES = codec.MANY_ENTRIES, 0
     try:
         return codec.decode_manifest(codec.encode_manifest(entries), "m")
     finally:
-        codec._MANY_ENTRIES = before
+        codec.MANY_ENTRIES = before
 
 
 def kept(files: list[DataFile], predicate: Predicate, schema: TableSchema, *older: TableSchema) -> list[bool]:
