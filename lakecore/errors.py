@@ -7,6 +7,7 @@ LakeError
     NotFoundError            no such table, snapshot, tag, branch
     AlreadyExistsError       the name is taken
     UnavailableError         storage or catalog did not answer: retry
+        BusyError            another chore holds the table's lease: come back later
     CommitConflictError      another commit changed what this one was built on: plan again
     CommitUncertainError     the commit may have landed: look before retrying, delete nothing
     CorruptDataError         the bytes break the format: stop
@@ -19,6 +20,7 @@ import json
 
 __all__ = [
     "AlreadyExistsError",
+    "BusyError",
     "CommitConflictError",
     "CommitUncertainError",
     "CorruptDataError",
@@ -75,6 +77,10 @@ class AlreadyExistsError(LakeError):
 
 class UnavailableError(LakeError):
     """Storage or catalog did not answer, or refused for now (full disk, lost network): retry."""
+
+
+class BusyError(UnavailableError):
+    """Another chore of lakecore holds the table's lease; nothing was done."""
 
 
 class CommitConflictError(LakeError):

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from lakecore.cli.engine import Engine, executor
+from lakecore.cli.lease_time import LeaseTime
 from lakecore.cli.output import print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.table_names import expand_tables
@@ -53,9 +54,6 @@ Quarantine = Annotated[
 QuarantineTime = Annotated[str, typer.Option("--quarantine-ttl", help="How long the quarantine keeps a run.")]
 QuarantineCap = Annotated[
     str, typer.Option("--quarantine-cap", help="Bytes it keeps; beyond, the oldest runs go. 'none': any.")
-]
-LeaseTime = Annotated[
-    str, typer.Option("--lease", help="How long the table's lease outlives this process; 0: take none.")
 ]
 RunEngine = Annotated[Engine, typer.Option(help="Where files are deleted.")]
 

@@ -24,6 +24,7 @@ TABLES: Mapping[str, str] = MappingProxyType(
         "read": "read",
         "stream": "stream",
         "compact": "compact",
+        "compact-database": "compact_database",
         "fsck": "fsck",
         "rewrite-file-index": "rewrite_file_index",
         "prepare-spark": "prepare_spark",

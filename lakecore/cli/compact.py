@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-)
 
 from lakecore.cli.engine import Engine, executor, key_values
+from lakecore.cli.lease_time import LeaseTime
 from lakecore.cli.output import print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
+from lakecore.cli.table_bars import table_bars
 from lakecore.cli.table_names import expand_tables
 from lakecore.clock import SystemClock
+from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor
 from lakecore.jobs import compact as jobs
+from lakecore.jobs.moment import parse_span
 from lakecore.jobs.until import parse_until
+from lakecore.options import parse_size
 from lakecore.table import Table
 
-__all__ = ["compact", "compact_one", "report_problem"]
+__all__ = [
+    "CONCURRENT_TABLES",
+    "PLAN_MEMORY",
+    "ConcurrentTables",
+    "PlanMemory",
+    "compact",
+    "compact_one",
+    "limits_of",
+    "print_reports",
+    "report_problem",
+]
 
-logger = logging.getLogger(__name__)
+CONCURRENT_TABLES = jobs.Limits().tables
+PLAN_MEMORY = "512 mb"
+ConcurrentTables = Annotated[int, typer.Option(min=1, help="How many tables are worked on at once.")]
+PlanMemory = Annotated[str, typer.Option(help="Memory for the plans of these tables, in this process.")]
 
 
 def compact(
@@ -59,8 +66,11 @@ def compact(
         jobs.ProofMode, typer.Option(help="cheap: keys, sequence numbers, kinds; full: every column.")
     ] = jobs.ProofMode.CHEAP,
     option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None,
+    max_concurrent_tables: ConcurrentTables = CONCURRENT_TABLES,
+    max_plan_memory: PlanMemory = PLAN_MEMORY,
+    lease: LeaseTime = "60 s",
 ) -> None:
-    """Compact tables; one that fails does not stop the rest."""
+    """Compact tables, several at once; one that fails does not stop the rest."""
     session = session_of(context)
     clock = SystemClock()
     until_ms = None if until is None else parse_until(until, clock.now_ms())
@@ -77,17 +87,29 @@ def compact(
             commit_user=f"lakecore-cli-{clock.fresh_id()}",
             commit_identifier=1,
             proof=proof,
+            lease_ms=parse_span(lease, "--lease"),
         )
         for name in expand_tables(session.catalog, table)
     ]
-    with executor(engine, master, key_values(conf or [], "--conf"), soon=not dry_run) as workers:
-        reports = _run(session, work, workers)
+    limits = limits_of(max_concurrent_tables, max_plan_memory)
+    settings = key_values(conf or [], "--conf")
+    with executor(engine, master, settings, soon=not dry_run) as workers, table_bars(session) as bars:
+        bars.tables(len(work))
+        reports = jobs.run_many(work, session.catalog, workers, clock, bars.progress, bars.done, limits)
     if session.json:
         print_json(session.out, [report.to_json() for report in reports])
     else:
-        _print_reports(session, reports)
+        print_reports(session, reports)
     if any(report_problem(report) is not None for report in reports):
         raise typer.Exit(1)
+
+
+def limits_of(max_concurrent_tables: int, max_plan_memory: str) -> jobs.Limits:
+    """Raises InvalidInputError for what is no size."""
+    try:
+        return jobs.Limits(tables=max_concurrent_tables, plan_bytes=parse_size(max_plan_memory))
+    except ValueError as err:
+        raise InvalidInputError(f"--max-plan-memory {max_plan_memory!r}: {err}") from err
 
 
 def compact_one(session: Session, table: Table, workers: Executor) -> jobs.Report:
@@ -108,62 +130,7 @@ def report_problem(report: jobs.Report) -> str | None:
     return report.error
 
 
-def _run(session: Session, work: Sequence[jobs.Job], workers: Executor) -> list[jobs.Report]:
-    with _progress(session, len(work)) as bars:
-        return [_run_one(session, job, workers, bars) for job in work]
-
-
-def _run_one(session: Session, job: jobs.Job, workers: Executor, bars: _Bars) -> jobs.Report:
-    update = bars.begin(job.table)
-    try:
-        (report,) = jobs.run_many([job], session.catalog, workers, on_progress=lambda _, done: update(done))
-    except Exception as err:
-        # The border of one table: whatever went wrong with it must not stop the others.
-        logger.exception("%s", job.table)
-        problem = f"unexpected {type(err).__name__}: {err} (--verbose shows where; please report it)"
-        return jobs.Report(
-            table=job.table, strategy=job.strategy, engine=workers.name, dry_run=job.dry_run, error=problem
-        )
-    finally:
-        bars.end()
-    return report
-
-
-class _Bars:
-    """A bar of input rows for the table at work and, for several, one of tables."""
-
-    def __init__(self, bars: Progress, tables: int) -> None:
-        self._bars = bars
-        self._all = bars.add_task("tables", total=tables) if tables > 1 else None
-        self._current: TaskID | None = None
-
-    def begin(self, table: str) -> Callable[[jobs.Progress], None]:
-        """The callback of the table's job."""
-        bar = self._current = self._bars.add_task(table, total=None)
-        return lambda done: self._bars.update(bar, completed=done.rows_done, total=done.rows)
-
-    def end(self) -> None:
-        if self._current is not None:
-            self._bars.remove_task(self._current)
-        if self._all is not None:
-            self._bars.advance(self._all)
-
-
-@contextmanager
-def _progress(session: Session, tables: int) -> Iterator[_Bars]:
-    """Bars on standard error, if that is a terminal."""
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=session.err, transient=True, disable=not session.err.is_terminal) as bars:
-        yield _Bars(bars, tables)
-
-
-def _print_reports(session: Session, reports: Sequence[jobs.Report]) -> None:
+def print_reports(session: Session, reports: Sequence[jobs.Report]) -> None:
     columns = ["table", "result", "files", "runs", "size", "rows", "seconds", "snapshot"]
     session.out.print(table_of(columns, [_report_row(report) for report in reports], whole=2))
     for report in reports:
@@ -173,8 +140,9 @@ def _print_reports(session: Session, reports: Sequence[jobs.Report]) -> None:
 
 def _report_row(report: jobs.Report) -> list[Any]:
     before, after = report.before, report.after
-    if report.error is not None and not report.snapshots:
-        return [report.table, "failed", *[None] * 4, f"{report.seconds:.1f}", None]
+    if report.skipped or (report.error is not None and not report.snapshots):
+        result = "skipped" if report.skipped else "failed"
+        return [report.table, result, *[None] * 4, f"{report.seconds:.1f}", None]
     return [
         report.table,
         _result(report),
@@ -204,6 +172,8 @@ def _result(report: jobs.Report) -> str:
 def _remarks(report: jobs.Report) -> Iterator[str]:
     if report.error is not None:
         yield f"error: {' '.join(report.error.split())}"
+    if report.skipped:
+        yield f"skipped: {report.skipped}"
     yield from (f"warning: {warning}" for warning in report.warnings)
     if report.dropped:
         yield f"dropped, changed by another commit: {', '.join(report.dropped)}; run again"

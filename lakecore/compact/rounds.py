@@ -57,16 +57,22 @@ class CompactRequest:
 class CompactRun:
     """One run over one table, with what it saw and did, also after an exception.
 
+    `on_begin` is called once, before anything is written; what it raises ends the run.
     `landed`: what an earlier run of the same name had committed.
     `before`: live files at the start. `picks_planned`: 0 when there was nothing to do.
     """
 
     def __init__(
-        self, target: CompactTarget, request: CompactRequest, on_progress: Callable[[Progress], None] | None
+        self,
+        target: CompactTarget,
+        request: CompactRequest,
+        on_progress: Callable[[Progress], None] | None,
+        on_begin: Callable[[], None] | None = None,
     ) -> None:
         self._target = target
         self._request = request
         self._on_progress = on_progress
+        self._on_begin = on_begin
         self.outcome = Outcome()
         self.landed = EarlierCommits()
         self.before: ManifestEntries = ManifestEntries.empty()
@@ -117,6 +123,8 @@ class CompactRun:
         target, request = self._target, self._request
         live = target.scanner.live_entries(snapshot, request.where)
         self.before = live
+        if (live.bucket < 0).any() and (fresh := self._begin(snapshot)) is not None:
+            return self._fold_once(fresh, prefix)
         folded = fold_postponed(self._planner(SerialExecutor()).unit_table(live), live, prefix)
         if folded is None:
             return False
@@ -154,7 +162,11 @@ class CompactRun:
         driver: Driver | None = None
         where = self._request.where
         for number in range(1 if self._is_full else _MAX_ROUNDS):
-            plan = self._plan(snapshot, f"{names.own[0]}-{number}", where, executor)
+            prefix = f"{names.own[0]}-{number}"
+            plan = self._plan(snapshot, prefix, where, executor)
+            if plan.picks and (fresh := self._begin(snapshot)) is not None:
+                snapshot = fresh
+                plan = self._plan(snapshot, prefix, where, executor)
             self.picks_planned += len(plan.picks) + len(plan.outdated)
             self.outcome = self.outcome.left_out(plan.outdated)
             if not plan.picks:
@@ -171,6 +183,15 @@ class CompactRun:
             touched = frozenset(pick.place.partition for pick in plan.picks)
             where = replace(self._request.where, serialized=touched)
             snapshot = self._target.scanner.snapshots.latest()
+
+    def _begin(self, planned: Snapshot | None) -> Snapshot | None:
+        """Before the first effect: ask leave. The latest snapshot, if it is another than was planned from."""
+        begin, self._on_begin = self._on_begin, None
+        if begin is None:
+            return None
+        begin()
+        latest = self._target.scanner.snapshots.latest()
+        return None if latest is None or (planned is not None and latest.id == planned.id) else latest
 
     @property
     def _is_full(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 from lakecore.clock import Clock, SystemClock
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.executor import Executor, SerialExecutor
-from lakecore.fs.file_io import FileIO
+from lakecore.jobs.lake import Lake
 from lakecore.maintain.lease import leased
 from lakecore.maintain.quarantine import purge_quietly
 from lakecore.maintain.runs import Removal, RunState, RunStore
@@ -39,20 +39,6 @@ logger = logging.getLogger(__name__)
 J = TypeVar("J")
 
 DAY_MS = 86_400_000
-
-
-class Lake(Protocol):
-    """What a maintenance job needs of a catalog."""
-
-    @property
-    def file_io(self) -> FileIO: ...
-
-    @property
-    def warehouse(self) -> str: ...
-
-    def load_table(self, name: str, options: Mapping[str, str] | None = None) -> Table:
-        """Raises NotFoundError."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,7 +59,8 @@ class Report:
 
     `seconds`: from plan to last commit. `snapshot`: the last of `snapshots`, None without any. `dropped`:
     picks that another commit made impossible. `planned`: what a dry run would do first. `proof`: what was
-    proven. `warnings`: why rows of the table may not be read.
+    proven. `error_class`: the type of `error`, of `lakecore.errors`. `skipped`: why nothing was done, where
+    that is no error. `warnings`: why rows of the table may not be read.
     """
 
     table: str
@@ -77,6 +78,8 @@ class Report:
     snapshots: tuple[int, ...] = ()
     proof: str = ""
     error: str | None = None
+    error_class: str | None = None
+    skipped: str = ""
     before: Shape = field(default_factory=Shape)
     after: Shape = field(default_factory=Shape)
     picks_done: int = 0
@@ -86,6 +89,12 @@ class Report:
     dry_run: bool = False
     nothing_to_do: bool = False
     warnings: tuple[str, ...] = ()
+
+    def failed(self, error: BaseException | None) -> Report:
+        """With what ended the job early, if something did."""
+        if error is None:
+            return self
+        return replace(self, error=str(error), error_class=type(error).__name__)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; levels as text, as JSON wants keys."""

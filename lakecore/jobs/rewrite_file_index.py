@@ -11,7 +11,8 @@ from lakecore.compact.file_index.apply import IndexRequest, IndexRun, IndexTarge
 from lakecore.compact.file_index.plan import Coverage, IndexNeed
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.executor import Executor, SerialExecutor
-from lakecore.jobs.compact import Tables, partitions_of
+from lakecore.jobs.compact import partitions_of
+from lakecore.jobs.lake import Lake
 from lakecore.table import Table
 
 __all__ = ["Coverage", "Job", "Report", "run", "run_many"]
@@ -81,7 +82,7 @@ class Report:
         return raw | {name: list(raw[name]) for name in lists}
 
 
-def run(job: Job, catalog: Tables, executor: Executor | None = None, clock: Clock | None = None) -> Report:
+def run(job: Job, catalog: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
     """Make the indexes of one table; a dry run only looks.
 
     Raises NotFoundError, InvalidInputError, UnsupportedError before anything is touched. When units fail,
@@ -94,14 +95,14 @@ def run(job: Job, catalog: Tables, executor: Executor | None = None, clock: Cloc
 
 
 def run_many(
-    jobs: Iterable[Job], catalog: Tables, executor: Executor | None = None, clock: Clock | None = None
+    jobs: Iterable[Job], catalog: Lake, executor: Executor | None = None, clock: Clock | None = None
 ) -> list[Report]:
     """One report per job, in order. A failed job does not stop the rest: its report has an `error`."""
     engine = executor or SerialExecutor()
     return [_run(job, catalog, engine, clock or SystemClock())[0] for job in jobs]
 
 
-def _run(job: Job, catalog: Tables, executor: Executor, clock: Clock) -> tuple[Report, LakeError | None]:
+def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> tuple[Report, LakeError | None]:
     """The report, and the error that ended the job early if one did."""
     report = Report(table=job.table, engine=executor.name, dry_run=job.dry_run)
     try:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lakecore.clock import Clock
-from lakecore.errors import LakeError, NotFoundError, UnavailableError
+from lakecore.errors import BusyError, LakeError, NotFoundError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.publish import publish_resolved
 from lakecore.maintain.runs import table_key
@@ -44,7 +44,7 @@ class Lease:
 def leased(
     file_io: FileIO, warehouse: str, table: str, owner: str, clock: Clock, millis: int
 ) -> Iterator[Lease]:
-    """Hold the table's lease within the block. Raises UnavailableError while somebody else holds it.
+    """Hold the table's lease within the block. Raises BusyError while somebody else holds it.
 
     `millis` is the wait after a killed run; a run that shows no sign of life for longer can be overtaken,
     which costs work, not data.
@@ -56,7 +56,7 @@ def leased(
     token = f"{owner} {clock.fresh_id()}"
     path = f"{folder}/{(numbers[-1] if numbers else 0) + 1}"
     if not publish_resolved(file_io, path, _text(token, clock.now_ms() + millis), clock):
-        raise UnavailableError(f"{table}: another chore took its lease just now; run again when it is done")
+        raise BusyError(f"{table}: another chore took its lease just now; run again when it is done")
     lease = Lease(file_io, path, token, clock, millis)
     for number in numbers:
         _forget(file_io, f"{folder}/{number}")
@@ -73,7 +73,7 @@ def _check_free(file_io: FileIO, path: str, table: str, asking: str, now_ms: int
     except (NotFoundError, ValueError, KeyError, TypeError):
         return  # released, or half written by a process that is gone
     if until > now_ms and owner.rpartition(" ")[0] != asking:
-        raise UnavailableError(
+        raise BusyError(
             f"{table} is being maintained by {owner} (lease for {(until - now_ms) // 1000} s more): run "
             "again "
             f"later; if that process is dead, delete {path}"

@@ -90,7 +90,7 @@ FAILS = {
     "ProofError",
     "UnsupportedError",
 }
-IS_RETRIED = {"CommitConflictError", "CommitUncertainError", "UnavailableError"}
+IS_RETRIED = {"BusyError", "CommitConflictError", "CommitUncertainError", "UnavailableError"}
 
 
 def test_every_error_of_lakecore_either_fails_a_task_or_is_retried() -> None:

@@ -1,0 +1,63 @@
+"""How far a job over several tables is, as bars on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from lakecore.cli.session import Session
+from lakecore.jobs import compact as jobs
+
+__all__ = ["TableBars", "table_bars"]
+
+
+class TableBars:
+    """A bar of input rows for each table at work and, for several, one of tables."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._all: TaskID | None = None
+        self._tables: dict[str, TaskID] = {}
+
+    def tables(self, count: int) -> None:
+        """So many there are."""
+        self._all = self._bars.add_task("tables", total=count) if count > 1 else None
+
+    def progress(self, job: jobs.Job, done: jobs.Progress) -> None:
+        """Of one table: rows that are committed."""
+        if job.table not in self._tables:
+            self._tables[job.table] = self._bars.add_task(job.table, total=None)
+        self._bars.update(self._tables[job.table], completed=done.rows_done, total=done.rows)
+
+    def done(self, report: Any) -> None:
+        """A table has come to its end."""
+        bar = self._tables.pop(report.table, None)
+        if bar is not None:
+            self._bars.remove_task(bar)
+        if self._all is not None:
+            self._bars.advance(self._all)
+
+
+@contextmanager
+def table_bars(session: Session) -> Iterator[TableBars]:
+    """Bars on standard error, if that is a terminal."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=session.err, transient=True, disable=not session.err.is_terminal) as bars:
+        yield TableBars(bars)

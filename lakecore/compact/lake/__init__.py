@@ -1,0 +1,1 @@
+"""Many tables at once: their units share one executor, their plans share a budget of memory."""

@@ -1,0 +1,32 @@
+"""How much memory the plan of a table will take, told from its manifest lists."""
+
+from __future__ import annotations
+
+from lakecore.errors import NotFoundError
+from lakecore.metadata.options import BucketMode
+from lakecore.read.context import ReadContext
+from lakecore.scan.scanner import Scanner
+from lakecore.write.options import WriteRules
+
+__all__ = ["FILE_BYTES", "plan_bytes"]
+
+FILE_BYTES = 3_000
+"""Bytes of the driver's memory for a file of a plan: 0.8 kB as a row of manifests, the rest once picked."""
+
+
+def plan_bytes(reading: ReadContext, scanner: Scanner) -> int:
+    """Bytes, as a bound: every entry of the manifests counts as a file that is picked.
+
+    Postponed rows are folded where the plan is, so their write buffer counts. Costs reads of the latest
+    snapshot and its manifest lists; 0 when these expired meanwhile.
+    """
+    snapshot = scanner.snapshots.latest()
+    if snapshot is None:
+        return 0
+    try:
+        entries = sum(file.entry_count for file in scanner.manifests.data_manifests(snapshot))
+    except NotFoundError:
+        return 0
+    postponed = reading.options.bucket_mode is BucketMode.POSTPONE
+    buffer = WriteRules.from_options(reading.schema.options).buffer_size if postponed else 0
+    return entries * FILE_BYTES + buffer

@@ -1,0 +1,207 @@
+"""Many tables in one job: which, what becomes of each, what they share, when it ends, and a second try."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
+from lakecore.errors import BusyError, InvalidInputError
+from lakecore.executor import SerialExecutor
+from lakecore.jobs import compact
+from lakecore.jobs.compact_database import Job, Report, run, tables_of
+from lakecore.maintain.heartbeat import Heartbeat
+from lakecore.maintain.lease import leased
+from lakecore.table import Table
+from tests.support.fake_clock import FakeClock
+from tests.support.killing_fs import KillPoint, run_and_die
+from tests.support.lake import live_files, memory_catalog, paths_of, put, rows_of
+from tests.support.oracle import Oracle, findings
+
+KEYED = {
+    "columns": ["k INT", "v STRING"],
+    "primaryKeys": ["k"],
+    "options": {"bucket": "1", "write-only": "true"},
+}
+WANTED = Job(strategy=compact.Strategy.FULL, commit_user="test")
+
+
+def fill(catalog: FilesystemCatalog, *names: str, commits: int = 3) -> list[Table]:
+    tables = [catalog.create_table(name, KEYED) for name in names]
+    for number, table in enumerate(tables):
+        put(table, *([{"k": k, "v": f"{number}.{n}.{k}"} for k in range(n, n + 3)] for n in range(commits)))
+    return tables
+
+
+def compact_all(warehouse: str) -> Report:
+    return run(WANTED, load_catalog(warehouse))
+
+
+@pytest.fixture
+def catalog() -> FilesystemCatalog:
+    return memory_catalog()
+
+
+@pytest.mark.parametrize(
+    ("patterns", "names"),
+    [
+        ({}, ["a.t1", "a.t2", "ab.t1"]),
+        ({"including_databases": "a"}, ["a.t1", "a.t2"]),
+        ({"including_tables": "t1"}, []),
+        ({"including_tables": r".*\.t1"}, ["a.t1", "ab.t1"]),
+        ({"including_databases": "a|ab", "excluding_tables": r"a\..*"}, ["ab.t1"]),
+    ],
+)
+def test_patterns_are_whole_names(catalog: FilesystemCatalog, patterns: Any, names: list[str]) -> None:
+    for name in ("a.t1", "a.t2", "ab.t1"):
+        catalog.create_table(name, KEYED)
+    assert tables_of(Job(**patterns), catalog) == names
+    assert Job.from_json(Job(**patterns).to_json()) == Job(**patterns)
+
+
+def test_what_cannot_be_a_pattern_or_limit_is_refused(catalog: FilesystemCatalog) -> None:
+    with pytest.raises(InvalidInputError, match=r"--excluding-tables '\('"):
+        run(Job(excluding_tables="("), catalog)
+    with pytest.raises(InvalidInputError, match="max-concurrent-tables"):
+        run(Job(max_concurrent_tables=0), catalog)
+
+
+def test_one_bad_table_does_not_stop_the_others_and_is_an_error(catalog: FilesystemCatalog) -> None:
+    tables = fill(catalog, *(f"d.t{n:02}" for n in range(12)))
+    before = [rows_of(table) for table in tables]
+    broken, busy, idle = tables[3], tables[5], catalog.create_table("d.zz", KEYED)
+    latest = broken.snapshots.latest()
+    assert latest is not None
+    catalog.file_io.overwrite(f"{broken.paths.manifest_dir}/{latest.delta_manifest_list}", b"not avro")
+    seen: list[str] = []
+    with leased(catalog.file_io, catalog.warehouse, busy.name, "nightly x", catalog.clock, 60_000):
+        report = run(WANTED, catalog, clock=catalog.clock, on_done=lambda one: seen.append(one.table))
+    assert (
+        sorted(seen) == [one.table for one in report.tables] == [f"d.t{n:02}" for n in range(12)] + ["d.zz"]
+    )
+    assert report.counts() == {"tables": 13, "changed": 10, "failed": 1, "skipped": 1, "nothing_to_do": 1}
+    (failed,) = report.failed
+    assert (failed.table, failed.error_class) == (broken.name, "CorruptDataError")
+    (skipped,) = report.skipped
+    assert skipped.table == busy.name
+    assert "maintained by nightly x" in skipped.skipped
+    assert idle.snapshots.latest_id() is None
+    done = [(table, rows) for table, rows in zip(tables, before, strict=True) if table not in (broken, busy)]
+    for table, rows in done:
+        assert rows_of(table) == rows
+        assert len(live_files(table)) == 1
+    again = run(WANTED, catalog, clock=catalog.clock)
+    assert [one.table for one in again.changed] == [f"d.t{n:02}" for n in range(12) if n != 3]
+    assert [one.snapshots for one in again.tables if one.table == busy.name] != [()]
+    raw = report.to_json()
+    assert [one["table"] for one in raw["reports"]] == [f"d.t{n:02}" for n in range(12)]
+
+
+def test_nothing_is_written_for_tables_in_good_shape(catalog: FilesystemCatalog) -> None:
+    fill(catalog, "d.a", "d.b", commits=1)
+    run(WANTED, catalog, clock=catalog.clock)
+
+    class NoUnits(SerialExecutor):
+        @property
+        def parallelism(self) -> int:  # type: ignore[override]
+            raise AssertionError("no engine is needed")
+
+    storage = catalog.file_io
+    found = {status.path for status in storage.list(f"{catalog.warehouse}/.lakecore")}
+    report = run(replace(WANTED, commit_user="other"), catalog, NoUnits(), catalog.clock)
+    assert report.counts()["nothing_to_do"] == 2
+    assert {status.path for status in storage.list(f"{catalog.warehouse}/.lakecore")} == found
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_tables_this_release_cannot_compact_may_be_skipped(catalog: FilesystemCatalog, skip: bool) -> None:
+    fill(catalog, "d.fine")
+    elsewhere = {"options": {"data-file.external-paths": "s3://b/x"}}
+    catalog.create_table("d.odd", {"columns": ["v INT"]} | elsewhere)
+    report = run(replace(WANTED, skip_unsupported=skip), catalog, clock=catalog.clock)
+    assert len(report.changed) == 1
+    assert [one.error_class for one in report.failed] == ([] if skip else ["UnsupportedError"])
+    assert ["external-paths" in one.skipped for one in report.skipped] == ([True] if skip else [])
+
+
+def test_no_table_is_begun_when_the_time_is_up(catalog: FilesystemCatalog) -> None:
+    tables = fill(catalog, "d.a", "d.b", "d.c")
+    clock = catalog.clock
+    assert isinstance(clock, FakeClock)
+    wanted = replace(WANTED, until_ms=clock.now_ms() + 1_000_000, max_concurrent_tables=1)
+
+    def done(report: compact.Report) -> None:
+        clock.sleep(2_000)
+
+    report = run(wanted, catalog, clock=clock, on_done=done)
+    assert [bool(one.skipped) for one in report.tables] == [False, True, True]
+    assert "time was up" in report.tables[1].skipped
+    assert [len(live_files(table)) for table in tables] == [1, 3, 3]
+
+
+def test_an_interruption_leaves_whole_tables_and_no_files(catalog: FilesystemCatalog) -> None:
+    tables = fill(catalog, *(f"d.t{n}" for n in range(6)))
+    before = [rows_of(table) for table in tables]
+
+    def done(report: compact.Report) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(replace(WANTED, max_concurrent_tables=2), catalog, clock=catalog.clock, on_done=done)
+    assert [rows_of(table) for table in tables] == before
+    assert {len(live_files(table)) for table in tables} == {1, 3}
+    for table in tables:
+        named = {file.file_name for i in table.snapshots.list_ids() for file in _files(table, i)}
+        assert {path.rpartition("/")[2] for path in paths_of(table)} == named
+    report = run(WANTED, catalog, clock=catalog.clock)
+    assert report.failed == report.skipped == ()
+    assert {len(live_files(table)) for table in tables} == {1}
+
+
+@pytest.mark.slow
+def test_a_killed_run_is_completed_once_by_the_next(tmp_path: Path, oracle: Oracle) -> None:
+    catalog = load_catalog(str(tmp_path), **{"local.fsync": "false"})
+    tables = fill(catalog, *(f"d.t{n}" for n in range(6)))
+    before = [rows_of(table) for table in tables]
+    run_and_die(KillPoint(name="publish", part="/snapshot/", nth=3), compact_all, str(tmp_path))
+    assert [rows_of(table) for table in tables] == before
+    assert {len(live_files(table)) for table in tables} == {1, 3}
+    report = compact_all(str(tmp_path))
+    assert report.failed == report.skipped == ()
+    assert {len(live_files(table)) for table in tables} == {1}
+    assert [table.snapshots.list_ids() for table in tables] == [(1, 2, 3, 4)] * 6
+    for number in (0, 5):
+        assert len(oracle.read(tmp_path, f"d.t{number}")) == len(before[number])
+        found = findings(oracle.fsck(tmp_path, f"d.t{number}"))
+        assert {one for one in found if not one.startswith("orphan: manifest")} == set()
+    assert [rows_of(table) for table in tables] == before
+
+
+def test_a_lease_is_kept_alive_until_its_work_ends(catalog: FilesystemCatalog) -> None:
+    clock = catalog.clock
+    assert isinstance(clock, FakeClock)
+    renewed = threading.Event()
+
+    def hold(owner: str) -> Any:
+        return leased(catalog.file_io, catalog.warehouse, "d.t", owner, clock, 60)
+
+    with Heartbeat() as heartbeat, hold("first") as lease:
+        old = lease.renew
+        lease.renew = lambda: (old(), renewed.set())[0]  # type: ignore[method-assign]
+        with heartbeat.keeping(lease):
+            clock.sleep(0.05)
+            renewed.clear()
+            assert renewed.wait(10)
+            clock.sleep(0.03)
+            with pytest.raises(BusyError, match="first"), hold("second"):
+                raise AssertionError("two at once")
+    with hold("second"):
+        assert lease.path
+
+
+def _files(table: Table, snapshot_id: int) -> Any:
+    return table.scanner.live_entries(table.snapshots.load(snapshot_id)).files()
