@@ -22,6 +22,8 @@ MODES = {
     "expire-to-changelogs": (DEAD_AFTER,),
     "expire-changelogs": (DEAD,),
     "replace-tag": (ERROR,),
+    "trigger-tags": (DEAD,),
+    "batch-tags": (DEAD_AFTER,),
     "orphans": (DEAD,),
     "expire-partitions": (DEAD_AFTER,),
     "drop-partition": (AFTER,),

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from lakecore.jobs import auto_tags, expire_snapshots
+from lakecore.jobs import auto_tags, batch_tags, compact, expire_snapshots
 from lakecore.verify.fsck import fsck
+from tests.support.fake_clock import FakeClock
+from tests.support.lake import key_table, put
 from tests.support.oracle import Oracle
 from tests.support.twins import Twins
 
@@ -131,3 +135,69 @@ def test_deleted_automatic_tags_free_the_files_that_java_frees(
     assert twins.new_findings(oracle, twins.java) == set()
     opened = twins.opened
     assert fsck(opened.file_io, opened.paths, now_ms=int(time.time() * 1000), deep=True).findings == ()
+
+
+@pytest.mark.parametrize("mode", ["process-time", "batch"])
+def test_lakecores_commits_make_the_tags_that_javas_would(
+    mode: str, tmp_path: Path, oracle: Oracle, oracle2: Oracle
+) -> None:
+    """Writes and compactions over some days; then Java, on a copy without tags, and on ours."""
+    twins = Twins(tmp_path / "java", tmp_path / "ours", "d.k")
+    clock = FakeClock(FIRST)
+    twins.ours.mkdir()
+    lake = replace(twins.lake, clock=clock)
+    options = {"tag.automatic-creation": mode, "sink.process-time-zone": "Europe/Berlin"}
+    table = key_table(lake, write_only="false").with_options(options)
+    for number in range(5):
+        put(table, [{"k": number, "v": f"{number}"}, {"k": 0, "v": f"{number}"}])
+        if number == 3:
+            compact.run(compact.Job(table="d.k", options=options), lake, clock=clock)
+        clock.sleep(14 * 3600)
+    shutil.copytree(twins.path(twins.ours), twins.path(twins.java))
+    ours = _tags(twins, twins.ours)
+    changes = json.dumps([{"op": "set", "key": key, "value": value} for key, value in options.items()])
+    for warehouse in (twins.java, twins.ours):
+        oracle.call("alter", warehouse, "d.k", changes)
+    shutil.rmtree(twins.path(twins.java) / "tag")
+    command = "batch-tag" if mode == "batch" else "trigger-tag-automatic-creation"
+    oracle.call(command, twins.java, "d.k")
+    java = _tags(twins, twins.java)
+    # a batch write tags its own day only, so Java knows the last one
+    assert java == (ours if mode != "batch" else {max(ours): ours[max(ours)]})
+    assert len(ours) == 4
+    for judge in (oracle, oracle2):
+        judge.call(command, twins.ours, "d.k")
+        assert _tags(twins, twins.ours) == ours
+    for judge in (oracle, oracle2):
+        judge.write(twins.ours, "d.k", [{"k": 100, "v": judge.version}])
+    assert twins.new_findings(oracle, twins.java) == set()
+
+
+def test_tags_of_days_are_read_by_java_and_stop_no_writer(
+    history: Path, tmp_path: Path, oracle: Oracle, oracle2: Oracle
+) -> None:
+    """Backfilled on a table that makes automatic tags too."""
+    twins = Twins.of(history, "d.t", tmp_path)
+    trigger(twins, oracle, _options("process-time"))
+    job = batch_tags.Job(
+        table="d.t",
+        start="2026-03-27",
+        end="2026-04-01",
+        backfill=True,
+        name="eod-{period}",
+        date="2026-04-01",
+    )
+    report = batch_tags.run(job, twins.lake)
+    times = _times()
+    expected = {}
+    for day, name in enumerate(report.names):
+        before = [n for n, at in enumerate(times, 1) if at < FIRST + (1.5 + 24 * day) * HOUR]
+        expected[name] = before[-1]
+    made = {name: n for name, n in _tags(twins, twins.ours).items() if name.startswith("eod-")}
+    assert made == expected
+    assert sorted(made) == [f"eod-2026-03-{day}" for day in range(27, 32)] + ["eod-2026-04-01"]
+    for judge in (oracle, oracle2):
+        for name, snapshot in list(made.items())[:3]:
+            assert judge.read(twins.ours, "d.t", tag=name) == judge.read(twins.java, "d.t", snapshot=snapshot)
+        judge.write(twins.ours, "d.t", [{"k": 100, "v": judge.version}])
+    assert {name: _tags(twins, twins.ours)[name] for name in made} == made

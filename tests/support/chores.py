@@ -6,13 +6,16 @@ Faults and kills are injected into all of them alike; a new chore is one more ro
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import InvalidInputError, LakeError, NotFoundError
 from lakecore.jobs import (
+    auto_tags,
+    batch_tags,
     branches,
+    compact,
     consumers,
     expire_changelogs,
     expire_snapshots,
@@ -126,6 +129,25 @@ def misled(where: str | Lake) -> History:
     return remade(made)
 
 
+def dated(where: str | Lake) -> History:
+    """A commit at noon of the first five days of November 2023; the older snapshots are held by tags alone."""
+    catalog = memory_catalog(where) if isinstance(where, str) else where
+    clock = FakeClock(1_698_840_000_000)
+    past = replace(catalog, clock=clock)
+    table = key_table(past)
+    for number in range(5):
+        put(table, [{"k": number, "v": f"v{number}"}, {"k": 0, "v": f"new{number}"}])
+        if number == 3:
+            job = compact.Job(table="d.k", strategy=compact.Strategy.FULL, commit_identifier=number)
+            compact.run(job, past, clock=clock)
+        clock.sleep(86_400)
+    for tag, snapshot in (("2023-10-20", 1), ("2023-10-21", 2), ("2023-11-01", 3)):
+        tags.run(tags.CreateTag(table="d.k", tag=tag, snapshot=snapshot), past, clock=clock)
+    limits = expire_snapshots.Job(table="d.k", retain_max=2, retain_min=2, older_than_ms=clock.now_ms())
+    expire_snapshots.run(limits, past, clock=clock)
+    return History.of(catalog, catalog.load_table("d.k"))
+
+
 def partitioned(where: str | Lake) -> History:
     """Three partitions of two commits each."""
     catalog = memory_catalog(where) if isinstance(where, str) else where
@@ -188,6 +210,26 @@ CHORES = {
     "rename-tag": Chore(run=run(tags, tags.RenameTag, tag="a", target_tag="new"), refusal=NotFoundError),
     "delete-tag": Chore(make=expired, run=run(tags, tags.DeleteTag, tags=("a", "b")), refusal=NotFoundError),
     "expire-tags": Chore(make=expired, run=run(tags, tags.ExpireTags, older_than_ms=FUTURE.now_ms())),
+    "trigger-tags": Chore(
+        make=dated,
+        run=run(
+            auto_tags,
+            auto_tags.Job,
+            options={"tag.automatic-creation": "process-time", "tag.num-retained-max": "3"},
+        ),
+    ),
+    "batch-tags": Chore(
+        make=dated,
+        run=run(
+            batch_tags,
+            batch_tags.Job,
+            start="2023-11-01",
+            date="2023-11-05",
+            backfill=True,
+            replace=True,
+            num_retained_max=4,
+        ),
+    ),
     "reset-consumer": Chore(
         make=followed, run=run(consumers, consumers.ResetConsumer, consumer="d", next_snapshot=3)
     ),
