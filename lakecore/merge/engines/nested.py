@@ -88,7 +88,7 @@ class NestedUpdate:
 
     def fold(self, column: pa.Array, events: Events) -> Column:
         events = events.since_set()
-        events = events.keep(events.valid(column) | (events.steps == Step.SET))
+        events = _that_matter(column, events)
         some = np.diff(events.starts) > 0
         return folded_lists(column, events, some, None, self._keyed if self.rows.key else self._plain)
 
@@ -163,6 +163,11 @@ class NestedUpdate:
         return list(ranks.tolist())
 
 
+def _that_matter(column: pa.Array, events: Events) -> Events:
+    """Without nulls that change nothing. Rule of the format: a late null puts rows that were set in order."""
+    return events.keep(events.valid(column) | (events.steps == Step.SET) | (events.steps == Step.OLDER))
+
+
 def _steps(
     add: Callable[[Places | None, Places], Places], without: Callable[[Places, Places], Places]
 ) -> StepFunction:
@@ -187,7 +192,7 @@ class NestedPartialUpdate:
 
     def fold(self, column: pa.Array, events: Events) -> Column:
         events = events.since_set()
-        events = events.keep(events.valid(column) | (events.steps == Step.SET))
+        events = _that_matter(column, events)
         return fold_values(column, self.rows.type, events, self._step, np.diff(events.starts) > 0)
 
     def _step(self, code: Step, kept: Any, value: Any) -> Any:
