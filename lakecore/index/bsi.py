@@ -16,9 +16,9 @@ from pyroaring import BitMap
 
 from lakecore.errors import CorruptDataError, UnsupportedError
 from lakecore.index.query import Among, Nulls, Present, Query, Range, Without
-from lakecore.index.roaring import decode_roaring, encode_roaring
 from lakecore.index.slices import Slices, add_bits
 from lakecore.index.values import Numbers, stored_numbers
+from lakecore.row.roaring import decode_roaring, encode_roaring
 from lakecore.types.datatypes import AtomicType
 
 __all__ = ["BsiWriter", "search"]

@@ -22,9 +22,9 @@ from lakecore.errors import CorruptDataError, InvalidOptionError
 from lakecore.index.distinct import DistinctValues, ValueLog
 from lakecore.index.keys import KeyCodec, bytes_of, offsets_of
 from lakecore.index.query import Among, Nulls, Present, Query, Range, Without
-from lakecore.index.roaring import decode_roaring, encode_roaring
 from lakecore.index.slices import Slices, add_bits
 from lakecore.index.values import decode_numbers
+from lakecore.row.roaring import decode_roaring, encode_roaring
 from lakecore.types.datatypes import AtomicType, TypeRoot
 
 __all__ = ["RangeBitmapRules", "RangeBitmapWriter", "search"]

@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import numpy as np
 import pyarrow as pa
 
 from lakecore.errors import InvalidOptionError, UnsupportedError
-from lakecore.merge.engines.bitmaps import Bitmap32
 from lakecore.merge.engines.collections import Collect, MergeMap, MergeMapWithKeyTime
 from lakecore.merge.engines.events import Aggregate, Events, Step
 from lakecore.merge.engines.nested import NestedPartialUpdate, NestedRows, NestedUpdate, NullKeys
@@ -23,9 +21,12 @@ from lakecore.merge.engines.positions import (
     LastValue,
     PrimaryKey,
 )
+from lakecore.merge.engines.set_unions import SetUnion, united32
+from lakecore.merge.engines.sketches import check_library, united_hll, united_theta
 from lakecore.merge.engines.texts import ListAgg
-from lakecore.merge.groups import Column, Picked
+from lakecore.merge.groups import Column
 from lakecore.options import Option, parse_bool, parse_enum, parse_list
+from lakecore.row.roaring64 import united64
 from lakecore.types.datatypes import ArrayType, AtomicType, DataField, MapType, RowType, TypeRoot
 
 __all__ = ["FieldRule", "field_option", "field_rule", "function_name"]
@@ -79,25 +80,6 @@ def field_rule(field: DataField, raw: Mapping[str, str], name: str) -> FieldRule
         known = ", ".join(sorted(_FUNCTIONS))
         raise InvalidOptionError(f"column {field.name}: no aggregate function {name!r}; there are {known}")
     return FieldRule(field.name, name, make(_Request(field, raw, name, ignores)), ignores)
-
-
-@dataclass(frozen=True, slots=True)
-class _Unmergeable:
-    """A function whose values this release cannot decode: a key with one value keeps it."""
-
-    field: str
-    name: str
-    retracts: bool = False
-
-    def fold(self, column: pa.Array, events: Events) -> Column:
-        events = events.since_set()
-        events = events.keep(events.valid(column))
-        if (np.diff(events.starts) > 1).any():
-            raise UnsupportedError(
-                f"field {self.field}: this release cannot merge values of function {self.name}; use another "
-                "engine for this table"
-            )
-        return Picked(events.picks(events.last_where(np.ones(len(events), bool))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,13 +200,15 @@ def _check_nested(ask: _Request, row: RowType, option: str, names: tuple[str, ..
             raise InvalidOptionError(f"fields.{ask.field.name}.{option}={name}: not a field of its rows")
 
 
-def _rbm32(ask: _Request) -> Aggregate:
-    return Bitmap32(ask.field.name, ask.atomic(*_BYTES))
+def _union(
+    unite: Callable[[bytes, bytes, str], bytes], *, sketch: bool = False
+) -> Callable[[_Request], Aggregate]:
+    def make(ask: _Request) -> Aggregate:
+        if sketch:
+            check_library(ask.field.name, ask.name)
+        return SetUnion(ask.field.name, ask.atomic(*_BYTES), unite)
 
-
-def _unmergeable(ask: _Request) -> Aggregate:
-    ask.atomic(*_BYTES)
-    return _Unmergeable(ask.field.name, ask.name)
+    return make
 
 
 def _always(function: Aggregate) -> Callable[[Any], Aggregate]:
@@ -238,7 +222,7 @@ _FUNCTIONS: Mapping[str, Callable[[_Request], Aggregate]] = {
     "first_non_null_value": _always(FirstNonNull()),
     "first_not_null_value": _always(FirstNonNull()),
     "first_value": _always(FirstValue()),
-    "hll_sketch": _unmergeable,
+    "hll_sketch": _union(united_hll, sketch=True),
     "last_non_null_value": _always(LastNonNull()),
     "last_value": _always(LastValue()),
     "listagg": _listagg,
@@ -250,8 +234,8 @@ _FUNCTIONS: Mapping[str, Callable[[_Request], Aggregate]] = {
     "nested_update": _nested_update,
     "primary-key": _always(PrimaryKey()),
     "product": _product,
-    "rbm32": _rbm32,
-    "rbm64": _unmergeable,
+    "rbm32": _union(united32),
+    "rbm64": _union(united64),
     "sum": _sum,
-    "theta_sketch": _unmergeable,
+    "theta_sketch": _union(united_theta, sketch=True),
 }

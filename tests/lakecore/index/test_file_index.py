@@ -22,13 +22,13 @@ from lakecore.index.builder import FileIndexBuilder
 from lakecore.index.container import decode_head, encode_container
 from lakecore.index.definition import IndexType, can_index, index_specs
 from lakecore.index.grouped import encode_groups
-from lakecore.index.roaring import decode_roaring, encode_roaring
 from lakecore.index.search import FileIndex, matching_rows
 from lakecore.index.xxhash import xxhash64
 from lakecore.metadata.schema import TableSchema
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Compare, Comparison, In, IsNotNull, IsNull, NotIn, Predicate, StartsWith
 from lakecore.read.file_reader import read_file
+from lakecore.row.roaring import decode_roaring, encode_roaring
 from lakecore.row.values import values_array
 from lakecore.types.datatypes import AtomicType, DataField, DataType, MapType, TypeRoot
 from tests.support.golden import GoldenTable, golden_tables

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedError
+from lakecore.errors import CorruptDataError, InvalidInputError, InvalidOptionError, UnsupportedError
+from lakecore.merge.engines import sketches
 from lakecore.merge.engines.choice import engine_of
 from lakecore.merge.groups import Groups, fold
 from lakecore.metadata.options import TableOptions
@@ -245,8 +246,8 @@ def test_a_hot_key_is_added_in_order(size: int) -> None:
     check(table, [rows, rows[:3]])
 
 
-@pytest.mark.parametrize("name", ["rbm64", "hll_sketch", "theta_sketch"])
-def test_functions_of_other_libraries_pass_single_values_and_refuse_to_merge(name: str) -> None:
+@pytest.mark.parametrize("name", ["rbm32", "rbm64", "hll_sketch", "theta_sketch"])
+def test_values_that_are_no_sets_stay_alone_and_are_refused_together(name: str) -> None:
     table = Table({"v": "BYTES"}, {"merge-engine": "aggregation", "fields.v.aggregate-function": name})
 
     def row(key: int, value: bytes | None) -> Row:
@@ -254,8 +255,16 @@ def test_functions_of_other_libraries_pass_single_values_and_refuse_to_merge(nam
 
     groups = [[row(0, b"x")], [row(1, None), row(1, b"y")]]
     assert [found["v"] for found in table.folded(groups)] == [b"x", b"y"]
-    with pytest.raises(UnsupportedError, match=rf"table db\.t: field v: .* function {name}"):
+    with pytest.raises(CorruptDataError, match=r"field v: not a"):
         table.folded([[row(0, b"x"), row(0, b"y")]])
+
+
+@pytest.mark.parametrize("name", ["hll_sketch", "theta_sketch"])
+def test_sketches_without_their_library_name_the_extra(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sketches, "find_spec", lambda package: None)
+    table = Table({"v": "BYTES"}, {"merge-engine": "aggregation", "fields.v.aggregate-function": name})
+    with pytest.raises(UnsupportedError, match=rf"field v: function {name} .* lakecore\[sketches\]"):
+        engine_of("db.t", table.schema, TableOptions.from_schema(table.schema))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Bitmaps of row numbers in the portable Roaring serialisation, checked before they are trusted.
+"""Bitmaps of 32-bit numbers in the portable Roaring serialisation, checked before they are trusted.
 
 The decoder of the library stays inside its buffer but believes what it finds there: keys out of order or a
 wrong count make a bitmap that answers wrongly. So the structure is checked first.
@@ -7,22 +7,53 @@ wrong count make a bitmap that answers wrongly. So the structure is checked firs
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 from pyroaring import BitMap
 
 from lakecore.errors import CorruptDataError
 
-__all__ = ["BITSET_BYTES", "MAX_ARRAY", "PLAIN", "decode_roaring", "encode_roaring"]
+__all__ = [
+    "BITSET_BYTES",
+    "MAX_ARRAY",
+    "PLAIN",
+    "Container",
+    "Kind",
+    "containers",
+    "decode_roaring",
+    "encode_roaring",
+    "read_container",
+    "stream_of",
+]
 
+MAX_ARRAY = 4096
+"""A container of more numbers than this is a bit set, unless it holds runs."""
 PLAIN = 12346
 """Mark at the beginning of bitmaps without runs."""
-MAX_ARRAY = 4096
-"""A container of more rows is a bit set."""
-BITSET_BYTES = 8192
 _RUNS = 12347
 _MAX_CONTAINERS = 1 << 16
+BITSET_BYTES = 8192
 _NO_OFFSETS_BELOW = 4
+
+
+class Kind(IntEnum):
+    """What the body of a container is: u16 count and (first, length - 1) pairs; 1024 words; sorted u16."""
+
+    RUNS = 0
+    BITS = 1
+    ARRAY = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """The numbers that share their upper 16 bits: their lower 16 bits, as stored (little-endian)."""
+
+    kind: Kind
+    cardinality: int
+    body: bytes
 
 
 def encode_roaring(rows: BitMap) -> bytes:
@@ -37,7 +68,7 @@ def decode_roaring(data: bytes, start: int, path: str, rows: int = 1 << 32) -> t
     Raises CorruptDataError naming `path`. Cost: the bytes are looked at twice.
     """
     try:
-        end = _checked_end(data, start)
+        _, end = containers(data, start)
         found = BitMap.deserialize(data[start:end])
     except (ValueError, IndexError, struct.error) as err:
         raise CorruptDataError(path, f"not a bitmap at byte {start}: {err}") from err
@@ -46,7 +77,11 @@ def decode_roaring(data: bytes, start: int, path: str, rows: int = 1 << 32) -> t
     return found, end
 
 
-def _checked_end(data: bytes, start: int) -> int:
+def containers(data: bytes, start: int = 0) -> tuple[list[tuple[int, Container]], int]:
+    """Upper 16 bits and container of each that is serialised at `start`, in order; where they end.
+
+    Raises ValueError, IndexError or struct.error where the bytes break the format.
+    """
     if start < 0:
         raise ValueError("it begins before the file")
     count, flags, at = _head(data, start)
@@ -56,16 +91,39 @@ def _checked_end(data: bytes, start: int) -> int:
         raise ValueError("keys are not in order")
     if flags is None or count >= _NO_OFFSETS_BELOW:
         at += 4 * count
-    for i, cardinality in enumerate((head[:, 1] + 1).tolist()):
+    found = []
+    for i, (key, last) in enumerate(head.tolist()):
+        kind = Kind.BITS if last >= MAX_ARRAY else Kind.ARRAY
         if flags is not None and flags[i >> 3] >> (i & 7) & 1:
-            at = _check_runs(data, at, cardinality)
-        elif cardinality > MAX_ARRAY:
-            at = _check_bitset(data, at, cardinality)
-        else:
-            at = _check_array(data, at, cardinality)
-    if at > len(data):
+            kind = Kind.RUNS
+        container, at = read_container(data, at, kind, last + 1)
+        found.append((key, container))
+    return found, at
+
+
+def read_container(data: bytes, at: int, kind: Kind, cardinality: int) -> tuple[Container, int]:
+    """The container whose body begins at `at`, and where it ends. Raises as `containers`."""
+    end = _CHECKS[kind](data, at, cardinality)
+    if end > len(data):
         raise ValueError("it ends after the file")
-    return at
+    return Container(kind, cardinality, data[at:end]), end
+
+
+def stream_of(found: Sequence[tuple[int, Container]]) -> bytes:
+    """The serialisation of containers under upper 16 bits in ascending order."""
+    count = len(found)
+    runs = any(container.kind is Kind.RUNS for _, container in found)
+    if runs:
+        marks = np.packbits([c.kind is Kind.RUNS for _, c in found], bitorder="little")
+        head = struct.pack("<I", _RUNS | (count - 1) << 16) + marks.tobytes()
+    else:
+        head = struct.pack("<II", PLAIN, count)
+    keys = np.array([(key, container.cardinality - 1) for key, container in found], "<u2").tobytes()
+    offsets = b""
+    if not runs or count >= _NO_OFFSETS_BELOW:
+        sizes = np.array([0, *(len(container.body) for _, container in found)])[:-1]
+        offsets = (np.cumsum(sizes) + len(head) + len(keys) + 4 * count).astype("<u4").tobytes()
+    return b"".join([head, keys, offsets, *(container.body for _, container in found)])
 
 
 def _head(data: bytes, start: int) -> tuple[int, bytes | None, int]:
@@ -106,3 +164,6 @@ def _check_array(data: bytes, at: int, cardinality: int) -> int:
     if (values[1:] <= values[:-1]).any():
         raise ValueError("rows are not in order")
     return at + 2 * cardinality
+
+
+_CHECKS = {Kind.RUNS: _check_runs, Kind.BITS: _check_bitset, Kind.ARRAY: _check_array}

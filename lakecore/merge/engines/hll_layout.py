@@ -1,0 +1,102 @@
+"""What a serialised HLL sketch may look like, checked before the library sees it: it trusts what it reads.
+
+Format (little-endian): u8 words of the head, u8 1, u8 7, u8 log2 of the slots, u8 log2 of the table, u8
+flags, u8 (list: number of coupons; slots: lowest value), u8 state | type << 2. State 0, list: coupons at 8.
+State 1, set: u32 count, coupons at 12. State 2, slots: three doubles, u32 slots at the lowest value, u32
+exceptions, the slots at 40 (type 0: 4 bits each above the lowest value, 15: an exception; 1: 6 bits; 2: a
+byte), then the exceptions of type 0. A coupon or an exception is a slot number of 26 bits with a value of 6
+bits above it.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+
+__all__ = ["check_hll"]
+
+_LIST, _SET, _SLOTS = 0, 1, 2
+_HEAD_WORDS = {_LIST: 2, _SET: 3, _SLOTS: 10}
+_EMPTY, _COMPACT = 4, 8
+_LIST_SIZE = 8
+_EXCEPTION = 15
+_SLOT_BITS = 26
+
+
+def check_hll(data: bytes) -> None:
+    """Raises ValueError, IndexError or struct.error where the bytes are no sketch. Cost: as its slots."""
+    words, version, family, log_slots, log_table, flags, low, mode = struct.unpack_from("<8B", data)
+    state, kind = mode & 3, mode >> 2 & 3
+    if (version, family) != (1, 7) or not 4 <= log_slots <= 21 or kind > 2:
+        raise ValueError(f"version {version}, family {family}, 2^{log_slots} slots, type {kind}")
+    if _HEAD_WORDS.get(state) != words:
+        raise ValueError(f"a head of {words} words in state {state}")
+    compact = bool(flags & _COMPACT)
+    if state == _SLOTS:
+        _check_slots(data, kind, log_slots, low, None if compact else log_table)
+    elif state == _SET:
+        _check_set(data, log_slots, None if compact else log_table)
+    else:
+        _check_coupons(data, 8, low, low if compact else _LIST_SIZE)
+        if low > _LIST_SIZE or log_table != 3 or (low == 0) != bool(flags & _EMPTY):
+            raise ValueError(f"a list of {low} coupons in 2^{log_table}")
+
+
+def _check_set(data: bytes, log_slots: int, log_table: int | None) -> None:
+    (count,) = struct.unpack_from("<I", data, 8)
+    if log_slots < 8 or count * 4 > 3 << (log_slots - 3):
+        raise ValueError(f"a set of {count} coupons for 2^{log_slots} slots")
+    if log_table is not None and (not 5 <= log_table <= log_slots - 3 or count * 4 > 3 << log_table):
+        raise ValueError(f"a set of {count} coupons in 2^{log_table}")
+    _check_coupons(data, 12, count, count if log_table is None else 1 << log_table)
+
+
+def _check_coupons(data: bytes, at: int, count: int, size: int) -> None:
+    stored = np.frombuffer(data, "<u4", size, at)
+    found = stored[stored != 0]
+    if len(found) != count or len(np.unique(found)) != count or (found >> _SLOT_BITS == 0).any():
+        raise ValueError(f"not {count} coupons")
+
+
+def _check_slots(data: bytes, kind: int, log_slots: int, low: int, log_table: int | None) -> None:
+    lowest, exceptions = struct.unpack_from("<II", data, 32)
+    count = 1 << log_slots
+    values, end = _slot_values(data, kind, count)
+    if kind == 0:
+        places = np.flatnonzero(values == _EXCEPTION)
+        _check_exceptions(data, end, places, low, exceptions, count, log_table)
+    if (low and kind) or low > 62 or (exceptions and kind) or int((values == 0).sum()) != lowest:
+        raise ValueError(f"not {lowest} slots of value {low}")
+
+
+def _slot_values(data: bytes, kind: int, count: int) -> tuple[Any, int]:
+    """The stored value of each slot, and where they end."""
+    if kind == 2:
+        values = np.frombuffer(data, np.uint8, count, 40)
+        if (values > 63).any():
+            raise ValueError("a slot of a value above 63")
+        return values, 40 + count
+    if kind == 1:
+        size = count * 3 // 4
+        np.frombuffer(data, np.uint8, size + 1, 40)
+        bits = np.unpackbits(np.frombuffer(data, np.uint8, size, 40), bitorder="little").reshape(count, 6)
+        return np.packbits(bits, axis=1, bitorder="little").ravel(), 41 + size
+    pairs = np.frombuffer(data, np.uint8, count // 2, 40)
+    return np.stack([pairs & 15, pairs >> 4], axis=1).ravel(), 40 + count // 2
+
+
+def _check_exceptions(
+    data: bytes, at: int, places: Any, low: int, count: int, slots: int, log_table: int | None
+) -> None:
+    """`places`: the slots that say their value is among the exceptions."""
+    if count != len(places) or (log_table is not None and count and not 2 <= log_table <= 18):
+        raise ValueError(f"{count} exceptions for {len(places)} slots")
+    if not count:
+        return
+    stored = np.frombuffer(data, "<u4", count if log_table is None else 1 << log_table, at)
+    found = stored[stored != 0]
+    values = found >> _SLOT_BITS
+    if not np.array_equal(np.sort(found & (slots - 1)), places) or (values < low + _EXCEPTION).any():
+        raise ValueError("exceptions of other slots")
