@@ -17,8 +17,8 @@ from lakecore.index.definition import IndexType, can_index
 from lakecore.index.query import Among, Nulls, Present, Query, Range, Without, query_of
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.schema import TableSchema
-from lakecore.predicate.tree import And, Leaf, Not, Or, Predicate, negated
-from lakecore.types.datatypes import AtomicType, DataField, with_nullable
+from lakecore.predicate.tree import And, AtKey, Leaf, Not, Or, Predicate, negated
+from lakecore.types.datatypes import AtomicType, DataField, DataType, MapType, with_nullable
 
 __all__ = ["FileIndex", "embedded_index", "matching_rows", "stored_columns"]
 
@@ -81,8 +81,14 @@ def matching_rows(predicate: Predicate, columns: Mapping[str, DataField], index:
             return _any_of(children, columns, index)
         case Not(child=child):
             return matching_rows(negated(child), columns, index)
+        case AtKey(key=key, leaf=leaf):
+            field = columns.get(leaf.column)
+            if field is None or not isinstance(field.type, MapType):
+                return None
+            return _leaf(leaf, f"{field.name}[{key}]", field.type.value, index)
         case _:
-            return _leaf(predicate, columns, index)
+            field = columns.get(predicate.column)
+            return None if field is None else _leaf(predicate, field.name, field.type, index)
 
 
 def _all_of(
@@ -114,19 +120,19 @@ def _both(left: BitMap | None, right: BitMap | None) -> BitMap | None:
     return left & right
 
 
-def _leaf(leaf: Leaf, columns: Mapping[str, DataField], index: FileIndex) -> BitMap | None:
-    field = columns.get(leaf.column)
-    if field is None or not isinstance(field.type, AtomicType) or field.name not in index.head:
+def _leaf(leaf: Leaf, name: str, stored: DataType, index: FileIndex) -> BitMap | None:
+    """`name`: of the indexes in the container; `stored`: the type of the values."""
+    if not isinstance(stored, AtomicType) or name not in index.head:
         return None
-    query = query_of(leaf, field.type)
+    query = query_of(leaf, stored)
     if query is None:
         return None
     found: BitMap | None = None
-    for name, blob in index.head[field.name].items():
-        kind = next((kind for kind in IndexType if kind.value == name), None)
-        if kind is None or not can_index(field.type, kind):
+    for type_name, blob in index.head[name].items():
+        kind = next((kind for kind in IndexType if kind.value == type_name), None)
+        if kind is None or not can_index(stored, kind):
             continue
-        found = _both(found, _ask(kind, blob, field.type, query, index))
+        found = _both(found, _ask(kind, blob, stored, query, index))
         if found is not None and not found:
             break
     return found

@@ -11,11 +11,13 @@ import pyarrow.compute as pc
 
 from lakecore.predicate.tree import (
     And,
+    AtKey,
     Compare,
     Comparison,
     In,
     IsNotNull,
     IsNull,
+    Leaf,
     Like,
     Not,
     NotIn,
@@ -55,12 +57,25 @@ def _evaluate(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
             return reduce(pc.or_kleene, (_evaluate(child, batch) for child in children))
         case Not(child=child):
             return _evaluate(negated(child), batch)
-        case IsNull(column=column):
-            return pc.is_null(batch.column(column))
-        case IsNotNull(column=column):
-            return pc.is_valid(batch.column(column))
+        case AtKey(key=key, leaf=leaf):
+            return _leaf(leaf, _map_values(batch.column(leaf.column), key))
         case _:
-            return _compare(predicate, _plain(batch.column(predicate.column)))
+            return _leaf(predicate, batch.column(predicate.column))
+
+
+def _map_values(maps: pa.MapArray, key: Any) -> pa.Array:
+    """Per row the value under `key`, the last one there; null where the map or the key is missing."""
+    return pc.map_lookup(maps, arrow_values([key], maps.type.key_type)[0], "last")
+
+
+def _leaf(leaf: Leaf, column: pa.Array) -> pa.BooleanArray:
+    match leaf:
+        case IsNull():
+            return pc.is_null(column)
+        case IsNotNull():
+            return pc.is_valid(column)
+        case _:
+            return _compare(leaf, _plain(column))
 
 
 def _plain(column: pa.Array) -> pa.Array:

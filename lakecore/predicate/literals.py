@@ -13,7 +13,7 @@ from typing import Any
 
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.predicate.tree import Compare, Comparison, In, IsNotNull, NotIn, Predicate
-from lakecore.types.datatypes import AtomicType, DataField, TypeRoot
+from lakecore.types.datatypes import AtomicType, DataField, MapType, TypeRoot
 from lakecore.types.text import parse_value
 
 __all__ = ["Literal", "comparison", "membership"]
@@ -74,8 +74,9 @@ def membership(field: DataField, literals: list[Literal], *, within: bool) -> Pr
 
 def _atomic(field: DataField) -> AtomicType:
     if not isinstance(field.type, AtomicType) or field.type.root is TypeRoot.VARIANT:
+        way = f", or {field.name}['key']" if isinstance(field.type, MapType) else ""
         raise UnsupportedError(
-            f"column {field.name}: a filter on a nested or VARIANT column; use IS [NOT] NULL"
+            f"column {field.name}: a filter on a nested or VARIANT column; use IS [NOT] NULL{way}"
         )
     return field.type
 

@@ -1,11 +1,15 @@
-"""Filters from text: `a = 1 and b in ('x', 'y') or not (c is null) and d between 1 and 5 and e like 'x%'`."""
+"""Filters from text: `a = 1 and b in ('x', 'y') or not (c is null) and d between 1 and 5 and e like 'x%'`.
+
+`m['key']` is the value under a key of a map column, null without it.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Any
 
 from lakecore.errors import InvalidInputError
 from lakecore.predicate.literals import Literal, comparison, membership
@@ -13,15 +17,17 @@ from lakecore.predicate.tree import (
     And,
     Compare,
     Comparison,
+    In,
     IsNotNull,
     IsNull,
     Like,
     Or,
     Predicate,
     StartsWith,
+    at_key,
     negated,
 )
-from lakecore.types.datatypes import AtomicType, DataField, RowType, TypeRoot
+from lakecore.types.datatypes import AtomicType, DataField, MapType, RowType, TypeRoot
 
 __all__ = ["parse_where"]
 
@@ -33,7 +39,7 @@ _TOKEN = re.compile(
       | (?P<text>'(?:[^']|'')*')
       | (?P<quoted>`(?:[^`]|``)+` | "(?:[^"]|"")+")
       | (?P<word>[^\W\d]\w*)
-      | (?P<sign><=|>=|<>|!=|==|=|<|>|\(|\)|,)
+      | (?P<sign><=|>=|<>|!=|==|=|<|>|\(|\)|\[|\]|,)
     )""",
     re.VERBOSE,
 )
@@ -52,6 +58,16 @@ class _Token:
     def word(self) -> str:
         """Upper-case keyword or sign; empty for literals and quoted names."""
         return self.text.upper() if self.kind in ("word", "sign") else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """The key of a map whose values are meant; none: the column itself."""
+
+    value: tuple[Any, ...] = ()
+
+    def of(self, predicate: Predicate) -> Predicate:
+        return at_key(predicate, self.value[0]) if self.value else predicate
 
 
 def parse_where(text: str, row_type: RowType) -> Predicate:
@@ -143,8 +159,12 @@ class _Parser:
         if self._peek().kind in ("number", "text", "bytes"):
             literal = self._literal()
             op = self._operator()
-            return comparison(self._column(), Comparison(_MIRRORED[op]), literal)
-        field = self._column()
+            field, key = self._subject()
+            return key.of(comparison(field, Comparison(_MIRRORED[op]), literal))
+        field, key = self._subject()
+        return key.of(self._condition_of(field))
+
+    def _condition_of(self, field: DataField) -> Predicate:
         if self._take("IS", "NOT", "NULL"):
             return IsNotNull(field.name)
         if self._take("IS", "NULL"):
@@ -159,6 +179,19 @@ class _Parser:
         if not within:
             raise self._fail("IN, BETWEEN or LIKE is missing")
         return comparison(field, Comparison(self._operator()), self._literal())
+
+    def _subject(self) -> tuple[DataField, _Key]:
+        """A column, or the values of a map column under one key."""
+        field = self._column()
+        if not self._take("["):
+            return field, _Key()
+        if not isinstance(field.type, MapType):
+            raise self._fail(f"{field.name} is {field.type}, not a map:")
+        keys = membership(replace(field, type=field.type.key), [self._literal()], within=True)
+        self._expect("]")
+        if not isinstance(keys, In) or not keys.values:
+            raise self._fail(f"{field.type.key} has no such key:")
+        return replace(field, type=field.type.value), _Key(keys.values)
 
     def _between(self, field: DataField, *, within: bool) -> Predicate:
         low = self._literal()

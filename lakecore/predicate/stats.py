@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from lakecore.predicate.tree import (
     And,
+    AtKey,
     Compare,
     Comparison,
     In,
@@ -64,6 +65,8 @@ def may_match(predicate: Predicate, stats: Mapping[str, ColumnStats], row_counts
             return reduce(np.logical_or, (may_match(child, stats, row_counts) for child in children))
         case Not(child=child):
             return may_match(negated(child), stats, row_counts)
+        case AtKey():
+            return np.ones(len(row_counts), bool)
         case _:
             found = stats.get(predicate.column)
             if found is None:

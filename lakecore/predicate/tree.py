@@ -12,17 +12,20 @@ from typing import Any, TypeAlias
 
 __all__ = [
     "And",
+    "AtKey",
     "Compare",
     "Comparison",
     "In",
     "IsNotNull",
     "IsNull",
+    "Leaf",
     "Like",
     "Not",
     "NotIn",
     "Or",
     "Predicate",
     "StartsWith",
+    "at_key",
     "columns_of",
     "conjunction",
     "conjuncts",
@@ -91,6 +94,14 @@ class Like:
 
 
 @dataclass(frozen=True, slots=True)
+class AtKey:
+    """`leaf` holds for the value under `key` of its column, a map; null without the key or the map."""
+
+    key: Any
+    leaf: Leaf
+
+
+@dataclass(frozen=True, slots=True)
 class And:
     children: tuple[Predicate, ...]
 
@@ -106,7 +117,7 @@ class Not:
 
 
 Leaf: TypeAlias = Compare | In | NotIn | IsNull | IsNotNull | StartsWith | Like
-Predicate: TypeAlias = Leaf | And | Or | Not
+Predicate: TypeAlias = Leaf | AtKey | And | Or | Not
 
 _OPPOSITE = {
     Comparison.EQ: Comparison.NE,
@@ -130,6 +141,8 @@ def negated(predicate: Predicate) -> Predicate:
             return child
         case Compare(column=column, op=op, value=value):
             return Compare(column, _OPPOSITE[op], value)
+        case AtKey(key=key, leaf=leaf):
+            return at_key(negated(leaf), key)
         case _:
             return _negated_leaf(predicate)
 
@@ -150,6 +163,21 @@ def _negated_leaf(leaf: In | NotIn | IsNull | IsNotNull | StartsWith | Like) -> 
             return Like(column, pattern, not matches)
 
 
+def at_key(predicate: Predicate, key: Any) -> Predicate:
+    """What `predicate` says about columns, said about the values of maps under `key`."""
+    match predicate:
+        case And(children=children):
+            return And(tuple(at_key(child, key) for child in children))
+        case Or(children=children):
+            return Or(tuple(at_key(child, key) for child in children))
+        case Not(child=child):
+            return Not(at_key(child, key))
+        case AtKey(leaf=leaf):
+            return AtKey(key, leaf)
+        case _:
+            return AtKey(key, predicate)
+
+
 def columns_of(predicate: Predicate) -> frozenset[str]:
     """Names of the columns the predicate looks at."""
     match predicate:
@@ -157,6 +185,8 @@ def columns_of(predicate: Predicate) -> frozenset[str]:
             return frozenset().union(*(columns_of(child) for child in children))
         case Not(child=child):
             return columns_of(child)
+        case AtKey(leaf=leaf):
+            return columns_of(leaf)
         case _:
             return frozenset((predicate.column,))
 

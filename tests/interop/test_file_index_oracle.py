@@ -89,6 +89,15 @@ def condition(dice: random.Random, columns: Sequence[str]) -> tuple[list[Any], s
     return [op, column, values[0]], f"{column} {op} {literals[0]}"
 
 
+def key_condition(dice: random.Random) -> str:
+    """A filter on the value under a key of the map column, for lakecore: Java's has none."""
+    key, value = dice.choice("abcz"), dice.randrange(10)
+    return dice.choice(
+        [f"m['{key}'] = {value}", f"m['{key}'] in ({value}, 2)", f"m['{key}'] > {value}", f"m['{key}'] is null",
+         f"not (m['{key}'] = {value} or m['b'] is null)", f"m['{key}'] = {value} and s is not null"]
+    )  # fmt: skip
+
+
 def write(table: Table, rows: list[dict[str, Any]]) -> None:
     table.write(json_to_batch(map(json.dumps, rows), table.schema.row_type))
 
@@ -113,6 +122,8 @@ def agree(
         found = canonical(java.call("read", warehouse, table.name, *flags, "--unfiltered"))
         assert set(wanted) <= set(found), sql
         left += len(found)
+        sql = key_condition(dice)
+        assert lines(table, sql) == lines(plain, sql), sql
     return left, count * len(lines(plain))
 
 

@@ -8,6 +8,7 @@ from lakecore.errors import InvalidInputError
 from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import (
     And,
+    AtKey,
     Compare,
     Comparison,
     In,
@@ -28,6 +29,7 @@ from lakecore.types.datatypes import DataField, RowType, parse_type
 
 KINDS = {
     "a": "INT", "b": "STRING", "c": "DOUBLE", "d": "DATE", "e": "TIMESTAMP(3)", "f": "DECIMAL(10, 2)", "g": "BOOLEAN",
+    "m": {"type": "MAP", "key": "STRING", "value": "INT"}, "w": {"type": "MAP", "key": "BIGINT", "value": "STRING"},
     "h": "BYTES", "t": "TINYINT", "odd name": "BIGINT", "i": {"type": "ARRAY", "element": "INT"},
 }  # fmt: skip
 TYPE = RowType(tuple(DataField(i, name, parse_type(kind)) for i, (name, kind) in enumerate(KINDS.items())))
@@ -57,6 +59,10 @@ NOON = 1_704_103_200 * 10**9
         ("`odd name` = 1", Compare("odd name", EQ, 1)),
         ('"odd name" = 1', Compare("odd name", EQ, 1)),
         ("g = TRUE", Compare("g", EQ, True)),
+        ("m['x y'] = 1", AtKey("x y", Compare("m", EQ, 1))),
+        ("1.5 < m['a']", AtKey("a", Compare("m", GT, 1))),
+        ("not (m['a'] is null or w[7] like 'x%')", And((AtKey("a", IsNotNull("m")), AtKey(7, Like("w", "x%", matches=False))))),
+        ("m['a'] between 1 and 2", And((AtKey("a", Compare("m", GE, 1)), AtKey("a", Compare("m", LE, 2))))),
         ("h = 0x01ff", Compare("h", EQ, b"\1\xff")),
         ("h = X'01FF'", Compare("h", EQ, b"\1\xff")),
         ("c = 1e3", Compare("c", EQ, 1000.0)),
@@ -96,6 +102,8 @@ def test_literals_between_and_beyond_the_values_of_a_type(text: str, predicate: 
         ("a in ()", "value is missing"), ("g = 1", "BOOLEAN"), ("a ~ 1", "cannot read"), ("a = 1 and", "column name"), ("a > 'x", "cannot read"),
         ("b like 5", "LIKE needs"), ("a like '1%'", "LIKE needs"), ("d = '2024-13-01'", "no such day"), ("f = 'nan'", "finite"),
         ("(" * 300 + "a = 1" + ")" * 300, "levels of parentheses"), ("not " * 300 + "a = 1", "levels"), ("a not = 1", "IN, BETWEEN or LIKE"),
+        ("m['a'] = 'x'", "'x' is not a number"), ("a['x'] = 1", "not a map"), ("m[1] = 1", "in quotes"), ("w[1.5] = 'x'", "no such key"),
+        ("m['a' = 1", "] is missing"), ("m = 1", "m['key']"),
         ("a = true", "BOOLEAN"), ("a = 0x00", "in quotes"), ("a = 1e9999", "cannot read"),
     ],
 )  # fmt: skip
