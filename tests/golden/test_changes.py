@@ -14,8 +14,7 @@ from lakecore.errors import LakeError, UnsupportedError
 from lakecore.metadata.row_kind import RowKind
 from lakecore.read.scan import Scan
 from lakecore.row.json_rows import batch_to_json
-from tests.golden.scope import unclaimed_read
-from tests.support.golden import GoldenTable, View, golden_table, golden_tables
+from tests.support.golden import GoldenTable, golden_table, golden_tables
 from tests.support.oracle import Oracle, OracleError
 
 pytestmark = pytest.mark.slow
@@ -41,7 +40,7 @@ def lines(rows: Iterable[dict[str, Any]]) -> list[str]:
 def folds(table: GoldenTable) -> bool:
     """Is the latest change of a key its row? Not where columns or engines say otherwise, or rows just go."""
     options, schemas = table.options, {snapshot["schemaId"] for snapshot in table.facts["snapshots"]}
-    if "data-evolution.enabled" in options or unclaimed_read(table, View("rows.jsonl")) or len(schemas) != 1:
+    if "data-evolution.enabled" in options or len(schemas) != 1:
         return False
     if table.facts.get("streamFrom") != 1 or "record-level.expire-time" in options:
         return False

@@ -13,8 +13,7 @@ import lakecore
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.row.json_rows import batch_to_json
 from lakecore.system.system_table import SYSTEM_TABLES
-from tests.golden.scope import unclaimed_read
-from tests.support.golden import GoldenTable, View, golden_table, golden_tables
+from tests.support.golden import GoldenTable, golden_table, golden_tables
 from tests.support.oracle import Oracle, OracleError
 
 pytestmark = pytest.mark.slow
@@ -24,7 +23,6 @@ NEWER = {
     "partitions": ("total_buckets", "done", "deleted_record_count"),
     "table_indexes": ("row_range_start", "row_range_end", "index_field_id", "index_field_name"),
 }  # columns that Paimon 2.0 added
-ROWS = ("audit_log", "binlog", "ro", "row_tracking")
 CHOSEN = [
     table for i, table in enumerate(golden_tables()) if i % 31 == 5 or "_meta_" in table.name
     or table.table[1:] in ("_evo_pk_compact", "_part_special", "_pk_agg", "_dv_pk", "_types_pk_parquet", "_append_row_tracking")
@@ -65,9 +63,6 @@ def test_every_system_table(table: GoldenTable, oracles: dict[str, Oracle]) -> N
     for kind in SYSTEM_TABLES:
         if kind == "row_tracking" and table.options.get("row-tracking.enabled") != "true":
             with pytest.raises(InvalidInputError, match=r"row-tracking\.enabled is not set"):
-                ours(table, kind, {})
-        elif kind in ROWS and unclaimed_read(table, View("rows.jsonl")):
-            with pytest.raises(UnsupportedError):
                 ours(table, kind, {})
         else:
             assert ours(table, kind, {}) == javas(oracles[table.version], table, kind, {}), kind
