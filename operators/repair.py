@@ -10,6 +10,7 @@ __all__ = [
     "CompactManifestOperator",
     "RemoveUnexistingFilesOperator",
     "RemoveUnexistingManifestsOperator",
+    "RepairEarliestSnapshotOperator",
     "RepairHintsOperator",
 ]
 
@@ -19,6 +20,14 @@ class RepairHintsOperator(ChoreOperator):
 
     module = "repair"
     job = "RepairHints"
+
+
+class RepairEarliestSnapshotOperator(ChoreOperator):
+    """Let the hint EARLIEST say `snapshot`, which follows a gap in the ids."""
+
+    module = "repair"
+    job = "RepairEarliestSnapshot"
+    parameters: ClassVar = {"snapshot": "int"}
 
 
 class CompactManifestOperator(ChoreOperator):

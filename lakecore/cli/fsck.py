@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +15,10 @@ from lakecore.cli.output import print_json, table_of
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.table_names import expand_tables
 from lakecore.clock import SystemClock
-from lakecore.errors import CorruptDataError, LakeError
+from lakecore.errors import CorruptDataError, InvalidInputError, LakeError
+from lakecore.jobs.moment import parse_moment
+from lakecore.jobs.repair_plan import plan_repair
+from lakecore.maintain.repair.plan import RepairPlan
 from lakecore.store.paths import TablePaths
 from lakecore.verify.findings import Finding, FindingKind, FsckReport
 from lakecore.verify.fsck import fsck as check_table
@@ -54,13 +59,24 @@ def fsck(
     deep: Annotated[
         bool, typer.Option("--deep", help="Check every snapshot on its own; decode every column.")
     ] = False,
+    plan: Annotated[
+        Path | None, typer.Option(help="Write here what could be done about it; `repair` applies it.")
+    ] = None,
+    older_than: Annotated[
+        str | None, typer.Option(help="For the plan: younger files are no orphans; a day ago by default.")
+    ] = None,
 ) -> None:
     """Check hints, snapshots, manifests, data files, key order, levels, totals, orphans. Changes nothing."""
     session = session_of(context)
     checked = []
-    for name in expand_tables(session.catalog, table):
+    names = expand_tables(session.catalog, table)
+    if plan is not None and len(names) != 1:
+        raise InvalidInputError(f"--plan is for one table, not for {len(names)}")
+    for name in names:
         with session.err.status(f"checking {name}") if session.err.is_terminal else nullcontext():
             checked.append(_check(session, name, deep=deep, read_data=not no_data))
+    if plan is not None:
+        _write_plan(session, plan, checked[0], older_than)
     if session.json:
         print_json(session.out, [one.to_json() for one in checked])
     else:
@@ -86,6 +102,31 @@ def _check(session: Session, name: str, *, deep: bool, read_data: bool) -> _Chec
     except LakeError as err:
         error = str(err)
     return _Checked(name, clock.monotonic() - start, report, error)
+
+
+def _write_plan(session: Session, path: Path, checked: _Checked, older_than: str | None) -> None:
+    """Nothing is written for a table that cannot even be opened."""
+    if checked.report is None:
+        return
+    moment = None if older_than is None else parse_moment(older_than, "--older-than")
+    made = plan_repair(checked.table, session.catalog, checked.report, older_than_ms=moment)
+    path.write_text(json.dumps(made.to_json(), indent=2), encoding="utf-8")
+    if not session.json:
+        _print_plan(session, path, made)
+
+
+def _print_plan(session: Session, path: Path, plan: RepairPlan) -> None:
+    columns = ["step", "action", "branch", "changes", "rows lost", "undo", "why"]
+    rows = [
+        [s.number, s.action, s.branch, len(s.changes), s.rows_lost, "yes" if s.undo else "no", s.why]
+        for s in plan.steps
+    ]
+    session.out.print(table_of(columns, rows, whole=2))
+    for line in plan.later:
+        session.out.print(f"plan again after these steps, to see: {line}", markup=False)
+    for one in plan.advice:
+        session.out.print(f"no step for {one.path}: {one.problem}: {one.advice}", markup=False)
+    session.out.print(f"written to {path}; apply it with: lakecore repair {plan.table} --plan {path} --all")
 
 
 def _unreadable(finding: Finding) -> FsckReport:

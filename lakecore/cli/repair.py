@@ -1,17 +1,33 @@
-"""`why`, `repair-hints`, `compact-manifest`."""
+"""`why`, `repair`, `repair-hints`, `repair-earliest-snapshot`, `compact-manifest`."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from lakecore.cli.chores import DryRun, LeaseTime, OneTable, Options, Tables, run_jobs, safety, tables_of
+from lakecore.cli.chores import (
+    DryRun,
+    LeaseTime,
+    OneTable,
+    Options,
+    Quarantine,
+    QuarantineCap,
+    QuarantineTime,
+    Tables,
+    run_jobs,
+    safety,
+    tables_of,
+)
 from lakecore.cli.engine import key_values
+from lakecore.errors import InvalidInputError, reason
 from lakecore.jobs import repair as jobs
+from lakecore.jobs import repair_plan as plan_jobs
 from lakecore.jobs import why as why_jobs
 
-__all__ = ["compact_manifest", "repair_hints", "why"]
+__all__ = ["compact_manifest", "repair", "repair_earliest_snapshot", "repair_hints", "why"]
 
 
 def why(
@@ -34,6 +50,59 @@ def repair_hints(
         for name in tables_of(context, table)
     ]
     run_jobs(context, work, jobs.run)
+
+
+def repair_earliest_snapshot(
+    context: typer.Context,
+    table: OneTable,
+    snapshot_id: Annotated[int, typer.Option(help="The first snapshot after a gap in the ids.")],
+    dry_run: DryRun = False,
+    lease: LeaseTime = "60 s",
+) -> None:
+    """Let the hint EARLIEST say where the unbroken row of snapshots begins."""
+    job = jobs.RepairEarliestSnapshot(
+        table=table, snapshot=snapshot_id, dry_run=dry_run, safety=safety(None, "7 d", "none", lease)
+    )
+    run_jobs(context, [job], jobs.run)
+
+
+def repair(
+    context: typer.Context,
+    table: OneTable,
+    plan: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="What fsck --plan wrote.")],
+    step: Annotated[list[int] | None, typer.Option(help="Only this step; may be repeated.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All steps, in order.")] = False,
+    allow_loss: Annotated[
+        bool, typer.Option("--allow-loss", help="Also steps that lose rows, as the plan says.")
+    ] = False,
+    dry_run: DryRun = False,
+    quarantine: Quarantine = None,
+    quarantine_ttl: QuarantineTime = "7 d",
+    quarantine_cap: QuarantineCap = "100 gb",
+    lease: LeaseTime = "60 s",
+) -> None:
+    """Apply a repair plan step by step; each is checked against the table as it is now first."""
+    if every == bool(step):
+        raise InvalidInputError("give --step N, or --all")
+    job = plan_jobs.Job(
+        table=table,
+        plan=_plan_of(plan),
+        steps=tuple(step or ()),
+        allow_loss=allow_loss,
+        dry_run=dry_run,
+        safety=safety(quarantine, quarantine_ttl, quarantine_cap, lease),
+    )
+    run_jobs(context, [job], plan_jobs.run)
+
+
+def _plan_of(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as err:
+        raise InvalidInputError(f"{path}: not a repair plan: {reason(err)}") from err
+    if not isinstance(found, dict):
+        raise InvalidInputError(f"{path}: not a repair plan")
+    return found
 
 
 def compact_manifest(

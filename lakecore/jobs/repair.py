@@ -1,4 +1,4 @@
-"""Jobs that put metadata in order: wrong hints, many small manifests."""
+"""Jobs that put metadata in order: wrong hints, a gap in the snapshots, many small manifests."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from lakecore.clock import Clock
 from lakecore.executor import Executor
 from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
-from lakecore.maintain.hints import repair_hints, wrong_hints
+from lakecore.maintain.hints import repair_earliest, repair_hints, wrong_hints
 from lakecore.maintain.manifests import compact_manifests
 from lakecore.store.paths import MAIN_BRANCH
 
-__all__ = ["CompactManifest", "RepairHints", "run"]
+__all__ = ["CompactManifest", "RepairEarliestSnapshot", "RepairHints", "run"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +29,24 @@ class RepairHints:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> RepairHints:
+        """Raises InvalidInputError for unknown or missing keys."""
+        return job_from_json(cls, raw)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepairEarliestSnapshot:
+    """EARLIEST says `snapshot`, which follows a gap in the ids: where the row up to the latest begins."""
+
+    table: str
+    snapshot: int
+    options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    safety: Safety = field(default_factory=Safety)
+
+    to_json = job_to_json
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> RepairEarliestSnapshot:
         """Raises InvalidInputError for unknown or missing keys."""
         return job_from_json(cls, raw)
 
@@ -51,17 +69,35 @@ class CompactManifest:
         return job_from_json(cls, raw)
 
 
+_NAMES = {
+    RepairHints: "repair-hints",
+    RepairEarliestSnapshot: "repair-earliest-snapshot",
+    CompactManifest: "compact-manifest",
+}
+
+
 def run(
-    job: RepairHints | CompactManifest,
+    job: RepairHints | RepairEarliestSnapshot | CompactManifest,
     lake: Lake,
     executor: Executor | None = None,
     clock: Clock | None = None,
 ) -> Report:
     """Errors as `expire_snapshots.run`."""
-    name = "repair-hints" if isinstance(job, RepairHints) else "compact-manifest"
-    with begin(name, job, lake, keeps=False, executor=executor, clock=clock) as chore:
-        done = _hints(job, chore) if isinstance(job, RepairHints) else _manifests(job, chore)
-        return chore.timed(done)
+    with begin(_NAMES[type(job)], job, lake, keeps=False, executor=executor, clock=clock) as chore:
+        match job:
+            case RepairHints():
+                return chore.timed(_hints(job, chore))
+            case RepairEarliestSnapshot():
+                return chore.timed(_earliest(job, chore))
+            case CompactManifest():
+                return chore.timed(_manifests(job, chore))
+
+
+def _earliest(job: RepairEarliestSnapshot, chore: Chore) -> Report:
+    target = chore.target
+    before = repair_earliest(target.file_io, target.paths, job.snapshot, dry_run=job.dry_run)
+    note = f"the earliest snapshot was {before}"
+    return replace(chore.report, snapshot=job.snapshot, notes=(note,), nothing_to_do=before == job.snapshot)
 
 
 def _hints(job: RepairHints, chore: Chore) -> Report:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from lakecore.errors import NotFoundError
+from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.fs.file_io import FileIO
 from lakecore.store.changelogs import ChangelogStore
 from lakecore.store.paths import TablePaths
 from lakecore.store.snapshots import SnapshotStore
 
-__all__ = ["repair_hints", "wrong_hints"]
+__all__ = ["earliest_after_gap", "repair_earliest", "repair_hints", "wrong_earliest", "wrong_hints"]
 
 
 def wrong_hints(file_io: FileIO, paths: TablePaths) -> dict[str, int | None]:
     """Hint files that are missing or wrong, and what they should say; None: they should not be there.
 
-    Changelogs need no hints: one that is missing is right.
+    Changelogs need no hints: one that is missing is right. EARLIEST may also be the first after a gap.
     """
     out: dict[str, int | None] = {}
     ids = SnapshotStore(file_io, paths).list_ids()
@@ -24,7 +24,8 @@ def wrong_hints(file_io: FileIO, paths: TablePaths) -> dict[str, int | None]:
         for path, right in ((f"{folder}/EARLIEST", first), (f"{folder}/LATEST", last)):
             text = _content(file_io, path)
             missing = text is None and folder == paths.changelog_dir
-            if not missing and text != (None if right is None else str(right)):
+            after_gap = path == paths.earliest_hint and _is_after_gap(text, ids)
+            if not missing and not after_gap and text != (None if right is None else str(right)):
                 out[path] = right
     return out
 
@@ -45,3 +46,49 @@ def _content(file_io: FileIO, path: str) -> str | None:
         return file_io.read(path).decode(errors="replace").strip()
     except NotFoundError:
         return None
+
+
+def _continuous_from(ids: tuple[int, ...]) -> int | None:
+    """The first id of the unbroken row that ends with the last; None without any."""
+    first = None
+    for number in reversed(ids):
+        if first is not None and number != first - 1:
+            break
+        first = number
+    return first
+
+
+def earliest_after_gap(file_io: FileIO, paths: TablePaths) -> int | None:
+    """The first snapshot after the last gap in the ids; None without a gap."""
+    ids = SnapshotStore(file_io, paths).list_ids()
+    first = _continuous_from(ids)
+    return None if not ids or first == ids[0] else first
+
+
+def wrong_earliest(file_io: FileIO, paths: TablePaths) -> int | None:
+    """The same, None where EARLIEST says so already."""
+    right = earliest_after_gap(file_io, paths)
+    return None if right is None or _content(file_io, paths.earliest_hint) == str(right) else right
+
+
+def repair_earliest(file_io: FileIO, paths: TablePaths, snapshot_id: int, *, dry_run: bool) -> int:
+    """Let EARLIEST say `snapshot_id`, the first of an unbroken row that ends with the latest; what was seen
+    as the earliest before. Raises InvalidInputError for another id, NotFoundError without snapshots.
+    """
+    store = SnapshotStore(file_io, paths)
+    ids, earliest = store.list_ids(), store.earliest()
+    if earliest is None:
+        raise NotFoundError(f"{paths.root} has no snapshots: there is no earliest one")
+    right = _continuous_from(ids)
+    if snapshot_id != right or snapshot_id < earliest.id:
+        raise InvalidInputError(
+            f"snapshot {snapshot_id} of {paths.root}: EARLIEST can say {right}, where the unbroken row up to "
+            f"snapshot {ids[-1]} begins"
+        )
+    if not dry_run and _content(file_io, paths.earliest_hint) != str(snapshot_id):
+        file_io.overwrite(paths.earliest_hint, str(snapshot_id).encode())
+    return earliest.id
+
+
+def _is_after_gap(text: str | None, ids: tuple[int, ...]) -> bool:
+    return text is not None and text == str(_continuous_from(ids))

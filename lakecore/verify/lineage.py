@@ -103,7 +103,7 @@ class Lineage:
                     problem = f"missing; the snapshot is {right}, readers list the directory"
                     self.findings.add(FindingKind.HINT, path, problem)
                 continue
-            if text != str(right):
+            if text != str(right) and not (path == self.paths.earliest_hint and _after_gap(text, ids)):
                 self.findings.add(FindingKind.HINT, path, f"says {text!r}, the snapshot is {right}")
 
     def _check_file(self, path: str, name: str, *, whole: bool) -> None:
@@ -349,6 +349,12 @@ class Lineage:
     def _equal_total(self, path: str, what: str, said: int | None, found: int) -> None:
         if said is not None and said != found:
             self.findings.add(FindingKind.TOTALS, path, f"{what} is {said}, its files hold {found}")
+
+
+def _after_gap(text: str, ids: tuple[int, ...]) -> bool:
+    """EARLIEST may also say where the unbroken row that ends with the latest begins."""
+    starts = [right for left, right in pairwise(ids) if right != left + 1]
+    return bool(starts) and text == str(starts[-1])
 
 
 def _signed_rows(entries: ManifestEntries) -> int:

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from lakecore.errors import NotFoundError
+from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.jobs import branches, consumers, repair, rollback
 from lakecore.jobs.chore import Safety
-from tests.support.oracle import Oracle
+from tests.support.oracle import Oracle, OracleError
 from tests.support.twins import Twins
 
 pytestmark = pytest.mark.slow
@@ -140,6 +140,24 @@ def test_the_same_consumers_expire(days: int, marked: Path, tmp_path: Path, orac
     report = consumers.run(job, twins.lake)
     _same(twins)
     assert len(report.names) == max(0, 4 - days)
+
+
+def test_earliest_is_repaired_after_a_gap_as_java_does(marked: Path, tmp_path: Path, oracle2: Oracle) -> None:
+    twins = Twins.of(marked, "d.t", tmp_path)
+    for warehouse in (twins.java, twins.ours):
+        (twins.path(warehouse) / "snapshot" / "snapshot-3").unlink()
+    for wrong in (1, 2, 3, 5):
+        with pytest.raises(OracleError):
+            oracle2.call("repair-earliest-snapshot", twins.java, "d.t", wrong)
+        with pytest.raises(InvalidInputError, match="EARLIEST can say 4"):
+            repair.run(repair.RepairEarliestSnapshot(table="d.t", snapshot=wrong), twins.lake)
+    made = oracle2.call("repair-earliest-snapshot", twins.java, "d.t", 4)
+    report = repair.run(repair.RepairEarliestSnapshot(table="d.t", snapshot=4), twins.lake)
+    assert report.notes == (f"the earliest snapshot was {made['previous']}",)
+    _same(twins)
+    again = repair.run(repair.RepairEarliestSnapshot(table="d.t", snapshot=4), twins.lake)
+    assert again.nothing_to_do
+    assert repair.run(repair.RepairHints(table="d.t"), twins.lake).nothing_to_do
 
 
 @pytest.mark.parametrize(

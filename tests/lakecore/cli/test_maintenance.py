@@ -64,6 +64,14 @@ def test_a_life_of_maintenance(
     command("rollback-to-as-latest", "--snapshot", last)
     command("repair-hints")
     assert command("remove-unexisting-files", "--dry-run")["nothing_to_do"]
+    (tmp_path / "g1.db" / TABLE.partition(".")[2] / "snapshot" / "LATEST").write_text("1")
+    plan = str(tmp_path / "plan.json")
+    assert main(["--warehouse", str(tmp_path), "fsck", TABLE, "--plan", plan]) == 2
+    assert "repair-hints" in capsys.readouterr().out
+    assert "1 of 1" in command("repair", "--plan", plan, "--all", "--dry-run")["notes"][0]
+    assert command("repair", "--plan", plan, "--step", "1")["names"] == ["1 repair-hints"]
+    assert command("repair", "--plan", plan, "--all")["nothing_to_do"]
+    command("repair-earliest-snapshot", "--snapshot-id", last)
     assert command("remove-unexisting-manifests", "--accept-rows", "0")["nothing_to_do"]
     run(tmp_path, capsys, "purge-quarantine", "--quarantine-ttl", "0 s")
     states = {row["state"] for row in run(tmp_path, capsys, "runs", TABLE)}

@@ -1,0 +1,123 @@
+"""The job that repairs a table by a plan, and how `fsck` makes the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakecore.clock import Clock, SystemClock
+from lakecore.errors import InvalidInputError
+from lakecore.executor import Executor, SerialExecutor
+from lakecore.jobs.chore import DAY_MS, Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.maintain.repair.apply import apply_step, make_plan, open_changes
+from lakecore.maintain.repair.bench import Bench, Done
+from lakecore.maintain.repair.plan import RepairPlan, Step
+from lakecore.maintain.runs import RunStore
+from lakecore.maintain.sweep import Sweeper
+from lakecore.maintain.target import Target
+from lakecore.store.paths import MAIN_BRANCH
+from lakecore.verify.findings import FsckReport
+
+__all__ = ["Job", "plan_repair", "run"]
+
+NAME = "repair"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """`plan`: as JSON, made by `plan_repair`. `steps`: their numbers, empty for all. `allow_loss`: also those
+    that lose rows, as the plan says.
+    """
+
+    table: str
+    plan: Mapping[str, Any]
+    steps: tuple[int, ...] = ()
+    allow_loss: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    safety: Safety = field(default_factory=Safety)
+
+    to_json = job_to_json
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Job:
+        """Raises InvalidInputError for unknown or missing keys."""
+        return job_from_json(cls, raw)
+
+
+def plan_repair(
+    table: str, lake: Lake, report: FsckReport, clock: Clock | None = None, older_than_ms: int | None = None
+) -> RepairPlan:
+    """What could be done about what fsck found; reads only. `older_than_ms`: younger files are no orphans,
+    None is a day ago.
+    """
+    clock = clock or SystemClock()
+    opened = lake.load_table(table)
+    paths = opened.paths.with_branch(MAIN_BRANCH)
+    target = Target(opened.name, lake.warehouse, opened.file_io, paths, opened.schema, clock)
+    sweeper = Sweeper(target, RunStore(lake.file_io, lake.warehouse, clock), SerialExecutor())
+    older_than = clock.now_ms() - DAY_MS if older_than_ms is None else older_than_ms
+    branches = (MAIN_BRANCH, *target.branches.list())
+    return make_plan(Bench(target, sweeper, user=""), report.findings, branches, older_than)
+
+
+def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
+    """Apply the steps in order, each checked against the table as it is then; run again, it goes on.
+
+    Raises InvalidInputError for a stale plan, and before anything is touched when rows would be lost that
+    were not allowed to be.
+    """
+    plan = RepairPlan.from_json(job.plan)
+    if plan.table != job.table:
+        raise InvalidInputError(f"the plan is for table {plan.table}, not for {job.table}")
+    steps = plan.chosen(job.steps)
+    losing = [step for step in steps if step.loses_rows]
+    if losing and not (job.allow_loss or job.dry_run):
+        shown = "; ".join(f"step {step.number} loses {_rows(step)}: {step.loses}" for step in losing)
+        raise InvalidInputError(f"{job.table}: {shown}; allow that with --allow-loss, or choose other steps")
+    # what an interrupted run left is finished later: here the table may be too broken to tell
+    with begin(NAME, job, lake, keeps=True, executor=executor, clock=clock, resume=False) as chore:
+        main = chore.main()
+        user = f"lakecore-{NAME}-{main.clock.fresh_id()}"
+        bench = Bench(main, replace(chore.sweeper, target=main), user, chore.keeps)
+        return chore.timed(_apply(job, chore, bench, steps))
+
+
+def _apply(job: Job, chore: Chore, bench: Bench, steps: tuple[Step, ...]) -> Report:
+    notes: list[str] = []
+    worked: list[Done] = []
+    for step in steps:
+        if job.dry_run:
+            left = len(open_changes(bench, step))
+            notes.append(
+                f"step {step.number} ({step.action}): {left} of {len(step.changes)} changes to be made"
+            )
+            continue
+        done = apply_step(bench, step)
+        notes.append(f"step {step.number} ({step.action}): {_outcome(done)}")
+        worked += [done] if done is not None else []
+    runs = [done.run for done in worked if done.run is not None]
+    snapshots = [done.snapshot for done in worked if done.snapshot is not None]
+    return replace(
+        chore.report,
+        run=runs[-1] if runs else None,
+        names=tuple(f"{step.number} {step.action}" for step in steps),
+        snapshot=snapshots[-1] if snapshots else None,
+        files=sum(done.files for done in worked if done.run is not None),
+        notes=tuple(notes),
+        nothing_to_do=not worked and not job.dry_run,
+    )
+
+
+def _outcome(done: Done | None) -> str:
+    if done is None:
+        return "done already"
+    parts = [f"{done.files} files"]
+    parts += [f"snapshot {done.snapshot}"] if done.snapshot is not None else []
+    parts += [f"take it back with: lakecore undo {done.run}"] if done.run is not None else []
+    return ", ".join(parts)
+
+
+def _rows(step: Step) -> str:
+    return "rows, it is not known how many" if step.rows_lost is None else f"{step.rows_lost} rows"

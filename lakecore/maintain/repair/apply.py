@@ -1,0 +1,118 @@
+"""Makes a repair plan from a table and what fsck found, and applies its steps."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError
+from lakecore.maintain.repair.bench import Action, Bench, Done
+from lakecore.maintain.repair.contents import FILES, MANIFESTS, ORPHANS, VECTORS
+from lakecore.maintain.repair.metadata import BROKEN_ROOTS, EARLIEST, HINTS, LOST_BRANCH, ROLLBACK
+from lakecore.maintain.repair.plan import Advice, RepairPlan, Step, Work, remaining
+from lakecore.store.paths import MAIN_BRANCH
+from lakecore.verify.findings import Finding, FindingKind
+
+__all__ = ["ACTIONS", "apply_step", "make_plan", "open_changes"]
+
+logger = logging.getLogger(__name__)
+
+ACTIONS: Mapping[str, Action] = MappingProxyType(
+    {
+        "set-aside-branch": LOST_BRANCH,
+        "roll-back": ROLLBACK,
+        "remove-unexisting-manifests": MANIFESTS,
+        "set-aside-unreadable": BROKEN_ROOTS,
+        "remove-unexisting-files": FILES,
+        "remove-stale-vectors": VECTORS,
+        "repair-hints": HINTS,
+        "repair-earliest-snapshot": EARLIEST,
+        "remove-orphan-files": ORPHANS,
+    }
+)
+"""In the order in which they are applied: those that the next ones must be able to rely on come first."""
+
+_ADVICE = {
+    FindingKind.SCHEMA: "put the schema file back from a copy; without it no file of it can be read",
+    FindingKind.DATA_FILE: "put it back from a copy; if only old snapshots need it, let these expire; if it "
+    "is damaged, remove it and run remove-unexisting-files, or roll back",
+    FindingKind.SNAPSHOT: "expire the snapshots before it, or read on from it",
+}
+_OTHERWISE = "roll back to a snapshot or tag without it, or write the rows concerned again"
+
+
+def make_plan(
+    bench: Bench, findings: Sequence[Finding], branches: Sequence[str], older_than_ms: int
+) -> RepairPlan:
+    """Reads only. `branches`: all, main first; `older_than_ms`: younger orphans are no orphans.
+
+    What an action cannot look at because of other damage is in `later`. Raises UnavailableError.
+    """
+    steps: list[Step] = []
+    later: list[str] = []
+    settled: set[str] = set()
+    lost: set[str] = set()
+    for name, action in ACTIONS.items():
+        for branch in (MAIN_BRANCH,) if action.whole_table else branches:
+            if branch in lost:
+                continue
+            parameters = {"older_than_ms": older_than_ms} if action is ORPHANS else {}
+            try:
+                work = action.look(bench, branch, parameters)
+            except (CorruptDataError, NotFoundError, UnsupportedError) as err:
+                later.append(f"{name} of branch {branch}: {err}")
+                continue
+            if work is not None:
+                lost |= {branch} if action is LOST_BRANCH else set()
+                steps.append(_step(len(steps) + 1, name, branch, work, parameters, steps))
+                settled |= work.paths
+    rest = tuple(
+        Advice(finding.path, finding.problem, _ADVICE.get(finding.kind, _OTHERWISE))
+        for finding in findings
+        if finding.path not in settled and finding.kind is not FindingKind.ORPHAN
+    )
+    table, now = bench.main.name, bench.main.clock.now_ms()
+    return RepairPlan(table=table, made_ms=now, steps=tuple(steps), advice=rest, later=tuple(later))
+
+
+def open_changes(bench: Bench, step: Step) -> frozenset[str]:
+    """What is left of a step. Raises InvalidInputError when the plan is stale."""
+    action = _action(step)
+    now = action.look(bench, step.branch, step.parameters)
+    return remaining(step, now, may_grow=action.may_grow)
+
+
+def apply_step(bench: Bench, step: Step) -> Done | None:
+    """Check it against the table as it is now and carry it out; None when there is nothing left of it."""
+    wanted = open_changes(bench, step)
+    if not wanted:
+        return None
+    done = _action(step).do(bench, step.branch, step.parameters, wanted)
+    logger.info("%s: step %d (%s) is done: %s", bench.main.name, step.number, step.action, done)
+    return done
+
+
+def _action(step: Step) -> Action:
+    if step.action not in ACTIONS:
+        raise UnsupportedError(f"step {step.number}: this release knows no action {step.action!r}")
+    return ACTIONS[step.action]
+
+
+def _step(
+    number: int, name: str, branch: str, work: Work, parameters: dict[str, Any], before: Sequence[Step]
+) -> Step:
+    needs = tuple(one.number for one in before if one.branch == branch or ACTIONS[name].whole_table)
+    return Step(
+        number=number,
+        action=name,
+        branch=branch,
+        why=work.why,
+        changes=work.changes,
+        rows_lost=work.rows,
+        loses=work.loses,
+        undo=work.undo,
+        needs=needs,
+        parameters=parameters,
+    )

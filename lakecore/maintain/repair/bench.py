@@ -1,0 +1,70 @@
+"""Where repair actions work, and what they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lakecore.errors import NotFoundError
+from lakecore.maintain.repair.plan import Work
+from lakecore.maintain.roots import RootSet
+from lakecore.maintain.runs import Removal
+from lakecore.maintain.sweep import Sweeper, Swept, nothing
+from lakecore.maintain.target import Target
+
+__all__ = ["Action", "Bench", "Done", "set_aside"]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """`main`: the main branch; the sweeper works on it. `user`: of commits. `keeps`: files go to the
+    quarantine.
+    """
+
+    main: Target
+    sweeper: Sweeper
+    user: str
+    keeps: bool = True
+
+    def at(self, branch: str) -> Target:
+        """That branch, with its own schema. Raises NotFoundError for one without a schema."""
+        target = replace(self.main, paths=self.main.paths.with_branch(branch))
+        if branch == self.main.paths.branch:
+            return target
+        schema = target.schemas.latest()
+        if schema is None:
+            raise NotFoundError(f"branch {branch!r} of {self.main.name} has no schema")
+        return replace(target, schema=schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What an action did: a run that can be undone, or a snapshot."""
+
+    run: str | None = None
+    snapshot: int | None = None
+    files: int = 0
+
+
+Parameters = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """`look`: what it would do to a branch now, None for nothing; changes nothing. `do`: the changes that
+    are given. `whole_table`: it is for all branches at once. `may_grow`: see `plan.remaining`.
+    """
+
+    look: Callable[[Bench, str, Parameters], Work | None]
+    do: Callable[[Bench, str, Parameters, frozenset[str]], Done]
+    whole_table: bool = False
+    may_grow: bool = False
+
+
+def set_aside(bench: Bench, action: str, removal: Removal, settle: Callable[[], None] = nothing) -> Done:
+    """Move root files to the quarantine. What they needed stays: it becomes orphans."""
+    swept: Swept = bench.sweeper.sweep(
+        f"repair-{action}", removal, RootSet((), ()), keeps=bench.keeps, settle=settle
+    )
+    return Done(run=swept.run, files=swept.roots)

@@ -1,0 +1,164 @@
+"""Repairs of what a table holds: manifests and data files that are gone, vectors of none, orphans."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakecore.commit.committer import Committer
+from lakecore.errors import InvalidInputError
+from lakecore.maintain.drop import quarantined_roots
+from lakecore.maintain.orphans.apply import apply_removal
+from lakecore.maintain.orphans.apply import plan as plan_orphans
+from lakecore.maintain.orphans.plan import OrphanLimits
+from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters
+from lakecore.maintain.repair.plan import Work
+from lakecore.maintain.runs import Removal
+from lakecore.maintain.target import Target
+from lakecore.maintain.unexisting.files import find_gone_files, remove_gone_files
+from lakecore.maintain.unexisting.manifests import find_gone_manifests, remove_gone_manifests
+from lakecore.maintain.unexisting.plan import Accepted
+from lakecore.maintain.unexisting.vectors import discard, stale_vectors, without_vectors
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.index_file import IndexFile
+from lakecore.metadata.netting import live
+from lakecore.metadata.options import TableOptions
+from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
+from lakecore.store.indexes import IndexStore
+
+__all__ = ["FILES", "MANIFESTS", "ORPHANS", "VECTORS"]
+
+ALL = Accepted(rows=2**63, max_share=1.0)
+"""The rows were accepted with the plan, which names each file."""
+
+
+def _manifests(bench: Bench, branch: str, _: Parameters) -> Work | None:
+    target = bench.at(branch)
+    found = find_gone_manifests(target)
+    if found is None or not found.gone:
+        return None
+    paths = tuple(sorted(target.paths.manifest(file.file_name) for file in found.gone))
+    revived = f"; {found.revived} removals of files are lost, what is left of these comes back"
+    return Work(
+        why=f"snapshot {found.snapshot.id} names manifests that are gone",
+        changes=paths,
+        rows=None if found.revived else found.rows,
+        loses="the rows of the files in them" + (revived if found.revived else ""),
+        paths=frozenset(paths),
+    )
+
+
+def _remove_manifests(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
+    runs = bench.sweeper.runs
+    gone, snapshot = remove_gone_manifests(bench.at(branch), runs, ALL, bench.user, accept_revived=True)
+    return Done(snapshot=snapshot, files=0 if gone is None else len(gone.gone))
+
+
+def _files(bench: Bench, branch: str, _: Parameters) -> Work | None:
+    target = bench.at(branch)
+    if TableOptions.from_schema(target.schema).data_evolution:
+        return None
+    found = find_gone_files(target)
+    if found is None or not len(found.entries):
+        return None
+    return Work(
+        why=f"snapshot {found.snapshot.id} names data files that are gone",
+        changes=tuple(sorted(found.paths)),
+        rows=found.rows,
+        loses="; ".join(map(str, found.losses[:20])),
+        paths=frozenset(found.paths),
+    )
+
+
+def _remove_files(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
+    gone, snapshot = remove_gone_files(bench.at(branch), bench.sweeper.runs, ALL, bench.user)
+    return Done(snapshot=snapshot, files=0 if gone is None else len(gone.paths))
+
+
+def _index(target: Target) -> tuple[Snapshot | None, tuple[IndexFile, ...]]:
+    latest = target.snapshots.latest()
+    return latest, () if latest is None else target.manifests.read_index(latest.index_manifest)
+
+
+def _vectors(bench: Bench, branch: str, _: Parameters) -> Work | None:
+    target = bench.at(branch)
+    latest, files = _index(target)
+    if latest is None or not files:
+        return None
+    entries = live(target.manifests.read(target.manifests.data_manifests(latest)))
+    stale = stale_vectors(files, entries)
+    if not stale:
+        return None
+    store = IndexStore(target.file_io, target.paths, target.schema)
+    names = {(bucket, name) for bucket, gone in stale.items() for name in gone}
+    owners = {
+        store.path(file)
+        for file in files
+        if any(((file.partition, file.bucket), vector.data_file) in names for vector in file.deletions)
+    }
+    return Work(
+        why=f"snapshot {latest.id} has deletion vectors of data files that it does not have",
+        changes=tuple(sorted(f"bucket {bucket}: {name}" for (_, bucket), name in names)),
+        paths=frozenset(owners),
+    )
+
+
+def _remove_vectors(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
+    """A COMPACT: no row changes."""
+    target = bench.at(branch)
+    latest, files = _index(target)
+    if latest is None:
+        return Done()
+    entries = live(target.manifests.read(target.manifests.data_manifests(latest)))
+    changes = without_vectors(target, files, stale_vectors(files, entries))
+    messages = [
+        CommitMessage(
+            partition=change.bucket[0],
+            bucket=change.bucket[1],
+            total_buckets=-1,
+            compact_new_index_files=change.added,
+            compact_deleted_index_files=change.removed,
+        )
+        for change in changes
+    ]
+    committer = Committer(target.snapshots, target.schemas, target.manifests, clock=target.clock)
+    try:
+        result = committer.commit(messages, commit_user=bench.user, identifier=BATCH_IDENTIFIER)
+    except InvalidInputError:
+        discard(target, changes)
+        raise
+    return Done(snapshot=result.snapshot_ids[-1] if result.snapshot_ids else None, files=len(changes))
+
+
+def _limits(parameters: Parameters) -> OrphanLimits:
+    return OrphanLimits(older_than_ms=int(parameters["older_than_ms"]))
+
+
+def _orphans(bench: Bench, branch: str, parameters: Parameters) -> Work | None:
+    target = bench.main
+    kept = quarantined_roots(bench.sweeper.runs, target.name)
+    found = plan_orphans(target, _limits(parameters), kept).removal.files
+    if not found:
+        return None
+    paths = tuple(sorted(doomed.path for doomed in found))
+    size = sum(doomed.size for doomed in found)
+    return Work(
+        why=f"no snapshot, tag or changelog refers to {len(found)} files with {size} bytes",
+        changes=paths,
+        undo=True,
+        paths=frozenset(paths),
+    )
+
+
+def _remove_orphans(bench: Bench, branch: str, parameters: Parameters, wanted: frozenset[str]) -> Done:
+    kept = quarantined_roots(bench.sweeper.runs, bench.main.name)
+    planned = plan_orphans(bench.main, _limits(parameters), kept)
+    chosen = tuple(doomed for doomed in planned.removal.files if doomed.path in wanted)
+    planned = replace(planned, removal=Removal(files=chosen))
+    swept = apply_removal(planned, bench.sweeper, keeps=bench.keeps, parameters=dict(parameters))
+    return Done(run=swept.run, files=swept.files)
+
+
+MANIFESTS = Action(look=_manifests, do=_remove_manifests)
+FILES = Action(look=_files, do=_remove_files)
+VECTORS = Action(look=_vectors, do=_remove_vectors)
+ORPHANS = Action(look=_orphans, do=_remove_orphans, whole_table=True, may_grow=True)

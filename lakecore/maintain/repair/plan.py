@@ -1,0 +1,124 @@
+"""The plan of a repair as a value, its JSON, and whether a step still fits. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from lakecore.errors import InvalidInputError
+
+__all__ = ["Advice", "RepairPlan", "Step", "Work", "remaining"]
+
+_VERSION = 1
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What an action would do now. `changes`: one line each, the same for the same change.
+
+    `rows`: that would be lost, None: it is not known how many. `loses`: what else, for people. `undo`:
+    whether `lakecore undo` takes it back. `paths`: of files that fsck complains of and that this settles.
+    """
+
+    why: str
+    changes: tuple[str, ...]
+    rows: int | None = 0
+    loses: str = ""
+    undo: bool = False
+    paths: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One action of a plan. `needs`: numbers of steps that come before it."""
+
+    number: int
+    action: str
+    branch: str
+    why: str
+    changes: tuple[str, ...]
+    rows_lost: int | None
+    loses: str
+    undo: bool
+    needs: tuple[int, ...] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def loses_rows(self) -> bool:
+        return self.rows_lost != 0
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What no step repairs: a finding, and what can be done about it."""
+
+    path: str
+    problem: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairPlan:
+    """`made_ms`: when. `later`: what could not be looked at before other steps are done."""
+
+    table: str
+    made_ms: int
+    steps: tuple[Step, ...]
+    advice: tuple[Advice, ...] = ()
+    later: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"version": _VERSION, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> RepairPlan:
+        """Raises InvalidInputError."""
+        try:
+            if raw["version"] != _VERSION:
+                raise InvalidInputError(f"a repair plan of version {raw['version']}: make a new one")
+            return cls(
+                table=str(raw["table"]),
+                made_ms=int(raw["made_ms"]),
+                steps=tuple(_step(one) for one in raw["steps"]),
+                advice=tuple(Advice(**one) for one in raw.get("advice", ())),
+                later=tuple(raw.get("later", ())),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as err:
+            raise InvalidInputError(f"not a repair plan: {err!r}; fsck --plan makes one") from err
+
+    def chosen(self, numbers: Sequence[int]) -> tuple[Step, ...]:
+        """The steps of these numbers in order, all without any. Raises InvalidInputError."""
+        known = {step.number: step for step in self.steps}
+        unknown = [number for number in numbers if number not in known]
+        if unknown:
+            there = ", ".join(map(str, known)) or "none"
+            raise InvalidInputError(f"the plan has no step {unknown[0]}; there are {there}")
+        return tuple(step for step in self.steps if not numbers or step.number in numbers)
+
+
+def remaining(step: Step, now: Work | None, *, may_grow: bool) -> frozenset[str]:
+    """The changes of the step that are still to be made; none when it is done.
+
+    `may_grow`: others that came up since do not matter, since only the planned ones are made. Raises
+    InvalidInputError when the plan is stale.
+    """
+    if now is None:
+        return frozenset()
+    planned, present = frozenset(step.changes), frozenset(now.changes)
+    fresh = sorted(present - planned)
+    if fresh and not may_grow:
+        more = f" and {len(fresh) - _SHOWN} more" if len(fresh) > _SHOWN else ""
+        raise InvalidInputError(
+            f"step {step.number} ({step.action} of branch {step.branch}) is stale: the plan does not have "
+            f"{'; '.join(fresh[:_SHOWN])}{more}: nothing was changed by it, make a new plan with fsck --plan"
+        )
+    return planned & present
+
+
+def _step(raw: Mapping[str, Any]) -> Step:
+    values = dict(raw)
+    values["changes"] = tuple(str(one) for one in values["changes"])
+    values["needs"] = tuple(int(one) for one in values.get("needs", ()))
+    return Step(**values)

@@ -1,0 +1,223 @@
+"""Damage is planned for, repaired step by step, and taken back; a plan of yesterday is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakecore.catalog.filesystem import FilesystemCatalog
+from lakecore.errors import InvalidInputError, LakeError
+from lakecore.jobs import expire_snapshots, quarantine, repair_plan
+from lakecore.jobs.chore import Report
+from lakecore.maintain.repair.plan import RepairPlan
+from lakecore.verify.findings import Finding
+from lakecore.verify.fsck import fsck
+from tests.support.fake_clock import FakeClock
+from tests.support.fault_fs import FaultMode, FaultyFileIO
+from tests.support.lake import live_files, put, rows_of
+from tests.support.maintained import OWNER, History, history
+
+FUTURE_MS = 4_000_000_000_000
+
+
+def checked(made: History) -> tuple[Finding, ...]:
+    table = made.table
+    return fsck(table.file_io, table.paths.with_branch("main"), now_ms=0).findings
+
+
+def planned(made: History) -> RepairPlan:
+    """As it is read back from its file."""
+    table = made.table
+    report = fsck(table.file_io, table.paths, now_ms=0)
+    clock = FakeClock(FUTURE_MS)  # the time of files in memory is that of the machine
+    plan = repair_plan.plan_repair("d.k", made.catalog, report, clock, FUTURE_MS - 1)
+    return RepairPlan.from_json(json.loads(json.dumps(plan.to_json())))
+
+
+def apply(made: FilesystemCatalog, plan: RepairPlan, *steps: int, **other: Any) -> Report:
+    job = repair_plan.Job(
+        **{"table": "d.k", "plan": plan.to_json(), "steps": steps, "allow_loss": True, "safety": OWNER}
+        | other
+    )
+    return repair_plan.run(job, made, clock=FakeClock(FUTURE_MS))
+
+
+def _hint(made: History) -> None:
+    made.catalog.file_io.overwrite(made.table.paths.latest_hint, b"2")
+
+
+def _gap(made: History) -> None:
+    made.catalog.file_io.delete(made.table.paths.snapshot(3))
+    made.catalog.file_io.overwrite(made.table.paths.earliest_hint, b"1")
+
+
+def _orphan(made: History) -> None:
+    made.catalog.file_io.write_new(f"{made.table.path}/bucket-0/data-planted-0.parquet", b"x")
+
+
+def _lost_file(made: History) -> None:
+    made.catalog.file_io.delete(f"{made.table.path}/bucket-0/{live_files(made.table)[-1].file_name}")
+
+
+def _lost_manifest(made: History) -> None:
+    latest = made.table.snapshots.latest()
+    assert latest is not None
+    [delta] = made.table.manifests.read_list(latest.delta_manifest_list)
+    made.catalog.file_io.delete(made.table.paths.manifest(delta.file_name))
+
+
+def _lost_list(made: History) -> None:
+    latest = made.table.snapshots.latest()
+    assert latest is not None
+    made.catalog.file_io.delete(made.table.paths.manifest(latest.delta_manifest_list))
+
+
+def _lost_tag(made: History) -> None:
+    job = expire_snapshots.Job(table="d.k", retain_max=1, retain_min=1, safety=OWNER)
+    expire_snapshots.run(job, made.catalog, clock=made.catalog.clock)
+    tagged = made.table.tags.load("a")
+    made.catalog.file_io.delete(made.table.paths.manifest(tagged.base_manifest_list))
+
+
+def _lost_snapshot(made: History) -> None:
+    made.catalog.file_io.overwrite(made.table.paths.snapshot(3), b"{half")
+
+
+def _lost_branch(made: History) -> None:
+    made.catalog.file_io.write_new(f"{made.table.path}/branch/branch-x/snapshot/snapshot-1", b"{}")
+
+
+DAMAGE: dict[str, tuple[Callable[[History], None], tuple[str, ...]]] = {
+    "hint": (_hint, ("repair-hints",)),
+    "gap": (_gap, ("repair-earliest-snapshot", "remove-orphan-files")),
+    "orphan": (_orphan, ("remove-orphan-files",)),
+    "lost file": (_lost_file, ("remove-unexisting-files",)),
+    "lost manifest": (_lost_manifest, ("remove-unexisting-manifests", "set-aside-unreadable")),
+    "lost list": (_lost_list, ("roll-back",)),
+    "lost tag": (_lost_tag, ("set-aside-unreadable",)),
+    "lost snapshot": (_lost_snapshot, ("set-aside-unreadable",)),
+    "lost branch": (_lost_branch, ("set-aside-branch",)),
+}
+LOSES = ("lost file", "lost manifest", "lost list")
+
+
+def damaged(case: str, name: str) -> History:
+    made = history(f"repair-{name}-{case.replace(' ', '-')}", snapshot__expire__limit="50")
+    DAMAGE[case][0](made)
+    storage = made.catalog.file_io
+    now = {path: storage.read(path) for path in _all(made)}
+    return replace(made, image=now)
+
+
+def _all(made: History) -> set[str]:
+    found, folders = set(), [made.catalog.warehouse]
+    while folders:
+        for status in made.catalog.file_io.list(folders.pop()):
+            if status.is_dir:
+                folders.append(status.path)
+            else:
+                found.add(status.path)
+    return found
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_damage_is_repaired_by_its_plan_once(case: str) -> None:
+    made = damaged(case, "once")
+    plan = planned(made)
+    assert tuple(step.action for step in plan.steps) == DAMAGE[case][1]
+    assert made.untouched()
+    assert any("changes to" in note for note in apply(made.catalog, plan, dry_run=True).notes)
+    assert made.untouched()
+    if case in LOSES:
+        with pytest.raises(InvalidInputError, match="--allow-loss"):
+            apply(made.catalog, plan, allow_loss=False)
+        assert made.untouched()
+    report = apply(made.catalog, plan)
+    assert not report.nothing_to_do
+    found = [str(f) for f in checked(made) if f.kind.value != "orphan"]
+    allowed = (
+        "missing (needed by" if case == "lost file" else "are missing before it" if case == "gap" else "\0"
+    )
+    assert [text for text in found if allowed not in text] == []
+    assert rows_of(made.table)
+    again = apply(made.catalog, plan)
+    assert again.nothing_to_do
+    assert all("done already" in note for note in again.notes)
+    follow = planned(made)
+    assert [step.action for step in follow.steps if step.action != "remove-orphan-files"] == []
+    apply(made.catalog, follow)
+    put(made.table, [{"k": 900, "v": "after"}])
+    expire_snapshots.run(
+        expire_snapshots.Job(table="d.k", retain_max=1, retain_min=1, safety=OWNER),
+        made.catalog,
+        clock=made.catalog.clock,
+    )
+    assert (900, "after") in rows_of(made.table)
+    assert [f for f in checked(made) if f.kind.is_damage] == []
+
+
+@pytest.mark.parametrize("case", ["orphan", "lost list", "lost tag", "lost snapshot", "lost branch"])
+def test_what_was_set_aside_comes_back(case: str) -> None:
+    made = damaged(case, "undo")
+    before = made.files()
+    report = apply(made.catalog, planned(made))
+    assert before - made.files()
+    quarantine.run(quarantine.Undo(run_id=str(report.run)), made.catalog, clock=made.catalog.clock)
+    hints = {path for path in before ^ made.files() if path.endswith(("/LATEST", "/EARLIEST"))}
+    assert before ^ made.files() == hints
+    assert all(
+        made.catalog.file_io.read(path) == made.image[path] for path in before - hints if "ST" not in path
+    )
+
+
+def test_a_plan_of_yesterday_is_refused() -> None:
+    made = damaged("lost file", "stale")
+    plan = planned(made)
+    other = live_files(made.table)[0].file_name
+    made.catalog.file_io.delete(f"{made.table.path}/bucket-0/{other}")
+    with pytest.raises(InvalidInputError, match=f"stale: the plan does not have .*{other}"):
+        apply(made.catalog, plan)
+    made.catalog.file_io.write_new(f"{made.table.path}/bucket-0/{other}", b"not looked into")
+    with pytest.raises(InvalidInputError, match="no step 9; there are 1"):
+        apply(made.catalog, plan, 9)
+    with pytest.raises(InvalidInputError, match=r"for table d\.k"):
+        apply(made.catalog, plan, table="d.other")
+    with pytest.raises(InvalidInputError, match="not a repair plan"):
+        RepairPlan.from_json({"version": 1})
+
+
+def test_only_planned_orphans_go() -> None:
+    made = damaged("orphan", "planned")
+    plan = planned(made)
+    made.catalog.file_io.write_new(f"{made.table.path}/bucket-0/data-later-0.parquet", b"x")
+    assert apply(made.catalog, plan).files == 1
+    assert any("data-later" in path for path in made.files())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["lost manifest", "lost list"])
+def test_every_operation_fails_once(case: str) -> None:
+    """Run again with the same plan, it finishes what it began; or a new plan does."""
+    made = damaged(case, "faults")
+    plan = planned(made)
+    apply(made.catalog, plan)
+    rows, ids = rows_of(made.table), made.table.snapshots.list_ids()
+    for number in itertools.count(1):
+        made.reset()
+        storage = FaultyFileIO(made.catalog.file_io, fail_at=number, mode=FaultMode.DEAD_AFTER_EFFECT)
+        with contextlib.suppress(LakeError):
+            apply(made.through(storage), plan)
+        apply(made.catalog, plan)
+        where = storage.log[number - 1 : number]
+        assert rows_of(made.table) == rows, where
+        assert made.table.snapshots.list_ids() == ids, where
+        assert [f for f in checked(made) if f.kind.is_damage] == [], where
+        if not storage.fired:
+            assert number > 20
+            return
