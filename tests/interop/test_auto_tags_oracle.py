@@ -15,7 +15,7 @@ from lakecore.jobs import auto_tags, batch_tags, compact, expire_snapshots
 from lakecore.verify.fsck import fsck
 from tests.support.fake_clock import FakeClock
 from tests.support.lake import key_table, put
-from tests.support.oracle import Oracle
+from tests.support.oracle import Oracle, OracleError
 from tests.support.twins import Twins
 
 pytestmark = pytest.mark.slow
@@ -201,3 +201,8 @@ def test_tags_of_days_are_read_by_java_and_stop_no_writer(
             assert judge.read(twins.ours, "d.t", tag=name) == judge.read(twins.java, "d.t", snapshot=snapshot)
         judge.write(twins.ours, "d.t", [{"k": 100, "v": judge.version}])
     assert {name: _tags(twins, twins.ours)[name] for name in made} == made
+    # why a second automatic tag of a snapshot is refused
+    folder = twins.path(twins.java) / "tag"
+    shutil.copy(folder / f"tag-{max(_tags(twins, twins.java))}", folder / "tag-2026-03-01")
+    with pytest.raises(OracleError, match="more than 1 auto-created tags of the same snapshot"):
+        oracle.write(twins.java, "d.t", [{"k": 100, "v": "x"}])

@@ -35,6 +35,11 @@ def test_a_life_of_maintenance(
     first, last = str(ids[0]), str(ids[-1])
     assert command("create-tag", "--tag", "a", "--snapshot", first)["snapshot"] == ids[0]
     assert command("create-tag", "--tag", "a", "--snapshot", first)["nothing_to_do"]
+    automatic = ("--option", "tag.automatic-creation=process-time", "--dry-run")
+    assert command("trigger-tag-automatic-creation", *automatic)["names"]
+    asked = ("--from", "2020-01-01", "--to", "2020-01-02", "--name", "eod-{period}", "--backfill")
+    (note,) = command("create-batch-tags", *asked)["notes"]
+    assert note.startswith("not made, there was nothing to tag: eod-2020-01-01, eod-2020-01-02")
     command("rename-tag", "--tag", "a", "--target-tag", "b")
     command("create-branch", "--branch", "side", "--tag", "b")
     command("rename-branch", "--branch", "side", "--target-branch", "other")

@@ -1,0 +1,76 @@
+"""Tags of days and hours as Airflow tasks: automatic ones, and one for each logical date."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from operators.chore import ChoreOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+__all__ = ["CreateBatchTagsOperator", "TriggerTagAutomaticCreationOperator"]
+
+
+class TriggerTagAutomaticCreationOperator(ChoreOperator):
+    """Make the tags that a table's options `tag.automatic-creation`, … ask for, now; delete those that are
+    too many or too old.
+
+    :param zone: of the days of commits, unless sink.process-time-zone names one.
+    """
+
+    module = "auto_tags"
+    names_are = "tags"
+    parameters: ClassVar = {"zone": "text", "options": "options"}
+
+
+class CreateBatchTagsOperator(ChoreOperator):
+    """Tag the last snapshot of the run's day or hour, exactly once.
+
+    A run has the period of its logical date; a run without one (started by an asset, or posted so) the last
+    period that was over when it was to run. A retry, a cleared task or a backfill finds the tag and does
+    nothing. While the period is not over the task fails for now; where its snapshot has expired, for good.
+
+    :param date: a time in the period, instead of the logical date.
+    :param as_of: instead of `date`: the last period that was over then.
+    :param start: first period that should have a tag; by default that of the oldest tag of these names.
+    :param end: last one; by default that of the run.
+    :param backfill: make the missing tags of that range too; otherwise the report names them.
+    :param period: `daily`, `hourly`, `two-hours` or a time; like `formatter` by default the table's option.
+    :param name: of the tags, with `{period}` once: `eod-{period}`.
+    :param delay: how long after its end a period still takes snapshots: `10 min`.
+    :param by: `commit-time` or `watermark`.
+    :param replace: set a tag that stands for another snapshot than the rule says, without a gap.
+    :param num_retained_max: keep so many tags of these names; the newest always stays.
+    :param zone: of days and hours; by default that of the table's options, else UTC.
+    """
+
+    module = "batch_tags"
+    names_are = "tags"
+    parameters: ClassVar = {
+        "date": "text",
+        "as_of": "text",
+        "start": "text",
+        "end": "text",
+        "period": "text",
+        "formatter": "text",
+        "name": "text",
+        "delay": "span",
+        "by": "text",
+        "replace": "bool",
+        "backfill": "bool",
+        "num_retained_max": "int",
+        "time_retained": "span",
+        "zone": "text",
+        "options": "options",
+    }
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        given = (getattr(self, name) for name in ("date", "as_of", "start", "end"))
+        if not any(given):
+            run: Any = context["dag_run"]
+            if run.logical_date is not None:
+                setattr(self, "date", run.logical_date.isoformat())  # noqa: B010 - a parameter by name
+            else:
+                setattr(self, "as_of", run.run_after.isoformat())  # noqa: B010
+        return super().execute(context)
