@@ -45,7 +45,7 @@ class DropPartitionOperator(ChoreOperator):
 
 
 class MarkPartitionDoneOperator(ChoreOperator):
-    """Say that partitions are complete: a file `_SUCCESS` in each.
+    """Say that partitions are complete: by a file `_SUCCESS` in each, a report, or both.
 
     :param partitions: `dt=a,hh=b;dt=c`, with all partition columns.
     """

@@ -83,7 +83,7 @@ def mark_partition_done(
     dry_run: DryRun = False,
     lease: LeaseTime = "60 s",
 ) -> None:
-    """Say that partitions are complete: a file _SUCCESS in each."""
+    """Say that partitions are complete, as option partition.mark-done-action wants: a file, a report."""
     settings = safety(None, "7 d", "none", lease)
     job = jobs.MarkPartitionDone(table=table, partitions=partition, dry_run=dry_run, safety=settings)
     run_jobs(context, [job], jobs.run)

@@ -16,7 +16,8 @@ from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor
 from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
 from lakecore.jobs.tags import zone_offset_ms
-from lakecore.maintain.partitions.apply import aged, described, mark_done
+from lakecore.maintain.partitions.apply import aged, described
+from lakecore.maintain.partitions.mark_done import check_actions, mark_done
 from lakecore.maintain.partitions.plan import ExpireRule, ExpireStrategy, expired_partitions
 from lakecore.maintain.retention_options import (
     PARTITION_BATCH,
@@ -200,6 +201,7 @@ def _mark(job: MarkPartitionDone, chore: Chore) -> Report:
         if missing:
             raise InvalidInputError(f"partitions {job.partitions!r}: {', '.join(missing)} is missing in one")
     names = tuple(described(chore.target, spec) for spec in partitions)
+    check_actions(chore.target)
     if not job.dry_run:
         mark_done(chore.target, partitions)
     return replace(chore.report, names=names)

@@ -6,14 +6,19 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lakecore.errors import InvalidInputError, NotFoundError
-from lakecore.jobs import branches, consumers, repair, rollback
+from lakecore.catalog.filesystem import load_catalog
+from lakecore.errors import InvalidInputError, NotFoundError, UnavailableError
+from lakecore.jobs import branches, consumers, partitions, repair, rollback
 from lakecore.jobs.chore import Safety
 from tests.support.oracle import Oracle, OracleError
 from tests.support.twins import Twins
@@ -174,3 +179,91 @@ def test_repaired_hints_are_what_java_would_write(
     _same(twins)
     for judge in (oracle, oracle2):
         assert judge.read(twins.ours, "d.t") == judge.read(twins.java, "d.t")
+
+
+class _Service:
+    """A web service that keeps what is posted to it, and answers with `answer`."""
+
+    def __init__(self) -> None:
+        self.posted: list[tuple[str | None, dict[str, Any]]] = []
+        self.answer, self.status = '{"result": "success", "more": 1}', 200
+        service = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                service.posted.append((self.headers["Content-Type"], json.loads(body)))
+                self.send_response(service.status)
+                self.send_header("Location", "/elsewhere")
+                self.end_headers()
+                self.wfile.write(service.answer.encode())
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_address[1]}/done?token=secret"
+
+
+@pytest.fixture
+def service() -> Iterator[_Service]:
+    made = _Service()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+def test_done_partitions_are_reported_as_java_reports_them(
+    tmp_path: Path, oracle: Oracle, service: _Service
+) -> None:
+    options = {
+        "partition.mark-done-action": "success-file,http-report",
+        "partition.mark-done-action.http.url": service.url,
+        "partition.mark-done-action.http.params": "a=1",
+    }
+    source = tmp_path / "source"
+    columns = ["dt STRING", "hh INT", "v INT"]
+    oracle.create(source, "d.t", {"columns": columns, "partitionKeys": ["dt", "hh"], "options": options})
+    oracle.write(source, "d.t", [{"dt": "2026-01-01", "hh": 1, "v": 1}])
+    twins = Twins.of(source / "d.db" / "t", "d.t", tmp_path)
+    oracle.call("mark-partition-done", twins.java, "d.t", "dt=2026-01-01/hh=1/")
+    job = partitions.MarkPartitionDone(table="d.t", partitions="dt=2026-01-01,hh=1")
+    partitions.run(replace(job, dry_run=True), twins.lake)
+    assert len(service.posted) == 1
+    partitions.run(job, twins.lake)
+    (_, java), (kind, ours) = service.posted
+    assert kind == "application/json"  # Java 1.4.2 calls the same body text/plain
+    assert java.pop("path").endswith("/d.db/t")
+    assert ours.pop("path").endswith("/d.db/t")
+    assert ours == java
+    assert twins.difference() == (set(), set())
+    for status, answer, problem in (
+        (200, '{"result": "no"}', "its result is 'no'"),
+        (200, "hello", "not JSON"),
+        (302, '{"result": "SUCCESS"}', "status 302"),
+        (500, '{"result": "SUCCESS"}', "status 500"),
+    ):
+        service.status, service.answer = status, answer
+        with pytest.raises(UnavailableError, match=f"not reported to 127.0.0.1: .*{problem}") as caught:
+            partitions.run(job, twins.lake)
+        assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("action", ["done-partition", "mark-event", "custom", "http-report", "else"])
+def test_marks_that_cannot_be_made_are_refused_before_any_is(
+    action: str, tmp_path: Path, oracle: Oracle
+) -> None:
+    options = {"partition.mark-done-action": f"success-file,{action}"}
+    schema = {"columns": ["dt STRING", "v INT"], "partitionKeys": ["dt"]}
+    oracle.create(tmp_path, "d.t", schema)
+    lake = load_catalog(str(tmp_path))
+    job = partitions.MarkPartitionDone(table="d.t", partitions="dt=a", options=options)
+    with pytest.raises(
+        InvalidInputError, match=r"http\.url" if action == "http-report" else "metastore|Java|known"
+    ):
+        partitions.run(job, lake)
+    assert list(tmp_path.rglob("_SUCCESS")) == []
