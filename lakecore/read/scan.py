@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +15,7 @@ from lakecore.errors import InvalidInputError
 from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate
 from lakecore.read.ahead import in_turn
+from lakecore.read.snapshot_rows import SnapshotRows
 from lakecore.scan.split import SplitPlan
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import RowType
@@ -89,7 +90,7 @@ class Scan:
         """Rows in batches, part by part. `kinds`: see `read`.
 
         Holds what the merge of a part needs; of a large table some parts are read at once, one a core,
-        and their batches alternate.
+        and their batches alternate. A large part alone is cut by keys for that.
         With a limit, one after another."""
         if self.limit is None:
             yield from self._batches(self.plan(), kinds=kinds)
@@ -106,14 +107,26 @@ class Scan:
 
     def _batches(self, parts: Sequence[Any], *, kinds: bool) -> Iterator[pa.RecordBatch]:
         """Large tables: some parts at once, a batch of each in turn."""
-        readers = (partial(self.read, part, kinds=kinds) for part in parts)
-        workers = min(os.cpu_count() or 1, _MOST_WORKERS)
-        large = isinstance(parts, SplitPlan) and len(parts) > 1 and parts.size >= _LARGE
-        batches = in_turn(readers, workers) if large else (batch for reader in readers for batch in reader())
+        if isinstance(parts, SplitPlan) and parts.size >= _LARGE:
+            workers = min(os.cpu_count() or 1, _MOST_WORKERS)
+            batches = in_turn(self._readers(parts, workers, kinds=kinds), workers)
+        else:
+            batches = (batch for part in parts for batch in self.read(part, kinds=kinds))
         with closing(batches):
             for batch in batches:
                 if batch.num_rows:
                     yield batch
+
+    def _readers(
+        self, parts: SplitPlan, workers: int, *, kinds: bool
+    ) -> Iterator[Callable[[], Iterator[pa.RecordBatch]]]:
+        """A read of each part; where there are fewer parts than workers, parts are cut."""
+        shares = -(-workers // max(len(parts), 1))
+        for part in parts:
+            if shares > 1 and isinstance(self.source, SnapshotRows):
+                yield from self.source.shares(part, shares, self.columns, self.where, kinds=kinds)
+            else:
+                yield partial(self.read, part, kinds=kinds)
 
     def to_arrow(self) -> pa.Table:
         """All rows in memory."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.predicate.tree import Predicate
 from lakecore.read.context import ReadContext
-from lakecore.read.split_reader import read_split
+from lakecore.read.split_reader import read_split, split_shares
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.scan.scanner import Scanner
 from lakecore.scan.split import Split, SplitPlan
@@ -48,5 +48,15 @@ class SnapshotRows:
         self, part: Split, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> Iterator[pa.RecordBatch]:
         """See `read_split`."""
-        split = replace(part, raw_convertible=False) if self.retracts and self.context.keyed else part
+        split = self._merging(part)
         return read_split(self.context, split, columns, where, kinds=kinds, retracts=self.retracts)
+
+    def shares(
+        self, part: Split, count: int, columns: Sequence[str], where: Predicate | None, *, kinds: bool
+    ) -> tuple[Callable[[], Iterator[pa.RecordBatch]], ...]:
+        """The same rows by several reads, see `split_shares`."""
+        split = self._merging(part)
+        return split_shares(self.context, split, count, columns, where, kinds=kinds, retracts=self.retracts)
+
+    def _merging(self, part: Split) -> Split:
+        return replace(part, raw_convertible=False) if self.retracts and self.context.keyed else part

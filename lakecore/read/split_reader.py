@@ -8,11 +8,12 @@ none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
+from pyroaring import BitMap
 
 from lakecore.lsm.sections import Section, sections
 from lakecore.merge.passes import Scratch, reduce_runs, run_limit, stage_runs
@@ -26,11 +27,13 @@ from lakecore.predicate.tree import Predicate, columns_of, restricted
 from lakecore.read.context import ReadContext
 from lakecore.read.file_reader import read_file
 from lakecore.read.joined_rows import read_joined
+from lakecore.read.key_cuts import ranges, sample_cuts
+from lakecore.read.key_range import KeyRange, read_range
 from lakecore.read.sizes import ReadSizes, row_bytes, sizes_for
 from lakecore.scan.split import Split
 from lakecore.store.indexes import load_deletions
 
-__all__ = ["read_split"]
+__all__ = ["read_split", "split_shares"]
 
 _FEW_RUNS = 4
 _SMALL_FILE = 1 << 20
@@ -54,15 +57,37 @@ def read_split(
     local disk. Raises NotFoundError when a file is gone,
     CorruptDataError, UnsupportedError.
     """
-    wanted = list(ctx.schema.row_type.names if columns is None else columns)
-    extra = sorted(columns_of(predicate) - set(wanted)) if predicate is not None else []
-    stored = kinds and ctx.keyed and not split.raw_convertible
-    needed = (*wanted, *extra, KIND_NAME) if stored else (*wanted, *extra)
-    reader = _Reader(ctx, split, needed, predicate, retracts=retracts)
-    for batch in reader.rows(split):
-        kept = batch if predicate is None else batch.filter(mask(predicate, batch))
-        if kept.num_rows:
-            yield kept.select([*wanted, KIND_NAME]) if stored else _inserts(kept.select(wanted), kinds=kinds)
+    reader = _Reader(ctx, split, columns, predicate, kinds=kinds, retracts=retracts)
+    yield from reader.finished(reader.rows(split))
+
+
+def split_shares(
+    ctx: ReadContext,
+    split: Split,
+    count: int,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    *,
+    kinds: bool = False,
+    retracts: bool = False,
+) -> tuple[Callable[[], Iterator[pa.RecordBatch]], ...]:
+    """A split as about `count` reads, or many more, that together give the rows of `read_split`.
+
+    They may be at work at the same time: each holds what a merge holds. Sections are read alone, and one
+    of more than its share is cut by keys; costs two small reads of each of its files. A split that needs no
+    merge, or of which keys are asked for, stays whole.
+    """
+    reader = _Reader(ctx, split, columns, predicate, kinds=kinds, retracts=retracts)
+    if count < 2 or not reader.merges(split) or reader.key_predicate is not None:
+        return (lambda: reader.finished(reader.rows(split)),)
+    found: list[Callable[[], Iterator[pa.RecordBatch]]] = []
+    for section in reader.sections(split):
+        size = sum(file.file_size for file in section.files)
+        cut = len(section.runs) > 1 and size * count > split.size
+        wanted = -(-size * count // split.size) if cut else 1
+        keys = sample_cuts(ctx, reader.bucket_dir, section.files, wanted) if cut else ()
+        found += [partial(reader.section, section, bounds) for bounds in (ranges(keys) if keys else (None,))]
+    return tuple(found)
 
 
 def _inserts(batch: pa.RecordBatch, *, kinds: bool) -> pa.RecordBatch:
@@ -79,17 +104,47 @@ class _Reader:
         self,
         ctx: ReadContext,
         split: Split,
-        columns: tuple[str, ...],
+        columns: Sequence[str] | None,
         predicate: Predicate | None,
         *,
+        kinds: bool,
         retracts: bool,
     ) -> None:
         self._ctx = ctx
-        self._bucket_dir = ctx.bucket_dir(split.partition, split.bucket)
+        self.bucket_dir = ctx.bucket_dir(split.partition, split.bucket)
         self._deletions = split.deletions_of
-        self._columns = columns
+        self._wanted = list(ctx.schema.row_type.names if columns is None else columns)
+        extra = sorted(columns_of(predicate) - set(self._wanted)) if predicate is not None else []
+        self._kinds = kinds
+        self._stored_kinds = kinds and ctx.keyed and not split.raw_convertible
+        needed = (*self._wanted, *extra)
+        self._columns = (*needed, KIND_NAME) if self._stored_kinds else needed
         self._predicate = predicate
         self._retracts = retracts
+
+    @property
+    def key_predicate(self) -> Predicate | None:
+        """What the predicate says about the key alone; partition columns are the same in all rows."""
+        return restricted(self._predicate, self._ctx.schema.primary_keys)
+
+    def merges(self, split: Split) -> bool:
+        """Does the split need a merge at all?"""
+        return self._ctx.keyed and not split.raw_convertible and not self._ctx.options.data_evolution
+
+    def sections(self, split: Split) -> tuple[Section, ...]:
+        return sections(split.files, key_order(self._ctx.schema.key_type))
+
+    def finished(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Filtered, with the columns that are wanted."""
+        wanted, predicate = self._wanted, self._predicate
+        for batch in rows:
+            kept = batch if predicate is None else batch.filter(mask(predicate, batch))
+            if not kept.num_rows:
+                continue
+            if self._stored_kinds:
+                yield kept.select([*wanted, KIND_NAME])
+            else:
+                yield _inserts(kept.select(wanted), kinds=self._kinds)
 
     def rows(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Live rows of the split; a superset of those that match the predicate."""
@@ -102,21 +157,24 @@ class _Reader:
             for file in split.files:
                 yield from self._live(file, self._predicate)
         else:
-            yield from self._merged(split)
+            for section in self.sections(split):
+                yield from self._section(section, None)
+
+    def section(self, section: Section, bounds: KeyRange | None) -> Iterator[pa.RecordBatch]:
+        """The rows of one section within `bounds`, finished."""
+        return self.finished(self._section(section, bounds))
+
+    def _section(self, section: Section, bounds: KeyRange | None) -> Iterator[pa.RecordBatch]:
+        if len(section.runs) > 1:
+            yield from self._merge(section, bounds)
+            return
+        for file in section.runs[0]:
+            yield from self._live(file, self._predicate)
 
     def _joined(self, split: Split) -> Iterator[pa.RecordBatch]:
         file_io = self._ctx.file_io
         deletions = {name: load_deletions(file_io, where) for name, where in self._deletions.items()}
-        return read_joined(self._ctx, self._bucket_dir, split.files, self._columns, deletions)
-
-    def _merged(self, split: Split) -> Iterator[pa.RecordBatch]:
-        ctx = self._ctx
-        for section in sections(split.files, key_order(ctx.schema.key_type)):
-            if len(section.runs) == 1:
-                for file in section.runs[0]:
-                    yield from self._live(file, self._predicate)
-            else:
-                yield from self._merge(section)
+        return read_joined(self._ctx, self.bucket_dir, split.files, self._columns, deletions)
 
     def _live(self, file: DataFile, prunable: Predicate | None) -> Iterator[pa.RecordBatch]:
         """Rows of a file without its retracting rows; a file that says it has none is not asked."""
@@ -128,7 +186,7 @@ class _Reader:
             live = batch.filter(pa.array(~retracts)) if retracts.any() else batch
             yield live.select(list(self._columns))
 
-    def _merge(self, section: Section) -> Iterator[pa.RecordBatch]:
+    def _merge(self, section: Section, bounds: KeyRange | None) -> Iterator[pa.RecordBatch]:
         options, engine = self._ctx.options, self._ctx.engine
         keys = self._ctx.schema.trimmed_primary_keys
         beside = () if engine is None else engine.needed(self._columns)
@@ -146,7 +204,7 @@ class _Reader:
             engine=engine,
             levels=tuple(run[0].level for run in runs) if options.looks_up else None,
         )
-        opened = [self._run(run, columns, sizes) for run in runs]
+        opened = [self._run(run, columns, sizes, bounds) for run in runs]
         with Scratch() as scratch:
             if engine is None:
                 opened = reduce_runs(opened, limit, sizes.batch_rows, partial(_merged, spec), scratch)
@@ -156,12 +214,33 @@ class _Reader:
                 yield window.batch
 
     def _run(
-        self, files: tuple[DataFile, ...], columns: tuple[str, ...], sizes: ReadSizes
+        self,
+        files: tuple[DataFile, ...],
+        columns: tuple[str, ...],
+        sizes: ReadSizes,
+        bounds: KeyRange | None,
     ) -> Iterator[pa.RecordBatch]:
-        predicate = self._key_predicate()
+        predicate = self.key_predicate
         for file in files:
+            if bounds is not None:
+                yield from self._file_range(file, columns, sizes, bounds)
+                continue
             for batch in self._file(file, columns, predicate, sizes):
                 yield batch if predicate is None else batch.filter(mask(predicate, batch))
+
+    def _file_range(
+        self, file: DataFile, columns: tuple[str, ...], sizes: ReadSizes, bounds: KeyRange
+    ) -> Iterator[pa.RecordBatch]:
+        return read_range(
+            self._ctx,
+            self.bucket_dir,
+            file,
+            columns,
+            bounds,
+            batch_size=sizes.batch_rows,
+            buffer_size=sizes.buffer_size,
+            deletions=self._deleted(file),
+        )
 
     def _file(
         self,
@@ -171,27 +250,26 @@ class _Reader:
         sizes: ReadSizes | None = None,
     ) -> Iterator[pa.RecordBatch]:
         sizes = sizes or ReadSizes()
-        deletion = self._deletions.get(file.file_name)
         yield from read_file(
             self._ctx,
-            self._bucket_dir,
+            self.bucket_dir,
             file,
             columns,
             batch_size=sizes.batch_rows,
             buffer_size=sizes.buffer_size,
             predicate=prunable,
-            deletions=None if deletion is None else load_deletions(self._ctx.file_io, deletion),
+            deletions=self._deleted(file),
         )
 
-    def _key_predicate(self) -> Predicate | None:
-        """What the predicate says about the key alone; partition columns are the same in all rows."""
-        return restricted(self._predicate, self._ctx.schema.primary_keys)
+    def _deleted(self, file: DataFile) -> BitMap | None:
+        deletion = self._deletions.get(file.file_name)
+        return None if deletion is None else load_deletions(self._ctx.file_io, deletion)
 
     def _sizes(self, runs: Sequence[tuple[DataFile, ...]], columns: tuple[str, ...]) -> tuple[ReadSizes, int]:
         """What an open run may hold, and how many may be open. Large inputs cost some reads of footers."""
         if len(runs) <= _FEW_RUNS and all(file.file_size < _SMALL_FILE for run in runs for file in run):
             return ReadSizes(), _FEW_RUNS
-        paths = [self._ctx.paths.data_file(self._bucket_dir, file) for run in runs for file in run]
+        paths = [self._ctx.paths.data_file(self.bucket_dir, file) for run in runs for file in run]
         width = row_bytes(self._ctx.file_io, paths, columns)
         limit = run_limit(len(columns), width)
         return sizes_for(min(len(runs), limit), len(columns), width), limit

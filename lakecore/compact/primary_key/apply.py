@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from lakecore.compact.naming import place_name
-from lakecore.compact.primary_key.cut import check_tiling, ranges, unit_count
+from lakecore.compact.primary_key.cut import check_tiling, unit_count
 from lakecore.compact.primary_key.leveled import LeveledPick
 from lakecore.compact.primary_key.mode import Derivation
 from lakecore.compact.primary_key.plan import BucketPick, stretch_runs
-from lakecore.compact.primary_key.sample import sample_cuts
 from lakecore.compact.primary_key.unit import MergeUnit
 from lakecore.compact.vectors import counted
 from lakecore.compact.work import UnitTable, WorkPick
@@ -18,6 +17,7 @@ from lakecore.executor import Executor
 from lakecore.lsm.sections import Section
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.index_file import DeletionFile
+from lakecore.read.key_cuts import ranges, sample_cuts
 from lakecore.read.key_range import KeyRange
 from lakecore.scan.change_scanner import Deletions
 
