@@ -42,6 +42,7 @@ from lakecore.metadata.manifest_file import ManifestFile
 
 __all__ = [
     "MANY_ENTRIES",
+    "count_entries",
     "decode_manifest",
     "decode_manifest_list",
     "decode_manifests",
@@ -80,6 +81,11 @@ def decode_manifests(files: Iterable[tuple[bytes, str]]) -> ManifestEntries:
             parts.append(_decode_arrow(*rest.other))
             rest.other = None
     return ManifestEntries.concat([part for part in parts if len(part)] or parts[:1])
+
+
+def count_entries(data: bytes, path: str) -> int | None:
+    """What the heads of a manifest's blocks say; None for other formats than avro. Cheap."""
+    return open_container(data, path).count if is_avro(data) else None
 
 
 class _Opened(Iterator[AvroContainer]):

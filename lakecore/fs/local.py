@@ -12,6 +12,7 @@ import errno
 import os
 from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from lakecore.fs.file_io import FileStatus
 
 __all__ = ["LocalFileIO"]
 
+_PATH_OF = attrgetter("path")
 _BUFFER = 1 << 20
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
@@ -115,9 +117,11 @@ class LocalFileIO:
                 return []
             with entries:
                 for entry in entries:
-                    with suppress(FileNotFoundError):  # deleted while we look: as if never seen
+                    try:  # a million times: entering a `suppress` would cost as much as the look itself
                         found.append(_status(entry.path, entry.stat()))
-        return sorted(found, key=lambda status: status.path)
+                    except FileNotFoundError:  # deleted while we look: as if never seen
+                        continue
+        return sorted(found, key=_PATH_OF)
 
     def stat(self, path: str) -> FileStatus | None:
         with storage_errors("look at", path):

@@ -68,7 +68,7 @@ def removal_of(
     parts = [old.entries(lists, EntryKind.ADD)]
     entries = ManifestEntries.concat([part for part in parts if len(part)])
     needs = Needs(target, kept.roots, quarantined)
-    held = needs.data(np.unique(entries.name_hash))
+    held = needs.data(entries.name_hash)
     needed = needs.metadata()
     metadata = [Doomed(path, size, why) for path, size in old.metadata(gone).items() if path not in needed]
     return Removal(roots, (*doomed_data(target, entries, held, why), *metadata))

@@ -5,20 +5,23 @@ index files and statistics. A tag needs the same without the changelog: that goe
 changelog that outlived its snapshot needs its changelog files; where the table's producer is `none`,
 instead what its delta named of files that writers (not compactions) made, with both its lists.
 
-Cost: every list and manifest of the roots is read once, however many share it; of the entries only those
-are kept whose file is a candidate. Memory: 8 bytes a candidate, and the entries that are about one.
+Cost: every list and manifest of the roots is read once, however many share it, in groups, some 2-6 us an
+entry; of the entries only those are kept whose file is a candidate. Memory: 8 bytes a candidate, the entries
+that are about one, and the groups being decoded (each 8 MB of manifests, or one manifest).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.format.index_manifest import decode_index_manifest
+from lakecore.maintain.name_sets import NO_NAMES, Hashes, name_set, within
 from lakecore.maintain.roots import Root, RootKind
 from lakecore.maintain.target import Target, in_threads
 from lakecore.metadata.data_file import EntryKind, FileSource
@@ -30,11 +33,13 @@ from lakecore.metadata.options import ChangelogProducer, TableOptions
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.verify.references import bucket_directory
 
-__all__ = ["Doomed", "Held", "Reach", "doomed_data"]
+__all__ = ["Doomed", "Held", "Mentioned", "Reach", "doomed_data"]
 
-Hashes = npt.NDArray[np.uint64]
+T = TypeVar("T")
 
-_NONE = np.zeros(0, np.uint64)
+_GROUP_BYTES = 8 << 20
+_GROUP_ENTRIES = 50_000
+_DECODERS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,16 @@ class Held:
     extras: frozenset[str]
 
     def joined(self, other: Held) -> Held:
-        return Held(np.union1d(self.names, other.names), self.extras | other.extras)
+        return Held(name_set([self.names, other.names]), self.extras | other.extras)
+
+
+@dataclass(frozen=True, slots=True)
+class Mentioned:
+    """Hashes of all data files that any entry names, of those that a DELETE names, and all extra files."""
+
+    names: Hashes
+    deleted: Hashes
+    extras: frozenset[str]
 
 
 @dataclass
@@ -69,7 +83,7 @@ class Reach:
     _manifests: dict[str, ManifestFile] = field(default_factory=dict)
     _index: dict[str, tuple[IndexFile, ...]] = field(default_factory=dict)
     _about: dict[str, ManifestEntries] = field(default_factory=dict)
-    _wanted: Hashes = field(default_factory=lambda: _NONE)
+    _wanted: Hashes = field(default_factory=lambda: NO_NAMES)
 
     def metadata(self, roots: Sequence[Root]) -> dict[str, int]:
         """Paths and sizes of lists, manifests, index manifests, index files and statistics."""
@@ -84,43 +98,64 @@ class Reach:
         """Which data and changelog files among `wanted` (hashes of names) the roots reach, exactly."""
         self._want(wanted)
         if not len(self._wanted):
-            return Held(_NONE, frozenset())
+            return Held(NO_NAMES, frozenset())
         self._load_lists(roots)
         self._load_entries(roots)
-        names: list[Hashes] = [_NONE]
+        names: list[Hashes] = []
         extras: set[str] = set()
         for root in roots:
             for part in self._needed(root):
-                names.append(np.unique(part.name_hash))
+                names.append(part.name_hash)
                 special = np.flatnonzero(part.extra_hash != 0)
                 extras.update(name for file in part.files(special) for name in file.extra_files)
-        return Held(np.unique(np.concatenate(names)), frozenset(extras))
+        return Held(name_set(names), frozenset(extras))
 
     def entries(self, lists: Iterable[str], kind: EntryKind) -> ManifestEntries:
         """The ADD or DELETE entries of all manifests of these lists. Memory: these manifests."""
-        names = list(dict.fromkeys(name for name in lists if self._list(name)))
+        names = list(dict.fromkeys(lists))
+        self._fetch(names)
         files = list(dict.fromkeys(file for name in names for file in self._lists[name]))
-        parts = in_threads(self._read, [self._manifests[name] for name in files])
-        return ManifestEntries.concat([part.select(part.kind == kind) for part in parts if len(part)])
+        parts = self._groups(files, lambda group: _of_kind(self._entries(group), kind))
+        return ManifestEntries.concat([part for part in parts if len(part)])
 
-    def mentioned(self, roots: Sequence[Root]) -> tuple[Hashes, Hashes, frozenset[str]]:
-        """Hashes of all data files that any entry names, of those that a DELETE names, and all
-        extra files.
-        """
+    def mentioned(self, roots: Sequence[Root]) -> Mentioned:
+        """What any entry of the roots' manifests names."""
         self._load_lists(roots)
         files = list(
             dict.fromkeys(n for root in roots for name in _all_lists(root) for n in self._list(name))
         )
-        names, deleted, extras = [_NONE], [_NONE], set[str]()
-        for part in in_threads(self._read, [self._manifests[name] for name in files]):
-            names.append(np.unique(part.name_hash))
-            deleted.append(np.unique(part.name_hash[part.kind == EntryKind.DELETE]))
-            special = np.flatnonzero(part.extra_hash != 0)
-            extras.update(name for file in part.files(special) for name in file.extra_files)
-        return np.unique(np.concatenate(names)), np.unique(np.concatenate(deleted)), frozenset(extras)
+        parts = list(self._groups(files, lambda group: _mentioned(self._entries(group))))
+        return Mentioned(
+            name_set(part.names for part in parts),
+            name_set(part.deleted for part in parts),
+            frozenset().union(*(part.extras for part in parts)),
+        )
+
+    def _groups(self, names: Sequence[str], work: Callable[[list[ManifestFile]], T]) -> Iterator[T]:
+        """`work` on groups of these manifests, in order; several at once, so it keeps little of them."""
+        return in_threads(work, _grouped(self._manifests[name] for name in names), _DECODERS)
+
+    def _entries(self, group: Sequence[ManifestFile]) -> ManifestEntries:
+        try:
+            return self.target.manifests.read(group)
+        except (NotFoundError, CorruptDataError):
+            if self.strict:
+                raise
+            return ManifestEntries.concat([self._read(file) for file in group])
+
+    def _about_wanted(self, group: Sequence[ManifestFile]) -> list[ManifestEntries]:
+        """Of each manifest the entries about candidates, let go of the rest."""
+        try:
+            parts = self.target.manifests.read_each(group)
+        except (NotFoundError, CorruptDataError):
+            if self.strict:
+                raise
+            parts = [self._read(file) for file in group]
+        found = (part.select(within(part.name_hash, self._wanted)) for part in parts)
+        return [ManifestEntries.from_rows(part.rows()) if len(part) else part.empty() for part in found]
 
     def _want(self, wanted: Hashes) -> None:
-        wanted = np.unique(wanted)
+        wanted = name_set([wanted])
         if not np.array_equal(wanted, self._wanted):
             self._wanted, self._about = wanted, {}
 
@@ -152,21 +187,27 @@ class Reach:
         """The entries about candidates of every manifest the roots name and that was not read yet."""
         names = dict.fromkeys(n for root in roots for name in _all_lists(root) for n in self._list(name))
         missing = [name for name in names if name not in self._about]
-        for name, part in zip(
-            missing, in_threads(self._read, map(self._manifests.__getitem__, missing)), strict=True
-        ):
-            about = part.select(np.isin(part.name_hash, self._wanted))
-            self._about[name] = ManifestEntries.from_rows(about.rows())  # lets go of the manifest's bytes
+        parts = self._groups(missing, self._about_wanted)
+        self._about.update(zip(missing, chain.from_iterable(parts), strict=True))
 
     def _load_lists(self, roots: Sequence[Root]) -> None:
-        names = dict.fromkeys(name for root in roots for name in _all_lists(root) if name not in self._lists)
         optional = self._optional(roots)
-        for name, files in zip(names, in_threads(self._read_list, names), strict=True):
-            if files is None and self.strict and name not in optional:
+        for name in self._fetch(name for root in roots for name in _all_lists(root)):
+            if self.strict and name not in optional:
+                del self._lists[name]
                 path = self.target.paths.manifest(name)
                 raise NotFoundError(f"{path} is missing: what its snapshot needs is not known; run fsck")
+
+    def _fetch(self, lists: Iterable[str]) -> list[str]:
+        """Read those lists that were not read yet; the names of missing ones, which count as empty."""
+        names = [name for name in dict.fromkeys(lists) if name not in self._lists]
+        missing = []
+        for name, files in zip(names, in_threads(self._read_list, names), strict=True):
+            if files is None:
+                missing.append(name)
             self._manifests.update({file.file_name: file for file in files or ()})
             self._lists[name] = tuple(file.file_name for file in files or ())
+        return missing
 
     def _optional(self, roots: Sequence[Root]) -> frozenset[str]:
         """Lists of changelogs that went with their snapshot (rule of the format)."""
@@ -177,10 +218,7 @@ class Reach:
         return frozenset(n for root in roots for n in _all_lists(root)) - needed
 
     def _list(self, name: str) -> tuple[str, ...]:
-        if name not in self._lists:
-            files = self._read_list(name)
-            self._manifests.update({file.file_name: file for file in files or ()})
-            self._lists[name] = tuple(file.file_name for file in files or ())
+        self._fetch([name])
         return self._lists[name]
 
     def _read_list(self, name: str) -> tuple[ManifestFile, ...] | None:
@@ -247,6 +285,30 @@ class Reach:
             yield f"{directory(file.partition, file.bucket)}/{file.file_name}"
 
 
+def _grouped(files: Iterable[ManifestFile]) -> Iterator[list[ManifestFile]]:
+    group: list[ManifestFile] = []
+    size = entries = 0
+    for file in files:
+        if group and (size + file.file_size > _GROUP_BYTES or entries + file.entry_count > _GROUP_ENTRIES):
+            yield group
+            group, size, entries = [], 0, 0
+        group.append(file)
+        size, entries = size + file.file_size, entries + file.entry_count
+    if group:
+        yield group
+
+
+def _of_kind(entries: ManifestEntries, kind: EntryKind) -> ManifestEntries:
+    return entries.select(entries.kind == kind)
+
+
+def _mentioned(entries: ManifestEntries) -> Mentioned:
+    special = np.flatnonzero(entries.extra_hash != 0)
+    extras = frozenset(name for file in entries.files(special) for name in file.extra_files)
+    deleted = entries.name_hash[entries.kind == EntryKind.DELETE]
+    return Mentioned(name_set([entries.name_hash]), name_set([deleted]), extras)
+
+
 def _all_lists(root: Root) -> tuple[str, ...]:
     snapshot = root.snapshot
     lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
@@ -264,11 +326,14 @@ def doomed_data(target: Target, candidates: ManifestEntries, held: Held, why: st
     """The data and extra files that `candidates` name and nothing holds; each path once."""
     directory = bucket_directory(target.paths, target.schema)
     seen: set[str] = set()
-    free = ~np.isin(candidates.name_hash, held.names)
+    free = ~within(candidates.name_hash, held.names)
     plain = candidates.select(free & (candidates.extra_hash == 0))
     places = zip(plain.partition.tolist(), plain.bucket.tolist(), plain.file_size.tolist(), strict=True)
+    folders: dict[tuple[int, int], str] = {}
     for name, (code, bucket, size) in zip(plain.names(), places, strict=True):
-        path = f"{directory(plain.partitions[code], bucket)}/{name.decode()}"
+        if (folder := folders.get((code, bucket))) is None:
+            folder = folders[code, bucket] = directory(plain.partitions[code], bucket)
+        path = f"{folder}/{name.decode()}"
         if path not in seen:
             seen.add(path)
             yield Doomed(path, size, why)

@@ -12,11 +12,10 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
 from lakecore.errors import AlreadyExistsError, LakeError, NotFoundError, UnavailableError
-from lakecore.executor import Executor
+from lakecore.executor import Executor, SerialExecutor
 from lakecore.fs.file_io import FileIO
+from lakecore.maintain.name_sets import name_set, within
 from lakecore.maintain.reachable import Doomed, Reach
 from lakecore.maintain.roots import Root, RootSet, read_roots
 from lakecore.maintain.runs import Removal, RunRecord, RunState, RunStore
@@ -28,6 +27,7 @@ __all__ = ["Sweeper", "Swept", "nothing"]
 logger = logging.getLogger(__name__)
 
 _BATCH = 500
+_LARGEST_BATCH = 5000
 
 
 def nothing() -> None:
@@ -53,7 +53,7 @@ class Swept:
 
 @dataclass(frozen=True)
 class Sweeper:
-    """Removes files of one table. Deletes run on the executor, in batches, each with several threads."""
+    """Removes files of one table. Many are deleted on the executor, in batches, each with several threads."""
 
     target: Target
     runs: RunStore
@@ -173,7 +173,10 @@ class Sweeper:
         else:
             pairs = ((d.path, None) for d in files)
         failures: list[BaseException] = []
-        for result in self.executor.run(_remove_batch, _batches(self.target.file_io, pairs)):
+        few = len(files) <= _BATCH  # not worth the start of an engine
+        size = _BATCH if few else _batch_size(len(files), self.executor.parallelism)
+        engine = SerialExecutor() if few else self.executor
+        for result in engine.run(_remove_batch, _batches(self.target.file_io, pairs, size)):
             self.alive()
             if isinstance(result, BaseException):
                 failures.append(result)
@@ -193,8 +196,8 @@ def _split(
     metadata = reach.metadata(roots)
     hashes = hash_bytes([_name(doomed.path).encode() for doomed in files])
     owners = hash_bytes([owner_of(_name(doomed.path)).encode() for doomed in files])
-    held = reach.data(roots, np.union1d(hashes, owners))
-    taken = np.isin(hashes, held.names)
+    held = reach.data(roots, name_set([hashes, owners]))
+    taken = within(hashes, held.names)
     free: list[Doomed] = []
     spared: list[Doomed] = []
     for doomed, reached in zip(files, taken.tolist(), strict=True):
@@ -228,9 +231,14 @@ def _stem(stem: str, suffix: str) -> str:
 Task = tuple[FileIO, tuple[tuple[str, str | None], ...]]
 
 
-def _batches(file_io: FileIO, pairs: Iterable[tuple[str, str | None]]) -> Iterator[Task]:
+def _batch_size(files: int, parallelism: int) -> int:
+    """Work for everyone, twice; the lease is renewed after each batch, so it must not take long."""
+    return min(max(-(-files // (2 * parallelism)), _BATCH), _LARGEST_BATCH)
+
+
+def _batches(file_io: FileIO, pairs: Iterable[tuple[str, str | None]], size: int) -> Iterator[Task]:
     waiting = iter(pairs)
-    while batch := tuple(islice(waiting, _BATCH)):
+    while batch := tuple(islice(waiting, size)):
         yield file_io, batch
 
 

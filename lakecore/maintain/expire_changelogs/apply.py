@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-import numpy as np
-
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.maintain.drop import Needs
 from lakecore.maintain.expire_changelogs.plan import plan_changelog_expiry
@@ -77,7 +75,7 @@ def _files(target: Target, gone: Sequence[Root], needs: Needs) -> list[Doomed]:
     parts = [old.entries([name for name in changelogs if name is not None], EntryKind.ADD)]
     parts += [old.entries(deltas, kind) for kind in EntryKind]
     entries = ManifestEntries.concat([part for part in parts if len(part)])
-    held = needs.data(np.unique(entries.name_hash))
+    held = needs.data(entries.name_hash)
     needed = needs.metadata()
     metadata = [Doomed(path, size, _WHY) for path, size in old.metadata(gone).items() if path not in needed]
     return [*doomed_data(target, entries, held, _WHY), *metadata]

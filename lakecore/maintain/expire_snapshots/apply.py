@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-import numpy as np
-
 from lakecore.errors import CorruptDataError, LakeError
 from lakecore.fs.publish import publish_resolved
 from lakecore.maintain.drop import Needs
@@ -111,7 +109,7 @@ def _files(target: Target, gone: Sequence[Root], end: Root | None, needs: Needs)
     changelogs = [root.snapshot.changelog_manifest_list for root in gone]
     candidates.append(old.entries([name for name in changelogs if name is not None], EntryKind.ADD))
     entries = ManifestEntries.concat([part for part in candidates if len(part)])
-    held = needs.data(np.unique(entries.name_hash))
+    held = needs.data(entries.name_hash)
     needed = needs.metadata()
     metadata = [Doomed(path, size, _WHY) for path, size in old.metadata(gone).items() if path not in needed]
     return [*doomed_data(target, entries, held, _WHY), *metadata]

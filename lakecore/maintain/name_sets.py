@@ -1,0 +1,32 @@
+"""Sets of names as sorted arrays of hashes: a million of them take 8 MB and a fraction of a second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["NO_NAMES", "Hashes", "name_set", "within"]
+
+Hashes = npt.NDArray[np.uint64]
+
+NO_NAMES: Hashes = np.zeros(0, np.uint64)
+
+
+def name_set(parts: Iterable[Hashes]) -> Hashes:
+    """The distinct hashes of all parts, sorted. (Sorting beats numpy's own `unique`, which hashes again.)"""
+    found = np.concatenate([NO_NAMES, *parts])
+    found.sort()
+    fresh = np.ones(len(found), np.bool_)
+    np.not_equal(found[1:], found[:-1], out=fresh[1:])
+    return found[fresh]
+
+
+def within(hashes: Hashes, names: Hashes) -> npt.NDArray[np.bool_]:
+    """Which of the hashes are in the sorted set `names`."""
+    if not len(names):
+        return np.zeros(len(hashes), np.bool_)
+    place = np.searchsorted(names, hashes)
+    place[place == len(names)] = 0
+    return np.equal(names[place], hashes)
