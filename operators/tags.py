@@ -72,9 +72,12 @@ class DeleteTagOperator(ChoreOperator):
 
 
 class ExpireTagsOperator(ChoreOperator):
-    """Delete tags whose time has passed, and those made before `older_than`."""
+    """Delete tags whose time has passed, and those made before `older_than`.
+
+    :param keep_newest: so many of the tags that were made last stay in any case.
+    """
 
     module = "tags"
     names_are = "tags"
     job = "ExpireTags"
-    parameters: ClassVar = {"older_than": "moment", "zone": "text"}
+    parameters: ClassVar = {"older_than": "moment", "keep_newest": "int", "zone": "text"}

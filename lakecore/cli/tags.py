@@ -132,6 +132,9 @@ def expire_tags(
     context: typer.Context,
     table: Tables,
     older_than: OlderThan = None,
+    keep_newest: Annotated[
+        int, typer.Option(help="So many of the tags that were made last stay in any case.")
+    ] = 0,
     time_zone: Zone = "UTC",
     dry_run: DryRun = False,
     quarantine: Quarantine = None,
@@ -144,6 +147,7 @@ def expire_tags(
         jobs.ExpireTags(
             table=name,
             older_than_ms=moment(older_than, "--older-than"),
+            keep_newest=keep_newest,
             zone=time_zone,
             dry_run=dry_run,
             safety=safety(quarantine, quarantine_ttl, quarantine_cap, lease),

@@ -75,9 +75,14 @@ class DeleteTag(_TagJob):
 
 @dataclass(frozen=True, kw_only=True)
 class ExpireTags(_TagJob):
-    """Delete tags whose time has passed, and those made before `older_than_ms`."""
+    """Delete tags whose time has passed, and those made before `older_than_ms`.
+
+    `keep_newest`: so many of the tags that were made last stay in any case: a table whose writer has stopped
+    would lose them all.
+    """
 
     older_than_ms: int | None = None
+    keep_newest: int = 0
 
 
 TagJob = CreateTag | ReplaceTag | RenameTag | DeleteTag | ExpireTags
@@ -118,7 +123,7 @@ def _run(job: TagJob, chore: Chore) -> Report:
         case ExpireTags():
             now, offset = chore.target.clock.now_ms(), zone_offset_ms(job.zone, chore.target.clock.now_ms())
             tags = apply.aged_tags(chore.target, offset)
-            return _delete(job, chore, expired_tags(tags, now, job.older_than_ms))
+            return _delete(job, chore, expired_tags(tags, now, job.older_than_ms, max(0, job.keep_newest)))
 
 
 def _create(job: CreateTag, chore: Chore) -> Report:

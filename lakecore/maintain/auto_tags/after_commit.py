@@ -15,7 +15,7 @@ from lakecore.clock import Clock
 from lakecore.errors import LakeError, UnavailableError
 from lakecore.executor import SerialExecutor
 from lakecore.fs.file_io import FileIO
-from lakecore.maintain.auto_tags.apply import due_tags, expired, make
+from lakecore.maintain.auto_tags.apply import BATCH_PREFIX, due_tags, expired, make
 from lakecore.maintain.auto_tags.options import BATCH_NAME, MODE, PROCESS_ZONE, num_retained
 from lakecore.maintain.auto_tags.plan import AutoTag, CreationMode, surplus
 from lakecore.maintain.lease import leased
@@ -31,11 +31,10 @@ from lakecore.metadata.schema import TableSchema
 from lakecore.scan.auto_tags import AutoTagNames
 from lakecore.store.paths import TablePaths
 
-__all__ = ["BATCH_PREFIX", "tag_after_commit"]
+__all__ = ["tag_after_commit"]
 
 logger = logging.getLogger(__name__)
 
-BATCH_PREFIX = "batch-write-"
 _ZONE = "UTC"
 _LEASE_MS = 60_000
 _JOB = "automatic-tags"
@@ -65,7 +64,7 @@ def tag_after_commit(
 
 def _tag_periods(target: Target) -> None:
     """Deletions only where a tag is made: once a period."""
-    due = due_tags(target, _ZONE)
+    due = due_tags(target, _ZONE, latest_only=True)
     made = make(target, due, _ZONE)
     gone = (*due.surplus, *(expired(target, _ZONE) if made else ()))
     if gone:

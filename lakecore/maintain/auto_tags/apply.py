@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lakecore.errors import NotFoundError
 from lakecore.maintain.auto_tags.options import (
+    BATCH_NAME,
     MODE,
     PROCESS_ZONE,
     TIME_EXPIRE,
@@ -29,9 +30,11 @@ from lakecore.maintain.tags.plan import expired_tags
 from lakecore.maintain.target import Target, in_threads
 from lakecore.maintain.wall_clock import WallClock
 from lakecore.metadata.snapshot import Snapshot
+from lakecore.scan.auto_tags import AutoTagNames
 
-__all__ = ["DueTags", "due_tags", "expired", "make"]
+__all__ = ["BATCH_PREFIX", "DueTags", "due_tags", "expired", "make"]
 
+BATCH_PREFIX = "batch-write-"
 _NO_WATERMARK = -(1 << 63)
 
 
@@ -44,11 +47,13 @@ class DueTags:
     surplus: tuple[str, ...] = ()
 
 
-def due_tags(target: Target, zone: str) -> DueTags:
+def due_tags(target: Target, zone: str, *, latest_only: bool = False) -> DueTags:
     """What the table's options ask for now. `zone`: of commits, where the options name none.
 
     Costs a listing, a read of the newest automatic tag and of the snapshots after it (all where there is no
-    such tag); of every automatic tag only when there are too many. Raises InvalidOptionError.
+    such tag); of every automatic tag only when there are too many. `latest_only`: nothing is due unless the
+    latest snapshot is, which saves reading the others after every commit; a clock that went back may put a
+    tag off until the next one. Raises InvalidOptionError.
     """
     options = target.schema.options
     mode = MODE.read(options)
@@ -57,8 +62,12 @@ def due_tags(target: Target, zone: str) -> DueTags:
     rule, most = auto_rule(options), num_retained(options)
     by_watermark = mode is CreationMode.WATERMARK
     wall = WallClock.of(WATERMARK_ZONE.read(options) if by_watermark else PROCESS_ZONE.read(options) or zone)
-    named = {name: nanos for name in target.tags.list() if (nanos := rule.names.time_of(name)) is not None}
+    named = _named(target, rule.names)
     newest = _newest(target, named)
+    if latest_only and newest is not None:
+        latest = target.snapshots.latest()
+        if latest is None or not next_tags(rule, newest, [_moment(latest, wall, by_watermark=by_watermark)]):
+            return DueTags(mode)
     moments = [
         _moment(snapshot, wall, by_watermark=by_watermark)
         for snapshot in _after(target, 0 if newest is None else newest.snapshot)
@@ -96,14 +105,33 @@ def make(target: Target, due: DueTags, zone: str) -> tuple[str, ...]:
 def expired(target: Target, zone: str) -> tuple[str, ...]:
     """Tags of any kind whose own time has passed, where the table lets them end by themselves.
 
-    Costs a read of every tag.
+    The newest automatic tag stays until there is a newer one: a table whose writer has stopped would lose
+    them all. Costs a read of every tag.
     """
     if not TIME_EXPIRE.read(target.schema.options):
         return ()
     now = target.clock.now_ms()
     local = WallClock.of(zone).local_ms(now)
     tags = aged_tags(target, 0 if local is None else local - now)
-    return expired_tags(tags, now, None)
+    last = _last_automatic(target)
+    return tuple(name for name in expired_tags(tags, now, None) if name != last)
+
+
+def _last_automatic(target: Target) -> str | None:
+    options = target.schema.options
+    mode, names = MODE.read(options), AutoTagNames.from_options(options)
+    if mode.by_period:
+        named = _named(target, names)
+        return max(named, key=named.__getitem__, default=None)
+    if mode is CreationMode.BATCH:
+        own = [name for name in target.tags.list() if name.startswith(BATCH_PREFIX)]
+        return BATCH_NAME.read(options) or max(own, default=None)
+    return None
+
+
+def _named(target: Target, names: AutoTagNames) -> dict[str, int]:
+    """Tags with automatic names, and their times in nanoseconds."""
+    return {name: nanos for name in target.tags.list() if (nanos := names.time_of(name)) is not None}
 
 
 def _newest(target: Target, named: dict[str, int]) -> AutoTag | None:
@@ -144,7 +172,6 @@ def _moment(snapshot: Snapshot, wall: WallClock, *, by_watermark: bool) -> Momen
 
 def _mark_newest(target: Target) -> None:
     """A run that was killed after its last tag may have left out the success file."""
-    names = auto_rule(target.schema.options).names
-    named = {name: nanos for name in target.tags.list() if (nanos := names.time_of(name)) is not None}
-    if named:
-        mark_missing(target, [max(named, key=lambda name: named[name])])
+    last = _last_automatic(target)
+    if last is not None:
+        mark_missing(target, [last])

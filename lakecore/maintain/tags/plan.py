@@ -18,13 +18,21 @@ class AgedTag:
     written_ms: int
 
 
-def expired_tags(tags: Sequence[AgedTag], now_ms: int, older_than_ms: int | None) -> tuple[str, ...]:
+def expired_tags(
+    tags: Sequence[AgedTag], now_ms: int, older_than_ms: int | None, keep_newest: int = 0
+) -> tuple[str, ...]:
     """Names. Spec: a tag ends with its own time to live; `older_than_ms` ends all that were made before.
 
     A tag that does not say when it was made is taken to be as old as its file, and only `older_than_ms`
-    ends it.
+    ends it. The `keep_newest` tags that were made last stay in any case.
     """
-    return tuple(tag.name for tag in tags if _expired(tag, now_ms, older_than_ms))
+    by_age = sorted(tags, key=lambda tag: (_made(tag), tag.name), reverse=True)
+    kept = {tag.name for tag in by_age[:keep_newest]}
+    return tuple(tag.name for tag in tags if tag.name not in kept and _expired(tag, now_ms, older_than_ms))
+
+
+def _made(tag: AgedTag) -> int:
+    return tag.written_ms if tag.created_ms is None else tag.created_ms
 
 
 def _expired(tag: AgedTag, now_ms: int, older_than_ms: int | None) -> bool:

@@ -284,6 +284,28 @@ def test_retention_leaves_the_newest_and_other_peoples_tags(lake: FilesystemCata
         batch(lake, num_retained_max=0)
 
 
+def test_accident_tags_run_out_while_no_writer_makes_new_ones(lake: FilesystemCatalog) -> None:
+    """A time to live ends every tag of a table that nobody writes; the newest automatic one stays."""
+    table = table_of(lake, automatic_creation="process-time", default_time_retained="2 d")
+    days(table, 3)
+    lake.clock.sleep(30 * DAY)
+    auto_tags.run(auto_tags.Job(table="d.k"), lake, clock=lake.clock)
+    assert found(table) == {"2023-11-07": 3}
+    kept = tags.ExpireTags(table="d.k", keep_newest=1)
+    assert tags.run(kept, lake, clock=lake.clock).nothing_to_do
+    write(table)
+    assert found(table) == {"2023-12-08": 4}
+
+
+@pytest.mark.parametrize("name", [None, "always"])
+def test_the_last_batch_tag_stays(lake: FilesystemCatalog, name: str | None) -> None:
+    named = {"batch__customized_name": name} if name else {}
+    table = table_of(lake, automatic_creation="batch", default_time_retained="1 h", **named)
+    days(table, 3)
+    auto_tags.run(auto_tags.Job(table="d.k"), lake, clock=lake.clock)
+    assert found(table) == {name or "batch-write-2023-11-08": 3}
+
+
 def test_a_snapshot_gets_no_second_automatic_tag(lake: FilesystemCatalog) -> None:
     """Java's writers stop for good when they see one."""
     table = table_of(lake, automatic_creation="process-time")
