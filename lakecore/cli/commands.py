@@ -65,6 +65,7 @@ MAINTENANCE: Mapping[str, str] = MappingProxyType(
         "repair-hints": "repair",
         "repair-earliest-snapshot": "repair",
         "compact-manifest": "repair",
+        "rescale": "rescale",
         "remove-unexisting-files": "unexisting",
         "remove-unexisting-manifests": "unexisting",
     }

@@ -10,7 +10,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lakecore.clock import Clock
-from lakecore.commit.conflict import Conflict, describe, find_conflicts, find_missing
+from lakecore.commit.conflict import (
+    Conflict,
+    describe,
+    find_conflicts,
+    find_missing,
+    other_counts,
+    several_counts,
+)
 from lakecore.commit.duplicates import DuplicateSearch
 from lakecore.commit.index_changes import indexes_after
 from lakecore.commit.manifest_merge import MergePolicy
@@ -21,7 +28,7 @@ from lakecore.commit.request import CommitRequest
 from lakecore.commit.retry import RetryPolicy
 from lakecore.commit.row_ids import assign_row_ids, range_conflicts
 from lakecore.commit.support import check_committable
-from lakecore.commit.unchanged import has_same_identity, index_moves, row_moves
+from lakecore.commit.unchanged import has_same_identity, index_moves, may_rescale, row_moves
 from lakecore.commit.view import LiveView, data_files
 from lakecore.errors import (
     CommitConflictError,
@@ -114,7 +121,7 @@ class ChangeCommit:
     def _plan(self, latest: Snapshot | None, schema: TableSchema) -> Snapshot | None:
         check_committable(schema)
         options = {**schema.options, **self._options}
-        self._check_unchanged(latest)
+        self._check_unchanged(latest, schema)
         base, entries = self._compare(latest, schema)
         index = self._index(latest, schema, base, entries)
         if not len(entries) and not len(self._change.changelog) and index is None:
@@ -145,10 +152,12 @@ class ChangeCommit:
         conflicts = find_conflicts(base, entries, change.kind, key_of)
         if change.kind is CommitKind.COMPACT and TableOptions.from_schema(schema).data_evolution:
             conflicts += range_conflicts(base, entries)
+        if self._request.unchanged is not None and self._request.unchanged.one_count:
+            conflicts += several_counts(base, entries)
         self._refuse((*conflicts, *find_missing(base, change.consulted)), latest)
         return base, entries
 
-    def _check_unchanged(self, latest: Snapshot | None) -> None:
+    def _check_unchanged(self, latest: Snapshot | None, schema: TableSchema) -> None:
         """Raises on a conflict with what the rows were placed by."""
         unchanged = self._request.unchanged
         if (
@@ -162,6 +171,8 @@ class ChangeCommit:
         self._refuse(tuple(index_moves(unchanged, files)), latest)
         if unchanged.whole_table:
             self._refuse(tuple(row_moves(unchanged, self._newer(unchanged.rows_of, latest))), latest)
+        if unchanged.counted and any(map(may_rescale, self._newer(unchanged.rows_of, latest))):
+            self._refuse(other_counts(self._live(latest, schema), self._change.entries), latest)
 
     def _newer(self, base: Snapshot | None, latest: Snapshot | None) -> list[Snapshot | None]:
         """The snapshots after `base`; None for one that is gone, or where history is another."""

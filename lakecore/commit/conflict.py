@@ -19,7 +19,7 @@ from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.netting import identity_hash, live
 from lakecore.metadata.snapshot import CommitKind
 
-__all__ = ["Conflict", "KeyOf", "find_conflicts", "find_missing"]
+__all__ = ["Conflict", "KeyOf", "find_conflicts", "find_missing", "other_counts", "several_counts"]
 
 KeyOf = Callable[[bytes], Any]
 """From a serialised key to a value that compares as the format orders keys."""
@@ -53,6 +53,23 @@ def find_conflicts(
     if key_of is not None and not identities:
         conflicts += _overlaps(combined, split, key_of)
     return tuple(conflicts)
+
+
+def other_counts(base: ManifestEntries, delta: ManifestEntries) -> tuple[Conflict, ...]:
+    """Rule 1 alone: files of `delta` that were made for another number of buckets than `base` has."""
+    return tuple(_bucket_counts(ManifestEntries.concat([base, delta]), len(base)))
+
+
+def several_counts(base: ManifestEntries, delta: ManifestEntries) -> tuple[Conflict, ...]:
+    """Partitions that have files of several bucket counts after `delta`. Names one file of each count."""
+    after = live(ManifestEntries.concat([base, delta]), strict=False)
+    after = after.select((after.bucket >= 0) & (after.total_buckets > 0))
+    pairs = (after.partition.astype(np.int64) << 32) | after.total_buckets
+    found, first = np.unique(pairs, return_index=True)
+    codes, counts = np.unique(found >> 32, return_counts=True)
+    mixed = first[np.isin(found >> 32, codes[counts > 1])]
+    reason = "another commit wrote to the partition meanwhile, for another number of buckets"
+    return tuple(_conflict(reason, entry) for entry in after.rows(mixed))
 
 
 def find_missing(base: ManifestEntries, consulted: ManifestEntries) -> tuple[Conflict, ...]:

@@ -44,12 +44,16 @@ class Unchanged:
 
     `hash_files`: names of all hash index files of these partitions. `rows_of`: the snapshot whose keys were
     looked at (None for an empty table); commits after it that bring rows conflict, compactions do not. Counts
-    only when `whole_table`.
+    only when `whole_table`. `counted`: the buckets of partitions were counted at `rows_of`; where they are
+    of another number now, the commit conflicts. `one_count`: so it does where a partition would have files of
+    several counts afterwards, also in an overwriting snapshot.
     """
 
     hash_files: Mapping[bytes, frozenset[str]] | None = None
     rows_of: Snapshot | None = None
     whole_table: bool = False
+    counted: bool = False
+    one_count: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from lakecore.commit.request import Unchanged
 from lakecore.metadata.index_file import HASH_INDEX, IndexFile
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 
-__all__ = ["has_same_identity", "index_moves", "row_moves"]
+__all__ = ["has_same_identity", "index_moves", "may_rescale", "row_moves"]
 
 _KEEPS_ROWS = (CommitKind.COMPACT, CommitKind.ANALYZE)
 
@@ -33,6 +33,11 @@ def row_moves(unchanged: Unchanged, newer: Sequence[Snapshot | None]) -> Iterato
         if snapshot is None or snapshot.commit_kind not in _KEEPS_ROWS:
             name = "expired snapshot" if snapshot is None else f"snapshot {snapshot.id}"
             yield Conflict("another commit brought rows meanwhile, perhaps of the same keys", b"", -1, name)
+
+
+def may_rescale(snapshot: Snapshot | None) -> bool:
+    """Only an overwriting snapshot changes how many buckets a partition has. None: it is gone."""
+    return snapshot is None or snapshot.commit_kind is CommitKind.OVERWRITE
 
 
 def has_same_identity(left: Snapshot, right: Snapshot) -> bool:

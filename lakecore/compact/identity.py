@@ -29,7 +29,7 @@ _CLOCK_MARGIN_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class EarlierCommits:
-    """COMPACT snapshots of a run's name, oldest first. `since_ms`: every later one was looked at."""
+    """Snapshots of a run's name and kind, oldest first. `since_ms`: every later one was looked at."""
 
     snapshots: tuple[Snapshot, ...] = ()
     since_ms: int = 0
@@ -44,7 +44,11 @@ class EarlierCommits:
 
 
 def earlier_commits(
-    snapshots: SnapshotStore, latest: Snapshot, user: str, identifiers: range
+    snapshots: SnapshotStore,
+    latest: Snapshot,
+    user: str,
+    identifiers: range,
+    kind: CommitKind = CommitKind.COMPACT,
 ) -> EarlierCommits:
     """What `user` committed under `identifiers`. Cost: at most LOOK_BACK reads of snapshots."""
     found: list[Snapshot] = []
@@ -54,11 +58,7 @@ def earlier_commits(
         if at is None:
             break
         since = at.time_millis
-        if (
-            at.commit_user == user
-            and at.commit_identifier in identifiers
-            and at.commit_kind is CommitKind.COMPACT
-        ):
+        if at.commit_user == user and at.commit_identifier in identifiers and at.commit_kind is kind:
             found.append(at)
         if at.id == 1:
             since = 0

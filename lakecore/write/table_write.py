@@ -167,6 +167,8 @@ class TableWrite:
             return Unchanged(hash_files=self._dynamic.looked_at)
         if self._options.bucket_mode is BucketMode.KEY_DYNAMIC and self._router is not None:
             return Unchanged(rows_of=self._known.snapshot, whole_table=True)
+        if self._options.bucket_mode is BucketMode.HASH_FIXED and self._state is not None:
+            return Unchanged(rows_of=self._known.snapshot, counted=self._load_state is not None)
         return None
 
     def abort(self) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakecore.catalog.filesystem import load_catalog
+from lakecore.jobs import rescale
 from lakecore.jobs.compact import Job, OrderStrategy, Strategy, run
 from lakecore.spark.executor import SparkExecutor
 from tests.support.lake import append_table, key_table, live_files
@@ -62,3 +63,14 @@ def test_one_partition_is_put_in_order_in_ranges(spark: SparkExecutor, tmp_path:
     assert (report.error, report.engine, report.rows_in, report.picks_done) == (None, "spark", 4000, 1)
     assert len({file.file_name.rpartition("-")[0] for file in live_files(table)}) == 2
     assert table.scan().to_arrow().sort_by("b").equals(before)
+
+
+def test_buckets_are_rescaled_by_units(spark: SparkExecutor, tmp_path: Path) -> None:
+    catalog = load_catalog(str(tmp_path), create_warehouse=True, **{"local.fsync": "false"})
+    table = key_table(catalog, ("k INT", "v INT"), bucket="2")
+    for n in range(3):
+        table.upsert(pa.table({"k": list(range(n, 500)), "v": [n] * (500 - n)}))
+    before = table.scan().to_arrow().sort_by("k")
+    report = rescale.run(rescale.Job(table="d.k", bucket_num=4), catalog, spark)
+    assert (report.names, report.files, len(live_files(table))) == (("the table: 2 -> 4 buckets",), 6, 12)
+    assert table.scan().to_arrow().sort_by("k").equals(before)

@@ -23,6 +23,7 @@ from lakecore.jobs import (
     quarantine,
     remove_orphan_files,
     repair,
+    rescale,
     rewrite_file_index,
     rollback,
     tags,
@@ -277,6 +278,11 @@ CHORES = {
     "repair-hints": Chore(make=misled, run=repair_hints),
     "rewrite-file-index": Chore(
         run=run(rewrite_file_index, rewrite_file_index.Job, options=INDEXED, **NAMED), commits=True
+    ),
+    "rescale": Chore(
+        make=partitioned,
+        run=run(rescale, rescale.Job, bucket_num=2, where="p=2020-01-01", **NAMED),
+        commits=True,
     ),
     "orphans": Chore(make=littered, run=remove_orphans),
     "undo": Chore(make=_undoable, run=undo, refusal=InvalidInputError),

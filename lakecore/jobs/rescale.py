@@ -1,0 +1,128 @@
+"""The job that gives partitions of a table another number of buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakecore.clock import Clock, SystemClock
+from lakecore.compact.planning import CompactTarget
+from lakecore.compact.rescale.apply import RescaleOutcome, RescaleRequest, RescaleRun
+from lakecore.executor import Executor, SerialExecutor
+from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json, parameters
+from lakecore.jobs.compact import partitions_of
+from lakecore.maintain.runs import Removal, RunState
+
+__all__ = ["Job", "run"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Move the rows of partitions to another number of buckets; rows, levels and changelogs stay as they are.
+
+    `bucket_num`: None is option `bucket`. `where`: partitions as `dt=a,hh=b;dt=c`, None for all that have
+    another number. Writers refuse a partition whose number is not that of option `bucket`: set the option to
+    the same number. (`commit_user`, `commit_identifier`) names the run; an empty user means a fresh one.
+    """
+
+    table: str
+    bucket_num: int | None = None
+    where: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    commit_user: str = ""
+    commit_identifier: int = 1
+    safety: Safety = field(default_factory=Safety)
+
+    to_json = job_to_json
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Job:
+        """Raises InvalidInputError for unknown or missing keys."""
+        return job_from_json(cls, raw)
+
+
+def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
+    """Raises NotFoundError, InvalidInputError, UnsupportedError before anything is touched. When units of a
+    partition fail, the others are committed first; then the first failure is raised.
+    """
+    engine = executor or SerialExecutor()
+    with begin("rescale", job, lake, keeps=False, executor=engine, clock=clock) as chore:
+        return chore.timed(_rescale(job, chore, engine, clock or SystemClock()))
+
+
+def _rescale(job: Job, chore: Chore, executor: Executor, clock: Clock) -> Report:
+    table = chore.table
+    target = CompactTarget(
+        reading=table.read_context(), scanner=table.scanner, committer=table.committer(), clock=clock
+    )
+    request = RescaleRequest(
+        buckets=job.bucket_num,
+        commit_user=job.commit_user or f"lakecore-rescale-{clock.fresh_id()}",
+        identifier=job.commit_identifier,
+        where=partitions_of(table, job.where),
+    )
+    work = RescaleRun(target, request, chore.sweeper.alive)
+    picks = work.plan()
+    files = [file for pick in picks for file in pick.all_files]
+    size = sum(file.file_size for file in files)
+    report = replace(chore.report, names=work.names(), nothing_to_do=not picks)
+    notes = _advice(job, chore, work.count)
+    if job.dry_run or not picks:
+        return replace(report, files=len(files), bytes=size, notes=notes)
+    runs = chore.sweeper.runs
+    record = runs.begin(
+        chore.target.name,
+        "rescale",
+        Removal(),
+        parameters=parameters(job),
+        estimate={"partitions": len(picks), "files": len(files), "bytes": size},
+    )
+    try:
+        work.run(executor)
+    finally:
+        runs.finish(record, RunState.DONE, _figures(work.outcome))
+    return _told(replace(report, run=record.id), work.outcome, notes)
+
+
+def _told(report: Report, outcome: RescaleOutcome, notes: tuple[str, ...]) -> Report:
+    proof = "; ".join(dict.fromkeys(str(proof) for proof in outcome.proofs[:1]))
+    moved = f"{outcome.rows} rows of {outcome.files_in} files are in {outcome.files_out} files now"
+    told = (moved, f"proven, for example: {proof}") if proof else (moved,)
+    dropped = (
+        f"not done, because others kept writing to it: {name}; stop them and run again"
+        for name in outcome.dropped
+    )
+    return replace(
+        report,
+        files=outcome.files_in,
+        bytes=outcome.bytes_in,
+        snapshot=outcome.snapshots[-1] if outcome.snapshots else None,
+        blocker=", ".join(outcome.dropped),
+        notes=(*told, *dropped, *notes),
+    )
+
+
+def _figures(outcome: RescaleOutcome) -> dict[str, Any]:
+    """For the ledger."""
+    return {
+        "files": outcome.files_in,
+        "bytes": outcome.bytes_in,
+        "files_out": outcome.files_out,
+        "rows": outcome.rows,
+        "snapshots": list(outcome.snapshots),
+        "partitions": list(outcome.partitions),
+        "dropped": list(outcome.dropped),
+    }
+
+
+def _advice(job: Job, chore: Chore, count: int) -> tuple[str, ...]:
+    """What writers need to go on."""
+    option = chore.table.options.bucket
+    if option in (count, -2):
+        return ()
+    return (
+        f"option bucket is {option}: writers refuse partitions with {count} buckets until it is set: "
+        f"lakecore alter {job.table} --set bucket={count}",
+    )
