@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,15 +12,18 @@ from lakecore.cli.lease_time import LeaseTime
 from lakecore.cli.output import print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.table_bars import table_bars
-from lakecore.cli.table_names import expand_tables
 from lakecore.clock import SystemClock
+from lakecore.compact.strategy import Strategy
 from lakecore.errors import InvalidInputError
-from lakecore.executor import Executor
-from lakecore.jobs import compact as jobs
-from lakecore.jobs.moment import parse_span
-from lakecore.jobs.until import parse_until
+from lakecore.jobs.limits import Limits
 from lakecore.options import parse_size
-from lakecore.table import Table
+from lakecore.row.order_strategy import OrderStrategy
+from lakecore.verify.mode import ProofMode
+
+if TYPE_CHECKING:  # the commands import them while Spark starts
+    from lakecore.executor import Executor
+    from lakecore.jobs import compact as jobs
+    from lakecore.table import Table
 
 __all__ = [
     "CONCURRENT_TABLES",
@@ -34,7 +37,7 @@ __all__ = [
     "report_problem",
 ]
 
-CONCURRENT_TABLES = jobs.Limits().tables
+CONCURRENT_TABLES = Limits().tables
 PLAN_MEMORY = "512 mb"
 ConcurrentTables = Annotated[int, typer.Option(min=1, help="How many tables are worked on at once.")]
 PlanMemory = Annotated[str, typer.Option(help="Memory for the plans of these tables, in this process.")]
@@ -44,12 +47,12 @@ def compact(
     context: typer.Context,
     table: Annotated[list[str], typer.Argument(metavar="DB.TABLE...", help="Names and globs ('db.*').")],
     strategy: Annotated[
-        jobs.Strategy, typer.Option(help="universal: what needs it; full: everything into the top level.")
-    ] = jobs.Strategy.UNIVERSAL,
+        Strategy, typer.Option(help="universal: what needs it; full: everything into the top level.")
+    ] = Strategy.UNIVERSAL,
     order_strategy: Annotated[
-        jobs.OrderStrategy,
+        OrderStrategy,
         typer.Option(help="Put the rows of an append table without buckets in order; rewrites all files."),
-    ] = jobs.OrderStrategy.NONE,
+    ] = OrderStrategy.NONE,
     order_by: Annotated[str | None, typer.Option(help="Columns to order by: 'a,b'.")] = None,
     where: Annotated[str | None, typer.Option(help="Only these partitions: 'dt=a,hh=b;dt=c'.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Plan and report; change nothing.")] = False,
@@ -63,8 +66,8 @@ def compact(
         ),
     ] = None,
     proof: Annotated[
-        jobs.ProofMode, typer.Option(help="cheap: keys, sequence numbers, kinds; full: every column.")
-    ] = jobs.ProofMode.CHEAP,
+        ProofMode, typer.Option(help="cheap: keys, sequence numbers, kinds; full: every column.")
+    ] = ProofMode.CHEAP,
     option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None,
     max_concurrent_tables: ConcurrentTables = CONCURRENT_TABLES,
     max_plan_memory: PlanMemory = PLAN_MEMORY,
@@ -72,28 +75,33 @@ def compact(
 ) -> None:
     """Compact tables, several at once; one that fails does not stop the rest."""
     session = session_of(context)
-    clock = SystemClock()
-    until_ms = None if until is None else parse_until(until, clock.now_ms())
-    work = [
-        jobs.Job(
-            table=name,
-            strategy=strategy,
-            order_strategy=order_strategy,
-            order_by=tuple(filter(None, map(str.strip, (order_by or "").split(",")))),
-            where=where,
-            options=key_values(option or [], "--option"),
-            dry_run=dry_run,
-            until_ms=until_ms,
-            commit_user=f"lakecore-cli-{clock.fresh_id()}",
-            commit_identifier=1,
-            proof=proof,
-            lease_ms=parse_span(lease, "--lease"),
-        )
-        for name in expand_tables(session.catalog, table)
-    ]
     limits = limits_of(max_concurrent_tables, max_plan_memory)
     settings = key_values(conf or [], "--conf")
     with executor(engine, master, settings, soon=not dry_run) as workers, table_bars(session) as bars:
+        from lakecore.cli.table_names import expand_tables
+        from lakecore.jobs import compact as jobs
+        from lakecore.jobs.moment import parse_span
+        from lakecore.jobs.until import parse_until
+
+        clock = SystemClock()
+        until_ms = None if until is None else parse_until(until, clock.now_ms())
+        work = [
+            jobs.Job(
+                table=name,
+                strategy=strategy,
+                order_strategy=order_strategy,
+                order_by=tuple(filter(None, map(str.strip, (order_by or "").split(",")))),
+                where=where,
+                options=key_values(option or [], "--option"),
+                dry_run=dry_run,
+                until_ms=until_ms,
+                commit_user=f"lakecore-cli-{clock.fresh_id()}",
+                commit_identifier=1,
+                proof=proof,
+                lease_ms=parse_span(lease, "--lease"),
+            )
+            for name in expand_tables(session.catalog, table)
+        ]
         bars.tables(len(work))
         reports = jobs.run_many(work, session.catalog, workers, clock, bars.progress, bars.done, limits)
     if session.json:
@@ -104,20 +112,22 @@ def compact(
         raise typer.Exit(1)
 
 
-def limits_of(max_concurrent_tables: int, max_plan_memory: str) -> jobs.Limits:
+def limits_of(max_concurrent_tables: int, max_plan_memory: str) -> Limits:
     """Raises InvalidInputError for what is no size."""
     try:
-        return jobs.Limits(tables=max_concurrent_tables, plan_bytes=parse_size(max_plan_memory))
+        return Limits(tables=max_concurrent_tables, plan_bytes=parse_size(max_plan_memory))
     except ValueError as err:
         raise InvalidInputError(f"--max-plan-memory {max_plan_memory!r}: {err}") from err
 
 
 def compact_one(session: Session, table: Table, workers: Executor) -> jobs.Report:
     """The universal compaction that follows a write of `table`."""
+    from lakecore.jobs import compact as jobs
+
     clock = SystemClock()
     job = jobs.Job(
         table=table.name,
-        strategy=jobs.Strategy.UNIVERSAL,
+        strategy=Strategy.UNIVERSAL,
         options=dict(table.overrides),
         commit_user=f"lakecore-cli-{clock.fresh_id()}",
         commit_identifier=1,

@@ -20,10 +20,8 @@ from lakecore.cli.output import print_json
 from lakecore.cli.session import session_of
 from lakecore.cli.table_bars import table_bars
 from lakecore.clock import SystemClock
-from lakecore.jobs import compact
-from lakecore.jobs import compact_database as jobs
-from lakecore.jobs.moment import parse_span
-from lakecore.jobs.until import parse_until
+from lakecore.compact.strategy import Strategy
+from lakecore.verify.mode import ProofMode
 
 __all__ = ["compact_database"]
 
@@ -35,8 +33,8 @@ def compact_database(
     excluding_tables: Annotated[str | None, typer.Option(help="The same: these not.")] = None,
     options: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None,
     strategy: Annotated[
-        compact.Strategy, typer.Option(help="universal: what needs it; full: everything into the top level.")
-    ] = compact.Strategy.UNIVERSAL,
+        Strategy, typer.Option(help="universal: what needs it; full: everything into the top level.")
+    ] = Strategy.UNIVERSAL,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Plan and report; change nothing.")] = False,
     engine: Annotated[Engine, typer.Option(help="Where units run.")] = Engine.SPARK,
     master: Annotated[str | None, typer.Option(help="Spark master; default local[*].")] = None,
@@ -46,8 +44,8 @@ def compact_database(
         typer.Option(help="Stop then (HH:MM or ISO date and time, UTC); later tables are skipped."),
     ] = None,
     proof: Annotated[
-        compact.ProofMode, typer.Option(help="cheap: keys, sequence numbers, kinds; full: every column.")
-    ] = compact.ProofMode.CHEAP,
+        ProofMode, typer.Option(help="cheap: keys, sequence numbers, kinds; full: every column.")
+    ] = ProofMode.CHEAP,
     max_concurrent_tables: ConcurrentTables = CONCURRENT_TABLES,
     max_plan_memory: PlanMemory = PLAN_MEMORY,
     lease: LeaseTime = "60 s",
@@ -57,24 +55,29 @@ def compact_database(
 ) -> None:
     """Compact the tables of all databases, many at once, on one stream of Spark jobs."""
     session = session_of(context)
-    clock = SystemClock()
     limits = limits_of(max_concurrent_tables, max_plan_memory)
-    job = jobs.Job(
-        including_databases=including_databases,
-        including_tables=including_tables,
-        excluding_tables=excluding_tables,
-        strategy=strategy,
-        options=key_values(options or [], "--options"),
-        dry_run=dry_run,
-        until_ms=None if until is None else parse_until(until, clock.now_ms()),
-        commit_user=f"lakecore-cli-{clock.fresh_id()}",
-        proof=proof,
-        lease_ms=parse_span(lease, "--lease"),
-        max_concurrent_tables=limits.tables,
-        max_plan_bytes=limits.plan_bytes,
-        skip_unsupported=skip_unsupported,
-    )
-    with executor(engine, master, key_values(conf or [], "--conf")) as workers, table_bars(session) as bars:
+    settings = key_values(conf or [], "--conf")
+    with executor(engine, master, settings, soon=not dry_run) as workers, table_bars(session) as bars:
+        from lakecore.jobs import compact_database as jobs
+        from lakecore.jobs.moment import parse_span
+        from lakecore.jobs.until import parse_until
+
+        clock = SystemClock()
+        job = jobs.Job(
+            including_databases=including_databases,
+            including_tables=including_tables,
+            excluding_tables=excluding_tables,
+            strategy=strategy,
+            options=key_values(options or [], "--options"),
+            dry_run=dry_run,
+            until_ms=None if until is None else parse_until(until, clock.now_ms()),
+            commit_user=f"lakecore-cli-{clock.fresh_id()}",
+            proof=proof,
+            lease_ms=parse_span(lease, "--lease"),
+            max_concurrent_tables=limits.tables,
+            max_plan_bytes=limits.plan_bytes,
+            skip_unsupported=skip_unsupported,
+        )
         report = jobs.run(
             job, session.catalog, workers, clock, bars.progress, bars.done, on_tables=bars.tables
         )

@@ -15,7 +15,7 @@ import typer
 from lakecore.cli.commands import register
 from lakecore.cli.session import Session
 from lakecore.errors import LakeError
-from lakecore.types.pandas_probe import skip_pandas
+from lakecore.types.pandas_probe import pandas_hidden
 
 __all__ = ["main"]
 
@@ -66,7 +66,11 @@ def _app(arguments: Sequence[str]) -> typer.Typer:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Errors are one line on standard error."""
-    skip_pandas()
+    with pandas_hidden():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         globals_, rest = _globals_apart(given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.progress import (
     BarColumn,
@@ -17,7 +17,9 @@ from rich.progress import (
 )
 
 from lakecore.cli.session import Session
-from lakecore.jobs import compact as jobs
+
+if TYPE_CHECKING:  # a command imports them while Spark starts
+    from lakecore.jobs import compact as jobs
 
 __all__ = ["TableBars", "table_bars"]
 

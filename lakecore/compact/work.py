@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import cached_property
 from typing import Any, Protocol
 
 from lakecore.clock import Clock
+from lakecore.compact.strategy import Strategy
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.index_file import DeletionFile
 from lakecore.metadata.schema import TableSchema
@@ -18,13 +18,6 @@ from lakecore.verify.proof import ProofContext, UnitProof
 from lakecore.verify.shape import RowShape
 
 __all__ = ["Place", "Strategy", "Unit", "UnitFunction", "UnitResult", "UnitTable", "WorkPick"]
-
-
-class Strategy(Enum):
-    """UNIVERSAL: what writers would do now. FULL: everything into one run per bucket."""
-
-    UNIVERSAL = "universal"
-    FULL = "full"
 
 
 @dataclass(frozen=True, slots=True)

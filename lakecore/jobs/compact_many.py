@@ -22,21 +22,12 @@ from lakecore.jobs.compact_job import Job
 from lakecore.jobs.compact_report import Report
 from lakecore.jobs.compact_task import CompactTask
 from lakecore.jobs.lake import Lake
+from lakecore.jobs.limits import Limits
 from lakecore.maintain.heartbeat import Heartbeat
 
 __all__ = ["Limits", "reports_of"]
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """`tables`: worked on at once. `plan_bytes`: of the plans that are held for them, as estimated from
-    their manifests before they are read; a plan that is larger by itself is held alone.
-    """
-
-    tables: int = 8
-    plan_bytes: int = 512 << 20
 
 
 def reports_of(

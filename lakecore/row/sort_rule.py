@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.row.order_strategy import OrderStrategy
 from lakecore.row.space_curve import HILBERT_BITS, WORD_BITS, Words, hilbert, interleave
 
 __all__ = ["OrderStrategy", "SortRule"]
@@ -31,15 +31,6 @@ _LOW_63 = np.uint64((1 << HILBERT_BITS) - 1)
 _PER_MILLI = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
 
 Ints = npt.NDArray[np.int64]
-
-
-class OrderStrategy(Enum):
-    """How rows are put in order: not at all, by columns in turn, or along a curve."""
-
-    NONE = "none"
-    ORDER = "order"
-    ZORDER = "zorder"
-    HILBERT = "hilbert"
 
 
 @dataclass(frozen=True, slots=True)

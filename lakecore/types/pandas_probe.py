@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib.abc
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-import pyarrow as pa
-
-__all__ = ["skip_pandas"]
+__all__ = ["pandas_hidden", "skip_pandas"]
 
 
 def skip_pandas() -> None:
@@ -17,12 +17,22 @@ def skip_pandas() -> None:
     `to_pandas` and `Table.from_pandas` look again and work as ever; only a bare `pyarrow.array(series)`
     before them takes the series for any sequence. Does nothing once pandas is imported.
     """
+    with pandas_hidden():
+        import pyarrow as pa
+
+        pa.array([None])
+
+
+@contextmanager
+def pandas_hidden() -> Iterator[None]:
+    """The same for whatever is imported meanwhile, pyarrow itself included. Other threads see it too."""
     if "pandas" in sys.modules:
+        yield
         return
     hidden = _Hidden()
     sys.meta_path.insert(0, hidden)
     try:
-        pa.array([None])
+        yield
     finally:
         sys.meta_path.remove(hidden)
 

@@ -4,27 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum
 
 from lakecore.metadata.options import SequenceOrder, TableOptions
 from lakecore.metadata.row_kind import KEY_FIELD_ID_START, KIND_FIELD_ID, SEQUENCE_FIELD_ID
 from lakecore.metadata.schema import TableSchema
 from lakecore.types.datatypes import AtomicType, DataField, TypeRoot
 from lakecore.verify.evolution import keeps_values
+from lakecore.verify.mode import ProofMode
 
 __all__ = ["ProofMode", "RowShape", "shape_of"]
-
-
-class ProofMode(Enum):
-    """How much of a row the digest covers.
-
-    CHEAP: key, sequence fields, sequence number, row kind and the column of record-level expiry; of an append
-    table a few columns (`shape_of`).
-    FULL: every column of inputs and outputs.
-    """
-
-    CHEAP = "cheap"
-    FULL = "full"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

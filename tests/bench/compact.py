@@ -111,10 +111,9 @@ def check(case: str, name: str, report: dict[str, Any]) -> None:
 def work(warehouse: Path, engine: str) -> None:
     """Our side: compacts each table named on stdin, proof included; its report as a line of JSON."""
     from lakecore.cli.engine import Engine, executor  # as the command line does: Spark starts first
-    from lakecore.types.pandas_probe import skip_pandas
+    from lakecore.types.pandas_probe import pandas_hidden
 
-    skip_pandas()
-    with executor(Engine(engine), None, {}, soon=True) as workers:
+    with pandas_hidden(), executor(Engine(engine), None, {}, soon=True) as workers:
         _compact_named(warehouse, workers)
 
 

@@ -1,0 +1,14 @@
+"""What a compaction is asked to do. Imports nothing: commands know it before they begin."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+__all__ = ["Strategy"]
+
+
+class Strategy(Enum):
+    """UNIVERSAL: what writers would do now. FULL: everything into one run per bucket."""
+
+    UNIVERSAL = "universal"
+    FULL = "full"

@@ -1,0 +1,16 @@
+"""In which order rows are put. Imports nothing: commands know it before they begin."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+__all__ = ["OrderStrategy"]
+
+
+class OrderStrategy(Enum):
+    """How rows are put in order: not at all, by columns in turn, or along a curve."""
+
+    NONE = "none"
+    ORDER = "order"
+    ZORDER = "zorder"
+    HILBERT = "hilbert"
