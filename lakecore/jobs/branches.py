@@ -100,6 +100,8 @@ def _create(job: CreateBranch, chore: Chore, report: Report) -> Report:
 
 def _delete(job: DeleteBranch, chore: Chore, report: Report) -> Report:
     target = chore.main()
+    if not job.dry_run and apply.remove_empty(target, job.branch):
+        return replace(report, quarantined=False)
     planned = apply.branch_removal(target, job.branch)
     report = report.planned(planned[0])
     if job.dry_run:

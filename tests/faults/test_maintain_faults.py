@@ -9,9 +9,9 @@ import itertools
 
 import pytest
 
-from tests.support.chores import CHORES, Chore, tidy
+from tests.support.chores import CHORES, check_rest
 from tests.support.fault_fs import FaultMode, FaultyFileIO
-from tests.support.maintained import History, views
+from tests.support.maintained import views
 
 ERROR, AFTER = FaultMode.ERROR, FaultMode.ERROR_AFTER_EFFECT
 DEAD, DEAD_AFTER, TORN = FaultMode.DEAD, FaultMode.DEAD_AFTER_EFFECT, FaultMode.TORN
@@ -77,10 +77,3 @@ def test_every_operation_fails_once(name: str, mode: FaultMode) -> None:
         if not storage.fired:
             assert number > 5
             return
-
-
-def check_rest(chore: Chore, made: History, where: str) -> None:
-    """Nothing is left over; after the next removal of orphans, of what writes files that a commit names."""
-    if chore.commits:
-        tidy(made.catalog)
-    made.check_whole(where, orphans=not chore.leaves)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lakecore.catalog.filesystem import FilesystemCatalog
+from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.errors import InvalidInputError, LakeError, NotFoundError
 from lakecore.jobs import (
     auto_tags,
@@ -33,7 +33,7 @@ from tests.support.fake_clock import FakeClock
 from tests.support.lake import key_table, memory_catalog, put
 from tests.support.maintained import OWNER, History, history
 
-__all__ = ["CHORES", "FUTURE", "Chore", "tidy"]
+__all__ = ["CHORES", "FUTURE", "Chore", "check_rest", "run_chore", "tidy"]
 
 Lake = FilesystemCatalog
 
@@ -97,6 +97,14 @@ def branched(where: str | Lake) -> History:
 
 def expired(where: str | Lake) -> History:
     return remade(history(where), expire)
+
+
+def undoable(where: str | Lake) -> History:
+    return remade(history(where), expire_and_keep)
+
+
+def with_changelogs(where: str | Lake) -> History:
+    return remade(history(where), expire_to_changelogs)
 
 
 def littered(where: str | Lake) -> History:
@@ -194,16 +202,12 @@ class Chore:
         return None
 
 
-def _undoable(where: str | Lake) -> History:
-    return remade(history(where), expire_and_keep)
-
-
 CHORES = {
     "expire": Chore(run=expire),
     "expire-and-keep": Chore(run=expire_and_keep),
     "expire-to-changelogs": Chore(run=expire_to_changelogs),
     "expire-changelogs": Chore(
-        make=lambda where: remade(history(where), expire_to_changelogs),
+        make=with_changelogs,
         run=run(expire_changelogs, expire_changelogs.Job, retain_max=4, retain_min=1),
     ),
     "create-tag": Chore(run=run(tags, tags.CreateTag, tag="new", snapshot=3)),
@@ -285,6 +289,18 @@ CHORES = {
         commits=True,
     ),
     "orphans": Chore(make=littered, run=remove_orphans),
-    "undo": Chore(make=_undoable, run=undo, refusal=InvalidInputError),
-    "purge": Chore(make=_undoable, run=purge),
+    "undo": Chore(make=undoable, run=undo, refusal=InvalidInputError),
+    "purge": Chore(make=undoable, run=purge),
 }
+
+
+def run_chore(warehouse: str, name: str) -> None:
+    """In a process of its own."""
+    CHORES[name].run(load_catalog(warehouse, **{"local.fsync": "false"}))
+
+
+def check_rest(chore: Chore, made: History, where: str) -> None:
+    """Nothing is left over; after the next removal of orphans, of what writes files that a commit names."""
+    if chore.commits:
+        tidy(made.catalog)
+    made.check_whole(where, orphans=not chore.leaves)

@@ -13,12 +13,17 @@ from typing import Any
 from lakecore.fs.local import LocalFileIO
 from tests.support.fault_fs import FaultyFileIO
 
-__all__ = ["KillPoint", "KillingFileIO", "run_and_die"]
+__all__ = ["CHANGES", "KillPoint", "KillingFileIO", "run_and_die"]
+
+
+CHANGES = ("close", "delete", "move", "open_output", "overwrite", "publish", "write", "write_new")
 
 
 @dataclass(frozen=True, kw_only=True)
 class KillPoint:
     """Operation `name` on a path that contains `part`, the `nth` time; `after` its effect, or instead of it.
+
+    `name` "": any operation that changes something.
 
     `once`: a file to be made first, with the command of the grandparent; while it exists nothing is killed.
     `grandparent`: kill that too; of a Python worker of Spark it is the executor.
@@ -45,7 +50,7 @@ class KillingFileIO(FaultyFileIO):
 
     def operation(self, name: str, path: str, effect: Any, torn: Any = None) -> Any:
         point = self.point
-        if name != point.name or point.part not in path:
+        if (name != point.name if point.name else name not in CHANGES) or point.part not in path:
             return effect()
         self._seen += 1
         if self._seen != point.nth:
@@ -78,7 +83,7 @@ def run_and_die(point: KillPoint | None, function: Callable[..., object], *argum
     has the imports done, and no threads.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["lakecore.jobs.compact", "lakecore.cli.main"])
+    context.set_forkserver_preload(["lakecore.jobs.compact", "lakecore.cli.main", "tests.support.chores"])
     process = context.Process(target=_doomed, args=(point, function, arguments))
     process.start()
     process.join(120)

@@ -82,7 +82,8 @@ class History:
 def views(table: Table) -> Views:
     """The rows at every snapshot and tag there is, of every branch."""
     found = {}
-    for branch in ("", *table.branches.list()):
+    branches = [name for name in table.branches.list() if paths_of(table, f"/branch/branch-{name}/")]
+    for branch in ("", *branches):
         at = table.at_branch(branch) if branch else table
         of = f" of {branch}" if branch else ""
         found |= {f"snapshot {i}{of}": rows_of(at, snapshot=i) for i in at.snapshots.list_ids()}

@@ -17,7 +17,16 @@ from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.paths import MAIN_BRANCH, TablePaths
 from lakecore.store.snapshots import SnapshotStore
 
-__all__ = ["FastForward", "branch_removal", "check_name", "create", "delete", "fast_forward", "rename"]
+__all__ = [
+    "FastForward",
+    "branch_removal",
+    "check_name",
+    "create",
+    "delete",
+    "fast_forward",
+    "remove_empty",
+    "rename",
+]
 
 _TAG_KEYS = ("tagCreateTime", "tagTimeRetained")
 
@@ -84,6 +93,16 @@ def branch_removal(target: Target, name: str) -> tuple[Removal, RootSet]:
     return Removal(files), RootSet(kept, tuple(b for b in roots.branches if b != name))
 
 
+def remove_empty(target: Target, name: str) -> bool:
+    """The directories that an interrupted deletion left, if any: to others they are a broken branch."""
+    check_name(name)
+    root = target.paths.with_branch(name).root
+    if target.file_io.stat(root) is None or any(_files(target, root)):
+        return False
+    _remove_directories(target, root)
+    return True
+
+
 def delete(
     name: str,
     planned: tuple[Removal, RootSet],
@@ -117,6 +136,7 @@ def rename(name: str, new_name: str, sweeper: Sweeper, *, parameters: dict[str, 
     old, new = target.paths.with_branch(name), target.paths.with_branch(new_name)
     source = {path: target.file_io.read(path) for path in _files(target, old.root)}
     if not source:
+        _remove_directories(target, old.root)
         raise NotFoundError(f"branch {name!r} of {target.name} does not exist")
     copies = {new.root + path.removeprefix(old.root): data for path, data in source.items()}
     present = {path: target.file_io.read(path) for path in _files(target, new.root)}
