@@ -14,7 +14,8 @@ class RemoveOrphanFilesOperator(ChoreOperator):
 
     :param older_than: younger files are left alone; None is a day ago.
     :param allow_empty: also for a table without any snapshot, tag or changelog.
+    :param external: also below `data-file.external-paths`; no table of another warehouse may use them.
     """
 
     module = "remove_orphan_files"
-    parameters: ClassVar = {"older_than": "moment", "allow_empty": "bool"}
+    parameters: ClassVar = {"older_than": "moment", "allow_empty": "bool", "external": "bool"}

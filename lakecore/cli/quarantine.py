@@ -40,6 +40,12 @@ def remove_orphan_files(
     allow_empty: Annotated[
         bool, typer.Option("--allow-empty", help="Also for tables without snapshot, tag or changelog.")
     ] = False,
+    external: Annotated[
+        bool,
+        typer.Option(
+            "--external", help="Also below data-file.external-paths; no table elsewhere may use them."
+        ),
+    ] = False,
     dry_run: DryRun = False,
     quarantine: Quarantine = None,
     quarantine_ttl: QuarantineTime = "7 d",
@@ -55,6 +61,7 @@ def remove_orphan_files(
             max_share=max_share,
             few=few,
             allow_empty=allow_empty,
+            external=external,
             dry_run=dry_run,
             safety=safety(quarantine, quarantine_ttl, quarantine_cap, lease),
         )

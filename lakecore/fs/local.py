@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -149,6 +150,9 @@ class LocalFileIO:
             try:
                 os.link(path, target)
             except OSError as err:
+                if err.errno == errno.EXDEV:
+                    self._copy(path, target)
+                    return
                 if err.errno not in _NO_LINKS:
                     raise
                 if os.path.lexists(target):
@@ -157,6 +161,22 @@ class LocalFileIO:
             else:
                 _sync_directory(os.path.dirname(target), self.sync)
                 os.unlink(path)
+
+    def _copy(self, path: str, target: str) -> None:
+        """To another disk: a complete copy first, under its name at once."""
+        directory, name = os.path.split(target)
+        temporary = os.path.join(directory, f".{name}.{self.clock.fresh_id()}.tmp")
+        try:
+            shutil.copy2(path, temporary)
+            if self.sync:
+                with open(temporary, "rb") as file:
+                    os.fsync(file.fileno())
+            os.link(temporary, target)
+        finally:
+            with suppress(OSError):
+                os.unlink(temporary)
+        _sync_directory(directory, self.sync)
+        os.unlink(path)
 
 
 class LocalOutput:

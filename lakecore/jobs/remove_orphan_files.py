@@ -21,6 +21,7 @@ from lakecore.jobs.chore import (
 )
 from lakecore.maintain.drop import quarantined_roots
 from lakecore.maintain.orphans.apply import apply_removal, plan
+from lakecore.maintain.orphans.external import ExternalRoots, external_roots
 from lakecore.maintain.orphans.plan import OrphanLimits
 
 __all__ = ["Job", "Report", "run"]
@@ -30,13 +31,18 @@ NAME = "remove-orphan-files"
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """`older_than_ms`: since the epoch; None is a day ago. The limits: see `OrphanLimits`."""
+    """`older_than_ms`: since the epoch; None is a day ago. The limits: see `OrphanLimits`.
+
+    `external`: also below `data-file.external-paths`, where no other table of the warehouse has anything;
+    whoever asks for it vouches that no table of another warehouse has.
+    """
 
     table: str
     older_than_ms: int | None = None
     max_share: float = 0.5
     few: int = 1000
     allow_empty: bool = False
+    external: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
     safety: Safety = field(default_factory=Safety)
@@ -63,12 +69,14 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
             few=job.few,
             allow_empty=job.allow_empty,
         )
-        planned = plan(target, limits, quarantined_roots(chore.sweeper.runs, target.name))
+        external = external_roots(target.file_io, target.warehouse, target.paths.table_path, target.schema)
+        roots = external.own if job.external else ()
+        planned = plan(target, limits, quarantined_roots(chore.sweeper.runs, target.name), roots)
         removal = planned.removal
         report = replace(
             chore.report.planned(removal),
             names=tuple(doomed.path for doomed in removal.files),
-            notes=(f"{planned.found.files} files were looked at",),
+            notes=(f"{planned.found.files} files were looked at", *_about(external, job)),
             nothing_to_do=not removal.files,
             estimated_seconds=estimated_seconds(chore, len(removal)),
         )
@@ -77,3 +85,9 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
             swept = apply_removal(planned, sweeper, keeps=chore.keeps, parameters=parameters(job))
             report = report.swept(swept)
         return chore.timed(report)
+
+
+def _about(external: ExternalRoots, job: Job) -> tuple[str, ...]:
+    """What was not looked at, and why."""
+    own = () if job.external else external.own
+    return (*external.skipped, *(f"{root} was not looked at: ask for it with --external" for root in own))

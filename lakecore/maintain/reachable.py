@@ -21,6 +21,7 @@ import numpy as np
 
 from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.format.index_manifest import decode_index_manifest
+from lakecore.fs.resolve import plain_path
 from lakecore.maintain.name_sets import NO_NAMES, Hashes, name_set, within
 from lakecore.maintain.roots import Root, RootKind
 from lakecore.maintain.target import Target, in_threads
@@ -277,7 +278,7 @@ class Reach:
     def _index_places(self, file: IndexFile) -> Iterator[str]:
         """Where an index file may be: the option index-file-in-data-file-dir can have changed."""
         if file.external_path is not None:
-            yield file.external_path
+            yield plain_path(file.external_path)
             return
         yield self.target.paths.index_file(file.file_name)
         if self.target.schema.options.get("index-file-in-data-file-dir", "").strip().lower() == "true":

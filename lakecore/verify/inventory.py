@@ -49,7 +49,8 @@ class Inventory:
         for directory, expected in index.items():
             if directory not in seen:
                 seen.add(directory)
-                self._compare(self._files(directory), expected.items())
+                inside = directory.startswith(f"{self.paths.table_path}/")
+                self._compare(self._files(directory), expected.items(), orphans=inside)
         self._walk(self.paths.table_path, seen, "")
 
     def _by_directory(self, files: dict[str, Expected]) -> dict[str, dict[str, Expected]]:
@@ -75,7 +76,10 @@ class Inventory:
                 extras = (f"{directory}/{name}" for name in reference.file.extra_files)
                 expected += [(path, Expected(None, reference.owner)) for path in extras]
             self.findings.data_files += len(references)
-            bad = self._compare(self._files(directory), expected, orphans=directory not in seen)
+            inside = directory.startswith(
+                f"{self.paths.table_path}/"
+            )  # elsewhere other tables may have files
+            bad = self._compare(self._files(directory), expected, orphans=inside and directory not in seen)
             seen.add(directory)
             for reference in references if open_file is not None else ():
                 if reference.path not in bad and open_file is not None:

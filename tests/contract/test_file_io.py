@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import pickle
 import threading
 import uuid
@@ -143,6 +145,31 @@ def test_a_moved_file_has_the_new_name_only(place: Place) -> None:
         storage.move(f"{root}/a/missing", f"{root}/a/somewhere")
     assert storage.read(f"{root}/new/directory/name") == b"abc"
     assert storage.read(f"{root}/a/file") == b"other"
+
+
+def test_a_move_to_another_disk_is_a_copy_and_a_removal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = os.link
+
+    def linked(source: str, target: str) -> None:
+        if os.path.dirname(source) != os.path.dirname(target):
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", linked)
+    storage, root = LocalFileIO(), str(tmp_path)
+    storage.write_new(f"{root}/a/file", b"abc")
+    storage.move(f"{root}/a/file", f"{root}/b/file")
+    assert [status.name for status in storage.list(f"{root}/b")] == ["file"]
+    assert storage.read(f"{root}/b/file") == b"abc"
+    assert storage.list(f"{root}/a") == []
+    storage.write_new(f"{root}/a/file", b"other")
+    with pytest.raises(AlreadyExistsError):
+        storage.move(f"{root}/a/file", f"{root}/b/file")
+    with pytest.raises(NotFoundError):
+        storage.move(f"{root}/a/missing", f"{root}/b/other")
+    assert [storage.read(f"{root}/{name}/file") for name in "ab"] == [b"other", b"abc"]
 
 
 def test_output_counts_bytes_and_appears_when_closed(place: Place) -> None:

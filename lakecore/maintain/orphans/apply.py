@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lakecore.fs.file_io import FileStatus
 from lakecore.maintain.drop import Needs
 from lakecore.maintain.name_sets import within
+from lakecore.maintain.orphans.external import is_made_by_writers
 from lakecore.maintain.orphans.plan import Found, OrphanLimits
 from lakecore.maintain.orphans.walk import Known, Walk
 from lakecore.maintain.reachable import Doomed, Reach
@@ -23,6 +24,7 @@ from lakecore.maintain.roots import Root, RootSet, read_roots
 from lakecore.maintain.runs import Removal
 from lakecore.maintain.sweep import Sweeper, Swept
 from lakecore.maintain.target import Target
+from lakecore.store.paths import TablePaths
 
 __all__ = ["OrphanPlan", "apply_removal", "plan"]
 
@@ -44,8 +46,11 @@ class OrphanPlan:
     roots: RootSet
 
 
-def plan(target: Target, limits: OrphanLimits, quarantined: Sequence[Root] = ()) -> OrphanPlan:
-    """Reads all roots and what they need, then walks. Changes nothing.
+def plan(
+    target: Target, limits: OrphanLimits, quarantined: Sequence[Root] = (), external: Sequence[str] = ()
+) -> OrphanPlan:
+    """Reads all roots and what they need, then walks. Changes nothing. `external`: roots of data files that
+    are the table's alone; there only files with names as writers give them count.
 
     Raises UnsupportedError when a limit says that this must be a mistake, CorruptDataError and
     UnavailableError when what is needed is not known for certain.
@@ -62,15 +67,31 @@ def plan(target: Target, limits: OrphanLimits, quarantined: Sequence[Root] = ())
     known = Known(others, aside.names, mentioned.names, mentioned.deleted)
     walk = Walk(target, limits.older_than_ms)
     orphans = [*_temporary(walk, roots), *_metadata(walk, needed)]
-    dead: list[tuple[FileStatus, int]] = []
-    for seen in walk.data_files(known):
-        orphans += [Doomed(status.path, status.size, _WHY) for status in seen.unnamed]
-        dead += seen.removed
+    unnamed, dead = _data(walk, known, external)
+    orphans += [Doomed(status.path, status.size, _WHY) for status in unnamed]
     orphans += _dead(reach, roots, dead)
     orphan_size = sum(doomed.size for doomed in orphans)
     found = Found(walk.files, walk.size, len(orphans), orphan_size)
     limits.check_share(target.name, found)
     return OrphanPlan(Removal(files=tuple(orphans)), found, roots)
+
+
+def _data(
+    walk: Walk, known: Known, external: Sequence[str]
+) -> tuple[list[FileStatus], list[tuple[FileStatus, int]]]:
+    """Old data files that nothing names, and those that are removed somewhere."""
+    unnamed: list[FileStatus] = []
+    dead: list[tuple[FileStatus, int]] = []
+    for seen in walk.data_files(known):
+        unnamed += seen.unnamed
+        dead += seen.removed
+    for root in external:
+        beyond = Walk(replace(walk.target, paths=TablePaths(root)), walk.older_than_ms)
+        for seen in beyond.data_files(known):
+            unnamed += [status for status in seen.unnamed if is_made_by_writers(status.name)]
+            dead += seen.removed
+        walk.add(beyond)
+    return unnamed, dead
 
 
 def apply_removal(

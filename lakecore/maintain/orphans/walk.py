@@ -82,6 +82,10 @@ class Walk:
         found = self.target.file_io.list(directory)
         return [s.path for s in found if s.is_dir and s.name.startswith("bucket-")]
 
+    def add(self, other: Walk) -> None:
+        """Count what another walk saw."""
+        self._count(other.files, other.size)
+
     def _count(self, files: int, size: int) -> None:
         self.files += files
         self.size += size

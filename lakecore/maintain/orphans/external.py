@@ -1,0 +1,114 @@
+"""Directories outside a table's own where it keeps data files: option `data-file.external-paths`.
+
+Rule of the format: files lie below such a root as they would below the table's directory, without the table's
+name. Two tables that name one root share its folders, and nothing there tells whose a file is. So a root is
+looked at only when no other table of the warehouse lies in it or names it, or a part of it, or more than it;
+tables of other warehouses cannot be seen: whoever asks for external roots vouches for them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lakecore.errors import CorruptDataError, InvalidInputError, UnsupportedError
+from lakecore.fs.file_io import FileIO
+from lakecore.fs.resolve import plain_path
+from lakecore.maintain.target import in_threads
+from lakecore.metadata.schema import TableSchema
+from lakecore.store.paths import TablePaths
+from lakecore.store.schemas import SchemaStore
+
+__all__ = ["ExternalRoots", "external_roots", "is_made_by_writers"]
+
+_OPTION = "data-file.external-paths"
+_FRESH = re.compile(r".*-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-[0-9]+(\..+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalRoots:
+    """`own`: plain paths that are the table's alone. `skipped`: why others are left alone, for people."""
+
+    own: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+
+
+def is_made_by_writers(name: str) -> bool:
+    """Whether a file has a fresh name, as writers of the format give: anything else is somebody else's."""
+    return _FRESH.fullmatch(name) is not None
+
+
+def external_roots(file_io: FileIO, warehouse: str, table_path: str, schema: TableSchema) -> ExternalRoots:
+    """The roots of a table. Cost, if it has any: a listing a database, a small read a table of the warehouse.
+
+    Raises UnsupportedError when another table's schema cannot be read: it may name the same root.
+    """
+    named, skipped = _named(schema, warehouse)
+    named = [root for root in named if not _within(root, table_path)]
+    if not named:
+        return ExternalRoots(skipped=tuple(skipped))
+    own = []
+    claims = list(_claims(file_io, warehouse, table_path))
+    for root in dict.fromkeys(named):
+        other = next((table for path, table in claims if _within(path, root) or _within(root, path)), None)
+        if other is None and not _within(table_path, root):
+            own.append(root)
+        else:
+            skipped.append(f"{root} is left alone: {other or table_path} lies in it, or names it, too")
+    return ExternalRoots(tuple(own), tuple(skipped))
+
+
+def _named(schema: TableSchema, warehouse: str) -> tuple[list[str], list[str]]:
+    """Roots that this storage can look at, and why not the others."""
+    named, skipped = [], []
+    for text in schema.options.get(_OPTION, "").split(","):
+        if not text.strip():
+            continue
+        try:
+            root = plain_path(text.strip())
+        except InvalidInputError as err:
+            skipped.append(f"{text.strip()} is left alone: {err}")
+            continue
+        if _storage(root) == _storage(warehouse):
+            named.append(root)
+        else:
+            skipped.append(f"{root} is left alone: it is on another storage than the warehouse")
+    return named, skipped
+
+
+def _storage(path: str) -> str:
+    return path.partition("://")[0] if "://" in path else ""
+
+
+def _within(path: str, root: str) -> bool:
+    return f"{path.rstrip('/')}/".startswith(f"{root.rstrip('/')}/")
+
+
+def _claims(file_io: FileIO, warehouse: str, table_path: str) -> Iterator[tuple[str, str]]:
+    """Places of the warehouse's other tables, each with the table that has or names it."""
+    databases = [s.path for s in file_io.list(warehouse) if s.is_dir and s.name.endswith(".db")]
+    tables = [s.path for found in in_threads(file_io.list, databases) for s in found if s.is_dir]
+    others = [path for path in tables if path != table_path]
+    for path, roots in zip(others, in_threads(lambda path: _roots_of(file_io, path), others), strict=True):
+        yield path, path
+        yield from ((root, path) for root in roots)
+
+
+def _roots_of(file_io: FileIO, path: str) -> tuple[str, ...]:
+    """What any schema of a table names."""
+    try:
+        store = SchemaStore(file_io, TablePaths(path))
+        texts = {store.load(number).options.get(_OPTION, "") for number in store.list_ids()}
+    except CorruptDataError as err:
+        raise UnsupportedError(
+            f"{err}: whether {path} shares an external root is not known, so none is looked at"
+        ) from err
+    parts = {part.strip() for text in texts for part in text.split(",") if part.strip()}
+    found = []
+    for part in sorted(parts):
+        try:
+            found.append(plain_path(part))
+        except InvalidInputError:
+            continue  # another storage
+    return tuple(found)
