@@ -26,16 +26,19 @@ the variable `LAKECORE_WATCH` of the DAG processor, split by commas.
 """
 
 TABLES = [name.strip() for name in os.environ.get("LAKECORE_WATCH", "default.events").split(",")]
-CRON = os.environ.get("LAKECORE_WATCH_CRON", "0 6 * * *")
+ARRIVED = f"ti.xcom_pull(task_ids='new_snapshots', map_indexes={list(range(len(TABLES)))})"
 POKE_SECONDS = float(os.environ.get("LAKECORE_POKE_SECONDS", "30"))
+ARRIVALS = reduce(or_, [watched_asset(table, poke_interval=POKE_SECONDS) for table in TABLES])
+
+# Empty: no clock, only events start runs.
+CRON = os.environ.get("LAKECORE_WATCH_CRON", "0 6 * * *")
 
 with DAG(
     "lakecore_on_asset",
     description="Start downstream work when one of several tables has new data.",
-    schedule=AssetOrTimeSchedule(
-        timetable=CronTriggerTimetable(CRON, timezone="UTC"),
-        assets=reduce(or_, [watched_asset(table, poke_interval=POKE_SECONDS) for table in TABLES]),
-    ),
+    schedule=AssetOrTimeSchedule(timetable=CronTriggerTimetable(CRON, timezone="UTC"), assets=ARRIVALS)
+    if CRON
+    else ARRIVALS,
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
@@ -56,6 +59,6 @@ with DAG(
         trigger_rule="none_failed_min_one_success",
         bash_command='echo "arrived: $ARRIVED"',
         append_env=True,
-        env={"ARRIVED": "{{ ti.xcom_pull(task_ids='new_snapshots') | list }}"},
+        env={"ARRIVED": "{{ %s | select | list }}".replace("%s", ARRIVED)},
     )
     arrived >> downstream

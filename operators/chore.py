@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from lakecore.jobs.chore import Lake, Report, Safety
 
-__all__ = ["ChoreOperator", "lease_owner"]
+__all__ = ["ChoreOperator", "lease_owner", "sentence"]
 
+_SHOWN = 5
 _GENERAL = ("table", "lake_conn_id")
 
 
@@ -99,7 +100,7 @@ class ChoreOperator(TableTask):
         with airflow_errors():
             catalog = LakeHook(self.lake_conn_id).catalog()
             report = self.run_job(self.table, given, catalog, safety, dry_run=self.preview)
-        self.log.info("%s of %s: %s", report.job, report.table, report)
+        self.log.info("%s", sentence(report))
         return self.told(context, report.job, small(report.to_json(), "snapshots", "names", "notes"))
 
     @classmethod
@@ -116,6 +117,25 @@ class ChoreOperator(TableTask):
         job = getattr(module, cls.job)(table=table, dry_run=dry_run, safety=safety, **values)
         report: Report = module.run(job, lake)
         return report
+
+
+def sentence(report: Report) -> str:
+    """A line for the log: what was done, as far as there is something to say."""
+    figures = {
+        "would be done": report.dry_run,
+        "nothing to do": report.nothing_to_do,
+        f"{len(report.snapshots)} snapshots": report.snapshots,
+        f"{report.files} files": report.files,
+        f"{report.bytes} bytes": report.bytes,
+        f"names: {', '.join(report.names[:_SHOWN])}{' …' if report.names[_SHOWN:] else ''}": report.names,
+        f"snapshot {report.snapshot}": report.snapshot is not None,
+        f"held back by: {report.blocker}": report.blocker,
+        f"in the quarantine: lakecore undo {report.run}": report.run and report.quarantined,
+        f"{report.resumed} interrupted runs were finished first": report.resumed,
+        **dict.fromkeys(report.notes[:_SHOWN], True),
+    }
+    said = "; ".join(text for text, is_so in figures.items() if is_so) or "done"
+    return f"{report.job} of {report.table}: {said} ({report.seconds:.1f} s)"
 
 
 def lease_owner(ti: Any) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
-from operators.chore import ChoreOperator, lease_owner
+from operators.chore import ChoreOperator, lease_owner, sentence
 from operators.hooks import LakeHook, airflow_errors
 from operators.metrics import count
 from operators.task import small
@@ -59,7 +59,7 @@ class UndoOperator(BaseOperator):
         job = quarantine.Undo(run_id=str(self.undo_run), dry_run=self.preview, safety=safety)
         with airflow_errors():
             report = quarantine.run(job, LakeHook(self.lake_conn_id).catalog())
-        self.log.info("undo of %s: %s", self.undo_run, report)
+        self.log.info("%s", sentence(report))
         raw = small(report.to_json(), "snapshots", "names", "notes")
         count(report.job, raw)
         return raw

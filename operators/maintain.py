@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from operators.chore import ChoreOperator, lease_owner
+from operators.chore import ChoreOperator, lease_owner, sentence
 from operators.consumers import ExpireConsumersOperator
 from operators.expire import ExpireChangelogsOperator, ExpireSnapshotsOperator
 from operators.hooks import LakeHook, airflow_errors, is_permanent
@@ -142,7 +142,7 @@ class MaintainTableOperator(TableTask):
         catalog = LakeHook(self.lake_conn_id).catalog()
         dry = str(self.preview).strip().lower() == "true"
         found = chore.run_job(self.table, given, catalog, safety, dry_run=dry)
-        self.log.info("%s of %s: %s", name, self.table, found)
+        self.log.info("%s", sentence(found))
         told = self.told(context, found.job, small(found.to_json(), "snapshots", "names", "notes"))
         return {key: told[key] for key in _REPORTED if told[key] not in (None, "", 0)}
 

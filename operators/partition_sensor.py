@@ -17,7 +17,7 @@ __all__ = ["PartitionDoneSensor"]
 
 class PartitionDoneSensor(TableSensor):
     """Waits until partitions are marked as done, by a file `_SUCCESS` in each, and returns
-    `{"partitions", "modified_millis"}`.
+    `{"table", "partitions", "modified_millis"}`.
 
     :param partitions: `dt=a,hh=b;dt=c`, with all partition columns; all must be done. None is the one of the
         run's logical date, or, in a run that has none, of the day on which it runs. (templated)

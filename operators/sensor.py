@@ -62,7 +62,7 @@ class TableSensor(BaseSensorOperator):
 
     def accept(self, context: Context, catalog: FilesystemCatalog, found: dict[str, Any]) -> dict[str, Any]:
         """The XCom of what was found; what the sensor remembers is written here."""
-        return found
+        return {"table": self.table, **found}
 
     def poke(self, context: Context) -> PokeReturnValue:
         with airflow_errors():

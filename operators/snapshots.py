@@ -21,7 +21,8 @@ _WANTED = ("count", "rows", "kinds", "partitions", "watermark")
 
 
 class NewSnapshotSensor(TableSensor):
-    """Waits until a table holds new data and returns the range of snapshot ids, `{"first", "last", "count"}`.
+    """Waits until a table holds new data and returns the range of snapshot ids,
+    `{"table", "first", "last", "count"}`.
 
     Compactions (and statistics) bring no new data and are passed over. In a backfill, the snapshots
     committed inside the run's data interval satisfy the sensor at once; without enough of them, the task is
@@ -103,7 +104,7 @@ class NewSnapshotSensor(TableSensor):
             start = self._start(context, catalog)
             position = Position(run=context["ti"].run_id, after=start, last=found["last"])
             store.save(self._consumer(), self.table, position)
-        return found
+        return super().accept(context, catalog, found)
 
 
 def _backfill_interval(context: Context) -> tuple[int, int] | None:

@@ -16,7 +16,7 @@ __all__ = ["TagSensor"]
 
 
 class TagSensor(TableSensor):
-    """Waits until a tag exists and returns `{"tag", "snapshot", "time_millis", "watermark"}`.
+    """Waits until a tag exists and returns `{"table", "tag", "snapshot", "time_millis", "watermark"}`.
 
     :param tag: its name; None is the tag of the run's logical date, or, in a run that has none, of the day
         on which it runs. (templated)

@@ -33,7 +33,8 @@ class TableTask(BaseOperator):
 
     def told(self, context: Context, job: str, report: dict[str, Any]) -> dict[str, Any]:
         """The report, after its outlets and the metrics have heard of it."""
-        self._report = report
+        if self._report is None or not report.get("nothing_to_do"):
+            self._report = report  # of several reports lineage tells the last that changed something
         announce(context, self, job, report, self.names_are)
         count(job, report)
         return report

@@ -149,18 +149,14 @@ class SnapshotWatch(BaseEventTrigger):
 
     async def _begin(self) -> Mark:
         """The kept mark, or a first one, which is kept at once: what comes from now on is not missed."""
-        from lakecore.jobs.watch import Mark, first_mark
-
         store = self.asset_state_store
         kept = await store.aget(_POSITION) if store is not None else None
         if isinstance(kept, dict) and kept.get("table") == self.table:
             self.log.info("watching %s, told up to %s", self.table, kept)
-            return Mark.from_json(kept)
+            return await asyncio.to_thread(_as_mark, kept)
         while True:
             try:
-                mark = await asyncio.to_thread(
-                    lambda: first_mark(_catalog(self.lake_conn_id), self.table, self.start)
-                )
+                mark = await asyncio.to_thread(self._first)
                 break
             except Exception as err:  # noqa: BLE001 - a trigger that fails is started again every other second
                 self.log.warning("%s cannot be watched yet: %s", self.table, err)
@@ -168,6 +164,11 @@ class SnapshotWatch(BaseEventTrigger):
         await self._save(mark)
         self.log.info("watching %s from %s on", self.table, mark)
         return mark
+
+    def _first(self) -> Mark:
+        from lakecore.jobs.watch import first_mark
+
+        return first_mark(_catalog(self.lake_conn_id), self.table, self.start)
 
     async def _news(self, number: int, stands: Mark) -> dict[str, Any] | None:
         try:
@@ -279,6 +280,13 @@ class _Rounds(SharedStreamProducer):
                     await watcher.keep(item.broker_payload)
                 except Exception as err:  # noqa: BLE001 - the mark stays: the same is told again, nothing is lost
                     _log().warning("the mark of %s could not be kept: %s", watcher.asset, err)
+
+
+def _as_mark(kept: Mapping[str, Any]) -> Mark:
+    """For a thread: the first import of the core takes seconds; the triggerer must not stand still."""
+    from lakecore.jobs.watch import Mark
+
+    return Mark.from_json(kept)
 
 
 def _catalog(lake_conn_id: str) -> Any:

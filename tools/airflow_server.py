@@ -22,6 +22,7 @@ _BIN = Path(sys.executable).parent
 _USER, _PASSWORD = "admin", "admin"
 _HEALTHY_AFTER_S = 300
 _STOPPED_AFTER_S = 12
+_WAITS_FOR_LOCK_S = 60  # by default five seconds: then a busy machine ends the scheduler
 _PARTS = ("metadatabase", "scheduler", "triggerer", "dag_processor")
 
 
@@ -61,6 +62,7 @@ class AirflowServer:
 
     def _settings(self) -> dict[str, str]:
         settings = {
+            "database__sql_alchemy_conn": f"sqlite:///{self.home}/airflow.db?timeout={_WAITS_FOR_LOCK_S}",
             "core__dags_folder": str(_ROOT / "dags"),
             "core__plugins_folder": str(_ROOT / "plugins"),
             "core__load_examples": "False",

@@ -26,7 +26,11 @@ _DAGS = (
     "lakecore_partition",
     "lakecore_lost_answer",
     "lakecore_slow",
+    "lakecore_maintenance",
+    "lakecore_waits",
+    "lakecore_on_asset",
 )
+WATCHED = ("watched.a_pk_dedup_l0", "watched.later")
 _ENDS_AFTER_S = 180.0
 
 
@@ -78,6 +82,9 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowLake]:
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
         "LAKECORE_NIGHTLY_CRON": "",
         "LAKECORE_SNAPSHOT_CRON": "",
+        "LAKECORE_MAINTENANCE_CRON": "",
+        "LAKECORE_WATCH": ",".join(WATCHED),
+        "LAKECORE_WATCH_CRON": "",
         "LAKECORE_POKE_SECONDS": "3",
     }
     with AirflowServer(home / "airflow", environment) as server:

@@ -26,6 +26,10 @@ def table(lake: Path, golden: Callable[[str], GoldenTable]) -> GoldenTable:
     return golden(TABLE)
 
 
+def _range(first: int, last: int, count: int, table: str = TABLE) -> dict[str, object]:
+    return {"table": table, "first": first, "last": last, "count": count}
+
+
 def _sensor(**arguments: object) -> NewSnapshotSensor:
     with DAG("d", schedule=None):
         return NewSnapshotSensor(**({"task_id": "wait", "table": TABLE, "deferrable": True} | arguments))
@@ -33,10 +37,8 @@ def _sensor(**arguments: object) -> NewSnapshotSensor:
 
 def test_the_first_run_takes_all_there_is_and_the_next_waits_for_more(table: GoldenTable) -> None:
     sensor = _sensor()
-    assert sensor.execute(context()) == {"first": 1, "last": 8, "count": 8}
-    assert sensor.execute(context()) == {"first": 1, "last": 8, "count": 8}, (
-        "a retry of the run gets the same"
-    )
+    assert sensor.execute(context()) == _range(1, 8, 8)
+    assert sensor.execute(context()) == _range(1, 8, 8), "a retry of the run gets the same"
     with pytest.raises(TaskDeferred) as deferred:
         sensor.execute(context(run_id="run2"))
     assert deferred.value.trigger.asked["after"] == 8
@@ -45,7 +47,7 @@ def test_the_first_run_takes_all_there_is_and_the_next_waits_for_more(table: Gol
 def test_a_given_snapshot_wins(table: GoldenTable) -> None:
     sensor = _sensor(after_snapshot="{{ params.n }}")
     sensor.render_template_fields({"params": {"n": 6}})
-    assert sensor.execute(context()) == {"first": 7, "last": 8, "count": 2}
+    assert sensor.execute(context()) == _range(7, 8, 2)
     with pytest.raises(AirflowFailException, match="soon"):
         _sensor(after_snapshot="soon").execute(context())
 
@@ -56,7 +58,7 @@ def test_our_own_compactions_are_not_new_data(lake: Path, golden: Callable[[str]
     appends = [snapshot["id"] for snapshot in facts if snapshot["kind"] == "APPEND"]
     assert len(appends) < len(facts)
     found = _sensor(table="g1.a_pk_dedup_b1").execute(context())
-    assert found == {"first": appends[0], "last": appends[-1], "count": len(appends)}
+    assert found == _range(appends[0], appends[-1], len(appends), "g1.a_pk_dedup_b1")
 
 
 def test_a_backfill_takes_the_snapshots_of_its_interval_at_once(table: GoldenTable) -> None:
@@ -72,7 +74,7 @@ def test_a_backfill_takes_the_snapshots_of_its_interval_at_once(table: GoldenTab
     }
     expected = [i + 1 for i, time in enumerate(times) if times[2] <= time < times[-1]]
     found = _sensor().execute(context(**interval))
-    assert found == {"first": expected[0], "last": expected[-1], "count": len(expected)}
+    assert found == _range(expected[0], expected[-1], len(expected))
     assert _sensor().execute(context())["first"] == 1, "a backfill does not move the position"
     past = interval | {
         "data_interval_start": datetime(2020, 1, 1, tzinfo=UTC),
@@ -93,7 +95,7 @@ def _times(table: GoldenTable) -> list[int]:
 def test_what_is_asked_is_obeyed_at_the_first_look_and_sent_along(table: GoldenTable) -> None:
     sensor = _sensor(after_snapshot=3, count="{{ params.n }}", kinds="", watermark="{{ params.none }}")
     sensor.render_template_fields({"params": {"n": 5, "none": None}})
-    assert sensor.execute(context()) == {"first": 4, "last": 8, "count": 5}
+    assert sensor.execute(context()) == _range(4, 8, 5)
     with pytest.raises(TaskDeferred) as deferred:
         _sensor(after_snapshot=3, count=6, rows=10).execute(context())
     asked = deferred.value.trigger.asked
@@ -119,7 +121,7 @@ def test_the_trigger_survives_serialisation_and_fires_once(table: GoldenTable) -
         {"status": "found", "found": {"first": 6, "last": 8, "count": 3}}
     ]
     sensor = _sensor()
-    assert sensor.execute_complete(context(), events[0].payload) == {"first": 6, "last": 8, "count": 3}
+    assert sensor.execute_complete(context(), events[0].payload) == _range(6, 8, 3)
 
 
 def test_a_trigger_that_fails_fails_its_sensor(lake: Path) -> None:
