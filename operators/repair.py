@@ -12,6 +12,7 @@ __all__ = [
     "RemoveUnexistingManifestsOperator",
     "RepairEarliestSnapshotOperator",
     "RepairHintsOperator",
+    "RepairOperator",
 ]
 
 
@@ -58,3 +59,15 @@ class RemoveUnexistingManifestsOperator(ChoreOperator):
     module = "unexisting"
     job = "RemoveUnexistingManifests"
     parameters: ClassVar = {**RemoveUnexistingFilesOperator.parameters, "accept_revived": "bool"}
+
+
+class RepairOperator(ChoreOperator):
+    """Apply a repair plan of `fsck --plan`; a retry goes on where the first try stopped.
+
+    :param plan: its JSON, as text or a mapping.
+    :param steps: numbers of steps, as a list or split by commas; None is all of them, in order.
+    :param allow_loss: also steps that lose rows, as the plan says.
+    """
+
+    module = "repair_plan"
+    parameters: ClassVar = {"plan": "as it is", "steps": "names", "allow_loss": "bool"}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakecore.clock import Clock, SystemClock
-from lakecore.errors import InvalidInputError
+from lakecore.errors import InvalidInputError, reason
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.chore import DAY_MS, Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
 from lakecore.maintain.repair.apply import apply_step, make_plan, open_changes
@@ -26,13 +27,14 @@ NAME = "repair"
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """`plan`: as JSON, made by `plan_repair`. `steps`: their numbers, empty for all. `allow_loss`: also those
-    that lose rows, as the plan says.
+    """`plan`: as JSON or its text, made by `plan_repair`. `steps`: their numbers, empty for all.
+
+    `allow_loss`: also those that lose rows, as the plan says.
     """
 
     table: str
-    plan: Mapping[str, Any]
-    steps: tuple[int, ...] = ()
+    plan: Mapping[str, Any] | str
+    steps: tuple[int | str, ...] = ()
     allow_loss: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
@@ -68,10 +70,10 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
     Raises InvalidInputError for a stale plan, and before anything is touched when rows would be lost that
     were not allowed to be.
     """
-    plan = RepairPlan.from_json(job.plan)
+    plan = _plan(job)
     if plan.table != job.table:
         raise InvalidInputError(f"the plan is for table {plan.table}, not for {job.table}")
-    steps = plan.chosen(job.steps)
+    steps = plan.chosen(_numbers(job))
     losing = [step for step in steps if step.loses_rows]
     if losing and not (job.allow_loss or job.dry_run):
         shown = "; ".join(f"step {step.number} loses {_rows(step)}: {step.loses}" for step in losing)
@@ -82,6 +84,23 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
         user = f"lakecore-{NAME}-{main.clock.fresh_id()}"
         bench = Bench(main, replace(chore.sweeper, target=main), user, chore.keeps)
         return chore.timed(_apply(job, chore, bench, steps))
+
+
+def _plan(job: Job) -> RepairPlan:
+    try:
+        raw = json.loads(job.plan) if isinstance(job.plan, str) else job.plan
+    except ValueError as err:
+        raise InvalidInputError(f"{job.table}: not a repair plan: {reason(err)}") from err
+    return RepairPlan.from_json(raw)
+
+
+def _numbers(job: Job) -> list[int]:
+    try:
+        return [int(number) for number in job.steps]
+    except ValueError as err:
+        raise InvalidInputError(
+            f"{job.table}: steps {job.steps!r}: use the numbers of steps of the plan"
+        ) from err
 
 
 def _apply(job: Job, chore: Chore, bench: Bench, steps: tuple[Step, ...]) -> Report:

@@ -190,6 +190,11 @@ def test_a_plan_of_yesterday_is_refused() -> None:
         apply(made.catalog, plan, table="d.other")
     with pytest.raises(InvalidInputError, match="not a repair plan"):
         RepairPlan.from_json({"version": 1})
+    for wrong in ({"plan": "{"}, {"steps": ("x",)}):
+        with pytest.raises(InvalidInputError, match=r"not a repair plan|numbers of steps"):
+            repair_plan.run(
+                repair_plan.Job(**{"table": "d.k", "plan": json.dumps(plan.to_json())} | wrong), made.catalog
+            )
 
 
 def test_only_planned_orphans_go() -> None:
