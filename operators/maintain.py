@@ -14,6 +14,7 @@ from operators.expire import ExpireChangelogsOperator, ExpireSnapshotsOperator
 from operators.hooks import LakeHook, airflow_errors, is_permanent
 from operators.orphans import RemoveOrphanFilesOperator
 from operators.partitions import ExpirePartitionsOperator
+from operators.period_tags import CreateBatchTagsOperator, TriggerTagAutomaticCreationOperator
 from operators.repair import CompactManifestOperator
 from operators.tags import ExpireTagsOperator
 from operators.task import TableTask, small
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["CHORES", "MaintainTableOperator", "PlanMaintenanceOperator"]
 
 CHORES: Mapping[str, type[ChoreOperator]] = {
+    "trigger-tag-automatic-creation": TriggerTagAutomaticCreationOperator,
+    "create-batch-tags": CreateBatchTagsOperator,
     "expire-partitions": ExpirePartitionsOperator,
     "expire-tags": ExpireTagsOperator,
     "expire-consumers": ExpireConsumersOperator,
@@ -33,7 +36,9 @@ CHORES: Mapping[str, type[ChoreOperator]] = {
     "compact-manifest": CompactManifestOperator,
     "remove-orphan-files": RemoveOrphanFilesOperator,
 }
-"""What a policy may ask for, in the order in which a table gets it: what frees more comes first."""
+"""What a policy may ask for, in the order in which a table gets it: tags before the snapshots go, then what
+frees more comes first.
+"""
 
 _REPORTED = ("job", "run", "files", "bytes", "snapshots_count", "names_count", "blocker", "seconds")
 

@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.errors import UnavailableError
+from operators.maintain import MaintainTableOperator
 from operators.period_tags import CreateBatchTagsOperator, TriggerTagAutomaticCreationOperator
 from tests.operators.conftest import context
 from tests.support.fake_clock import FakeClock
@@ -60,3 +61,10 @@ def test_automatic_tags_are_triggered(table: str) -> None:
         task_id="auto", table=table, options={"tag.automatic-creation": "process-time"}
     ).execute(context())
     assert report["names"] == ["2023-11-05", "2023-11-06", "2023-11-07"]
+
+
+def test_a_policy_may_ask_for_tags(table: str, lake: Path) -> None:
+    chores = {"create-batch-tags": {"name": "eod-{period}", "as-of": "2023-11-08"}, "expire-snapshots": {}}
+    report = MaintainTableOperator(task_id="maintain", table=table, chores=chores).execute(context())
+    assert [one["job"] for one in report["done"]] == ["create-batch-tags", "expire-snapshots"]
+    assert load_catalog(lake).load_table(table).tags.list() == ("eod-2023-11-07",)

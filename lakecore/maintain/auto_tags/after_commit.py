@@ -86,8 +86,11 @@ def _tag_write(target: Target) -> None:
     lifetime = Lifetime.starting(target.clock.now_ms(), WallClock.of(_ZONE), TAG_DEFAULT_TIME.read(options))
     if target.file_io.stat(target.paths.tag(name)) is None:
         create(target, name, root, lifetime)
-    elif target.tags.load(name).id != latest.id:
-        _move(target, name, root, lifetime)
+    elif (old := target.tags.load(name).id) != latest.id:
+        if target.snapshots.exists(old):  # it has all that the tag held: there is nothing to free
+            point(target, name, root, lifetime)
+        else:
+            _move(target, name, root, lifetime)
     gone = _beyond(target, name)
     if gone:
         _sweeping(target, lambda sweeper: _delete(sweeper, gone))
