@@ -75,7 +75,7 @@ def test_partitions_are_waited_for_until_all_are_done(table: Path) -> None:
     found = _resumed(_make(PartitionDoneSensor), run, lambda: mark("2024-01-01"))
     [first] = table.glob("dt=*/_SUCCESS")
     stamp = json.loads(first.read_text())["modificationTime"]
-    assert found == {"partitions": ["dt=2024-01-01"], "modified_millis": stamp}
+    assert found == {"table": TABLE, "partitions": ["dt=2024-01-01"], "modified_millis": stamp}
     both = _make(PartitionDoneSensor, partitions="dt=2024-01-01;dt=2024-01-02")
     found = _resumed(both, run, lambda: mark("2024-01-02"))
     assert found["partitions"] == ["dt=2024-01-01", "dt=2024-01-02"]
