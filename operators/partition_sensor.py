@@ -20,7 +20,7 @@ class PartitionDoneSensor(TableSensor):
     `{"table", "partitions", "modified_millis"}`.
 
     :param partitions: `dt=a,hh=b;dt=c`, with all partition columns; all must be done. None is the one of the
-        run's logical date, or, in a run that has none, of the day on which it runs. (templated)
+        run's logical date, or, in a run that has none, of the last day that was over. (templated)
     :param partition_format: how that one is written, as `strftime` has it: `dt=%Y-%m-%d,hh=%H`. (templated)
     """
 

@@ -121,7 +121,9 @@ class TableSensor(BaseSensorOperator):
 
 
 def logical_day(context: Context) -> datetime:
-    """The logical date of a run; where it has none, as when an asset started it, the time it runs after."""
+    """The logical date of a run; where it has none, as when an asset started it, the last day that was over
+    when it was to run: the one that a daily schedule would have given it.
+    """
     run = context["dag_run"]
-    found: datetime = run.logical_date or run.run_after
+    found: datetime = run.logical_date or run.run_after - timedelta(days=1)
     return found

@@ -18,9 +18,9 @@ __all__ = ["TagSensor"]
 class TagSensor(TableSensor):
     """Waits until a tag exists and returns `{"table", "tag", "snapshot", "time_millis", "watermark"}`.
 
-    :param tag: its name; None is the tag of the run's logical date, or, in a run that has none, of the day
-        on which it runs. (templated)
-    :param tag_format: how that date is written, as `strftime` has it. (templated)
+    :param tag: its name; None is the tag of the run's logical date, or, in a run that has none, of the last
+        day that was over. (templated)
+    :param tag_format: how that date is written, as `strftime` has it: `eod-%Y-%m-%d`. (templated)
     """
 
     wait = "tag"

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import urllib.parse
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,9 @@ def test_a_tag_and_finished_partitions_are_waited_for(airflow: AirflowLake) -> N
         return {task["state"] for task in airflow.api.tasks("lakecore_waits", run_id)}
 
     airflow.api.wait("deferral of both", lambda: states() == {"deferred"}, 120)
-    day = datetime.now(UTC).strftime("%Y-%m-%d")  # the run has no logical date: the day on which it runs
+    [after] = {run["run_after"] for run in airflow.api.runs("lakecore_waits") if run["dag_run_id"] == run_id}
+    before = datetime.fromisoformat(after) - timedelta(days=1)  # without a logical date: the last day over
+    day = before.astimezone(UTC).strftime("%Y-%m-%d")
     catalog = lakecore.load_catalog(str(airflow.path))
     tags.run(tags.CreateTag(table=table.name, tag=day, snapshot=2), catalog)
     both = "dt=2024-01-01;dt=2024-01-02"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ def test_a_tag_is_waited_for(table: Path) -> None:
     def tag() -> None:
         CreateTagOperator(task_id="t", table=TABLE, tag="2024-01-01", snapshot=2).execute(context())
 
-    for run in (context(logical_date=DAY), context(run_after=DAY)):
+    for run in (context(logical_date=DAY), context(run_after=DAY + timedelta(days=1, hours=2))):
         found = _resumed(_make(TagSensor), run, tag)
         assert (found["tag"], found["snapshot"]) == ("2024-01-01", 2)
         assert found == _make(TagSensor, tag="2024-01-01").execute(context()), "the first look finds it"
