@@ -24,7 +24,7 @@ from lakecore.jobs.chore import (
 )
 from lakecore.jobs.moment import parse_moment
 from lakecore.maintain.auto_tags.options import PROCESS_ZONE, WATERMARK_ZONE, num_retained
-from lakecore.maintain.batch_tags.apply import Known, check_names, make, read_known, replace_others
+from lakecore.maintain.batch_tags.apply import Known, check_series, make, read_known, replace_others
 from lakecore.maintain.batch_tags.plan import Duty, Period, Series, State, periods_between, plan, retire
 from lakecore.maintain.retention_options import TAG_DEFAULT_TIME
 from lakecore.maintain.sweep import Swept
@@ -116,6 +116,7 @@ class _Work:
         self._zone = job.zone or zone or "UTC"
         self._wall = WallClock.of(self._zone)
         self._series = Series(AutoTagNames.from_options(_period_options(job, options)), job.name)
+        check_series(chore.target, self._series)
         self._most = _most(job, options)
 
     def run(self) -> Report:
@@ -126,7 +127,6 @@ class _Work:
         asking = [duty for duty in duties if job.backfill or (asked and duty.period.name == asked.name)]
         kept, surplus = retire(asking, self._series, known.tags, self._most)
         work = [duty for duty in kept if duty.state is not State.OTHER or job.replace]
-        check_names(chore.target, work, known)
         changed, report = self._apply(work, known, surplus)
         asked_for = {duty.period for duty in asking}
         others = [duty for duty in duties if duty.period not in asked_for]

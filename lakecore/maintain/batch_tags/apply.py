@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lakecore.errors import InvalidInputError
-from lakecore.maintain.batch_tags.plan import Duty, Point, State
+from lakecore.maintain.auto_tags.options import MODE
+from lakecore.maintain.batch_tags.plan import Duty, Point, Series, State
 from lakecore.maintain.roots import Root, RootKind, read_roots
 from lakecore.maintain.sweep import Sweeper, Swept
-from lakecore.maintain.tags.apply import Lifetime, check_auto_name, create, mark_missing, replace
+from lakecore.maintain.tags.apply import Lifetime, create, mark_missing, replace
 from lakecore.maintain.target import Target
+from lakecore.scan.auto_tags import AutoTagNames
 
-__all__ = ["Known", "check_names", "make", "read_known", "replace_others"]
+__all__ = ["Known", "check_series", "make", "read_known", "replace_others"]
 
 
 @dataclass(frozen=True)
@@ -52,13 +54,17 @@ def read_known(target: Target, *, by_watermark: bool) -> Known:
     return Known(points, kept, {root.name: root.snapshot.id for root in tags})
 
 
-def check_names(target: Target, duties: Sequence[Duty], known: Known) -> None:
-    """Raises InvalidInputError before anything is made; see `check_auto_name`."""
-    tags = dict(known.tags)
-    for duty in duties:
-        if duty.snapshot is not None and duty.state in (State.NEW, State.OTHER):
-            check_auto_name(target, duty.period.name, duty.snapshot, tags=tags)
-            tags[duty.period.name] = duty.snapshot
+def check_series(target: Target, series: Series) -> None:
+    """Raises InvalidInputError where the table makes tags of such names by itself, by another rule."""
+    options = target.schema.options
+    if not MODE.read(options).by_period:
+        return
+    names = AutoTagNames.from_options(options)
+    if names.time_of(series.name_of(0)) is not None:
+        raise InvalidInputError(
+            f"{target.name} makes tags like {names.example} by itself ({MODE.key}): choose other names, "
+            "as 'eod-{period}'"
+        )
 
 
 def make(target: Target, duties: Sequence[Duty], known: Known, lifetime: Lifetime | None) -> tuple[str, ...]:

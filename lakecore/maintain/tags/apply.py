@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnavailableError
@@ -148,23 +148,21 @@ def point(target: Target, name: str, root: Root, lifetime: Lifetime | None) -> N
     _set(target, name, root, _content(target, root, lifetime))
 
 
-def check_auto_name(
-    target: Target, name: str, snapshot: int, *, instead_of: str = "", tags: Mapping[str, int] | None = None
-) -> None:
+def check_auto_name(target: Target, name: str, snapshot: int, *, instead_of: str = "") -> None:
     """Rule of the format: a snapshot has one automatic tag at most, or other writers fail from then on.
 
-    `instead_of`: a tag that will be gone. `tags`: names to snapshots; None: read them. Raises
-    InvalidInputError for a second name of that kind, where the table makes such tags by itself.
+    `instead_of`: a tag that will be gone. Raises InvalidInputError for a second name of that kind, where
+    the table makes such tags by itself.
     """
     options = target.schema.options
-    names = AutoTagNames.from_options(options)
-    by_itself = options.get("tag.automatic-creation", "").strip().lower() in _BY_PERIOD
-    if not by_itself or names.time_of(name) is None:
+    if options.get("tag.automatic-creation", "").strip().lower() not in _BY_PERIOD:
         return
-    for other in target.tags.list() if tags is None else tags:
-        if other in (name, instead_of) or names.time_of(other) is None:
-            continue
-        if (target.tags.load(other).id if tags is None else tags[other]) == snapshot:
+    names = AutoTagNames.from_options(options)
+    if names.time_of(name) is None:
+        return
+    others = [other for other in target.tags.list() if other not in (name, instead_of)]
+    for other in others:
+        if names.time_of(other) is not None and target.tags.load(other).id == snapshot:
             raise InvalidInputError(
                 f"tag {name!r} of {target.name}: snapshot {snapshot} has the automatic tag {other!r} already "
                 f"and can have no second one; choose a name that is not like {names.example}"
