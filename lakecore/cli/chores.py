@@ -11,10 +11,12 @@ from lakecore.cli.engine import Engine, executor
 from lakecore.cli.lease_time import LeaseTime
 from lakecore.cli.output import print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
+from lakecore.cli.table_bars import table_bars
 from lakecore.cli.table_names import expand_tables
 from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor
-from lakecore.jobs.chore import Lake, Report, Safety, run_many
+from lakecore.jobs.chore import Lake, Report, Safety
+from lakecore.jobs.chore_many import TABLES_AT_ONCE, run_many
 from lakecore.jobs.moment import parse_moment, parse_span
 from lakecore.options import parse_size
 
@@ -94,11 +96,16 @@ def run_jobs(
     work: Sequence[J],
     run: Callable[[J, Lake, Executor], Report],
     engine: Engine = Engine.LOCAL,
+    at_once: int = TABLES_AT_ONCE,
 ) -> None:
-    """Run them one after another and print their reports. Exit code 1 when one failed."""
+    """Run them, several at once, and print their reports. Exit code 1 when one failed."""
     session = session_of(context)
-    with executor(engine, None, {}) as workers:
-        reports = run_many(work, lambda job: run(job, session.catalog, workers))
+    catalog = session.catalog
+    with executor(engine, None, {}) as workers, table_bars(session) as bars:
+        bars.tables(len(work))
+        reports = run_many(
+            work, lambda job: run(job, catalog, workers), at_once=at_once, on_done=bars.done, purging=catalog
+        )
     if session.json:
         print_json(session.out, [report.to_json() for report in reports])
     else:
@@ -130,6 +137,8 @@ def _row(report: Report) -> list[Any]:
 def _result(report: Report) -> str:
     if report.error is not None:
         return "failed"
+    if report.skipped:
+        return "skipped"
     if report.nothing_to_do:
         return "nothing to do"
     return "planned" if report.dry_run else "done"
@@ -138,6 +147,8 @@ def _result(report: Report) -> str:
 def _remarks(report: Report) -> Iterator[str]:
     if report.error is not None:
         yield f"error: {' '.join(report.error.split())}"
+    if report.skipped:
+        yield f"skipped: {report.skipped}"
     if report.resumed:
         yield f"finished {report.resumed} interrupted run(s) first"
     if report.snapshots:
@@ -151,7 +162,7 @@ def _remarks(report: Report) -> Iterator[str]:
     if report.spared:
         yield f"{report.spared} files were needed again meanwhile and stay"
     yield from report.notes
-    if report.estimated_seconds is not None and report.dry_run:
-        yield f"would take about {report.estimated_seconds:.1f} s, judging by earlier runs"
+    if report.forecast is not None:
+        yield f"would take {report.forecast}"
     if report.quarantined and report.run and not report.dry_run:
         yield f"kept in quarantine; take it back with: lakecore undo {report.run}"

@@ -191,5 +191,7 @@ def _remarks(report: jobs.Report) -> Iterator[str]:
         yield f"{report.picks_left} picks left to do; run again"
     for pick in report.planned if report.dry_run else ():
         yield f"would do {pick}"
+    if report.forecast is not None:
+        yield f"would take {report.forecast}"
     if report.proof and not report.dry_run and not report.nothing_to_do:
         yield f"proven on {report.engine}: {report.proof}"

@@ -96,6 +96,7 @@ def runs(
             "files": record.outcome.get("files"),
             "size": size_text(record.outcome.get("bytes")),
             "estimate": dict(record.estimate),
+            "outcome": dict(record.outcome),
             "parameters": dict(record.parameters),
         }
         for record in quarantine_jobs.runs_of(session.catalog, table)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from lakecore.clock import Clock, SystemClock
-from lakecore.errors import InvalidInputError, LakeError
+from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor, SerialExecutor
-from lakecore.jobs.lake import Lake
+from lakecore.jobs.forecast import forecast_of, remember
+from lakecore.jobs.lake import Lake, target_of
+from lakecore.jobs.metered import peak_memory
+from lakecore.maintain.forecast.plan import Forecast, Work
 from lakecore.maintain.lease import leased
 from lakecore.maintain.quarantine import purge_quietly
-from lakecore.maintain.runs import Removal, RunState, RunStore
+from lakecore.maintain.runs import Removal, RunStore
 from lakecore.maintain.sweep import Sweeper, Swept, nothing
 from lakecore.maintain.target import Target
 from lakecore.store.paths import MAIN_BRANCH
@@ -27,11 +30,9 @@ __all__ = [
     "Report",
     "Safety",
     "begin",
-    "estimated_seconds",
     "job_from_json",
     "job_to_json",
     "parameters",
-    "run_many",
 ]
 
 logger = logging.getLogger(__name__)
@@ -47,13 +48,14 @@ class Safety:
     by itself.
 
     `quarantine_ttl_ms`, `quarantine_cap`: older runs, and the oldest beyond so many bytes, are deleted for
-    good. `lease_ms`: how long a lease outlives its process; 0 takes none. `owner`: who holds it; the same
-    owner takes its own lease over at once.
+    good (`purges`: at the end of this job). `lease_ms`: how long a lease outlives its process; 0 takes none.
+    `owner`: who holds it; the same owner takes its own lease over at once.
     """
 
     quarantine: bool | None = None
     quarantine_ttl_ms: int = 7 * DAY_MS
     quarantine_cap: int | None = 100 << 30
+    purges: bool = True
     lease_ms: int = 60_000
     owner: str = ""
 
@@ -66,8 +68,9 @@ class Report:
     bytes as far as they are recorded. `snapshots`: ids that went. `names`: of the tags, branches,
     partitions, consumers or files it is about. `snapshot`: the one that the job committed or chose.
     `blocker`: what stops it from doing more. `spared`: planned, but needed again meanwhile. `run`: for
-    `undo`. `resumed`: interrupted runs that were finished first. `estimated_seconds`: from earlier runs of
-    this job here; None without any.
+    `undo`. `resumed`: interrupted runs that were finished first. `forecast`: of a dry run; and its
+    `estimated_seconds`. `error_class`: the type of `error`, of `lakecore.errors`. `skipped`: why nothing was
+    done, where that is no error.
     """
 
     table: str
@@ -86,12 +89,16 @@ class Report:
     resumed: int = 0
     seconds: float = 0.0
     estimated_seconds: float | None = None
+    forecast: Forecast | None = None
     nothing_to_do: bool = False
+    skipped: str = ""
     error: str | None = None
+    error_class: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return asdict(self) | {name: list(getattr(self, name)) for name in ("snapshots", "names", "notes")}
+        lists = {name: list(getattr(self, name)) for name in ("snapshots", "names", "notes")}
+        return asdict(self) | lists | {"forecast": self.forecast and self.forecast.to_json()}
 
     def planned(self, removal: Removal) -> Report:
         """With the figures of what would be removed."""
@@ -129,10 +136,33 @@ class Chore:
     keeps: bool
     report: Report
     started: float
+    result: Report | None = None
 
     def timed(self, report: Report) -> Report:
-        """With the seconds since the beginning."""
-        return replace(report, seconds=round(self.target.clock.monotonic() - self.started, 3))
+        """With the seconds since the beginning; of a dry run, with what the run would take and meet."""
+        report = replace(report, seconds=round(self.target.clock.monotonic() - self.started, 3))
+        if report.dry_run and not report.nothing_to_do:
+            found = forecast_of(self.target, report.job, _work(report), self.sweeper.executor.name)
+            report = replace(report, forecast=found, estimated_seconds=found.seconds)
+        self.result = report
+        return report
+
+    def remember(self, started_ms: int) -> None:
+        """Add what the run took to the history of its job."""
+        report = self.result
+        if report is None or report.dry_run or report.nothing_to_do:
+            return
+        figures = {"files": report.files, "bytes": report.bytes, "spared": report.spared}
+        took = {"seconds": report.seconds, "memory": peak_memory(), "snapshots": len(report.snapshots)}
+        remember(
+            self.target,
+            report.job,
+            _work(report),
+            self.sweeper.executor.name,
+            started_ms=started_ms,
+            outcome=figures | took,
+            run=report.run,
+        )
 
     def main(self) -> Target:
         """The table's main branch."""
@@ -156,7 +186,7 @@ def begin(
     """
     clock = clock or SystemClock()
     opened = lake.load_table(job.table, job.options)
-    target = Target(opened.name, lake.warehouse, opened.file_io, opened.paths, opened.schema, clock)
+    target = target_of(opened, lake, clock)
     runs = RunStore(lake.file_io, lake.warehouse, clock)
     safety, dry_run = job.safety, job.dry_run
     keeps = keeps if safety.quarantine is None else safety.quarantine
@@ -171,31 +201,17 @@ def begin(
         sweeper = Sweeper(target, runs, executor or SerialExecutor(), alive)
         if resume and not dry_run:
             report = replace(report, resumed=len(sweeper.resume()))
-        yield Chore(opened, target, sweeper, keeps, report, started)
-        if keeps and not dry_run:
+        started_ms = clock.now_ms()
+        chore = Chore(opened, target, sweeper, keeps, report, started)
+        yield chore
+        if not dry_run:
+            chore.remember(started_ms)
+        if keeps and not dry_run and safety.purges:
             purge_quietly(runs, job.table, ttl_ms=safety.quarantine_ttl_ms, cap=safety.quarantine_cap)
 
 
-def run_many(jobs: Iterable[J], run: Callable[[J], Report]) -> list[Report]:
-    """One report per job, in order. A failed one does not stop the rest: its report has an `error`."""
-    reports = []
-    for job in jobs:
-        try:
-            reports.append(run(job))
-        except LakeError as err:
-            table, name = str(getattr(job, "table", "")), type(job).__name__
-            logger.error("%s of %s failed: %s", name, table, err)
-            reports.append(Report(table=table, job=name, error=str(err)))
-    return reports
-
-
-def estimated_seconds(chore: Chore, files: int) -> float | None:
-    """From the rate of earlier runs of the job on any table."""
-    done = [r for r in chore.sweeper.runs.list(chore.target.name) if r.job == chore.report.job]
-    timed = [r for r in done if r.finished_ms and r.state is not RunState.PLANNED and r.outcome.get("files")]
-    removed = sum(int(r.outcome["files"]) for r in timed)
-    spent = sum(((r.finished_ms or 0) - r.started_ms) / 1000 for r in timed)
-    return round(spent / removed * files, 3) if removed else None
+def _work(report: Report) -> Work:
+    return Work(files=report.files, bytes=report.bytes)
 
 
 def parameters(job: Any) -> dict[str, Any]:

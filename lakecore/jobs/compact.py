@@ -10,7 +10,8 @@ from lakecore.compact.work import Strategy
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.compact_job import Job
 from lakecore.jobs.compact_many import Limits, reports_of
-from lakecore.jobs.compact_report import Report, Shape
+from lakecore.jobs.compact_report import Report
+from lakecore.jobs.compact_shape import Shape
 from lakecore.jobs.compact_task import CompactTask, partitions_of
 from lakecore.jobs.lake import Lake
 from lakecore.maintain.heartbeat import Heartbeat

@@ -2,54 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
-
-import numpy as np
 
 from lakecore.compact.cluster.apply import ClusterRun
 from lakecore.compact.outcome import Outcome
 from lakecore.compact.rounds import CompactRun
 from lakecore.compact.work import Strategy, WorkPick
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.jobs.compact_shape import Shape
+from lakecore.maintain.forecast.plan import Forecast
 from lakecore.verify.digest import total
 from lakecore.verify.fold_evidence import FoldEvidence
 from lakecore.verify.proof import PickProof
 
 __all__ = ["Report", "Shape", "with_run"]
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """Live files of a table, or of the partitions asked for: bytes, physical rows, files by level.
-
-    `sorted_runs`: of all buckets together; an append table has as many as files.
-    """
-
-    files: int = 0
-    sorted_runs: int = 0
-    levels: Mapping[int, int] = field(default_factory=dict)
-    bytes: int = 0
-    rows: int = 0
-
-    @classmethod
-    def of(cls, entries: ManifestEntries, *, keyed: bool) -> Shape:
-        """From live entries."""
-        levels, counts = np.unique(entries.level, return_counts=True)
-        return cls(
-            files=len(entries),
-            sorted_runs=_sorted_runs(entries) if keyed else len(entries),
-            levels=dict(zip(levels.tolist(), counts.tolist(), strict=True)),
-            bytes=int(entries.file_size.sum()),
-            rows=int(entries.row_count.sum()),
-        )
-
-
-def _sorted_runs(entries: ManifestEntries) -> int:
-    upper = entries.level > 0
-    places = np.stack([entries.partition, entries.bucket, entries.level])[:, upper]
-    return int((~upper).sum()) + int(np.unique(places, axis=1).shape[1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +25,8 @@ class Report:
     changed level.
 
     `seconds`: from plan to last commit. `snapshot`: the last of `snapshots`, None without any. `dropped`:
-    picks that another commit made impossible. `planned`: what a dry run would do first. `proof`: what was
+    picks that another commit made impossible. `planned`: what a dry run would do first; its `after` is what
+    that leaves, bytes and rows at most, and `forecast` what it takes and may meet. `proof`: what was
     proven. `error_class`: the type of `error`, of `lakecore.errors`. `skipped`: why nothing was done, where
     that is no error. `warnings`: why rows of the table may not be read.
     """
@@ -86,6 +54,7 @@ class Report:
     picks_left: int = 0
     dropped: tuple[str, ...] = ()
     planned: tuple[str, ...] = ()
+    forecast: Forecast | None = None
     dry_run: bool = False
     nothing_to_do: bool = False
     warnings: tuple[str, ...] = ()
@@ -102,7 +71,8 @@ class Report:
         for name in ("before", "after"):
             raw[name]["levels"] = {str(level): count for level, count in raw[name]["levels"].items()}
         lists = {name: list(raw[name]) for name in ("snapshots", "dropped", "planned", "warnings")}
-        return raw | lists | {"strategy": self.strategy.value}
+        told = {"strategy": self.strategy.value, "forecast": self.forecast and self.forecast.to_json()}
+        return raw | lists | told
 
 
 def with_run(report: Report, run: CompactRun | ClusterRun, planned: Sequence[WorkPick]) -> Report:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -18,8 +18,10 @@ from lakecore.compact.work import WorkPick
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.executor import Executor
 from lakecore.jobs.compact_job import Job
-from lakecore.jobs.compact_report import Report, Shape, with_run
-from lakecore.jobs.lake import Lake
+from lakecore.jobs.compact_report import Report, with_run
+from lakecore.jobs.compact_shape import Shape, planned_shape
+from lakecore.jobs.lake import Lake, target_of
+from lakecore.jobs.metered import MeteredExecutor, peak_memory
 from lakecore.maintain.heartbeat import Heartbeat
 from lakecore.row.partition_path import parse_partitions
 from lakecore.row.sort_rule import OrderStrategy
@@ -69,11 +71,13 @@ class CompactTask:
                     ends.enter_context(self._budget.holding(plan_bytes(table.read_context(), table.scanner)))
                 run = self._compact_run(table, where, lake, ends)
                 self._report = replace(self._report, warnings=table.warnings)
-                return self._run(run, table, where)
+                return self._run(run, table, where, lake)
         except LakeError as err:
             return self._report.failed(err), err
 
-    def _run(self, run: Work, table: Table, where: ScanFilter) -> tuple[Report, LakeError | None]:
+    def _run(self, run: Work, table: Table, where: ScanFilter, lake: Lake) -> tuple[Report, LakeError | None]:
+        started_ms = self._clock.now_ms()
+        executor = MeteredExecutor(self._executor)
         started = self._clock.monotonic() - self._executor.startup_seconds
         planned: tuple[WorkPick, ...] = ()
         error: LakeError | None = None
@@ -81,14 +85,58 @@ class CompactTask:
             if self._job.dry_run:
                 planned = run.plan().picks
             else:
-                run.run(self._executor)
+                run.run(executor)
         except LakeError as err:
             error = err
         if run.outcome.snapshots:
             table.tag_after_commit(wrote=False)
         seconds = round(max(0, self._clock.monotonic() - started - self._executor.startup_seconds), 6)
         report = replace(self._report.failed(error), seconds=seconds)
-        return self._shaped(with_run(report, run, planned), run, table, where), error
+        report = self._shaped(with_run(report, run, planned), run, table, where)
+        if planned:
+            return self._forecast(report, run, planned, table, lake), error
+        if report.snapshots or report.dropped:
+            self._remember(report, table, lake, started_ms, executor.peak or peak_memory())
+        return report, error
+
+    def _forecast(
+        self, report: Report, run: Work, planned: Sequence[WorkPick], table: Table, lake: Lake
+    ) -> Report:
+        """With what the picks would leave and take."""
+        from lakecore.jobs import forecast
+
+        work = forecast.Work(
+            files=sum(len(pick.replaced) + len(pick.moved) for pick in planned),
+            bytes=sum(pick.size for pick in planned),
+            rows=sum(pick.rows for pick in planned),
+        )
+        keyed = bool(table.schema.primary_keys)
+        after = planned_shape(run.before, planned, table.options.target_file_size, keyed=keyed)
+        target = target_of(table, lake, self._clock)
+        found = forecast.forecast_of(target, forecast.COMPACT, work, self._executor.name)
+        return replace(report, after=after, forecast=found)
+
+    def _remember(self, report: Report, table: Table, lake: Lake, started_ms: int, memory: int) -> None:
+        """Add what the run took to the history of the table."""
+        from lakecore.jobs import forecast
+
+        forecast.remember(
+            target_of(table, lake, self._clock),
+            forecast.COMPACT,
+            forecast.Work(files=report.files_in + report.moved, bytes=report.bytes_in, rows=report.rows_in),
+            self._executor.name,
+            started_ms=started_ms,
+            outcome={
+                "seconds": report.seconds,
+                "memory": memory,
+                "files_out": report.files_out,
+                "bytes_out": report.bytes_out,
+                "rows_out": report.rows_out,
+                "sorted_runs": [report.before.sorted_runs, report.after.sorted_runs],
+                "lost": len(report.dropped),
+                "error": report.error_class,
+            },
+        )
 
     def _compact_run(self, table: Table, where: ScanFilter, lake: Lake, ends: ExitStack) -> Work:
         """`ends` releases what the run will hold."""

@@ -13,7 +13,6 @@ from lakecore.jobs.chore import (
     Report,
     Safety,
     begin,
-    estimated_seconds,
     job_from_json,
     job_to_json,
     parameters,
@@ -62,7 +61,6 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
             snapshots=planned.expiry.ids,
             blocker=planned.expiry.blocker,
             nothing_to_do=not planned.expiry.ids,
-            estimated_seconds=estimated_seconds(chore, len(planned.removal)),
         )
         if not job.dry_run and planned.expiry.ids:
             swept = apply_expiry(planned, chore.sweeper, keeps=chore.keeps, parameters=parameters(job))

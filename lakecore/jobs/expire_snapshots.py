@@ -14,7 +14,6 @@ from lakecore.jobs.chore import (
     Report,
     Safety,
     begin,
-    estimated_seconds,
     job_from_json,
     job_to_json,
     parameters,
@@ -89,5 +88,4 @@ def _report(chore: Chore, planned: ExpiryPlan) -> Report:
         blocker=planned.expiry.blocker,
         notes=tuple(notes),
         nothing_to_do=not ids,
-        estimated_seconds=estimated_seconds(chore, len(planned.removal)),
     )

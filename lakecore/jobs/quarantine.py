@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.executor import Executor
 from lakecore.jobs.chore import Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.maintain.history import HistoryLine, HistoryStore
 from lakecore.maintain.quarantine import purge, undo
-from lakecore.maintain.runs import RunRecord, RunStore
+from lakecore.maintain.runs import RunRecord, RunState, RunStore
 
 __all__ = ["Purge", "Undo", "run", "runs_of"]
 
@@ -51,8 +53,26 @@ class Purge:
 
 
 def runs_of(lake: Lake, table: str | None = None) -> tuple[RunRecord, ...]:
-    """The ledger, oldest first."""
-    return RunStore(lake.file_io, lake.warehouse, SystemClock()).list(table)
+    """The ledger, oldest first: what removed files, and the last runs of each job that did not."""
+    removals = RunStore(lake.file_io, lake.warehouse, SystemClock()).list(table)
+    lines = HistoryStore(lake.file_io, lake.warehouse).of(table)
+    others = (_record(line) for line in lines if line.run is None)
+    return tuple(sorted((*removals, *others), key=lambda record: (record.started_ms, record.id)))
+
+
+def _record(line: HistoryLine) -> RunRecord:
+    """A run that removed nothing, as a line of the ledger; there is nothing of it to undo."""
+    stamp = datetime.fromtimestamp(line.started_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S")
+    return RunRecord(
+        id=f"{stamp}-{line.job}",
+        table=line.table,
+        job=line.job,
+        state=RunState.DONE,
+        keeps=False,
+        started_ms=line.started_ms,
+        estimate=line.estimate,
+        outcome={**line.work, **line.outcome},
+    )
 
 
 def run(

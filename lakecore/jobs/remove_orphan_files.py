@@ -14,7 +14,6 @@ from lakecore.jobs.chore import (
     Report,
     Safety,
     begin,
-    estimated_seconds,
     job_from_json,
     job_to_json,
     parameters,
@@ -78,7 +77,6 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
             names=tuple(doomed.path for doomed in removal.files),
             notes=(f"{planned.found.files} files were looked at", *_about(external, job)),
             nothing_to_do=not removal.files,
-            estimated_seconds=estimated_seconds(chore, len(removal)),
         )
         if removal.files and not job.dry_run:
             sweeper = replace(chore.sweeper, target=target)

@@ -18,7 +18,7 @@ from lakecore.fs.file_io import FileIO
 from lakecore.fs.publish import publish_resolved
 from lakecore.maintain.runs import table_key
 
-__all__ = ["Lease", "leased"]
+__all__ = ["Lease", "holder", "leased"]
 
 
 @dataclass
@@ -49,8 +49,7 @@ def leased(
     `millis` is the wait after a killed run; a run that shows no sign of life for longer can be overtaken,
     which costs work, not data.
     """
-    folder = f"{warehouse.rstrip('/')}/.lakecore/leases/{urllib.parse.quote(table_key(table), safe='')}"
-    numbers = sorted(int(s.name) for s in file_io.list(folder) if s.name.isdigit())
+    folder, numbers = _numbered(file_io, warehouse, table)
     if numbers:
         _check_free(file_io, f"{folder}/{numbers[-1]}", table, owner, clock.now_ms())
     token = f"{owner} {clock.fresh_id()}"
@@ -66,12 +65,30 @@ def leased(
         _release(lease)
 
 
-def _check_free(file_io: FileIO, path: str, table: str, asking: str, now_ms: int) -> None:
+def holder(file_io: FileIO, warehouse: str, table: str, now_ms: int) -> str | None:
+    """Who holds the table's lease now."""
+    folder, numbers = _numbered(file_io, warehouse, table)
+    owner, until = _held(file_io, f"{folder}/{numbers[-1]}") if numbers else ("", 0)
+    return owner.rpartition(" ")[0] if until > now_ms else None
+
+
+def _numbered(file_io: FileIO, warehouse: str, table: str) -> tuple[str, list[int]]:
+    """The folder of the table's leases, and their numbers in order."""
+    folder = f"{warehouse.rstrip('/')}/.lakecore/leases/{urllib.parse.quote(table_key(table), safe='')}"
+    return folder, sorted(int(s.name) for s in file_io.list(folder) if s.name.isdigit())
+
+
+def _held(file_io: FileIO, path: str) -> tuple[str, int]:
+    """Owner and end of a lease; none for one that was released, or half written by a process that is gone."""
     try:
         raw = json.loads(file_io.read(path))
-        owner, until = str(raw["owner"]), int(raw["until_ms"])
+        return str(raw["owner"]), int(raw["until_ms"])
     except (NotFoundError, ValueError, KeyError, TypeError):
-        return  # released, or half written by a process that is gone
+        return "", 0
+
+
+def _check_free(file_io: FileIO, path: str, table: str, asking: str, now_ms: int) -> None:
+    owner, until = _held(file_io, path)
     if until > now_ms and owner.rpartition(" ")[0] != asking:
         raise BusyError(
             f"{table} is being maintained by {owner} (lease for {(until - now_ms) // 1000} s more): run "

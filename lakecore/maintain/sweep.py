@@ -48,7 +48,9 @@ class Swept:
     spared: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return {"roots": self.roots, "files": self.files, "bytes": self.size, "spared": len(self.spared)}
+        """For the ledger, where `files` counts roots too, as reports do."""
+        files = self.roots + self.files
+        return {"files": files, "roots": self.roots, "bytes": self.size, "spared": len(self.spared)}
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class Sweeper:
         `keeps`: into the quarantine. Raises UnavailableError when roots are missing: then no file is touched,
         and the next run on the table goes on.
         """
-        estimate = {"roots": len(removal.roots), "files": len(removal.files), "bytes": removal.size}
+        estimate = {"files": len(removal), "roots": len(removal.roots), "bytes": removal.size}
         record = self.runs.begin(
             self.target.name, job, removal, keeps=keeps, parameters=parameters, estimate=estimate
         )

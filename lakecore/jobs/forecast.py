@@ -1,0 +1,91 @@
+"""Forecasts of jobs before they run, and what is remembered of them afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from types import MappingProxyType
+from typing import Any
+
+from lakecore.maintain.forecast.plan import Around, Forecast, Pace, Work, forecast
+from lakecore.maintain.history import HistoryLine, HistoryStore
+from lakecore.maintain.target import Target
+
+__all__ = ["COMPACT", "Work", "forecast_of", "remember"]
+
+_MB = 1 << 20
+
+COMPACT = "compact"
+_PACES: Mapping[str, Pace] = MappingProxyType(
+    {
+        # one core; a merge stays below 500 MB a worker (figures: README)
+        COMPACT: Pace(
+            seconds=0.2,
+            files=500,
+            bytes=25 * _MB,
+            rows=1e6,
+            memory=120 * _MB,
+            memory_of_byte=6,
+            most_memory=500 * _MB,
+        ),
+    }
+)
+_CHORE = Pace(seconds=0.2, files=1000, memory=110 * _MB, memory_of_file=600)
+
+_ANY = frozenset({"APPEND", "COMPACT", "OVERWRITE", "ANALYZE"})
+_DISTURBED: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        COMPACT: frozenset({"COMPACT", "OVERWRITE"}),
+        "rewrite-file-index": frozenset({"COMPACT", "OVERWRITE"}),
+        "compact-manifest": frozenset({"COMPACT", "OVERWRITE"}),
+        "drop-partition": _ANY,
+        "rollback-to": _ANY,
+        "rollback-to-as-latest": _ANY,
+        "fast-forward": _ANY,
+        "merge-branch": _ANY,
+        "rescale": _ANY,
+    }
+)
+"""Kinds of commits that take work away from a job. Those that only remove what nobody needs lose none: what a
+new commit needs is spared.
+"""
+
+
+def forecast_of(target: Target, job: str, work: Work, engine: str, *, around: bool = True) -> Forecast:
+    """What the job will take, by its history here. `around`: look for what it may meet, which costs some
+    reads; without it the risk is not told.
+    """
+    past = HistoryStore(target.file_io, target.warehouse).past(target.name, job, engine)
+    seen = Around(now_ms=target.clock.now_ms())
+    if around:
+        from lakecore.maintain.forecast.look import look_around  # much of maintenance: for dry runs only
+
+        seen = look_around(target)
+    return forecast(work, past, _PACES.get(job, _CHORE), seen, _DISTURBED.get(job, frozenset()))
+
+
+def remember(
+    target: Target,
+    job: str,
+    work: Work,
+    engine: str,
+    *,
+    started_ms: int,
+    outcome: Mapping[str, Any],
+    run: str | None = None,
+) -> None:
+    """Write down what a run was expected to take and what it took. `outcome`: `seconds`, `memory`, `lost`
+    are learnt from.
+    """
+    expected = forecast_of(target, job, work, engine, around=False)
+    line = HistoryLine(
+        table=target.name,
+        job=job,
+        started_ms=started_ms,
+        engine=engine,
+        work=asdict(work),
+        estimate={"seconds": expected.seconds, "memory": expected.memory, "based_on": expected.based_on},
+        outcome=outcome,
+        run=run,
+    )
+    HistoryStore(target.file_io, target.warehouse).add(line)

@@ -1,0 +1,59 @@
+"""Reads what a forecast is made from: recent commits, who holds the lease, what holds old files."""
+
+from __future__ import annotations
+
+from lakecore.errors import LakeError
+from lakecore.maintain.forecast.plan import Around, SeenCommit
+from lakecore.maintain.lease import holder
+from lakecore.maintain.target import Target
+from lakecore.maintain.why import pins
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.options import parse_bool
+
+__all__ = ["look_around"]
+
+_LOOK_BACK = 32
+_MARK = "lakecore."
+
+
+def look_around(target: Target) -> Around:
+    """Costs up to 32 reads of snapshots and a reading of all tags and branches; what cannot be read is left
+    out.
+    """
+    return Around(
+        now_ms=target.clock.now_ms(),
+        commits=_commits(target),
+        inline=bool(target.schema.primary_keys)
+        and not _is_on(target.schema.options.get("write-only", "false")),
+        lease=holder(target.file_io, target.warehouse, target.name, target.clock.now_ms()),
+        holders=_holders(target),
+    )
+
+
+def _commits(target: Target) -> tuple[SeenCommit, ...]:
+    found: list[SeenCommit] = []
+    at = target.snapshots.latest()
+    while at is not None and len(found) < _LOOK_BACK:
+        found.append(SeenCommit(time_ms=at.time_millis, kind=at.commit_kind.value, ours=_ours(at)))
+        at = target.snapshots.find(at.id - 1) if at.id > 1 else None
+    return tuple(found)
+
+
+def _ours(snapshot: Snapshot) -> bool:
+    """Whether lakecore compacted: its proof is in the snapshot. Its other commits are named for it."""
+    marked = any(key.startswith(_MARK) for key in snapshot.properties or {})
+    return marked or snapshot.commit_user.startswith("lakecore-")
+
+
+def _holders(target: Target) -> tuple[str, ...]:
+    try:
+        return tuple(pins(target))
+    except LakeError:
+        return ()
+
+
+def _is_on(text: str) -> bool:
+    try:
+        return parse_bool(text)
+    except ValueError:
+        return False

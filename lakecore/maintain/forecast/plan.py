@@ -1,0 +1,228 @@
+"""Estimates of time and memory from what earlier runs took, and the risk of a conflict. No IO, no clock."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+__all__ = ["Around", "Forecast", "Pace", "PastRun", "Risk", "SeenCommit", "Work", "forecast", "risk_of"]
+
+_MB = 1 << 20
+_UNKNOWN = 3.0
+"""Without earlier runs the time may be a third of the estimate, or three times as long."""
+_HOUR = 3600.0
+_LOW, _MEDIUM, _HIGH = 0.01, 0.1, 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a job reads or removes. `bytes` as stored."""
+
+    files: int = 0
+    bytes: int = 0
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """The stated defaults of a job: `seconds` in any case and what comes on top, at so many a second;
+    memory in bytes. `most_memory` None: no bound.
+    """
+
+    seconds: float
+    files: float
+    bytes: float = math.inf
+    rows: float = math.inf
+    memory: int = 110 * _MB
+    memory_of_file: int = 0
+    memory_of_byte: float = 0.0
+    most_memory: int | None = None
+
+    def seconds_for(self, work: Work) -> float:
+        """By the slower of bytes and rows."""
+        return self.seconds + work.files / self.files + max(work.bytes / self.bytes, work.rows / self.rows)
+
+    def memory_for(self, work: Work) -> float:
+        """In bytes."""
+        held = self.memory + work.files * self.memory_of_file + work.bytes * self.memory_of_byte
+        return held if self.most_memory is None else min(held, self.most_memory)
+
+    def __str__(self) -> str:
+        parts = [f"{self.seconds} s", f"{self.files:g} files/s"]
+        parts += [f"{self.bytes / _MB:g} MB/s"] if math.isfinite(self.bytes) else []
+        parts += [f"{self.rows:g} rows/s"] if math.isfinite(self.rows) else []
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRun:
+    """A run of the same job on the same table. `memory`: its peak in bytes, None when it was not measured.
+    `lost`: a part of it was given up because another commit came first.
+    """
+
+    work: Work
+    seconds: float
+    memory: int | None = None
+    lost: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenCommit:
+    """A recent commit. `ours`: made by lakecore."""
+
+    time_ms: int
+    kind: str
+    ours: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What else happens to the table. `commits`: recent ones, newest first. `inline`: its writers may compact
+    by themselves. `lease`: who holds it. `holders`: tags, branches and consumers that hold old files.
+    """
+
+    now_ms: int
+    commits: tuple[SeenCommit, ...] = ()
+    inline: bool = False
+    lease: str | None = None
+    holders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Risk:
+    """Of a conflict. `level`: none, low, medium or high; `probability`: of at least one commit meanwhile
+    that the job would lose work to. `expected_commits`: of any kind, by others, while it runs.
+    `compactor`: another compactor seems to be at work. `words` say why.
+    """
+
+    level: str = "none"
+    probability: float = 0.0
+    expected_commits: float = 0.0
+    commits_an_hour: float = 0.0
+    compactor: bool = False
+    holders: tuple[str, ...] = ()
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """`seconds` with a range; `memory`: peak in bytes of the process that does the work. `based_on`: earlier
+    runs, or which defaults.
+    """
+
+    seconds: float
+    seconds_low: float
+    seconds_high: float
+    memory: int
+    based_on: str
+    risk: Risk
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        raw = asdict(self)
+        return raw | {"risk": raw["risk"] | {"holders": list(self.risk.holders)}}
+
+    def __str__(self) -> str:
+        span = f"{self.seconds_low:.1f} to {self.seconds_high:.1f}"
+        return (
+            f"about {self.seconds:.1f} s ({span}) and {self.memory // _MB} MB, by {self.based_on}; "
+            f"risk of conflict: {self.risk.level}: {self.risk.words}"
+        )
+
+
+def forecast(
+    work: Work, past: Sequence[PastRun], pace: Pace, around: Around, disturbed_by: frozenset[str]
+) -> Forecast:
+    """`past`: earlier runs of this job on this table, any order. `disturbed_by`: kinds of commits that the
+    job loses work to.
+
+    The defaults say how work of one size compares with work of another; earlier runs say by how much they
+    are off here: the median of that factor is taken, and its extremes are the range.
+    """
+    usual = pace.seconds_for(work)
+    factors = sorted(
+        run.seconds / pace.seconds_for(run.work) for run in past if run.seconds > 0 and run.work.files
+    )
+    if factors:
+        seconds, low, high = (usual * factor for factor in (median(factors), factors[0], factors[-1]))
+        based_on = f"{len(factors)} earlier run{'s' if len(factors) > 1 else ''} of it on this table"
+    else:
+        seconds, low, high = usual, usual / _UNKNOWN, usual * _UNKNOWN
+        based_on = f"defaults ({pace}), as it never ran on this table"
+    measured = [run.memory / pace.memory_for(run.work) for run in past if run.memory]
+    memory = pace.memory_for(work) * (max(measured) if measured else 1.0)
+    lost = sum(run.lost for run in past) / (len(past) + 1)
+    return Forecast(
+        seconds=round(seconds, 3),
+        seconds_low=round(low, 3),
+        seconds_high=round(high, 3),
+        memory=int(memory),
+        based_on=based_on,
+        risk=risk_of(around, seconds, disturbed_by, lost),
+    )
+
+
+def risk_of(around: Around, seconds: float, disturbed_by: frozenset[str], lost: float = 0.0) -> Risk:
+    """`lost`: the share of earlier runs that lost work. Commits are taken to come at random, as often as of
+    late: at the rate of all commits seen, or of the last few if that is higher.
+    """
+    others = [commit for commit in around.commits if not commit.ours]
+    rate = _rate(others, around.now_ms)
+    disturbing = [commit for commit in others if commit.kind in disturbed_by]
+    compactor = any(commit.kind == "COMPACT" for commit in others)
+    probability = max(-math.expm1(-_rate(disturbing, around.now_ms) * seconds), lost)
+    if around.lease is not None:
+        probability = 1.0
+    return Risk(
+        level=_level(probability),
+        probability=round(probability, 4),
+        expected_commits=round(rate * seconds, 3),
+        commits_an_hour=round(rate * _HOUR, 3),
+        compactor=compactor,
+        holders=around.holders,
+        words="; ".join(_words(around, others, disturbing, rate * seconds, lost)),
+    )
+
+
+def _rate(commits: Sequence[SeenCommit], now_ms: int) -> float:
+    """Commits a second."""
+    parts = (commits, commits[:8])
+    return max(
+        (len(part) / max(1.0, (now_ms - part[-1].time_ms) / 1000) for part in parts if part), default=0.0
+    )
+
+
+def _level(probability: float) -> str:
+    bounds: Mapping[str, float] = {"none": _LOW, "low": _MEDIUM, "medium": _HIGH}
+    return next((name for name, bound in bounds.items() if probability < bound), "high")
+
+
+def _words(
+    around: Around,
+    others: Sequence[SeenCommit],
+    disturbing: Sequence[SeenCommit],
+    expected: float,
+    lost: float,
+) -> list[str]:
+    """Why, as sentences without a full stop."""
+    words = []
+    if around.lease is not None:
+        words.append(f"{around.lease} holds the table's lease")
+    if others:
+        words.append(
+            f"{len(others)} of the last {len(around.commits)} commits are of others, {expected:.1f} more "
+            f"expected meanwhile, {len(disturbing)} were of a kind that takes work away"
+        )
+    else:
+        words.append("no other writer among the commits that are left")
+    compactions = sum(commit.kind == "COMPACT" for commit in others)
+    if compactions:
+        words.append(f"another compactor seems active ({compactions} compactions)")
+    elif around.inline:
+        words.append("writers of the table may compact by themselves (write-only is not set)")
+    if lost:
+        words.append(f"{lost:.0%} of earlier runs lost work to other commits")
+    return [*words, *around.holders[:3]]

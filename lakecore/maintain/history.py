@@ -1,0 +1,105 @@
+"""What the last runs of each job took: `<warehouse>/.lakecore/history/<table>/<job>.json`, one file each.
+
+A run adds its estimate and its outcome, and drops the oldest beyond `KEPT`: one read and one write. Two runs
+that end at once may lose one of the two lines; only estimates depend on them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from lakecore.errors import LakeError, NotFoundError
+from lakecore.fs.file_io import FileIO
+from lakecore.maintain.forecast.plan import PastRun, Work
+
+__all__ = ["HistoryLine", "HistoryStore"]
+
+logger = logging.getLogger(__name__)
+
+KEPT = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryLine:
+    """One run. `work`: files, bytes and rows; `estimate`, `outcome`: seconds, memory and figures of the job.
+    `run`: its line in the ledger of removals, if it removed anything.
+    """
+
+    table: str
+    job: str
+    started_ms: int
+    engine: str
+    work: Mapping[str, int]
+    estimate: Mapping[str, Any] = field(default_factory=dict)
+    outcome: Mapping[str, Any] = field(default_factory=dict)
+    run: str | None = None
+
+    def past(self) -> PastRun:
+        """What an estimate learns from it."""
+        memory = self.outcome.get("memory")
+        return PastRun(
+            work=Work(**{name: int(self.work.get(name, 0)) for name in ("files", "bytes", "rows")}),
+            seconds=float(self.outcome.get("seconds", 0.0)),
+            memory=None if memory is None else int(memory),
+            lost=bool(self.outcome.get("lost", False)),
+        )
+
+
+@dataclass(frozen=True)
+class HistoryStore:
+    """The histories of a warehouse."""
+
+    file_io: FileIO
+    warehouse: str
+
+    @property
+    def root(self) -> str:
+        return f"{self.warehouse.rstrip('/')}/.lakecore/history"
+
+    def lines(self, table: str, job: str) -> tuple[HistoryLine, ...]:
+        """Oldest first. What cannot be read is no line."""
+        return self._read(self._path(table, job))
+
+    def of(self, table: str | None = None) -> Iterator[HistoryLine]:
+        """All lines of a table, or of the warehouse. Costs a read for each table and job."""
+        if table is None:
+            folders = [status.path for status in self.file_io.list(self.root) if status.is_dir]
+        else:
+            folders = [self._folder(table)]
+        for folder in folders:
+            for status in self.file_io.list(folder):
+                yield from self._read(status.path)
+
+    def past(self, table: str, job: str, engine: str) -> list[PastRun]:
+        """Earlier runs of a job on the same kind of engine."""
+        return [line.past() for line in self.lines(table, job) if line.engine == engine]
+
+    def add(self, line: HistoryLine) -> None:
+        """Remember a run. A failure is logged: the run itself is done."""
+        path = self._path(line.table, line.job)
+        try:
+            lines = (*self._read(path), line)[-KEPT:]
+            text = json.dumps([asdict(one) for one in lines], default=str)
+            self.file_io.overwrite(path, text.encode())
+        except LakeError as err:
+            logger.warning("%s of %s is done, but was not remembered: %s", line.job, line.table, err)
+
+    def _read(self, path: str) -> tuple[HistoryLine, ...]:
+        try:
+            return tuple(HistoryLine(**raw) for raw in json.loads(self.file_io.read(path)))
+        except NotFoundError:
+            return ()
+        except (LakeError, ValueError, TypeError) as err:
+            logger.warning("%s is passed over: %s", path, err)
+            return ()
+
+    def _folder(self, table: str) -> str:
+        return f"{self.root}/{urllib.parse.quote(table, safe='')}"
+
+    def _path(self, table: str, job: str) -> str:
+        return f"{self._folder(table)}/{urllib.parse.quote(job, safe='')}.json"

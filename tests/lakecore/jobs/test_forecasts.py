@@ -1,0 +1,173 @@
+"""A dry run tells what the run then does, and learns from it; nothing is written by it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakecore.catalog.filesystem import FilesystemCatalog
+from lakecore.errors import BusyError, UnavailableError
+from lakecore.jobs import compact, expire_snapshots, quarantine, tags
+from lakecore.jobs.chore import Report, Safety
+from lakecore.jobs.chore_many import run_many
+from lakecore.maintain.history import KEPT, HistoryStore
+from lakecore.maintain.lease import leased
+from lakecore.table import Table
+from tests.support.fake_clock import FakeClock
+from tests.support.fault_fs import FaultyFileIO
+from tests.support.lake import append_table, key_table, memory_catalog, paths_of, put
+
+SHAPES = ("files", "sorted_runs", "levels")
+
+
+@pytest.fixture
+def catalog() -> FilesystemCatalog:
+    return memory_catalog()
+
+
+def job(table: Table, **fields: Any) -> compact.Job:
+    return compact.Job(table=table.name, **({"strategy": compact.Strategy.FULL} | fields))
+
+
+def fill(table: Table, commits: int = 4) -> None:
+    for n in range(commits):
+        put(table, [{"k": k, "v": f"{n}.{k}"} for k in range(n, n + 5)])
+
+
+@pytest.mark.parametrize("strategy", list(compact.Strategy))
+@pytest.mark.parametrize("kind", ["keyed", "upgrades", "append"])
+def test_a_dry_run_tells_the_shape_that_the_run_leaves(
+    catalog: FilesystemCatalog, kind: str, strategy: compact.Strategy
+) -> None:
+    if kind == "append":
+        table = append_table(catalog, columns=("k INT", "v STRING"), target_file_size="1 mb")
+        fill(table, 7)
+    else:
+        table = key_table(catalog, num_sorted_run__compaction_trigger="3")
+        fill(table, 5)
+        if kind == "upgrades":
+            compact.run(job(table), catalog, clock=catalog.clock)
+            put(table, *([{"k": k, "v": "far"}] for k in (1000, 2000, 3000)))
+    before = paths_of(table, "")
+    told = compact.run(job(table, strategy=strategy, dry_run=True), catalog, clock=catalog.clock)
+    assert paths_of(table, "") == before
+    assert told.forecast is not None
+    done = compact.run(job(table, strategy=strategy), catalog, clock=catalog.clock)
+    if kind == "append" and strategy is compact.Strategy.UNIVERSAL:
+        assert told.before.files > told.after.files > done.after.files, "it tells of the first round"
+    else:
+        assert [getattr(told.after, one) for one in SHAPES] == [getattr(done.after, one) for one in SHAPES]
+    assert told.after.rows >= done.after.rows
+    assert told.to_json()["forecast"]["based_on"].startswith(("defaults", "1 earlier"))
+
+
+def test_runs_are_remembered_and_learnt_from(catalog: FilesystemCatalog) -> None:
+    table, clock = key_table(catalog), catalog.clock
+    assert isinstance(clock, FakeClock)
+    for _ in range(3):
+        fill(table, 2)
+        compact.run(job(table), catalog, clock=clock)
+    assert compact.run(job(table), catalog, clock=clock).nothing_to_do
+    lines = HistoryStore(catalog.file_io, catalog.warehouse).lines(table.name, "compact")
+    assert [line.work["rows"] for line in lines] == [10, 16, 16]
+    assert [line.outcome["rows_out"] for line in lines] == [6, 6, 6]
+    assert "defaults" in lines[0].estimate["based_on"]
+    assert lines[0].outcome["memory"] > 10 << 20
+    fill(table, 2)
+    told = compact.run(job(table, dry_run=True), catalog, clock=clock)
+    assert told.forecast is not None
+    assert [record.job for record in quarantine.runs_of(catalog, table.name)] == ["compact"] * 3
+    for _ in range(KEPT):
+        fill(table, 2)
+        compact.run(job(table), catalog, clock=clock)
+    assert len(HistoryStore(catalog.file_io, catalog.warehouse).lines(table.name, "compact")) == KEPT
+
+
+class NoHistory(FaultyFileIO):
+    """Storage where the history can be neither read nor written."""
+
+    def operation(self, name: str, path: str, effect: Any, torn: Any = None) -> Any:
+        if "/history/" in path:
+            raise UnavailableError(f"{name} {path}")
+        return effect()
+
+
+def test_a_history_that_cannot_be_read_or_written_is_no_failure(catalog: FilesystemCatalog) -> None:
+    table = key_table(catalog)
+    fill(table)
+    store = HistoryStore(catalog.file_io, catalog.warehouse)
+    catalog.file_io.overwrite(f"{store.root}/d.k/compact.json", b'[{"odd": 1}]')
+    lame = replace(catalog, file_io=NoHistory(catalog.file_io))
+    told = compact.run(job(table, dry_run=True), lame, clock=catalog.clock)
+    assert told.forecast is not None
+    assert compact.run(job(table), lame, clock=catalog.clock).snapshots
+    fill(table)
+    assert compact.run(job(table), catalog, clock=catalog.clock).snapshots
+    (line,) = store.lines(table.name, "compact")
+    assert line.work["files"] == 5
+
+
+def test_a_dry_run_of_expiry_and_the_ledger_count_alike(catalog: FilesystemCatalog) -> None:
+    table = key_table(catalog)
+    fill(table, 5)
+    compact.run(job(table), catalog, clock=catalog.clock)
+
+    def expire(*, dry_run: bool = False) -> Report:
+        wanted = expire_snapshots.Job(table=table.name, retain_max=1, retain_min=1, dry_run=dry_run)
+        return expire_snapshots.run(wanted, catalog)
+
+    told = expire(dry_run=True)
+    done = expire()
+    (record,) = [one for one in quarantine.runs_of(catalog, table.name) if one.job == "expire-snapshots"]
+    assert told.files == done.files == record.estimate["files"] == record.outcome["files"] > 5
+    assert told.bytes == done.bytes == record.outcome["bytes"]
+    assert told.forecast is not None
+    assert told.estimated_seconds == told.forecast.seconds
+    assert "defaults" in told.forecast.based_on
+    fill(table, 2)
+    again = expire(dry_run=True)
+    assert again.forecast is not None
+    assert "1 earlier run" in again.forecast.based_on
+
+
+def test_the_risk_is_told_from_the_table(catalog: FilesystemCatalog) -> None:
+    table = key_table(catalog, write_only="false")
+    fill(table)
+    tags.run(
+        tags.CreateTag(table=table.name, tag="eod", safety=Safety(lease_ms=0)), catalog, clock=catalog.clock
+    )
+    table.write(pa.table({"k": pa.array([1], pa.int32()), "v": ["x"]}))
+    with leased(catalog.file_io, catalog.warehouse, table.name, "nightly 1", catalog.clock, 60_000):
+        told = compact.run(job(table, dry_run=True), catalog, clock=catalog.clock)
+    assert told.forecast is not None
+    risk = told.forecast.risk
+    assert (risk.level, risk.compactor) == ("high", False)
+    assert "nightly 1 holds the table's lease" in risk.words
+    assert any("tag eod" in text for text in risk.holders)
+
+
+def test_chores_of_many_tables_run_at_once_and_tell_of_each(catalog: FilesystemCatalog) -> None:
+    tables = [catalog.create_table(f"d.t{n}", {"columns": ["v INT"]}) for n in range(8)]
+    for table in tables:
+        put(table, *([{"v": n}] for n in range(4)))
+    busy, gone = tables[2], "d.none"
+
+    def expire(wanted: expire_snapshots.Job) -> Report:
+        return expire_snapshots.run(wanted, catalog, clock=catalog.clock)
+
+    wanted = [
+        expire_snapshots.Job(table=name, retain_max=1, retain_min=1, safety=Safety(quarantine=True))
+        for name in (*(table.name for table in tables), gone)
+    ]
+    with leased(catalog.file_io, catalog.warehouse, busy.name, "nightly 1", catalog.clock, 60_000):
+        reports = run_many(wanted, expire, at_once=3, purging=catalog)
+        with pytest.raises(BusyError):
+            expire(wanted[2])
+    assert [one.table for one in reports] == [one.table for one in wanted]
+    assert [one.error_class for one in reports] == [None] * 8 + ["NotFoundError"]
+    assert "nightly 1" in reports[2].skipped
+    assert reports[2].error is None
+    assert [len(table.snapshots.list_ids()) for table in tables] == [4 if t is busy else 1 for t in tables]
