@@ -85,7 +85,8 @@ class Answer:
 def last_before(points: Sequence[Point], end_ms: int) -> Answer:
     """The snapshot before the first one whose clock has reached `end_ms`. `points`: by id, the latest last.
 
-    It is only given when it is certain: an unknown snapshot between the two might have been the one.
+    It is only given when it is certain: an unknown snapshot between the two might have been the one. Where
+    clocks went back, that holds for what is known.
     """
     number = next(
         (n for n, p in enumerate(points) if p.clock_ms is not None and p.clock_ms >= end_ms), len(points)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from lakecore.errors import InvalidInputError, InvalidOptionError
 from lakecore.maintain.auto_tags.options import auto_rule, num_retained
 from lakecore.maintain.auto_tags.plan import AutoTag, Moment, next_tags, surplus
-from lakecore.maintain.batch_tags.plan import Period, Point, Series, plan, retire
+from lakecore.maintain.batch_tags.plan import Period, Point, Series, last_before, plan, retire
 from lakecore.maintain.wall_clock import WallClock
 from lakecore.scan.auto_tags import AutoTagNames
 from lakecore.types.text import parse_timestamp
@@ -82,6 +84,27 @@ def test_automatic_tags(rewrite: bool) -> None:
 
 def test_batch_tags(rewrite: bool) -> None:
     datadriven.check(TESTDATA / "batch_tags.txt", batch_answer, rewrite)
+
+
+def test_what_is_left_of_a_history_answers_as_all_of_it_or_not_at_all() -> None:
+    """Random histories; the oldest snapshots have expired but for some that tags or changelogs know."""
+    for seed in range(400):
+        random = Random(seed)
+        times = sorted(random.choices(range(30), k=random.randint(1, 12)))
+        every = [Point(n, time, True) for n, time in enumerate(times, 1)]
+        first = random.randint(1, len(every))
+        known = [
+            replace(p, kept=p.snapshot >= first or random.random() < 0.6)
+            for p in every
+            if p.snapshot >= first or random.random() < 0.5
+        ]
+        for end in range(0, 32, 3):
+            truth, answer = last_before(every, end), last_before(known, end)
+            assert (truth.snapshot or 0) == sum(time < end for time in times)
+            assert answer.snapshot in (truth.snapshot, None), (seed, end)
+            assert not answer.empty or truth.empty, (seed, end)
+            if known == every:
+                assert answer == truth, (seed, end)
 
 
 def test_what_is_too_many_goes_by_the_age_of_snapshots() -> None:
