@@ -1,24 +1,32 @@
-"""Accidents that happened to users of maintenance elsewhere, replayed."""
+"""Accidents that happened to users of maintenance elsewhere, replayed: a ticket each.
+
+Tags that fail to appear, and sort compactions, are tested with the jobs that make them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
-from lakecore.errors import LakeError, NotFoundError, UnavailableError, UnsupportedError
+from lakecore.catalog.filesystem import FilesystemCatalog
+from lakecore.errors import InvalidInputError, LakeError, NotFoundError, UnavailableError, UnsupportedError
 from lakecore.fs.file_io import FileIO, FileStatus
-from lakecore.jobs import branches, compact, expire_snapshots, quarantine, remove_orphan_files, tags, why
+from lakecore.jobs import (
+    branches,
+    compact,
+    consumers,
+    expire_snapshots,
+    remove_orphan_files,
+    rollback,
+    tags,
+)
 from lakecore.jobs.chore import Report, Safety
-from lakecore.verify.fsck import fsck
 from tests.support.fake_clock import FakeClock
 from tests.support.fault_fs import FaultyFileIO
-from tests.support.killing_fs import KillPoint, run_and_die
-from tests.support.lake import key_table, put, rows_of
+from tests.support.lake import put, rows_of
 from tests.support.maintained import OWNER, History, history, views
 from tests.support.meddling_fs import Meddling
 
@@ -41,7 +49,7 @@ class Forgetful(FaultyFileIO):
 
 
 def expire(lake: FilesystemCatalog, **limits: Any) -> Report:
-    job = expire_snapshots.Job(table="d.k", **{"retain_max": 2, "retain_min": 1, "safety": OWNER} | limits)
+    job = expire_snapshots.Job(**{"table": "d.k", "retain_max": 2, "retain_min": 1, "safety": OWNER} | limits)
     return expire_snapshots.run(job, lake, clock=lake.clock)
 
 
@@ -184,57 +192,147 @@ def test_two_chores_do_not_meet(made: History) -> None:
     assert "is being maintained by test" in str(problems[0])
 
 
-def test_why_names_what_holds_a_file_and_a_snapshot(made: History) -> None:
-    store = made.table.snapshots
-    manifest = store.load(2).base_manifest_list
-    job = expire_snapshots.Job(table="d.k", retain_max=2, retain_min=1, safety=Safety(quarantine=True))
-    expire_snapshots.run(job, made.catalog, clock=made.catalog.clock)
-
-    def ask(subject: str | None) -> Report:
-        return why.run(why.Job(table="d.k", subject=subject), made.catalog, clock=made.catalog.clock)
-
-    assert ask(manifest).names == ("tag a", "snapshot 2 in quarantine")
-    assert ask("2").names == ("tag a",)
-    assert ask("nothing.parquet").nothing_to_do
-    assert [name.split(" keeps")[0] for name in ask(None).names] == ["tag a", "tag b"]
+@pytest.mark.parametrize("gone", [(3,), (1,), (2, 3), (5,)], ids=str)
+def test_a_gap_in_the_ids_does_not_stop_expiry(made: History, gone: tuple[int, ...]) -> None:
+    """Java stops for good at the first snapshot that is missing (paimon issue 4743)."""
+    for number in gone:
+        made.catalog.file_io.delete(made.table.paths.snapshot(number))
+    report = expire(made.catalog)
+    assert (report.nothing_to_do, made.table.snapshots.list_ids()[-1]) == (False, 6)
+    assert min(made.table.snapshots.list_ids()) >= 5
+    made.check_views(str(gone))
+    remove_orphans(made.catalog)
+    made.check_whole(str(gone), orphans=5 not in gone)
 
 
-def test_the_quarantine_is_emptied_by_age_and_by_size(made: History) -> None:
-    report = expire(made.catalog, safety=Safety(owner="test", quarantine=True))
-    kept = made.quarantined()
-    assert kept == report.files
-    purge = quarantine.Purge(ttl_ms=10**12, cap=10**12)
-    assert quarantine.run(purge, made.catalog, clock=made.catalog.clock).nothing_to_do
-    quarantine.run(replace(purge, cap=0), made.catalog, clock=made.catalog.clock)
-    assert made.quarantined() == 0
-    with pytest.raises(LakeError, match="purged"):
-        quarantine.run(quarantine.Undo(run_id=str(report.run)), made.catalog, clock=made.catalog.clock)
+@pytest.mark.parametrize("first", ["expire", "delete"])
+@pytest.mark.parametrize("deleted", ["a", "b", "c"])
+def test_what_another_tag_has_stays(made: History, deleted: str, first: str) -> None:
+    """Expiry and the deletion of a tag look at the neighbours alone (paimon issues 2409, 3693, 5237)."""
+    lake = made.catalog
+    tags.run(tags.CreateTag(table="d.k", tag="c", snapshot=3, safety=OWNER), lake, clock=lake.clock)
+    made.rows["tag c"] = made.rows["snapshot 3"]
+
+    def delete() -> None:
+        job = tags.DeleteTag(table="d.k", tags=(deleted,), safety=Safety(owner="test", quarantine=False))
+        tags.run(job, lake, clock=lake.clock)
+
+    for step in (expire, delete) if first == "expire" else (delete, expire):
+        step(lake) if step is expire else step()
+        made.check_views(deleted)
+        made.check_whole(deleted, orphans=True)
+    assert made.table.tags.list() == tuple(sorted({"a", "b", "c"} - {deleted}))
 
 
-KILLS = {
-    "before the plan is written": KillPoint(name="overwrite", part="run.json"),
-    "between two snapshots": KillPoint(name="delete", part="snapshot/snapshot-2", after=True),
-    "among the files": KillPoint(name="delete", part="manifest/", nth=3),
-}
+def test_a_branch_outlives_the_tag_it_was_made_from(made: History) -> None:
+    """Its files went with the tag (paimon issues 6272, 8854)."""
+    lake = made.catalog
+    branches.run(branches.CreateBranch(table="d.k", branch="x", tag="a"), lake, clock=lake.clock)
+    rows = views(made.table)
+    expire(lake)
+    job = tags.DeleteTag(table="d.k", tags=("a",), safety=Safety(owner="test", quarantine=False))
+    tags.run(job, lake, clock=lake.clock)
+    remove_orphans(lake)
+    made.check_views("without its tag", rows)
+    made.check_whole("without its tag", orphans=True)
+    assert rows_of(made.table.at_branch("x")) == made.rows["tag a"]
 
 
-def _expire_on_disk(warehouse: str) -> Report:
-    job = expire_snapshots.Job(
-        table="d.k", retain_max=2, retain_min=1, older_than_ms=4 * 10**12, safety=OWNER
+def test_a_tag_of_a_branch_protects_its_files(made: History) -> None:
+    """Expiry of main and of the branch knew only main's tags (paimon issue 9867)."""
+    lake = made.catalog
+    branches.run(branches.CreateBranch(table="d.k", branch="x", tag="b"), lake, clock=lake.clock)
+    branch = made.table.at_branch("x")
+    put(branch, [{"k": 70, "v": "x"}])
+    tags.run(tags.CreateTag(table="d.k$branch_x", tag="t", safety=OWNER), lake, clock=lake.clock)
+    put(branch, [{"k": 71, "v": "x"}])
+    compact.run(compact.Job(table="d.k$branch_x", strategy=compact.Strategy.FULL), lake, clock=lake.clock)
+    tags.run(
+        tags.DeleteTag(table="d.k", tags=("b",), safety=Safety(owner="test", quarantine=False)),
+        lake,
+        clock=lake.clock,
     )
-    return expire_snapshots.run(job, load_catalog(warehouse))
+    rows = views(made.table)
+    for table in ("d.k$branch_x", "d.k"):
+        expire(lake, table=table, retain_max=1)
+        remove_orphans(lake)
+        made.check_views(table, rows)
+        made.check_whole(table, orphans=True)
+    assert rows_of(branch, tag="t") == rows["tag t of x"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("point", KILLS)
-def test_a_killed_expiry_is_finished_by_the_next(point: str, tmp_path: Path) -> None:
-    lake = load_catalog(str(tmp_path), **{"local.fsync": "false"})
-    table = key_table(lake)
-    put(table, *([{"k": number, "v": "x"}] for number in range(5)))
-    run_and_die(KILLS[point], _expire_on_disk, lake.warehouse)
-    for snapshot in table.snapshots.list_ids():
-        assert len(rows_of(table, snapshot=snapshot)) == snapshot
-    _expire_on_disk(lake.warehouse)
-    assert table.snapshots.list_ids() == (5,)
-    report = fsck(table.file_io, table.paths, now_ms=0, deep=True, read_data=True)
-    assert report.findings == ()
+def test_a_rollback_that_stops_halfway_leaves_a_row_of_snapshots_and_a_table_to_write_to(
+    made: History,
+) -> None:
+    """From the oldest on, it left a gap behind which LATEST pointed; nobody could commit any more."""
+    job = rollback.RollbackTo(table="d.k", snapshot=2, safety=OWNER)
+    storage = FaultyFileIO(made.catalog.file_io)
+    with pytest.MonkeyPatch.context() as patch:
+        seen = []
+        real = FaultyFileIO.move
+
+        def move(self: FaultyFileIO, path: str, target: str) -> None:
+            ids = made.table.snapshots.list_ids()
+            seen.append(ids)
+            if len(ids) == 4:
+                raise UnavailableError("the lights went out")
+            real(self, path, target)
+
+        patch.setattr(FaultyFileIO, "move", move)
+        with pytest.raises(UnavailableError, match="lights"):
+            rollback.run(job, made.through(storage), clock=made.catalog.clock)
+    assert seen == [tuple(range(1, last + 1)) for last in (6, 5, 4)]
+    put(made.table, [{"k": 99, "v": "between"}])
+    assert rows_of(made.table) == sorted([*made.rows["snapshot 4"], (99, "between")], key=repr)
+    rollback.run(job, made.catalog, clock=made.catalog.clock)
+    assert made.table.snapshots.list_ids() == (1, 2)
+    made.check_views("rolled back")
+    made.check_whole("rolled back", orphans=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [("list", "/snapshot"), ("read", "snapshot/snapshot-5"), ("read", "/manifest/"), ("overwrite", "run.json"),
+     ("delete", "snapshot-3"), ("list", "/tag"), ("overwrite", "EARLIEST"), ("delete", "bucket-0")],
+)  # fmt: skip
+def test_writers_and_compactions_go_on_while_snapshots_expire(made: History, name: str, part: str) -> None:
+    """A file that was on its way out and is in the table again must not go (paimon issues 1790, 2131 of iceberg)."""
+    lake = made.catalog
+
+    def work() -> None:
+        put(made.table, [{"k": 50, "v": "meanwhile"}])
+        compact.run(compact.Job(table="d.k", strategy=compact.Strategy.FULL), lake, clock=lake.clock)
+        job = rollback.RollbackToAsLatest(table="d.k", tag="a", safety=Safety(lease_ms=0))
+        rollback.run(job, lake, clock=lake.clock)
+
+    storage = Meddling(lake.file_io, name, part, work)
+    expire(made.through(storage))
+    assert rows_of(made.table) == made.rows["tag a"]
+    made.check_views(part, views(made.table))
+    made.check_whole(part, orphans=False)
+    expire(lake)
+    remove_orphans(lake)
+    made.check_whole(part, orphans=True)
+
+
+def test_files_that_nobody_has_committed_yet_are_too_young_to_go(made: History) -> None:
+    """A writer may take hours from its first file to its commit (paimon issue 3074, amoro issue 2959)."""
+    made.catalog.file_io.write_new(f"{made.table.path}/bucket-0/data-in-flight.parquet", b"x")
+    before = made.files()
+    young = remove_orphan_files.Job(table="d.k", safety=OWNER)
+    assert remove_orphan_files.run(young, made.catalog).nothing_to_do  # a day, by the system's clock
+    assert made.files() == before
+    with pytest.raises(InvalidInputError, match="older-than must be in the past"):
+        remove_orphan_files.run(replace(young, older_than_ms=FUTURE.now_ms()), made.catalog)
+
+
+def test_a_forgotten_consumer_is_named_and_can_be_cleared(made: History) -> None:
+    """It held back everything, and nothing said so (paimon issues 1348, 2675)."""
+    made.table.consumers.write("forgotten", 1)
+    assert "consumer forgotten" in expire(made.catalog).blocker
+    assert made.table.snapshots.list_ids() == (1, 2, 3, 4, 5, 6)
+    job = consumers.ExpireConsumers(table="d.k", expiration_ms=1000, safety=OWNER)
+    assert consumers.run(job, made.catalog, clock=FUTURE).names == ("forgotten",)
+    expire(made.catalog)
+    assert made.table.snapshots.list_ids() == (5, 6)
+    made.check_views("cleared")
