@@ -40,6 +40,12 @@ with DAG(
         "day": Param(
             None, type=["null", "string"], description="The day, YYYY-MM-DD; empty: the run's logical date."
         ),
+        "until": Param(
+            None,
+            type=["null", "string"],
+            description="End of the window: HH:MM (UTC) after the run's start, or a date and time. "
+            "Work in hand is committed, the rest is reported. Empty: no end.",
+        ),
         "engine": Param(
             "spark",
             type="string",
@@ -55,5 +61,6 @@ with DAG(
         table="{{ params.table }}",
         where="{{ params.partition_key }}=" + DAY,
         strategy="full",
+        until="{{ params.until or '' }}",
         engine="{{ params.engine }}",
     )

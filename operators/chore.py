@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from lakecore.jobs.chore import Lake, Report, Safety
 
-__all__ = ["ChoreOperator", "lease_owner", "sentence"]
+__all__ = ["ChoreOperator", "flag", "lease_owner", "sentence"]
 
 _SHOWN = 5
-_GENERAL = ("table", "lake_conn_id")
+_GENERAL = ("table", "preview", "quarantine", "lake_conn_id")
 
 
 def _named_init(parameters: Mapping[str, str]) -> Callable[..., None]:
@@ -48,9 +48,9 @@ class ChoreOperator(TableTask):
     what `lakecore undo` takes.
 
     :param table: `database.table`, or `database.table$branch_NAME`. (templated)
-    :param dry_run: report what would happen and change nothing.
+    :param dry_run: report what would happen and change nothing. (templated)
     :param quarantine: move files aside for a while instead of deleting them; None as the chore does by
-    itself.
+    itself. (templated)
     """
 
     module: ClassVar[str]
@@ -76,8 +76,8 @@ class ChoreOperator(TableTask):
         self,
         *,
         table: str,
-        dry_run: bool = False,
-        quarantine: bool | None = None,
+        dry_run: bool | str = False,
+        quarantine: bool | str | None = None,
         lake_conn_id: str = LakeHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
@@ -94,12 +94,13 @@ class ChoreOperator(TableTask):
         from lakecore.jobs.chore import Safety
 
         given = {name: getattr(self, name) for name in self.parameters}
-        safety = Safety(quarantine=self.quarantine, owner=lease_owner(context["ti"]))
         if self.repeatable:
             given["commit_user"], given["commit_identifier"] = commit_identity(context["ti"])
         with airflow_errors():
+            safety = Safety(quarantine=flag("quarantine", self.quarantine), owner=lease_owner(context["ti"]))
+            dry_run = bool(flag("dry_run", self.preview))
             catalog = LakeHook(self.lake_conn_id).catalog()
-            report = self.run_job(self.table, given, catalog, safety, dry_run=self.preview)
+            report = self.run_job(self.table, given, catalog, safety, dry_run=dry_run)
         self.log.info("%s", sentence(report))
         return self.told(context, report.job, small(report.to_json(), "snapshots", "names", "notes"))
 
@@ -138,6 +139,20 @@ def sentence(report: Report) -> str:
     return f"{report.job} of {report.table}: {said} ({report.seconds:.1f} s)"
 
 
+def flag(name: str, value: Any) -> bool | None:
+    """A truth value as a template renders it; empty is None. Raises InvalidInputError."""
+    from lakecore.errors import InvalidInputError
+    from lakecore.options import parse_bool
+
+    if value is None or isinstance(value, bool):
+        return value
+    text = str(value).strip()
+    try:
+        return None if text in ("", "None") else parse_bool(text)
+    except ValueError as err:
+        raise InvalidInputError(f"{name}={value!r}: use true or false") from err
+
+
 def lease_owner(ti: Any) -> str:
     """Who holds the lease of a table: the same on every try, which takes its own lease over at once."""
     return f"{ti.dag_id}/{ti.task_id}/{ti.run_id}/{ti.map_index}".replace(" ", "_")
@@ -159,7 +174,7 @@ def _parsed(name: str, kind: str, value: Any) -> dict[str, Any]:
     if kind == "options":
         return {name: dict(value)}
     if kind == "bool":
-        return {name: str(value).strip().lower() == "true"}
+        return {name: flag(name, value)}
     if kind == "names":
         found = value.split(",") if isinstance(value, str) else value
         return {name: tuple(str(one).strip() for one in found)}

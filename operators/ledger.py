@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
-from operators.chore import ChoreOperator, lease_owner, sentence
+from operators.chore import ChoreOperator, flag, lease_owner, sentence
 from operators.hooks import LakeHook, airflow_errors
 from operators.metrics import count
 from operators.task import small
@@ -32,17 +32,17 @@ class UndoOperator(BaseOperator):
     """Take back what a run moved to the quarantine. A second undo of the same run fails.
 
     :param undo_run: the `run` of its report, `{{ ti.xcom_pull("delete_tag")["run"] }}`. (templated)
-    :param dry_run: report what would come back and change nothing.
+    :param dry_run: report what would come back and change nothing. (templated)
     """
 
-    template_fields: Sequence[str] = ("undo_run", "lake_conn_id")
+    template_fields: Sequence[str] = ("undo_run", "preview", "lake_conn_id")
     ui_color = "#e8e3f3"
 
     def __init__(
         self,
         *,
         undo_run: str,
-        dry_run: bool = False,
+        dry_run: bool | str = False,
         lake_conn_id: str = LakeHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
@@ -56,8 +56,9 @@ class UndoOperator(BaseOperator):
         from lakecore.jobs.chore import Safety
 
         safety = Safety(owner=lease_owner(context["ti"]))
-        job = quarantine.Undo(run_id=str(self.undo_run), dry_run=self.preview, safety=safety)
         with airflow_errors():
+            dry_run = bool(flag("dry_run", self.preview))
+            job = quarantine.Undo(run_id=str(self.undo_run), dry_run=dry_run, safety=safety)
             report = quarantine.run(job, LakeHook(self.lake_conn_id).catalog())
         self.log.info("%s", sentence(report))
         raw = small(report.to_json(), "snapshots", "names", "notes")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from operators.chore import ChoreOperator, lease_owner, sentence
+from operators.chore import ChoreOperator, flag, lease_owner, sentence
 from operators.consumers import ExpireConsumersOperator
 from operators.expire import ExpireChangelogsOperator, ExpireSnapshotsOperator
 from operators.hooks import LakeHook, airflow_errors, is_permanent
@@ -143,10 +143,11 @@ class MaintainTableOperator(TableTask):
 
         chore = CHORES[name]
         given = _given(chore, name, parameters, started_ms)
-        safety = Safety(quarantine=given.pop("quarantine", None), owner=lease_owner(context["ti"]))
+        keeps = flag("quarantine", given.pop("quarantine", None))
+        safety = Safety(quarantine=keeps, owner=lease_owner(context["ti"]))
         catalog = LakeHook(self.lake_conn_id).catalog()
-        dry = str(self.preview).strip().lower() == "true"
-        found = chore.run_job(self.table, given, catalog, safety, dry_run=dry)
+        dry_run = bool(flag("dry_run", self.preview))
+        found = chore.run_job(self.table, given, catalog, safety, dry_run=dry_run)
         self.log.info("%s", sentence(found))
         told = self.told(context, found.job, small(found.to_json(), "snapshots", "names", "notes"))
         return {key: told[key] for key in _REPORTED if told[key] not in (None, "", 0)}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowException
 
+from operators.chore import flag
 from operators.hooks import LakeHook, airflow_errors
 from operators.identity import commit_identity
 from operators.task import TableTask, small
@@ -31,7 +32,7 @@ class RewriteFileIndexOperator(TableTask):
     :param table: `database.table`. (templated)
     :param where: partitions as in Paimon, `dt=a,hh=b;dt=c`; None means every partition. (templated)
     :param options: table options for this run only. (templated)
-    :param dry_run: only look: the report says what would be done.
+    :param dry_run: only look: the report says what would be done. (templated)
     :param engine: `spark`, or `local` for tables too small to be worth a session. (templated)
     :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
     :param spark_conf: settings of the Spark session. (templated)
@@ -41,6 +42,7 @@ class RewriteFileIndexOperator(TableTask):
         "table",
         "where",
         "options",
+        "only_look",
         "engine",
         "master",
         "spark_conf",
@@ -54,7 +56,7 @@ class RewriteFileIndexOperator(TableTask):
         table: str,
         where: str | None = None,
         options: Mapping[str, str] | None = None,
-        dry_run: bool = False,
+        dry_run: bool | str = False,
         engine: str = "spark",
         master: str | None = None,
         spark_conf: Mapping[str, str] | None = None,
@@ -83,7 +85,7 @@ class RewriteFileIndexOperator(TableTask):
                 table=self.table,
                 where=self.where or None,
                 options=dict(self.options or {}),
-                dry_run=self.only_look,
+                dry_run=bool(flag("dry_run", self.only_look)),
                 commit_user=user,
                 commit_identifier=identifier,
             )

@@ -54,6 +54,30 @@ def test_templates_are_rendered_and_empty_ones_mean_nothing(table: str) -> None:
         operator.execute(context())
 
 
+def test_truth_values_are_templated_too(table: str, lake: Path) -> None:
+    with DAG("d", schedule=None):
+        operator = ExpireSnapshotsOperator(
+            task_id="expire",
+            table=table,
+            retain_max=1,
+            retain_min=1,
+            dry_run="{{ params.dry }}",
+            quarantine="{{ params.keep }}",
+        )
+
+    def rendered(**params: Any) -> ExpireSnapshotsOperator:
+        copy = operator.prepare_for_execution()
+        copy.render_template_fields({"params": params})
+        return copy
+
+    assert rendered(dry=True, keep=None).execute(context())["dry_run"]
+    with pytest.raises(AirflowFailException, match="dry_run='maybe'"):
+        rendered(dry="maybe", keep="").execute(context())
+    done = rendered(dry="False", keep="true").execute(context())
+    assert (done["dry_run"], done["quarantined"]) == (False, True)
+    assert load_catalog(lake).load_table(table).snapshots.list_ids() == (8,)
+
+
 def test_a_chore_is_mapped_over_tables_and_takes_default_args(table: str) -> None:
     with DAG("d", schedule=None, default_args={"retain_max": 2, "dry_run": True}):
         mapped = ExpireSnapshotsOperator.partial(task_id="expire", retain_min=1).expand(table=[table, "g1.x"])
