@@ -38,6 +38,9 @@ class CompactTableOperator(TableTask):
 
     :param table: `database.table`. (templated)
     :param strategy: `universal` (what needs it, as writers would) or `full`. (templated)
+    :param order_strategy: put the rows of an append table without buckets in order: `order`, `zorder` or
+        `hilbert`; all of its files are rewritten. (templated)
+    :param order_by: columns to order by, `a,b`; None: those of option `clustering.columns`. (templated)
     :param where: partitions as in Paimon, `dt=a,hh=b;dt=c`; None means every partition. (templated)
     :param options: table options for this run only. (templated)
     :param until: stop at the next unit boundary after this time, commit what is proven and report the rest:
@@ -53,6 +56,8 @@ class CompactTableOperator(TableTask):
     template_fields: Sequence[str] = (
         "table",
         "strategy",
+        "order_strategy",
+        "order_by",
         "where",
         "options",
         "until",
@@ -69,6 +74,8 @@ class CompactTableOperator(TableTask):
         *,
         table: str,
         strategy: str = "universal",
+        order_strategy: str = "none",
+        order_by: str | None = None,
         where: str | None = None,
         options: Mapping[str, str] | None = None,
         until: str | None = None,
@@ -83,6 +90,8 @@ class CompactTableOperator(TableTask):
         super().__init__(**kwargs)
         self.table = table
         self.strategy = strategy
+        self.order_strategy = order_strategy
+        self.order_by = order_by
         self.where = where
         self.options = options
         self.until = until
@@ -125,6 +134,8 @@ class CompactTableOperator(TableTask):
         job = compact.Job(
             table=self.table,
             strategy=_choice(compact.Strategy, self.strategy, "strategy"),
+            order_strategy=_choice(compact.OrderStrategy, self.order_strategy, "order_strategy"),
+            order_by=tuple(filter(None, map(str.strip, (self.order_by or "").split(",")))),
             where=self.where or None,
             options=dict(self.options or {}),
             until_ms=window_end_ms(self.until, context, clock),

@@ -66,6 +66,7 @@ MAINTENANCE: Mapping[str, str] = MappingProxyType(
         "repair-earliest-snapshot": "repair",
         "compact-manifest": "repair",
         "rescale": "rescale",
+        "analyze": "analyze",
         "remove-unexisting-files": "unexisting",
         "remove-unexisting-manifests": "unexisting",
     }

@@ -30,6 +30,7 @@ MODES = {
     "rollback-as-latest": (DEAD_AFTER,),
     "compact-manifest": (ERROR,),
     "rescale": (DEAD_AFTER,),
+    "analyze": (ERROR,),
     "rewrite-file-index": (),  # in test_file_index_faults.py
 }
 """Where a try takes long, the ways of failing are shared out: what removes files, and what commits, is the same

@@ -68,6 +68,7 @@ def test_templates_are_rendered(table: str) -> None:
         ({"table": "../etc.passwd"}, "database"),
         ({"engine": "flink"}, "flink"),
         ({"strategy": "sideways"}, "sideways"),
+        ({"order_strategy": "zorder", "order_by": "a, b"}, "without buckets"),
         ({"proof": "hope"}, "hope"),
         ({"where": "nope=1"}, "nope"),
         ({"until": "soon"}, "soon"),

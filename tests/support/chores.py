@@ -12,6 +12,7 @@ from typing import Any
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.errors import InvalidInputError, LakeError, NotFoundError
 from lakecore.jobs import (
+    analyze,
     auto_tags,
     batch_tags,
     branches,
@@ -283,6 +284,7 @@ CHORES = {
     "rewrite-file-index": Chore(
         run=run(rewrite_file_index, rewrite_file_index.Job, options=INDEXED, **NAMED), commits=True
     ),
+    "analyze": Chore(run=run(analyze, analyze.Job, columns=("all",), **NAMED), commits=True),
     "rescale": Chore(
         make=partitioned,
         run=run(rescale, rescale.Job, bucket_num=2, where="p=2020-01-01", **NAMED),

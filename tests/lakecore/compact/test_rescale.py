@@ -116,6 +116,21 @@ def test_append_tables_with_buckets_and_deleted_rows() -> None:
     check(table, catalog)
 
 
+def test_rows_that_wait_for_a_bucket_go_on_waiting() -> None:
+    catalog = memory_catalog("rescale-postpone")
+    table = key_table(
+        catalog, bucket="-2", postpone__default_bucket_num="2", postpone__batch_write_fixed_bucket="false"
+    )
+    put(table, [{"k": k, "v": "a"} for k in range(20)])
+    compact.run(compact.Job(table=table.name), catalog, clock=catalog.clock)
+    put(table, [{"k": k, "v": "b"} for k in range(10, 30)])
+    rescale.run(Job(table=table.name, bucket_num=3), catalog, clock=catalog.clock)
+    assert rows_of(table) == sorted(((k, "a") for k in range(20)), key=repr)
+    compact.run(compact.Job(table=table.name), catalog, clock=catalog.clock)
+    assert rows_of(table) == sorted(((k, "a" if k < 10 else "b") for k in range(30)), key=repr)
+    assert set(map(frozenset, totals(table).values())) == {frozenset({3})}
+
+
 def test_the_option_decides_and_writers_go_on() -> None:
     catalog = memory_catalog("rescale-option")
     keyed(catalog, 2)

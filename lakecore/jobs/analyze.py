@@ -1,0 +1,125 @@
+"""The job that makes statistics of a table's rows for planners of queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakecore.clock import Clock
+from lakecore.errors import InvalidInputError
+from lakecore.executor import Executor
+from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json, parameters
+from lakecore.maintain.analyze.apply import Statistics, analyzed_before, commit_statistics
+from lakecore.maintain.analyze.columns import ColumnSketch, can_analyze
+from lakecore.maintain.runs import Removal, RunState
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.read.snapshot_rows import SnapshotRows
+from lakecore.scan.support import check_readable
+from lakecore.types.datatypes import DataField
+
+__all__ = ["ALL_COLUMNS", "Job", "run"]
+
+ALL_COLUMNS = "all"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Count the rows of the latest snapshot, merged, and look at `columns`: names, or `all` of those that can
+    have statistics; none: only rows are counted. Reads the columns once, in this process.
+
+    (`commit_user`, `commit_identifier`) names the run: one that has committed is not repeated. An empty user
+    means a fresh one.
+    """
+
+    table: str
+    columns: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    commit_user: str = ""
+    commit_identifier: int = 1
+    safety: Safety = field(default_factory=Safety)
+
+    to_json = job_to_json
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Job:
+        """Raises InvalidInputError for unknown or missing keys."""
+        return job_from_json(cls, raw)
+
+
+def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
+    """Raises NotFoundError, InvalidInputError, UnsupportedError before anything is written,
+    CommitConflictError when the schema was changed meanwhile.
+    """
+    with begin("analyze", job, lake, keeps=False, executor=executor, clock=clock) as chore:
+        return chore.timed(_analyze(job, chore))
+
+
+def _analyze(job: Job, chore: Chore) -> Report:
+    check_readable(job.table, chore.table.schema, chore.table.options)
+    latest = chore.target.snapshots.latest()
+    fields, left_out = _fields(job, chore)
+    notes = (f"no statistics for the types of: {', '.join(left_out)}",) if left_out else ()
+    report = replace(chore.report, names=tuple(field.name for field in fields), notes=notes)
+    if latest is None:
+        return replace(report, nothing_to_do=True)
+    if job.commit_user:
+        before = analyzed_before(chore.target, job.commit_user, job.commit_identifier)
+        if before is not None:
+            return replace(report, snapshot=before.id, nothing_to_do=True)
+    if job.dry_run:
+        count = latest.total_record_count or 0
+        return replace(report, notes=(*notes, f"would read up to {count} rows of snapshot {latest.id}"))
+    runs = chore.sweeper.runs
+    record = runs.begin(chore.target.name, "analyze", Removal(), parameters=parameters(job))
+    found: Statistics | None = None
+    try:
+        found = _statistics(chore, latest, fields)
+        user = job.commit_user or f"lakecore-analyze-{chore.target.clock.fresh_id()}"
+        snapshot = commit_statistics(chore.target, found, user, job.commit_identifier)
+    finally:
+        runs.finish(record, RunState.DONE, {} if found is None else {"rows": found.rows})
+    told = f"{found.rows} rows, about {found.size} bytes, of snapshot {latest.id}"
+    return replace(report, run=record.id, snapshot=snapshot, notes=(*notes, told))
+
+
+def _fields(job: Job, chore: Chore) -> tuple[list[DataField], list[str]]:
+    """The columns to look at, and names of those that cannot be although all were asked for."""
+    schema = chore.table.schema
+    if job.columns == (ALL_COLUMNS,):
+        chosen = [field for field in schema.fields if can_analyze(field)]
+        return chosen, [field.name for field in schema.fields if not can_analyze(field)]
+    by_name = {field.name: field for field in schema.fields}
+    for name in job.columns:
+        if name not in by_name:
+            raise InvalidInputError(f"{job.table} has no column {name!r}; there are: {', '.join(by_name)}")
+        if not can_analyze(by_name[name]):
+            raise InvalidInputError(
+                f"{job.table}: column {name} is of type {by_name[name].type}, which has no statistics"
+            )
+    return [by_name[name] for name in dict.fromkeys(job.columns)], []
+
+
+def _statistics(chore: Chore, latest: Snapshot, fields: list[DataField]) -> Statistics:
+    """Reads the rows of `latest` as a query does. Memory: a batch, and 256 kB a column."""
+    table = chore.table
+    sketches = {field.name: ColumnSketch(field) for field in fields}
+    counted = list(sketches) or [table.schema.fields[0].name]
+    rows = 0
+    reader = SnapshotRows(table.scanner, table.read_context(), latest)
+    for split in reader.plan(None):
+        for batch in reader.read(split, counted, None, kinds=False):
+            rows += batch.num_rows
+            for name, sketch in sketches.items():
+                sketch.add(batch.column(name))
+        chore.sweeper.alive()
+    live = table.scanner.live_entries(latest)
+    size, stored = int(live.file_size.sum()), int(live.row_count.sum())
+    return Statistics(
+        snapshot_id=latest.id,
+        schema_id=table.schema.id,
+        rows=rows,
+        size=size * rows // max(stored, 1),
+        columns={name: sketch.to_json() for name, sketch in sketches.items()},
+    )

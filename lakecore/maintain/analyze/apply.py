@@ -1,0 +1,132 @@
+"""The ANALYZE snapshot: the same files, and a statistics file that says what is in them."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lakecore.commit.duplicates import commits_of
+from lakecore.commit.support import check_committable
+from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
+from lakecore.maintain.target import Target
+from lakecore.metadata.snapshot import CommitKind, Snapshot
+
+__all__ = ["Statistics", "analyzed_before", "commit_statistics"]
+
+logger = logging.getLogger(__name__)
+
+_TRIES = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    """Of the rows of one snapshot, merged. `size`: about how many bytes. `columns`: by name."""
+
+    snapshot_id: int
+    schema_id: int
+    rows: int
+    size: int
+    columns: Mapping[str, Mapping[str, Any]]
+
+    def to_json(self) -> str:
+        """The text of the file."""
+        raw = {
+            "snapshotId": self.snapshot_id,
+            "schemaId": self.schema_id,
+            "mergedRecordCount": self.rows,
+            "mergedRecordSize": self.size,
+            "colStats": {name: dict(column) for name, column in self.columns.items()},
+        }
+        return json.dumps(raw, indent=2, ensure_ascii=False)
+
+
+def analyzed_before(target: Target, user: str, identifier: int) -> Snapshot | None:
+    """What an earlier run of this name committed. Cost: see `commits_of`."""
+    found = (one for one in commits_of(target.snapshots, user) if one.commit_identifier == identifier)
+    return next((one for one in found if one.commit_kind is CommitKind.ANALYZE), None)
+
+
+def commit_statistics(target: Target, statistics: Statistics, user: str, identifier: int) -> int:
+    """The id of the new snapshot. Others may commit meanwhile: the statistics say which one they are of.
+
+    Raises CommitConflictError when the schema is another now, or others were always faster; then no file is
+    left. Raises CommitUncertainError as a commit does.
+    """
+    check_committable(target.schema)
+    name = f"stat-{target.clock.fresh_id()}-0"
+    path = target.paths.statistics(name)
+    target.file_io.write_new(path, statistics.to_json().encode())
+    try:
+        return _commit(target, statistics, name, user, identifier)
+    except CommitUncertainError:
+        raise
+    except LakeError:
+        _forget(target, path)
+        raise
+
+
+def _commit(target: Target, statistics: Statistics, name: str, user: str, identifier: int) -> int:
+    for _ in range(_TRIES):
+        latest, schema = target.snapshots.latest(), target.schemas.latest()
+        if latest is None or schema is None or schema.id != statistics.schema_id:
+            raise CommitConflictError(f"{target.name} was changed while it was being analyzed; run again")
+        lists: list[str] = []
+        try:
+            planned = _draft(target, latest, lists)
+            planned = replace(
+                planned,
+                schema_id=schema.id,
+                commit_user=user,
+                commit_identifier=identifier,
+                statistics=name,
+            )
+            if target.snapshots.publish(planned):
+                target.snapshots.write_hints(planned.id)
+                return planned.id
+        except CommitUncertainError:
+            raise
+        except LakeError:
+            _discard(target, lists)
+            raise
+        _discard(target, lists)
+    raise CommitConflictError(f"{target.name}: others committed first {_TRIES} times; run again")
+
+
+def _draft(target: Target, latest: Snapshot, lists: list[str]) -> Snapshot:
+    """`latest` once more, with the same files and an empty change. `lists`: names of what was written."""
+    base = target.manifests.write_list(target.manifests.data_manifests(latest))
+    lists.append(base[0])
+    change = target.manifests.write_list(())
+    lists.append(change[0])
+    return replace(
+        latest,
+        uuid=None,
+        id=latest.id + 1,
+        base_manifest_list=base[0],
+        base_manifest_list_size=base[1],
+        delta_manifest_list=change[0],
+        delta_manifest_list_size=change[1],
+        changelog_manifest_list=None,
+        changelog_manifest_list_size=None,
+        changelog_record_count=None,
+        commit_kind=CommitKind.ANALYZE,
+        time_millis=max(target.clock.now_ms(), latest.time_millis),
+        delta_record_count=0,
+        properties=None,
+        operation=None,
+    )
+
+
+def _discard(target: Target, lists: list[str]) -> None:
+    for name in lists:
+        _forget(target, target.paths.manifest(name))
+
+
+def _forget(target: Target, path: str) -> None:
+    try:
+        target.file_io.delete(path)
+    except LakeError as err:
+        logger.warning("%s is not needed but could not be removed: %s", path, err)
