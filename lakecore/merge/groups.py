@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from lakecore.merge.plain_values import plain_array, plain_values
 from lakecore.merge.row_order import Bools, Indices
 from lakecore.metadata.row_kind import KIND_NAME
 
@@ -193,8 +194,9 @@ class _Target:
     def __init__(self, batch: pa.RecordBatch, picked: Indices, many: Bools, present: Bools) -> None:
         self.batch = batch
         self.present = present
+        self._all_present = bool(present.all())
         self._picked = picked
-        self._many = many
+        self._several = np.flatnonzero(many)
         self._indices: dict[int, pa.Array] = {}
 
     def take(self, name: str, picked: Picked) -> pa.Array:
@@ -205,16 +207,20 @@ class _Target:
 
     def mixed(self, name: str, made: pa.Array) -> pa.Array:
         column = self.batch.column(name)
+        values, new = plain_values(column), plain_values(made)
+        if values is not None and new is not None:
+            put = values[self._picked]
+            put[self._several] = new
+            return plain_array(put if self._all_present else put[self.present], column.type)
         places = len(column) + np.arange(len(made))
         return pa.concat_arrays([column, made]).take(self._index(places))
 
     def _index(self, several: Indices) -> pa.Array:
         rows = self._picked.copy()
-        rows[self._many] = several
-        if not self.present.all():
+        rows[self._several] = several
+        if not self._all_present:
             rows = rows[self.present]
-        missing = rows < 0
-        return pa.array(rows, mask=missing) if missing.any() else pa.array(rows)
+        return pa.array(rows, mask=rows < 0) if (several < 0).any() else pa.array(rows)
 
 
 def _column(target: _Target, name: str, folded: Folded, kinds: Any) -> pa.Array:

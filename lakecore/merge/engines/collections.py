@@ -32,7 +32,7 @@ class Collect:
     retracts: bool = True
 
     def fold(self, column: pa.Array, events: Events) -> Column:
-        events = events.since_set()
+        events = events.settled
         if self.distinct:
             return self._looped(column, events, np.diff(events.starts) > 0, None)
         events = events.keep(events.valid(column))
@@ -178,7 +178,7 @@ def _with_nulls(merged: Callable[[Step, Places, Places], Places]) -> StepFunctio
 
 
 def _fold_maps(column: pa.Array, events: Events, steps: Callable[[Elements], StepFunction]) -> pa.Array:
-    events = events.since_set()
+    events = events.settled
     events = events.keep(events.valid(column) | (events.steps == Step.SET))
     sizes = np.diff(events.starts)
     taken_back = events.reduce(np.logical_or, events.steps == Step.RETRACT, False)

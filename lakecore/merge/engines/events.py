@@ -15,6 +15,8 @@ from lakecore.merge.row_order import Bools, Indices
 
 __all__ = ["Aggregate", "Events", "Step"]
 
+_MOST_ROUNDS = 16
+
 
 class Step(IntEnum):
     """ADD: the row's value comes after what was there. OLDER: before it (a late row of a sequence group).
@@ -68,6 +70,36 @@ class Events:
         return bool((self.steps == Step.OLDER).any())
 
     @cached_property
+    def retracts(self) -> Bools:
+        """Which steps are RETRACT."""
+        return np.asarray(self.steps == Step.RETRACT)
+
+    @cached_property
+    def has_retracts(self) -> bool:
+        """Whether any step is RETRACT."""
+        return bool(self.retracts.any())
+
+    @cached_property
+    def settled(self) -> Events:
+        """Without what a later SET makes void. Columns share it."""
+        sets = self.steps == Step.SET
+        if not sets.any():
+            return self
+        return self.keep(self.places >= self.last_where(sets)[self.groups])
+
+    @cached_property
+    def rounds(self) -> tuple[tuple[Indices, Indices], ...] | None:
+        """(groups, events): the second of each group that has one, then the third, …; None: too many."""
+        if int(self.sizes.max(initial=0)) > _MOST_ROUNDS:
+            return None
+        found: list[tuple[Indices, Indices]] = []
+        live = np.flatnonzero(self.sizes > 1)
+        while len(live):
+            found.append((live, self.starts[live] + len(found) + 1))
+            live = live[self.sizes[live] > len(found) + 1]
+        return tuple(found)
+
+    @cached_property
     def latest(self) -> Picked:
         """The row that speaks last in each group, none where it retracts. Columns share what it picks."""
         return Picked(self.unless_retracted(self.last_where(self.steps != Step.OLDER)))
@@ -78,13 +110,6 @@ class Events:
             return self
         before = np.concatenate(([0], np.cumsum(wanted)))
         return Events(self.rows[wanted], self.steps[wanted], before[self.starts])
-
-    def since_set(self) -> Events:
-        """Without what a later SET makes void."""
-        sets = self.steps == Step.SET
-        if not sets.any():
-            return self
-        return self.keep(self.places >= self.last_where(sets)[self.groups])
 
     def last_where(self, wanted: Bools) -> Indices:
         """The last event of each group that is `wanted`; -1: none."""
@@ -108,6 +133,26 @@ class Events:
             out[some] = ufunc.reduceat(values, self.starts[:-1][some])
         return out
 
+    def best(self, ranks: Indices, *, largest: bool) -> Indices:
+        """The event of each group with the largest (else the smallest) rank, the first of them; -1: none.
+
+        `ranks`: integers, one an event.
+        """
+        if not len(self):
+            return np.full(self.count, -1, np.int64)
+        if self.rounds is None:
+            extreme = self.reduce(np.maximum if largest else np.minimum, ranks, 0)
+            return self.first_where(ranks == extreme[self.groups])
+        better = np.greater if largest else np.less
+        found = np.where(self.sizes > 0, self.starts[:-1], -1)
+        kept = ranks[found]
+        for groups, events in self.rounds:
+            values = ranks[events]
+            wins = better(values, kept[groups])
+            taken = groups[wins]
+            found[taken], kept[taken] = events[wins], values[wins]
+        return found
+
     def picks(self, events: Indices) -> Indices:
         """The rows of `events`; -1 stays."""
         if not len(self):
@@ -120,6 +165,10 @@ class Events:
             return self.picks(events)
         gone = (events < 0) | (self.steps[events] == Step.RETRACT)
         return np.where(gone, -1, self.rows[events])
+
+    def with_value(self, column: pa.Array) -> Events:
+        """Those whose rows have a value in `column`."""
+        return self.keep(self.valid(column)) if column.null_count else self
 
     def valid(self, column: pa.Array) -> Bools:
         """Which events have a value in `column`."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakecore.errors import InvalidOptionError, UnsupportedError
 from lakecore.merge.engines.collections import Collect, MergeMap, MergeMapWithKeyTime
-from lakecore.merge.engines.events import Aggregate, Events, Step
+from lakecore.merge.engines.events import Aggregate, Events
 from lakecore.merge.engines.nested import NestedPartialUpdate, NestedRows, NestedUpdate, NullKeys
 from lakecore.merge.engines.numbers import Product, Sum
 from lakecore.merge.engines.positions import (
@@ -61,10 +61,9 @@ class FieldRule:
 
     def fold(self, column: pa.Array, events: Events) -> Column:
         """Raises UnsupportedError for a retraction that the function cannot take."""
-        retracts = events.steps == Step.RETRACT
-        if retracts.any() and self.ignores_retracts:
-            events = events.keep(~retracts)
-        elif retracts.any() and not self.function.retracts:
+        if events.has_retracts and self.ignores_retracts:
+            events = events.keep(~events.retracts)
+        elif events.has_retracts and not self.function.retracts:
             raise UnsupportedError(
                 f"field {self.field}: function {self.name} cannot take back values (-U and -D rows); set "
                 f"fields.{self.field}.ignore-retract=true to pass them by"

@@ -87,7 +87,7 @@ class NestedUpdate:
     retracts: bool = True
 
     def fold(self, column: pa.Array, events: Events) -> Column:
-        events = events.since_set()
+        events = events.settled
         events = _that_matter(column, events)
         some = np.diff(events.starts) > 0
         return folded_lists(column, events, some, None, self._keyed if self.rows.key else self._plain)
@@ -191,7 +191,7 @@ class NestedPartialUpdate:
     retracts: bool = False
 
     def fold(self, column: pa.Array, events: Events) -> Column:
-        events = events.since_set()
+        events = events.settled
         events = _that_matter(column, events)
         return fold_values(column, self.rows.type, events, self._step, np.diff(events.starts) > 0)
 

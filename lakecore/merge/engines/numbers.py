@@ -19,6 +19,7 @@ from lakecore.errors import UnsupportedError
 from lakecore.merge.engines.events import Events, Step
 from lakecore.merge.engines.values import fold_values
 from lakecore.merge.groups import Column
+from lakecore.merge.plain_values import plain_values
 from lakecore.merge.row_order import Bools
 from lakecore.types.datatypes import AtomicType
 
@@ -39,20 +40,20 @@ class Sum:
     retracts: bool = True
 
     def fold(self, column: pa.Array, events: Events) -> Column:
-        events = events.since_set()
-        events = events.keep(events.valid(column))
+        events = events.settled.with_value(column)
         empty = np.diff(events.starts) == 0
         if pa.types.is_decimal(column.type):
             return self._decimals(column, events, empty)
-        values = column.take(pa.array(events.rows)).to_numpy()
-        minus = events.steps == Step.RETRACT
+        numbers = plain_values(column)
+        values = column.take(pa.array(events.rows)).to_numpy() if numbers is None else numbers[events.rows]
+        minus = events.retracts
         if pa.types.is_floating(column.type):
             signed = np.where(minus, -values, values)
             return pa.array(_in_order(np.add, signed, events), column.type, mask=empty)
         return self._integers(values.astype(np.int64), minus, events, column.type)
 
     def _integers(self, values: Any, minus: Bools, events: Events, kind: pa.DataType) -> pa.Array:
-        if not minus.any() and _bound(values, events) < _SAFE:
+        if not events.has_retracts and _bound(values, events) < _SAFE:
             total = events.reduce(np.add, values, 0)
             return self._checked(total, np.zeros(events.count, bool), events, kind)
         sign = np.where(minus, -1, 1)
@@ -66,12 +67,13 @@ class Sum:
         limits = np.iinfo(kind.to_pandas_dtype())
         if (bad | (total < limits.min) | (total > limits.max)).any():
             raise _overflow(self.field, self.type, "sum")
-        return pa.array(total.astype(kind.to_pandas_dtype()), mask=np.diff(events.starts) == 0)
+        empty = events.sizes == 0
+        return pa.array(total.astype(kind.to_pandas_dtype()), mask=empty if empty.any() else None)
 
     def _decimals(self, column: pa.Array, events: Events, empty: Bools) -> pa.Array:
         """128-bit numbers as four words of 32 bits, each summed on its own; carries come last."""
         taken = column.take(pa.array(events.rows))
-        if len(events) and not (events.steps == Step.RETRACT).any():
+        if len(events) and not events.has_retracts:
             pairs = np.frombuffer(taken.buffers()[1], np.int64).reshape(-1, 2)[: len(taken)]
             small = (pairs[:, 1] == pairs[:, 0] >> 63).all()
             if small and _bound(pairs[:, 0], events) < min(_SAFE, 10.0**column.type.precision / 2):
@@ -110,8 +112,7 @@ class Product:
     retracts: bool = True
 
     def fold(self, column: pa.Array, events: Events) -> Column:
-        events = events.since_set()
-        events = events.keep(events.valid(column))
+        events = events.settled.with_value(column)
         started = events.first_where(events.steps != Step.RETRACT)[events.groups]
         events = events.keep((started >= 0) & (np.arange(len(events)) >= started))
         everything = np.ones(events.count, bool)
@@ -196,7 +197,7 @@ def _bound(values: Any, events: Events) -> float:
 
 def _decimal128(words: Any, kind: pa.DataType, empty: Bools) -> pa.Array:
     """`words`: 16 bytes a value, least significant first."""
-    valid = pa.py_buffer(np.packbits(~empty, bitorder="little").tobytes())
+    valid = pa.py_buffer(np.packbits(~empty, bitorder="little").tobytes()) if empty.any() else None
     return pa.Array.from_buffers(kind, len(empty), [valid, pa.py_buffer(words.tobytes())])
 
 

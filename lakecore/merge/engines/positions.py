@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakecore.merge.engines.events import Events, Step
-from lakecore.merge.groups import Picked
+from lakecore.merge.groups import Column, Picked
 from lakecore.merge.key_columns import integer_view
+from lakecore.merge.plain_values import plain_array, plain_values
 
 __all__ = ["Extreme", "FirstNonNull", "FirstValue", "LastNonNull", "LastValue", "PrimaryKey"]
 
@@ -113,14 +114,29 @@ class Extreme:
     largest: bool
     retracts: bool = False
 
-    def fold(self, column: pa.Array, events: Events) -> Picked:
-        events = events.since_set()
-        events = events.keep(events.valid(column))
+    def fold(self, column: pa.Array, events: Events) -> Column:
+        events = events.settled.with_value(column)
         if not len(events):
             return Picked(np.full(events.count, -1, np.int64))
+        made = self._of_numbers(column, events)
+        if made is not None:
+            return made
         ranks = _ranks(column.take(pa.array(events.rows)))
-        best = events.reduce(np.maximum if self.largest else np.minimum, ranks, 0)
-        return Picked(events.picks(events.first_where(ranks == best[events.groups])))
+        return Picked(events.picks(events.best(ranks, largest=self.largest)))
+
+    def _of_numbers(self, column: pa.Array, events: Events) -> pa.Array | None:
+        """Where the order of the type is that of numpy: the value itself, not where it is."""
+        values = None if pa.types.is_decimal(column.type) else plain_values(column)
+        if values is None or events.rounds is None or not events.sizes.all():
+            return None
+        values = values[events.rows]
+        if pa.types.is_floating(column.type) and (np.isnan(values).any() or not values.all()):
+            return None  # NaN and zeros have an order of their own
+        better = np.maximum if self.largest else np.minimum
+        found = values[events.starts[:-1]]
+        for groups, places in events.rounds:
+            found[groups] = better(found[groups], values[places])
+        return plain_array(found, column.type)
 
 
 def _ranks(values: pa.Array) -> Any:

@@ -31,8 +31,7 @@ class SetUnion:
     retracts: bool = False
 
     def fold(self, column: pa.Array, events: Events) -> Column:
-        events = events.since_set()
-        events = events.keep(events.valid(column))
+        events = events.settled.with_value(column)
         sizes = np.diff(events.starts)
         picks = events.picks(events.last_where(np.ones(len(events), bool)))
         single = column.take(pa.array(picks, mask=picks < 0))

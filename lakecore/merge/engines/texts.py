@@ -38,7 +38,7 @@ class ListAgg:
     retracts: bool = False
 
     def fold(self, column: pa.Array, events: Events) -> Column:
-        events = events.since_set()
+        events = events.settled
         replaces = (events.steps == Step.SET) | (events.steps == Step.OLDER)
         kept = events.picks(events.last_where(replaces))
         return self._joined(column, events, column.take(pa.array(kept, mask=kept < 0)))

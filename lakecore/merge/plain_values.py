@@ -1,0 +1,40 @@
+"""Columns of a fixed width without nulls as numpy arrays, to pick and put values without building arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+__all__ = ["plain_array", "plain_values"]
+
+_WIDTHS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
+
+
+def plain_values(column: pa.Array) -> np.ndarray[Any, Any] | None:
+    """The values, without a copy but of booleans; None for nulls, text, bytes and nested types.
+
+    Numbers and booleans are those of numpy, dates and times whole numbers. Decimals only move: their 16
+    bytes are in the place of a complex number.
+    """
+    kind = column.type
+    if column.null_count:
+        return None
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    if pa.types.is_date(kind) or pa.types.is_time(kind) or pa.types.is_timestamp(kind):
+        return _view(column, _WIDTHS[kind.bit_width // 8])
+    return _view(column, np.complex128) if pa.types.is_decimal128(kind) else None
+
+
+def plain_array(values: np.ndarray[Any, Any], kind: pa.DataType) -> pa.Array:
+    """The column of such values; `values` must not change any more."""
+    if pa.types.is_boolean(kind):
+        return pa.array(values, kind)
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+
+
+def _view(column: pa.Array, dtype: Any) -> np.ndarray[Any, Any]:
+    end = len(column) + column.offset
+    return np.frombuffer(column.buffers()[1], dtype, end)[column.offset :]
