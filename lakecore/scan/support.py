@@ -148,11 +148,9 @@ def check_deletable(table: str, schema: TableSchema, options: TableOptions) -> N
 def check_compactable(table: str, schema: TableSchema, options: TableOptions) -> None:
     """Raises UnsupportedError unless compacting `table` leaves everything its options promise intact."""
     _check_new_files(table, schema, options, "compact")
-    full = options.changelog_producer is ChangelogProducer.FULL_COMPACTION
-    plain = schema.primary_keys and not options.looks_up and not full
-    if options.record_expire_ms is not None and not plain:
+    if options.record_expire_ms is not None and not schema.primary_keys:
         text = schema.options.get("record-level.expire-time", str(options.record_expire_ms))
-        remedy = "no change stream tells of rows that expire; use another engine"
+        remedy = "rows of tables without a primary key do not expire; unset it"
         raise _refuse(table, "record-level.expire-time", text, "compact", remedy)
     if _is_on(schema.options, "clustering.incremental"):
         raise _refuse(table, "clustering.incremental", "true", "compact", "use another engine")

@@ -92,12 +92,17 @@ class FoldCertifier:
         """What the windows so far add up to."""
         return self._evidence
 
-    def expired(self, rows: pa.RecordBatch) -> None:
-        """Rows that expired before the merge saw them, in any order; columns as in `FoldedWindow.rows`."""
+    def expired(self, rows: pa.RecordBatch, *, outside: bool = False) -> None:
+        """Rows that expired before the merge saw them, in any order; columns as in `FoldedWindow.rows`.
+
+        `outside`: they were looked up.
+        """
         if rows.num_rows:
             self._check_expired(rows, np.ones(rows.num_rows, bool))
             gone = tally(covered_columns(rows, self._shape), self._shape.field_ids)
-            self._evidence = replace(self._evidence, expired=self._evidence.expired + gone)
+            known = self._evidence
+            beyond = known.outside + gone if outside else known.outside
+            self._evidence = replace(known, expired=known.expired + gone, outside=beyond)
 
     def window(self, window: FoldedWindow) -> None:
         """Check one window. Raises ProofError naming the first key that is wrong.

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import random
-from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from datasketches import hll_sketch, tgt_hll_type, update_theta_sketch
-from pyroaring import BitMap
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.errors import UnsupportedError
@@ -20,8 +16,8 @@ from lakecore.jobs import compact
 from lakecore.row.json_rows import batch_to_json, json_to_batch
 from lakecore.table import Table
 from lakecore.verify.shape import ProofMode
-from tests.support.bitmaps64 import bitmap64
 from tests.support.oracle import Oracle, OracleError, findings
+from tests.support.serialized_sets import SETS, pool
 
 pytestmark = pytest.mark.slow
 
@@ -68,43 +64,6 @@ OPTIONS = {f"fields.{c}.aggregate-function": function_of(c) for c in FUNCTIONS}
 OPTIONS |= {f"fields.{c}.{k}": v for c, (_, extra) in FUNCTIONS.items() for k, v in extra.items()}
 
 
-def some_numbers(dice: random.Random) -> Iterable[int]:
-    start = dice.randrange(1 << 17)
-    return dice.choice([range(start, start + 5000), range(start, start + 9000, 2), [start, start + 70_000]])
-
-
-def some_bitmap64(dice: random.Random) -> bytes:
-    """Few keys and many, so that nodes of the tree grow; positive and negative numbers."""
-    keys = dice.choice(
-        [range(4), range(-20, 20), range(0, 1 << 40, 1 << 34), range(300), range(1 << 20, 1 << 31, 1 << 28)]
-    )
-    chosen = dice.sample(keys, dice.randrange(1, min(len(keys), 60) + 1))
-    return bitmap64(
-        {(key, place % 65536) for key in chosen for place in [*some_numbers(dice)][:: dice.choice([7, 900])]}
-    )
-
-
-def some_hll(dice: random.Random) -> bytes:
-    sketch = hll_sketch(12, dice.choice([tgt_hll_type.HLL_4, tgt_hll_type.HLL_6, tgt_hll_type.HLL_8]))
-    for number in some_numbers(dice):
-        sketch.update(number)
-    return bytes(dice.choice([sketch.serialize_compact, sketch.serialize_updatable])())
-
-
-def some_theta(dice: random.Random) -> bytes:
-    sketch = update_theta_sketch(dice.choice([8, 12, 13]))
-    for number in some_numbers(dice):
-        sketch.update(number)
-    return bytes(sketch.compact(dice.choice([True, False])).serialize())
-
-
-@functools.cache
-def pool(name: str) -> list[str]:
-    """Some serialised sets."""
-    dice = random.Random(name)
-    return ["0x" + SETS[name](dice).hex() for _ in range(16)]
-
-
 def some_value(dice: random.Random, kind: str, name: str = "") -> Any:
     if dice.random() < 0.2:
         return None
@@ -136,13 +95,6 @@ def some_value(dice: random.Random, kind: str, name: str = "") -> Any:
         "TIMESTAMP(6)": lambda: f"2024-01-0{dice.randrange(1, 9)} 00:00:00.{dice.randrange(10)}00001",
     }[kind]()
 
-
-SETS: dict[str, Callable[[random.Random], bytes]] = {
-    "rbm32": lambda dice: bytes(BitMap(some_numbers(dice)).serialize()),
-    "rbm64": some_bitmap64,
-    "hll_sketch": some_hll,
-    "theta_sketch": some_theta,
-}
 
 GROUPS = {"fields.g.sequence-group": "{first}", "fields.h,o.sequence-group": "{second}"}
 ENGINES: dict[str, dict[str, str]] = {
@@ -310,6 +262,51 @@ def test_rows_expire_as_in_java(name: str, kind: str, unit: int, oracle: Oracle,
         assert findings(oracle.fsck(tmp_path, "d.ours")) == set()
     assert report.nothing_to_do
     assert len(left[0]) > len(left[1]) > 0
+
+
+EXPIRING: dict[str, dict[str, str]] = {
+    "lookup": {"changelog-producer": "lookup"},
+    "full": {"changelog-producer": "full-compaction"},
+    "sum-full": {"changelog-producer": "full-compaction", "merge-engine": "aggregation", "fields.v.aggregate-function": "sum"},
+    "sum-lookup": {"changelog-producer": "lookup", "merge-engine": "aggregation", "fields.v.aggregate-function": "sum"},
+    "first": {"merge-engine": "first-row", "changelog-producer": "lookup"},
+    "vectors": {"deletion-vectors.enabled": "true", "changelog-producer": "lookup"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXPIRING)
+def test_rows_expire_beside_lookups_as_in_java(name: str, oracles: dict[str, Oracle], tmp_path: Path) -> None:
+    """Old rows that expired are no part of any change. The twin has no vectors: Java leaves such rows unmarked."""
+    dice, catalog = random.Random(name), load_catalog(tmp_path)
+    java = oracles["2.0.0" if name in ("full", "sum-lookup", "vectors") else "1.4.2"]
+    theirs = {key: value for key, value in EXPIRING[name].items() if key != "deletion-vectors.enabled"}
+    for table, options in (("d.ours", EXPIRING[name]), ("d.theirs", theirs)):
+        raw = {"bucket": "1", "write-only": "true", **options}
+        definition = {"columns": ["k INT", "t INT", "v INT"], "primaryKeys": ["k"], "options": raw}
+        catalog.create_table(table, definition)
+    now = catalog.clock.now_ms() // 1000
+    times = (None, now - 100_000, now - 5000, now - 10, now + 5000)
+    for commit, strategy in enumerate(["full", "universal", "universal", "universal", "full"]):
+        rows = [
+            {"k": dice.randrange(1500), "t": dice.choice(times), "v": v}
+            for v in range(60 if commit else 2000)
+        ]
+        for table in map(catalog.load_table, ("d.ours", "d.theirs")):
+            table.write(json_to_batch(map(json.dumps, rows), table.schema.row_type))
+            if commit == 1:
+                change = [{"op": "set", "key": "record-level.expire-time", "value": "1 h"}, {"op": "set", "key": "record-level.time-field", "value": "t"}]  # fmt: skip
+                java.call("alter", tmp_path, table.name, json.dumps(change))
+        java.compact(tmp_path, "d.theirs", full=strategy == "full")
+        proof = ProofMode.FULL if commit % 2 else ProofMode.CHEAP
+        job = compact.Job(table="d.ours", strategy=compact.Strategy(strategy), commit_user="t", commit_identifier=commit, proof=proof)  # fmt: skip
+        assert compact.run(job, catalog).error is None
+        expected = sorted_rows(java.read(tmp_path, "d.theirs"))
+        assert differences(sorted_rows(java.read(tmp_path, "d.ours")), expected) == {}
+        assert differences(ours(catalog.load_table("d.ours")), expected) == {}
+    told = [java.call("stream", tmp_path, table, "--from-snapshot", 1) for table in ("d.ours", "d.theirs")]
+    for mine, right in zip(*told, strict=True):
+        assert sorted(map(json.dumps, mine["rows"])) == sorted(map(json.dumps, right["rows"]))
+    assert findings(java.fsck(tmp_path, "d.ours")) == set()
 
 
 @pytest.mark.parametrize(

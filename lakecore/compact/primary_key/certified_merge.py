@@ -18,7 +18,7 @@ from lakecore.verify.digest import total
 from lakecore.verify.fold import FoldCertifier
 from lakecore.verify.fold_evidence import Fate, FoldedWindow, join_passes
 from lakecore.verify.fold_evidence import FoldEvidence as UnitFolds
-from lakecore.verify.fold_rules import fold_rules
+from lakecore.verify.fold_rules import ChangeSource, fold_rules
 
 __all__ = ["CertifiedMerge"]
 
@@ -29,7 +29,8 @@ class CertifiedMerge:
     def __init__(self, unit: MergeUnit, inputs: UnitInputs) -> None:
         self._unit = unit
         self._inputs = inputs
-        self._rules = fold_rules(unit.table.schema, unit.table.reading.options)
+        rules = fold_rules(unit.table.schema, unit.table.reading.options)
+        self._rules = replace(rules, changes=ChangeSource.NONE)  # such a merge tells of none
         self._certifiers: list[Certifier] = []
         self._folds: list[FoldCertifier] = []
 

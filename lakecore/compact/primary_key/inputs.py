@@ -10,6 +10,7 @@ from lakecore.compact.primary_key.expiry import Expiry
 from lakecore.compact.primary_key.level_merge import with_level
 from lakecore.compact.primary_key.unit import MergeUnit, Run, deleted_rows
 from lakecore.merge.passes import run_limit
+from lakecore.merge.row_order import Bools
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME
 from lakecore.read.file_reader import read_file
@@ -35,7 +36,8 @@ class UnitInputs:
         self.columns = (SEQUENCE_NAME, KIND_NAME, *unit.table.schema.row_type.names)
         self.rows_in = 0
         self.on_expired: Callable[[pa.RecordBatch], None] = lambda _: None
-        self._expiry = Expiry.of(unit.table.schema, unit.table.reading.options)
+        stays = unit.by_level is not None and not unit.by_level.rewrites
+        self._expiry = None if stays else Expiry.of(unit.table.schema, unit.table.reading.options)
         self._now_ms = unit.table.clock.now_ms()
 
     def read(self, run: Run, sizes: ReadSizes) -> Iterator[pa.RecordBatch]:
@@ -46,11 +48,16 @@ class UnitInputs:
                 yield self._living(batch)
 
     def _living(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        old = None if self._expiry is None else self._expiry.expired(batch, self._now_ms)
-        if old is None or not old.any():
+        old = self.too_old(batch)
+        if old is None:
             return batch
         self.on_expired(batch.filter(pa.array(old)))
         return batch.filter(pa.array(~old))
+
+    def too_old(self, batch: pa.RecordBatch) -> Bools | None:
+        """Which rows have expired; None: none. Rows of a file that stays as it is never have."""
+        old = None if self._expiry is None else self._expiry.expired(batch, self._now_ms)
+        return old if old is not None and old.any() else None
 
     def read_levels(self, run: Run, sizes: ReadSizes) -> Iterator[pa.RecordBatch]:
         """As `read`, with the level of each row in a further column."""

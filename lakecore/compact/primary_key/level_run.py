@@ -61,6 +61,8 @@ class LevelMerge:
     def windows(self) -> Generator[LevelWindow]:
         """Holds a batch of every run and level, their window and what it becomes."""
         unit, by_level = self._unit, self._by_level
+        self._expired = self._certifier(may_drop=False, last=False)
+        self._inputs.on_expired = self._expired.expired
         sizes, limit = self._inputs.sizes(beside=len(by_level.above))
         runs = [self._inputs.read_levels(run, sizes) for run in unit.runs]
         with ExitStack() as stack:
@@ -127,11 +129,24 @@ class LevelMerge:
             known = [part.keys for part, is_fresh in zip(parts, fresh, strict=True) if not is_fresh]
             found = above.find(wanted, known, max(part.keys.last for part in parts))
             self._note(found)
+            found = [living for one in found if (living := self._living(one)) is not None]
         groups = group_rows([*(_part(one) for one in found), *parts], self._spec)
         outside = sum(len(one.positions) for one in found)
         merged = merge_levels(groups, outside, self._rules)
         certifier.window(self._account(groups, merged, outside, singles=self._rules.singles))
         return LevelWindow(merged.rows, None if merged.changes is None else merged.changes.rows)
+
+    def _living(self, found: Found) -> Found | None:
+        """What was looked up without rows that are too old; None: nothing.
+
+        Rule of the format: such a row is no old row of any change. (First-row asks whether there is a row.)
+        """
+        old = None if self._rules.first_row else self._inputs.too_old(found.batch)
+        if old is None:
+            return found
+        self._expired.expired(found.batch.filter(pa.array(old)), outside=True)
+        kept = np.flatnonzero(~old)
+        return found.rows(kept) if len(kept) else None
 
     def _account(self, groups: Groups, merged: Merged, outside: int, *, singles: bool) -> FoldedWindow:
         """What the proof is shown of a window. `singles`: rows that are alone were given to the engine."""

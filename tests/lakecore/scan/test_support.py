@@ -62,7 +62,7 @@ def _is_refused(check: Callable[..., None], schema: TableSchema) -> bool:
         ("ignore-delete=true", "rwc"),
         ("data-file.thin-mode=true", "rwc"),
         ("record-level.expire-time=1 h;record-level.time-field=v", "rwc"),
-        ("record-level.expire-time=1 h;record-level.time-field=v;changelog-producer=lookup", "rw-"),
+        ("record-level.expire-time=1 h;record-level.time-field=v;changelog-producer=lookup", "rwc"),
         ("file-index.bloom-filter.columns=v", "rwc"),
         ("file-index.in-manifest-threshold=1 kb", "rwc"),
         ("data-file.external-paths=s3://b/x", "r--"),
