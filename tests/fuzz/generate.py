@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.fuzz.history import LAKE, NEW, OLD, History, Step
+from tests.support.serialized_sets import SETS, pool
 
 __all__ = ["generate"]
 
@@ -111,7 +112,7 @@ def _keyed(dice: random.Random) -> dict[str, Any]:
         keys.append({"name": "k2", "type": dice.choice(("INT", "STRING"))})
     columns = [*keys, *_columns(dice, dice.randint(1, 4))]
     options = _common(dice)
-    options["bucket"] = dice.choice(("1", "1", "2", "-1"))
+    options["bucket"] = dice.choice(("1", "1", "2", "-1", "-2"))
     partitions = _partition(dice, columns)
     primary = [column["name"] for column in keys]
     across = bool(partitions) and dice.random() < 0.2
@@ -119,6 +120,10 @@ def _keyed(dice: random.Random) -> dict[str, Any]:
         options["bucket"] = "-1"
     else:
         primary += partitions
+    if options["bucket"] == "-2":
+        options.pop("file.compression", None)  # Java cannot put off rows with "none"
+        options["postpone.batch-write-fixed-bucket"] = "false"
+        options["postpone.default-bucket-num"] = dice.choice(("1", "2"))
     options["num-sorted-run.compaction-trigger"] = dice.choice(("2", "3", "5"))
     if dice.random() < 0.4:
         options["write-only"] = "true"
@@ -150,7 +155,8 @@ def _merging(
     if engine == "deduplicate" and dice.random() < 0.3:  # elsewhere late rows depend on when Java compacts
         columns.append({"name": "s", "type": dice.choice(("INT", "BIGINT", "TIMESTAMP(3)"))})
         options["sequence.field"] = "s"
-    if engine == "partial-update" and dice.random() < 0.4 and "sequence.field" not in options:
+    ordered = options["bucket"] != "-2"  # late rows depend on how many were put off together
+    if engine == "partial-update" and dice.random() < 0.4 and ordered:
         columns.append({"name": "g", "type": "INT"})
         options["fields.g.sequence-group"] = ",".join(column["name"] for column in values)
         for column in values:
@@ -162,6 +168,8 @@ def _merging(
         options["partial-update.remove-record-on-delete"] = "true"
     elif engine == "aggregation" and dice.random() < 0.3:
         options["aggregation.remove-record-on-delete"] = "true"
+        for key, function in options.items():  # what comes first depends on when Java compacts
+            options[key] = function.replace("first_", "last_") if key.endswith("-function") else function
     elif dice.random() < (0.5 if engine in ("first-row", "partial-update") else 0.15):
         options["ignore-delete"] = "true"
 
@@ -175,6 +183,8 @@ def _function(dice: random.Random, column: Mapping[str, str], options: dict[str,
         names += ["bool_and", "bool_or"]
     if kind == "STRING":
         names += ["max", "min", "listagg"]
+    if kind == "BYTES":
+        names += SETS
     if kind == "ARRAY<INT>":
         names += ["collect"]
     if kind == "MAP<STRING, INT>":
@@ -217,6 +227,8 @@ class _Steps:
             if name in self.fixed
         }
         self.added = 0
+        self.tags: list[str] = []
+        self.tagged = 0
 
     def steps(self) -> tuple[Step, ...]:
         return (self._write(), *(self._step() for _ in range(self.dice.randint(2, 6))))
@@ -232,13 +244,23 @@ class _Steps:
             by = LAKE if self.dice.random() < 0.7 else self._by()
             proof = self.dice.choice(("cheap", "full"))
             return Step("compact", by, full=self.dice.random() < 0.5, proof=proof)
-        if chance < 0.88:
+        if chance < 0.87:
             return self._overwrite()
-        if chance < 0.94:
+        if chance < 0.92:
             return Step("alter", self._by(), change=self._change())
-        if chance < 0.97:
+        if chance < 0.96:
+            return self._tag()
+        if chance < 0.98:
             return Step("expire", self._by(), keep=self.dice.randint(1, 3))
         return self._delete()
+
+    def _tag(self) -> Step:
+        """A tag of the latest snapshot, or away with one."""
+        if self.tags and self.dice.random() < 0.3:
+            return Step("untag", self._by(), name=self.tags.pop(self.dice.randrange(len(self.tags))))
+        self.tagged += 1
+        self.tags.append(f"t{self.tagged}")
+        return Step("tag", self._by(), name=self.tags[-1])
 
     def _write(self) -> Step:
         return Step("write", self._by(), rows=self._rows(self.dice.randint(1, 7)))
@@ -299,9 +321,12 @@ class _Steps:
     def _value(self, name: str, *, nulls: bool) -> Any:
         if nulls and self.dice.random() < 0.15:
             return None
-        if self.options.get(f"fields.{name}.aggregate-function") == "sum":
+        function = self.options.get(f"fields.{name}.aggregate-function")
+        if function == "sum":
             return self._summand(name)
-        if self.options.get(f"fields.{name}.aggregate-function") == "listagg":
+        if function in SETS:
+            return self.dice.choice(pool(function, 60))
+        if function == "listagg":
             return self.dice.choice(_TEXTS[1:])  # releases differ in what a blank text does
         if name in self.domain:
             return self.dice.choice(self.domain[name])

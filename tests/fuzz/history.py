@@ -14,10 +14,10 @@ LAKE, OLD, NEW = "lakecore", "1.4.2", "2.0.0"
 
 @dataclass(frozen=True)
 class Step:
-    """`op`: write, overwrite, compact, alter, delete, expire. `by`: who does it. The rest as the op needs it.
+    """`op`: write, overwrite, compact, alter, delete, expire, tag, untag. `by`: who does it. The rest as the op needs it.
 
     `keep`: snapshots that an expiry leaves. `rows`: JSON rows, `_kind` allowed. `full`: a compaction of all files. `change`: one line of an ALTER in the
-    oracle's JSON. `partition`: a static overwrite of it, None: of everything, or of what the rows touch.
+    oracle's JSON. `name`: of a tag. `partition`: a static overwrite of it, None: of everything, or of what the rows touch.
     """
 
     op: str
@@ -28,9 +28,15 @@ class Step:
     partition: Mapping[str, Any] | None = None
     proof: str = "cheap"
     keep: int = 0
+    name: str = ""
 
     def __str__(self) -> str:
-        what = {"compact": "full" if self.full else "universal", "alter": json.dumps(self.change)}
+        what = {
+            "compact": "full" if self.full else "universal",
+            "alter": json.dumps(self.change),
+            "tag": self.name,
+            "untag": self.name,
+        }
         return f"{self.by} {self.op} {what.get(self.op, f'{len(self.rows)} rows')}"
 
 
