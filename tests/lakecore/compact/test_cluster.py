@@ -244,3 +244,13 @@ def test_a_wrong_sort_is_not_committed(monkeypatch: pytest.MonkeyPatch, fault: s
     with pytest.raises(ProofError, match="order of" if fault == "order" else "digest"):
         compact.run(job(table, ORDER, "a"), catalog, clock=catalog.clock)
     assert table.snapshots.latest_id() == 5
+
+
+def test_a_partition_without_a_living_row_becomes_empty() -> None:
+    catalog = memory_catalog("cluster-dead")
+    table = filled(catalog, deletion_vectors__enabled="true")
+    table.delete("p = 'x'")
+    rows = rows_of(table)
+    compact.run(job(table, ZORDER, "a", "b"), catalog, clock=catalog.clock)
+    assert rows_of(table) == rows
+    assert len(live_files(table)) == 1
