@@ -140,6 +140,7 @@ def test_storage_that_refuses_tags_refuses_no_commit(lake: FilesystemCatalog, mo
     assert found(table) == expected.get(mode, {"batch-write-2023-11-09": 4})
 
 
+@pytest.mark.slow
 def test_every_operation_of_a_write_that_tags_fails_once(lake: FilesystemCatalog) -> None:
     """Once the snapshot is there the write has gone well; the job brings the tags up to date."""
     table = table_of(lake, automatic_creation="process-time", num_retained_max="2")
