@@ -26,6 +26,7 @@ __all__ = ["CompactTableOperator"]
 E = TypeVar("E", bound=Enum)
 
 _LISTED = 20
+_LEASE_MS = 60_000
 
 
 class CompactTableOperator(TableTask):
@@ -33,8 +34,9 @@ class CompactTableOperator(TableTask):
 
     A retry repeats the commit identity of the first try, so a commit whose answer was lost is recognised and
     not made twice, and files that a killed try left are removed. A table in good shape is left alone and the
-    report says so. Two DAGs may work on one table: of commits that touch the same files the first wins, and
-    the other run drops these files and names them in its report.
+    report says so. Two tasks with work on one table do not meet: the second fails for now and is retried. Of
+    commits of other engines that touch the same files the first wins; the run drops these files and names
+    them in its report.
 
     :param table: `database.table`. (templated)
     :param strategy: `universal` (what needs it, as writers would) or `full`. (templated)
@@ -142,6 +144,7 @@ class CompactTableOperator(TableTask):
             proof=_choice(compact.ProofMode, self.proof, "proof"),
             commit_user=user,
             commit_identifier=identifier,
+            lease_ms=_LEASE_MS,
         )
         with ExitStack() as ends:
             ends.callback(setattr, self, "_executor", None)

@@ -164,7 +164,7 @@ class CompactTask:
         def begin() -> None:
             from lakecore.maintain.lease import leased  # a table with nothing to do takes none
 
-            owner = self._user.replace(" ", "_")
+            owner = f"{self._user}:{job.commit_identifier}".replace(" ", "_")  # the same for a second try
             held = leased(lake.file_io, lake.warehouse, job.table, owner, self._clock, job.lease_ms)
             ends.enter_context(self._heartbeat.keeping(ends.enter_context(held)))
 

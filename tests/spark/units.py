@@ -55,3 +55,10 @@ def wait(marker: str) -> None:
     Path(marker).touch()
     time.sleep(120)
     Path(marker).with_suffix(".done").touch()
+
+
+def die_or_double(number: int) -> int:
+    """Unit 0 takes its worker with it, and whatever shares its task."""
+    if number == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 2 * number

@@ -1,0 +1,210 @@
+"""Compaction of a whole database or catalog as one Airflow task."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from operators.hooks import LakeHook, airflow_errors, is_permanent
+from operators.identity import commit_identity
+from operators.metrics import count
+from operators.task import small
+from operators.window import window_end_ms
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from lakecore.executor import Executor
+    from lakecore.jobs import compact
+    from lakecore.jobs.compact_database import Job, Report
+
+__all__ = ["CompactDatabaseOperator"]
+
+
+class CompactDatabaseOperator(BaseOperator):
+    """Compact every table that patterns want, many at once on one Spark session, in one task: for lakes of
+    more tables than there should be mapped tasks.
+
+    A table that fails does not stop the others; at the end the task fails, at once when no retry can mend
+    any of the failures. A retry repeats the commit identity of the first try and finds what is done already.
+    A table that another chore holds is skipped and named in the report, which is the XCom (small, JSON:
+    counts, and the first failed and skipped tables), also of a task that fails.
+
+    :param including_databases: regular expression for whole names of databases. (templated)
+    :param including_tables: the same for `database.table`. (templated)
+    :param excluding_tables: the same, of tables to leave alone; None for none. (templated)
+    :param options: table options for this run only. (templated)
+    :param strategy: `universal` (what needs it, as writers would) or `full`. (templated)
+    :param until: begin no table and no unit after this time, commit what is proven: ISO date and time, or
+        `HH:MM` (UTC) for the next such time after the DAG run started. (templated)
+    :param engine: `spark`, or `local`. (templated)
+    :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
+    :param spark_conf: settings of the Spark session. (templated)
+    :param proof: `cheap`, or `full` to compare every column of inputs and outputs. (templated)
+    :param max_concurrent_tables: how many tables are worked on at once.
+    :param max_plan_bytes: memory for the plans of these tables, in this task.
+    :param skip_unsupported: tables that this release cannot compact are skipped instead of failed.
+    :param dry_run: only look: the report says how many tables have something to do.
+    """
+
+    template_fields: Sequence[str] = (
+        "including_databases",
+        "including_tables",
+        "excluding_tables",
+        "options",
+        "strategy",
+        "until",
+        "engine",
+        "master",
+        "spark_conf",
+        "proof",
+        "lake_conn_id",
+    )
+    ui_color = "#dcefe3"
+
+    def __init__(
+        self,
+        *,
+        including_databases: str = ".*",
+        including_tables: str = ".*",
+        excluding_tables: str | None = None,
+        options: Mapping[str, str] | None = None,
+        strategy: str = "universal",
+        until: str | None = None,
+        engine: str = "spark",
+        master: str | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+        proof: str = "cheap",
+        max_concurrent_tables: int = 8,
+        max_plan_bytes: int = 512 << 20,
+        skip_unsupported: bool = False,
+        dry_run: bool = False,
+        lake_conn_id: str = LakeHook.default_conn_name,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.including_databases = including_databases
+        self.including_tables = including_tables
+        self.excluding_tables = excluding_tables
+        self.options = options
+        self.strategy = strategy
+        self.until = until
+        self.engine = engine
+        self.master = master
+        self.spark_conf = spark_conf
+        self.proof = proof
+        self.max_concurrent_tables = max_concurrent_tables
+        self.max_plan_bytes = max_plan_bytes
+        self.skip_unsupported = skip_unsupported
+        self.preview = dry_run
+        self.lake_conn_id = lake_conn_id
+        self._executor: Executor | None = None
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from lakecore.jobs import compact_database
+
+        hook = LakeHook(self.lake_conn_id)
+        with airflow_errors(), ExitStack() as ends:
+            job = self._job(context)
+            ends.callback(setattr, self, "_executor", None)
+            self._executor = self._make_executor(hook, ends)
+            report = compact_database.run(job, hook.catalog(), self._executor, on_done=self._tell)
+        for table in report.changed:
+            count("compact", table.to_json())
+        found = _small(report)
+        self.log.info("%s", {name: found[name] for name in (*report.counts(), "seconds")})
+        if report.failed:
+            context["ti"].xcom_push("report", found)
+            raise _failure(report)
+        return found
+
+    def _job(self, context: Context) -> Job:
+        from lakecore.clock import SystemClock
+        from lakecore.jobs.compact_database import Job
+
+        user, identifier = commit_identity(context["ti"])
+        return Job.from_json(
+            {
+                "including_databases": self.including_databases or ".*",
+                "including_tables": self.including_tables or ".*",
+                "excluding_tables": self.excluding_tables or None,
+                "options": dict(self.options or {}),
+                "strategy": self.strategy,
+                "until_ms": window_end_ms(self.until, context, SystemClock()),
+                "proof": self.proof,
+                "max_concurrent_tables": self.max_concurrent_tables,
+                "max_plan_bytes": self.max_plan_bytes,
+                "skip_unsupported": self.skip_unsupported,
+                "dry_run": self.preview,
+                "commit_user": user,
+                "commit_identifier": identifier,
+            }
+        )
+
+    def _tell(self, report: compact.Report) -> None:
+        if report.error is not None:
+            self.log.error("%s: %s: %s", report.table, report.error_class, report.error)
+        elif report.skipped:
+            self.log.warning("%s is skipped: %s", report.table, report.skipped)
+        elif report.snapshots:
+            before, after = report.before.files, report.after.files
+            self.log.info("%s: %d -> %d files; %s", report.table, before, after, report.proof)
+
+    def _make_executor(self, hook: LakeHook, ends: ExitStack) -> Executor:
+        from lakecore.errors import InvalidInputError
+        from lakecore.executor import SerialExecutor
+
+        if self.engine == "local":
+            return SerialExecutor()
+        if self.engine != "spark":
+            raise InvalidInputError(f"engine {self.engine!r}: use spark or local")
+        from lakecore.spark.executor import SparkExecutor
+
+        conf = dict(self.spark_conf or {})
+        return ends.enter_context(SparkExecutor(master=self.master or hook.spark_master(), conf=conf))
+
+    def on_kill(self) -> None:
+        """Stop the units; what is committed stays, the rest leaves no files. Airflow kills hard 5 s later.
+
+        Runs inside the signal handler of the main thread, which only waits for those of the tables: another
+        thread cancels, and the exception ends the wait.
+        """
+        executor = self._executor
+        if executor is None:
+            return
+        threading.Thread(target=executor.cancel, name="lakecore-cancel", daemon=True).start()
+        raise AirflowException("killed while compacting many tables: what is committed stays")
+
+
+def _small(report: Report) -> dict[str, Any]:
+    """For XCom: counts and sums, and the first of the tables that failed or were skipped."""
+    changed = report.changed
+    raw = report.counts() | {
+        "seconds": report.seconds,
+        **{name: sum(getattr(one, name) for one in changed) for name in ("files_in", "bytes_in", "rows_in")},
+        "failures": [
+            {"table": one.table, "class": one.error_class, "error": (one.error or "")[:500]}
+            for one in report.failed
+        ],
+        "busy": [{"table": one.table, "why": one.skipped[:500]} for one in report.skipped],
+    }
+    return small(raw, "failures", "busy")
+
+
+def _failure(report: Report) -> AirflowException:
+    """Fails at once when nothing of it can be mended by a retry."""
+    from lakecore import errors
+
+    kinds = [getattr(errors, one.error_class or "", Exception) for one in report.failed]
+    permanent = all(is_permanent(kind.__new__(kind)) for kind in kinds)
+    first = report.failed[0]
+    text = (
+        f"{len(report.failed)} of {len(report.tables)} tables failed; "
+        f"{first.table}: {first.error_class}: {first.error}"
+    )
+    return AirflowFailException(text) if permanent else AirflowException(text)

@@ -1,0 +1,86 @@
+"""The operator for a whole lake: one task, tables that fail told at the end, the report small."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from lakecore.catalog.filesystem import load_catalog
+from lakecore.clock import SystemClock
+from lakecore.maintain.lease import leased
+from operators.compact_database import CompactDatabaseOperator
+from tests.operators.conftest import context
+from tests.support.golden import GoldenTable
+from tests.support.lake import put
+
+TABLE = "g1.a_pk_dedup_l0"
+
+
+@pytest.fixture
+def tables(lake: Path, golden: Callable[[str], GoldenTable]) -> list[str]:
+    """One that Java wrote and two of ours."""
+    golden(TABLE).copy_to(lake)
+    catalog = load_catalog(str(lake), **{"local.fsync": "false"})
+    names = ["d.a", "d.b"]
+    for name in names:
+        table = catalog.create_table(name, {"columns": ["v INT"]})
+        put(table, *([{"v": n}] for n in range(3)))
+    return [*names, TABLE]
+
+
+def operator(**fields: object) -> CompactDatabaseOperator:
+    return CompactDatabaseOperator(**({"task_id": "compact", "engine": "local", "strategy": "full"} | fields))
+
+
+def test_all_tables_in_one_task(tables: list[str], lake: Path) -> None:
+    with DAG("d", schedule=None):
+        templated = operator(task_id="t", excluding_tables="{{ params.no }}", until="{{ params.until }}")
+    templated.render_template_fields({"params": {"no": r"d\.b", "until": ""}})
+    first = templated.execute(context())
+    assert (first["tables"], first["changed"], first["failed"]) == (2, 2, 0)
+    assert len(json.dumps(first)) < 5000
+    again = operator().execute(context(run_id="run2"))
+    assert (again["tables"], again["changed"], again["nothing_to_do"]) == (3, 1, 2)
+
+
+def test_failures_are_told_at_the_end_and_retried_only_where_that_may_help(
+    tables: list[str], lake: Path
+) -> None:
+    catalog = load_catalog(str(lake))
+    catalog.create_table("d.odd", {"columns": ["v INT"], "options": {"data-file.external-paths": "s3://b/x"}})
+    told = context()
+    with (
+        leased(catalog.file_io, catalog.warehouse, "d.b", "nightly 1", SystemClock(), 60_000),
+        pytest.raises(AirflowFailException, match=r"1 of 4 tables failed; d.odd: UnsupportedError"),
+    ):
+        operator().execute(told)
+    report = told["ti"].xcoms["report"]
+    assert [one["class"] for one in report["failures"]] == ["UnsupportedError"]
+    assert [one["table"] for one in report["busy"]] == ["d.b"]
+    assert report["changed"] == 2
+    skipping = operator(skip_unsupported=True).execute(context(run_id="run2"))
+    assert (skipping["changed"], skipping["skipped"], skipping["failed"]) == (1, 1, 0)
+
+
+def test_what_a_retry_may_mend_is_retried(
+    tables: list[str], lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakecore.errors import UnavailableError
+    from lakecore.executor import SerialExecutor
+
+    def broken(*_: object) -> object:
+        raise UnavailableError("no disk")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SerialExecutor, "run", broken)
+        with pytest.raises(AirflowException, match="3 of 3 tables failed") as caught:
+            operator().execute(context())
+    assert not isinstance(caught.value, AirflowFailException)
+    assert operator().execute(context())["changed"] == 3
+    with pytest.raises(AirflowFailException, match="including-tables"):
+        operator(including_tables="(").execute(context())
