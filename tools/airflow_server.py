@@ -78,6 +78,7 @@ class AirflowServer:
             "api_auth__jwt_secret": "only-for-a-private-airflow-on-the-loopback-of-one-machine-0123456789abcdef",
             "logging__worker_log_server_port": str(_free_port()),
             "logging__trigger_log_server_port": str(_free_port()),
+            "workers__execution_api_timeout": "60",  # 5: a busy machine then loses tasks that have just begun
             "workers__min_heartbeat_interval": "1",  # seconds until an ended or killed task is noticed
             "dag_processor__parsing_processes": "1",
             "dag_processor__disable_bundle_versioning": "True",
