@@ -12,7 +12,7 @@ from operators.snapshots import NewSnapshotSensor
 
 DOC = """
 Waits until a table has new data, then runs what depends on it. The sensor's XCom is the range of snapshots,
-`{"first": 7, "last": 9, "count": 3}`: read what they added, or simply the newest snapshot.
+`{"table": "db.t", "first": 7, "last": 9, "count": 3}`: read what they added, or simply the newest snapshot.
 
 * Compactions are passed over: they bring no new data.
 * Each run begins where the last run stopped; a retried run gets the same range again. The position is kept in

@@ -95,6 +95,7 @@ class SnapshotWatch(BaseEventTrigger):
         """Where the table stood at the last look; None before the first."""
         self._mark: Mark | None = None
         self._after_round: dict[int, Mark] = {}
+        self._at_work_on: int | None = None
         self._memo: dict[Any, Any] = {}
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -126,9 +127,11 @@ class SnapshotWatch(BaseEventTrigger):
             async for number, moved in shared_stream:
                 if self.table not in moved:
                     continue
+                self._at_work_on = number
                 news = await self._news(number, moved[self.table])
                 if news is not None:
                     yield TriggerEvent(news)
+                self._at_work_on = None
         finally:
             watching.remove(self)
 
@@ -179,6 +182,7 @@ class SnapshotWatch(BaseEventTrigger):
         self.looked = stands
         if mark != self._mark:
             self._mark = self._after_round[number] = mark
+            self._memo.clear()
         return news
 
     def _look(self) -> tuple[dict[str, Any] | None, Mark]:
@@ -190,8 +194,10 @@ class SnapshotWatch(BaseEventTrigger):
         return news_since(arrivals, self._mark or BEGINNING)
 
     async def keep(self, number: int) -> None:
-        """The events of that round, and of those before, are safe: remember it."""
-        done = [one for one in self._after_round if one <= number]
+        """The events of that round, and of those before, are safe: remember it. Not so those of the round
+        that this watcher is at work on: it was given up as too slow, and later rounds did not wait for it.
+        """
+        done = [one for one in self._after_round if one <= number and one != self._at_work_on]
         if done:
             await self._save(self._after_round[max(done)])
         for one in done:

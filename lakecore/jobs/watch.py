@@ -21,7 +21,7 @@ from lakecore.row.partition_path import partition_text
 from lakecore.store.snapshots import SnapshotStore
 from lakecore.table import Table
 
-__all__ = ["BEGINNING", "LATEST", "Mark", "first_mark", "mark_of", "newest", "news_since"]
+__all__ = ["BEGINNING", "EARLIEST", "LATEST", "Mark", "first_mark", "mark_of", "newest", "news_since"]
 
 LATEST = "latest"
 EARLIEST = "earliest"

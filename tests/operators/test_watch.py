@@ -13,10 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from airflow.triggers.shared_stream import SharedStreamManager
+from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome, SharedStreamManager
 
 import lakecore
 from lakecore.jobs import compact
+from lakecore.jobs.watch import Mark
 from operators.watch import SnapshotWatch, watched_asset
 from tests.support.golden import GoldenTable
 
@@ -221,6 +222,28 @@ def test_trouble_of_one_table_or_of_the_warehouse_does_not_end_the_watch(table: 
             _write(table)
             await triggerer.until(lambda: len(triggerer.fired) == 2)
             assert _ranges(triggerer.fired) == [(9, 9), (10, 10)]
+
+    _play(scenario)
+
+
+def test_a_round_that_failed_for_somebody_is_kept_by_nobody(table: Path) -> None:
+    """Which watcher it was is not known: all of them tell that round again after a restart."""
+    store = _Store()
+
+    async def scenario() -> None:
+        async with _triggerer() as triggerer:
+            trigger = triggerer.watch(store)
+            await triggerer.until(lambda: store.position == 8)
+            producer = SnapshotWatch.create_shared_stream_producer(trigger.serialize()[1])
+            trigger._after_round[70] = Mark(20, 1)
+            await producer.advance([AdvanceItem(70, AdvanceOutcome(acked=1, failed=1))])
+            assert store.position == 8
+            trigger._after_round[71] = Mark(21, 2)
+            await producer.advance([AdvanceItem(71, AdvanceOutcome(acked=2, failed=0))])
+            assert (store.position, trigger._after_round) == (21, {})
+            trigger._after_round[72], trigger._at_work_on = Mark(22, 3), 72
+            await producer.advance([AdvanceItem(73, AdvanceOutcome(acked=1, failed=0))])
+            assert store.position == 21, "given up as too slow: its event may not be stored yet"
 
     _play(scenario)
 
