@@ -19,6 +19,7 @@ from operators.task import TableTask, small
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from lakecore.executor import Executor
     from lakecore.jobs.chore import Lake, Report, Safety
 
 __all__ = ["ChoreOperator", "flag", "lease_owner", "sentence"]
@@ -106,7 +107,14 @@ class ChoreOperator(TableTask):
 
     @classmethod
     def run_job(
-        cls, table: str, given: Mapping[str, Any], lake: Lake, safety: Safety, *, dry_run: bool = False
+        cls,
+        table: str,
+        given: Mapping[str, Any],
+        lake: Lake,
+        safety: Safety,
+        *,
+        dry_run: bool = False,
+        executor: Executor | None = None,
     ) -> Report:
         """Run the chore with parameters as people write them. Raises errors of lakecore."""
         module = importlib.import_module(f"lakecore.jobs.{cls.module}")
@@ -116,7 +124,7 @@ class ChoreOperator(TableTask):
             for key, value in _parsed(name, cls.parameters.get(name, "as it is"), raw).items()
         }
         job = getattr(module, cls.job)(table=table, dry_run=dry_run, safety=safety, **values)
-        report: Report = module.run(job, lake)
+        report: Report = module.run(job, lake, executor)
         return report
 
 

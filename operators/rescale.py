@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from operators.chore import ChoreOperator
+
+if TYPE_CHECKING:
+    from lakecore.executor import Executor
+    from lakecore.jobs.chore import Lake, Report, Safety
 
 __all__ = ["RescaleOperator"]
 
@@ -17,8 +22,41 @@ class RescaleOperator(ChoreOperator):
 
     :param bucket_num: how many buckets; None: as option `bucket` says.
     :param where: partitions as in Paimon, `dt=a,hh=b;dt=c`; None: all with another number.
+    :param engine: `spark`; None or `local`: in the task's own process.
+    :param master: Spark master; None: `local[*]`.
     """
 
     module = "rescale"
-    parameters: ClassVar = {"bucket_num": "int", "where": "text", "options": "options"}
+    parameters: ClassVar = {
+        "bucket_num": "int",
+        "where": "text",
+        "options": "options",
+        "engine": "text",
+        "master": "text",
+    }
     repeatable = True
+
+    @classmethod
+    def run_job(
+        cls,
+        table: str,
+        given: Mapping[str, Any],
+        lake: Lake,
+        safety: Safety,
+        *,
+        dry_run: bool = False,
+        executor: Executor | None = None,
+    ) -> Report:
+        """As a chore does, on Spark if asked to."""
+        from lakecore.errors import InvalidInputError
+
+        values = dict(given)
+        engine, master = (str(values.pop(name, None) or "") for name in ("engine", "master"))
+        if engine in ("", "local"):
+            return super().run_job(table, values, lake, safety, dry_run=dry_run, executor=executor)
+        if engine != "spark":
+            raise InvalidInputError(f"{table}: engine {engine!r}: use spark or local")
+        from lakecore.spark.executor import SparkExecutor
+
+        with SparkExecutor(master=master or None) as spark:
+            return super().run_job(table, values, lake, safety, dry_run=dry_run, executor=spark)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
 from lakecore.catalog.filesystem import load_catalog
 from operators.analyze import AnalyzeOperator
 from operators.compact import CompactTableOperator
@@ -33,6 +36,8 @@ def test_buckets_and_statistics(lake: Path, golden: Callable[[str], GoldenTable]
     first.render_template_fields({})
     assert first.execute(context())["snapshot"] is not None
     assert first.execute(context())["nothing_to_do"]
+    with pytest.raises(AirflowFailException, match="use spark or local"):
+        RescaleOperator(task_id="wrong", table=BUCKETS, engine="flink").execute(context())
     found = AnalyzeOperator(task_id="analyze", table=BUCKETS, columns="all").execute(context())
     rows = load_catalog(lake).load_table(f"{BUCKETS}$statistics").scan().to_arrow().to_pylist()
     assert [row["snapshot_id"] + 1 for row in rows] == [found["snapshot"]]

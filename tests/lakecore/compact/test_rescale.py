@@ -57,6 +57,8 @@ def test_rows_and_levels_stay(old: int, new: int) -> None:
     count = sum(file.row_count for file in live_files(table))
     report = rescale.run(Job(table=table.name, bucket_num=new), catalog, clock=catalog.clock)
     assert rows_of(table) == rows
+    for row in rows[::7]:
+        assert rows_of(table, where=f"k = {row[0]} and p = '{row[1]}'") == [row]
     assert {file.level for file in live_files(table)} == levels
     assert sum(file.row_count for file in live_files(table)) == count
     assert report.nothing_to_do == (old == new)
