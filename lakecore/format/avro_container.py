@@ -12,14 +12,15 @@ import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import cramjam
 from backports import zstd
 
 from lakecore.errors import CorruptDataError, UnsupportedError, reason
-from lakecore.format.avro_schema import AvroAtom, AvroMap, AvroNode, parse_avro_schema
-from lakecore.format.avro_values import decoder, read_long, write_long
+from lakecore.format.avro_schema import KNOWN_SCHEMAS, AvroAtom, AvroMap, AvroNode, parse_avro_schema
+from lakecore.format.avro_values import Decode, decoder, read_long, write_long
 
 __all__ = [
     "AVRO_MAGIC",
@@ -82,7 +83,7 @@ class AvroContainer:
         """The `count` records of an inflated block. Raises CorruptDataError naming the file."""
         if count > len(data):
             raise CorruptDataError(self.path, f"{count} records in {len(data)} bytes")
-        read = decoder(self.schema)
+        read = _decoder(self.schema_text)
         at = 0
         try:
             for _ in range(count):
@@ -105,6 +106,11 @@ class AvroContainer:
             return unpack(block.data)
         except DAMAGE as err:
             raise CorruptDataError(self.path, f"a {self.codec} block cannot be inflated: {err}") from err
+
+
+@lru_cache(KNOWN_SCHEMAS)
+def _decoder(schema_text: bytes) -> Decode:
+    return decoder(parse_avro_schema(schema_text, "avro schema"))
 
 
 def is_avro(data: bytes) -> bool:

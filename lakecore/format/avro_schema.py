@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from lakecore.errors import CorruptDataError, reason
 
 __all__ = [
+    "KNOWN_SCHEMAS",
     "AvroArray",
     "AvroAtom",
     "AvroField",
@@ -21,6 +23,8 @@ __all__ = [
 ]
 
 _ATOMS = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string", "enum", "fixed"})
+KNOWN_SCHEMAS = 64
+"""The files of a lake have a few schemas, over and over: so many are kept in memory."""
 _MAX_DEPTH = 32
 _MAX_FIXED = 1 << 20
 
@@ -65,9 +69,14 @@ AvroNode = AvroAtom | AvroArray | AvroMap | AvroUnion | AvroRecord
 def parse_avro_schema(text: bytes | str, path: str) -> AvroNode:
     """The tree of a writer's schema. Raises CorruptDataError naming `path`."""
     try:
-        return _parse(json.loads(text), {}, "", 0)
+        return _tree(text)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
         raise CorruptDataError(path, f"not an avro schema: {reason(err)}") from err
+
+
+@lru_cache(KNOWN_SCHEMAS)
+def _tree(text: bytes | str) -> AvroNode:
+    return _parse(json.loads(text), {}, "", 0)
 
 
 def _parse(raw: Any, named: dict[str, AvroNode | None], space: str, depth: int) -> AvroNode:

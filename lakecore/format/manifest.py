@@ -122,7 +122,7 @@ def _decode_avro(containers: Iterator[AvroContainer]) -> ManifestEntries:
         count += container.count
         if count >= MANY_ENTRIES:
             return decode_columns(chain(few, containers), _KNOWN_ENTRY)
-    unknown = any(has_unknown_fields(container.schema, _KNOWN_ENTRY) for container in few)
+    unknown = any(has_unknown_fields(container.schema_text, _KNOWN_ENTRY) for container in few)
     rows = [
         entry_from_record(record, container.path) for container in few for record in container.all_records()
     ]
@@ -223,4 +223,4 @@ def decode_records(data: bytes, path: str, known: frozenset[str]) -> tuple[list[
     if not is_avro(data):
         raise CorruptDataError(path, f"neither avro, parquet nor orc: it begins with {data[:4]!r}")
     container = open_container(data, path)
-    return list(container.all_records()), has_unknown_fields(container.schema, known)
+    return list(container.all_records()), has_unknown_fields(container.schema_text, known)

@@ -69,7 +69,7 @@ def decode_columns(containers: Iterable[AvroContainer], known: frozenset[str]) -
         while (group := ahead.result()) is not None:
             ahead = pool.submit(next, groups, None)
             entries = _decode_group(group)
-            unknown = has_unknown_fields(group.blocks[0][0].schema, known)
+            unknown = has_unknown_fields(group.blocks[0][0].schema_text, known)
             parts.append(replace(entries, has_unknown_columns=unknown))
     return ManifestEntries.concat(parts)
 

@@ -8,9 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
-from lakecore.format.avro_schema import AvroArray, AvroNode, AvroRecord, AvroUnion
+from lakecore.format.avro_schema import (
+    KNOWN_SCHEMAS,
+    AvroArray,
+    AvroNode,
+    AvroRecord,
+    AvroUnion,
+    parse_avro_schema,
+)
 
 __all__ = [
     "INDEX_MANIFEST_SCHEMA",
@@ -175,9 +183,10 @@ def _json_names(node: Any, prefix: str) -> Iterable[str]:
             yield from _json_names(field["type"], name + ".")
 
 
-def has_unknown_fields(schema: AvroNode, known: frozenset[str]) -> bool:
-    """Would a rewrite in the schema behind `known` lose columns of `schema`?"""
-    return not known.issuperset(_names(schema, ""))
+@lru_cache(KNOWN_SCHEMAS)
+def has_unknown_fields(schema_text: bytes, known: frozenset[str]) -> bool:
+    """Would a rewrite in the schema behind `known` lose columns of a writer's schema?"""
+    return not known.issuperset(_names(parse_avro_schema(schema_text, "avro schema"), ""))
 
 
 def _names(node: AvroNode, prefix: str) -> Iterable[str]:
