@@ -36,8 +36,33 @@ class Chores {
             case "mark-partition-done":
                 for (PartitionMarkDoneAction one : PartitionMarkDoneAction.createActions(Chores.class.getClassLoader(), t, new CoreOptions(t.options()))) one.markDone(first);
                 return Oracle.ok();
+            case "splits": return splits(t);
             default: throw new IllegalArgumentException("unknown command " + cmd);
         }
+    }
+
+    /** The splits of a batch read, as Paimon plans them: serialised partition (hex), bucket, file names, rawConvertible, deletion vectors by file. */
+    private static List<Object> splits(FileStoreTable t) {
+        List<Object> out = new ArrayList<>();
+        for (org.apache.paimon.table.source.Split split : t.newReadBuilder().newScan().plan().splits()) {
+            org.apache.paimon.table.source.DataSplit s = (org.apache.paimon.table.source.DataSplit) split;
+            Map<String, Object> one = new LinkedHashMap<>();
+            StringBuilder partition = new StringBuilder();
+            for (byte b : SerializationUtils.serializeBinaryRow(s.partition())) partition.append(String.format("%02x", b));
+            one.put("partition", partition.toString());
+            one.put("bucket", s.bucket());
+            List<Object> files = new ArrayList<>(), deletions = new ArrayList<>();
+            for (int i = 0; i < s.dataFiles().size(); i++) {
+                files.add(s.dataFiles().get(i).fileName());
+                boolean marked = s.deletionFiles().isPresent() && s.deletionFiles().get().get(i) != null;
+                deletions.add(marked ? s.deletionFiles().get().get(i).offset() : null);
+            }
+            one.put("files", files);
+            one.put("raw", s.rawConvertible());
+            one.put("deletions", deletions);
+            out.add(one);
+        }
+        return out;
     }
 
     private static Object call(Object on, String name, Class<?>[] types, Object... values) throws Exception {
