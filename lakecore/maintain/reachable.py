@@ -227,6 +227,10 @@ class Reach:
             return self.target.manifests.read_list(name)
         except NotFoundError:
             return None
+        except CorruptDataError:
+            if self.strict:
+                raise
+            return None
 
     def _read(self, file: ManifestFile) -> ManifestEntries:
         try:
@@ -269,7 +273,7 @@ class Reach:
             path = self.target.paths.manifest(name)
             try:
                 self._index[name] = decode_index_manifest(self.target.file_io.read(path), path)
-            except NotFoundError:
+            except (NotFoundError, CorruptDataError):
                 if self.strict:
                     raise
                 self._index[name] = ()

@@ -9,8 +9,15 @@ from typing import Any
 
 from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError
 from lakecore.maintain.repair.bench import Action, Bench, Done
-from lakecore.maintain.repair.contents import FILES, MANIFESTS, ORPHANS, VECTORS
-from lakecore.maintain.repair.metadata import BROKEN_ROOTS, EARLIEST, HINTS, LOST_BRANCH, ROLLBACK
+from lakecore.maintain.repair.contents import DAMAGED_FILES, FILES, MANIFESTS, ORPHANS, VECTORS
+from lakecore.maintain.repair.metadata import (
+    BROKEN_ROOTS,
+    EARLIEST,
+    HINTS,
+    LOST_BRANCH,
+    LOST_CHANGELOG,
+    ROLLBACK,
+)
 from lakecore.maintain.repair.plan import Advice, RepairPlan, Step, Work, remaining
 from lakecore.store.paths import MAIN_BRANCH
 from lakecore.verify.findings import Finding, FindingKind
@@ -23,7 +30,9 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
     {
         "set-aside-branch": LOST_BRANCH,
         "roll-back": ROLLBACK,
+        "set-aside-damaged": DAMAGED_FILES,
         "remove-unexisting-manifests": MANIFESTS,
+        "supersede-latest": LOST_CHANGELOG,
         "set-aside-unreadable": BROKEN_ROOTS,
         "remove-unexisting-files": FILES,
         "remove-stale-vectors": VECTORS,
@@ -53,10 +62,11 @@ def make_plan(
     steps: list[Step] = []
     later: list[str] = []
     settled: set[str] = set()
-    lost: set[str] = set()
+    ended: set[str] = set()
+    """Branches of which nothing more can be said before the steps so far are done."""
     for name, action in ACTIONS.items():
         for branch in (MAIN_BRANCH,) if action.whole_table else branches:
-            if branch in lost:
+            if branch in ended:
                 continue
             parameters = {"older_than_ms": older_than_ms} if action is ORPHANS else {}
             try:
@@ -65,9 +75,11 @@ def make_plan(
                 later.append(f"{name} of branch {branch}: {err}")
                 continue
             if work is not None:
-                lost |= {branch} if action is LOST_BRANCH else set()
                 steps.append(_step(len(steps) + 1, name, branch, work, parameters, steps))
                 settled |= work.paths
+                ended |= {branch} if action in (LOST_BRANCH, DAMAGED_FILES) else set()
+    renewed = {step.branch for step in steps if ACTIONS[step.action] in (MANIFESTS, FILES, LOST_CHANGELOG)}
+    later += [f"what else branch {branch} needs" for branch in sorted(ended | renewed)]
     rest = tuple(
         Advice(finding.path, finding.problem, _ADVICE.get(finding.kind, _OTHERWISE))
         for finding in findings
@@ -90,6 +102,8 @@ def apply_step(bench: Bench, step: Step) -> Done | None:
     if not wanted:
         return None
     done = _action(step).do(bench, step.branch, step.parameters, wanted)
+    if done == Done():
+        return None
     logger.info("%s: step %d (%s) is done: %s", bench.main.name, step.number, step.action, done)
     return done
 

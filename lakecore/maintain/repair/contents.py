@@ -10,11 +10,17 @@ from lakecore.maintain.drop import quarantined_roots
 from lakecore.maintain.orphans.apply import apply_removal
 from lakecore.maintain.orphans.apply import plan as plan_orphans
 from lakecore.maintain.orphans.plan import OrphanLimits
-from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters
+from lakecore.maintain.reachable import Doomed
+from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters, set_aside
 from lakecore.maintain.repair.plan import Work
 from lakecore.maintain.runs import Removal
 from lakecore.maintain.target import Target
-from lakecore.maintain.unexisting.files import find_gone_files, remove_gone_files
+from lakecore.maintain.unexisting.files import (
+    DAMAGED,
+    damaged_files,
+    find_gone_files,
+    remove_gone_files,
+)
 from lakecore.maintain.unexisting.manifests import find_gone_manifests, remove_gone_manifests
 from lakecore.maintain.unexisting.plan import Accepted
 from lakecore.maintain.unexisting.vectors import discard, stale_vectors, without_vectors
@@ -25,10 +31,44 @@ from lakecore.metadata.options import TableOptions
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from lakecore.store.indexes import IndexStore
 
-__all__ = ["FILES", "MANIFESTS", "ORPHANS", "VECTORS"]
+__all__ = ["DAMAGED_FILES", "FILES", "MANIFESTS", "ORPHANS", "VECTORS"]
 
+_OTHER_SIZE = "another size than it was written with"
 ALL = Accepted(rows=2**63, max_share=1.0)
 """The rows were accepted with the plan, which names each file."""
+
+
+def _damaged(bench: Bench, branch: str, _: Parameters) -> Work | None:
+    """Manifests and data files of the latest snapshot that have another size than they were written with."""
+    target = bench.at(branch)
+    latest = target.snapshots.latest()
+    if latest is None:
+        return None
+    listed = {status.name: status.size for status in target.file_io.list(target.paths.manifest_dir)}
+    named = target.manifests.data_manifests(latest)
+    bad = [file for file in named if listed.get(file.file_name, file.file_size) != file.file_size]
+    paths = tuple(sorted(target.paths.manifest(file.file_name) for file in bad))
+    rows: int | None = None
+    if not bad and all(file.file_name in listed for file in named):
+        files = damaged_files(target, latest)
+        paths, rows = tuple(sorted(path for path, _ in files)), sum(count for _, count in files)
+    if not paths:
+        return None
+    return Work(
+        why=f"snapshot {latest.id} needs files that are damaged: what follows is to leave them out",
+        changes=paths,
+        rows=rows,
+        loses="nothing that can be read, once they are left out (plan again)",
+        undo=True,
+        paths=frozenset(paths),
+    )
+
+
+def _set_damaged_aside(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
+    removal = Removal(
+        tuple(Doomed(path, 0, "another size than it was written with") for path in sorted(wanted))
+    )
+    return set_aside(bench, DAMAGED.removeprefix("repair-"), removal)
 
 
 def _manifests(bench: Bench, branch: str, _: Parameters) -> Work | None:
@@ -158,6 +198,7 @@ def _remove_orphans(bench: Bench, branch: str, parameters: Parameters, wanted: f
     return Done(run=swept.run, files=swept.files)
 
 
+DAMAGED_FILES = Action(look=_damaged, do=_set_damaged_aside)
 MANIFESTS = Action(look=_manifests, do=_remove_manifests)
 FILES = Action(look=_files, do=_remove_files)
 VECTORS = Action(look=_vectors, do=_remove_vectors)

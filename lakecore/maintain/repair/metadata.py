@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError
+from lakecore.errors import CommitConflictError, CorruptDataError, NotFoundError, UnsupportedError
 from lakecore.maintain.hints import earliest_after_gap, repair_hints, wrong_earliest, wrong_hints
 from lakecore.maintain.reachable import Doomed
 from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters, set_aside
 from lakecore.maintain.repair.plan import Work
+from lakecore.maintain.repair.readable import broken_roots, lost_changelog, newest_whole
 from lakecore.maintain.runs import Removal
 from lakecore.maintain.target import Target
-from lakecore.metadata.snapshot import Snapshot
+from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 
-__all__ = ["BROKEN_ROOTS", "EARLIEST", "HINTS", "LOST_BRANCH", "ROLLBACK", "Broken", "broken_roots"]
-
-_LISTS = ("base_manifest_list", "delta_manifest_list")
-_MANIFEST = "manifest file"
+__all__ = ["BROKEN_ROOTS", "EARLIEST", "HINTS", "LOST_BRANCH", "LOST_CHANGELOG", "ROLLBACK"]
 
 
 def _hints(bench: Bench, branch: str, _: Parameters) -> Work | None:
@@ -84,111 +82,20 @@ def _remove_branch(bench: Bench, branch: str, _: Parameters, wanted: frozenset[s
     return set_aside(bench, "branch", Removal(tuple(Doomed(path, 0, why) for path in sorted(wanted))))
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """What cannot be read of a branch, path to reason. `whole`: ids of snapshots that can; `latest`: the
-    highest id, broken or not.
-    """
-
-    snapshots: dict[int, str] = field(default_factory=dict)
-    others: dict[str, str] = field(default_factory=dict)
-    whole: tuple[int, ...] = ()
-    latest: int | None = None
-
-
-def broken_roots(target: Target) -> Broken:
-    """Snapshots, tags and changelogs whose file, lists or manifests are gone or damaged.
-
-    Manifests count by name only. Cost: a small read a root and list, one listing of manifests; a look at
-    each manifest that is not listed. Raises UnavailableError.
-    """
-    look = _Look(target)
-    snapshots = {
-        number: look.problem(target.paths.snapshot(number)) for number in target.snapshots.list_ids()
-    }
-    others = {target.paths.tag(name): look.problem(target.paths.tag(name)) for name in target.tags.list()}
-    for number in target.changelogs.list_ids():
-        path = target.paths.changelog(number)
-        others[path] = look.unreadable(path)
-    return Broken(
-        {number: why for number, why in snapshots.items() if why},
-        {path: why for path, why in others.items() if why},
-        tuple(number for number, why in snapshots.items() if not why),
-        max(snapshots, default=None),
-    )
-
-
-@dataclass(slots=True)
-class _Look:
-    target: Target
-    lists: dict[str, str] = field(default_factory=dict)
-    present: frozenset[str] | None = None
-
-    def unreadable(self, path: str) -> str:
-        try:
-            Snapshot.from_json(self.target.file_io.read(path), path)
-        except CorruptDataError as err:
-            return err.problem
-        except NotFoundError:
-            return ""  # it went meanwhile
-        return ""
-
-    def problem(self, path: str) -> str:
-        """Why it cannot be read; empty when it can."""
-        if why := self.unreadable(path):
-            return why
-        try:
-            snapshot = Snapshot.from_json(self.target.file_io.read(path), path)
-        except NotFoundError:
-            return ""
-        names = [getattr(snapshot, name) for name in _LISTS]
-        if snapshot.index_manifest is not None and not self._exists(snapshot.index_manifest):
-            return f"index manifest {snapshot.index_manifest} is gone"
-        return next((why for name in names if (why := self._list(name))), "")
-
-    def _list(self, name: str) -> str:
-        if name not in self.lists:
-            self.lists[name] = self._list_problem(name)
-        return self.lists[name]
-
-    def _list_problem(self, name: str) -> str:
-        try:
-            files = self.target.manifests.read_list(name)
-        except NotFoundError:
-            return f"manifest list {name} is gone"
-        except CorruptDataError as err:
-            return f"manifest list {name} is damaged: {err.problem}"
-        gone = [file.file_name for file in files if not self._exists(file.file_name)]
-        return f"{_MANIFEST} {gone[0]} is gone" if gone else ""
-
-    def _exists(self, name: str) -> bool:
-        if self.present is None:
-            listed = self.target.file_io.list(self.target.paths.manifest_dir)
-            self.present = frozenset(status.name for status in listed)
-        return name in self.present or self.target.file_io.stat(self.target.paths.manifest(name)) is not None
-
-
-def _beyond(broken: Broken) -> str:
-    """Why the latest snapshot cannot be repaired; empty where it can: lost manifests can be left out."""
-    why = "" if broken.latest is None else broken.snapshots.get(broken.latest, "")
-    return "" if why.startswith(_MANIFEST) else why
-
-
 def _rollback(bench: Bench, branch: str, _: Parameters) -> Work | None:
     """The latest snapshot is beyond repair: its lists, its index manifest or its own file are gone."""
     target = bench.at(branch)
     broken = broken_roots(target)
-    why = _beyond(broken)
-    if not why:
+    if not broken.beyond:
         return None
-    if not broken.whole:
+    goal = newest_whole(target, broken)
+    if goal is None:
         raise UnsupportedError(
             f"{target.name}: no snapshot of branch {branch!r} can be read; restore from a tag"
         )
-    goal = broken.whole[-1]
     paths = _after(target, goal)
     return Work(
-        why=f"snapshot {broken.latest}: {why}; snapshot {goal} is the newest that can be read",
+        why=f"snapshot {broken.latest}: {broken.beyond}; snapshot {goal} is the newest that can be read",
         changes=tuple(paths),
         rows=None,
         loses=f"what came after snapshot {goal}",
@@ -213,8 +120,9 @@ def _after(target: Target, goal: int) -> list[str]:
 def _roll_back(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
     """LATEST goes back first: others trust it blindly."""
     target = bench.at(branch)
-    broken = broken_roots(target)
-    goal = broken.whole[-1]
+    goal = newest_whole(target, broken_roots(target))
+    if goal is None:
+        return Done()
     why = f"came after snapshot {goal}, the newest that can be read"
     paths = [path for path in _after(target, goal) if path in wanted]
     target.file_io.overwrite(target.paths.latest_hint, str(goal).encode())
@@ -224,15 +132,19 @@ def _roll_back(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str])
 
 
 def _roots(bench: Bench, branch: str, _: Parameters) -> Work | None:
-    """Old snapshots go with all that are older, so that no gap is left; tags and changelogs one by one."""
+    """Old snapshots go with all that are older, so that no gap is left; tags and changelogs one by one.
+
+    The latest stays: it goes when a newer one is there.
+    """
     target = bench.at(branch)
     broken = broken_roots(target)
-    old = [number for number in broken.snapshots if number != broken.latest or not _beyond(broken)]
-    ids = [number for number in target.snapshots.list_ids() if old and number <= max(old)]
+    kept = broken.beyond and newest_whole(target, broken) is None  # nothing would be won
+    old = [number for number in broken.snapshots if number != broken.latest and not kept]
+    ids = _up_to(target, old)
     changes = (*(target.paths.snapshot(number) for number in ids), *sorted(broken.others))
     if not changes:
         return None
-    reasons = [*broken.snapshots.items(), *broken.others.items()]
+    reasons = [(f"snapshot {number}", broken.snapshots[number]) for number in old] + [*broken.others.items()]
     shown = "; ".join(f"{name}: {why}" for name, why in reasons[:3])
     healthy = [str(number) for number in ids if number not in old]
     return Work(
@@ -244,15 +156,16 @@ def _roots(bench: Bench, branch: str, _: Parameters) -> Work | None:
     )
 
 
+def _up_to(target: Target, broken: list[int]) -> list[int]:
+    return [number for number in target.snapshots.list_ids() if broken and number <= max(broken)]
+
+
 def _remove_roots(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
-    """Oldest first, as expiry does: whatever stops it leaves an unbroken row. Never the latest snapshot."""
+    """Oldest first, as expiry does: whatever stops it leaves an unbroken row."""
     target = bench.at(branch)
-    ids = target.snapshots.list_ids()[:-1]
-    snapshots = [path for path in map(target.paths.snapshot, ids) if path in wanted]
-    others = sorted(path for path in wanted if not path.startswith(f"{target.paths.snapshot_dir}/"))
-    removal = Removal(
-        tuple(Doomed(path, 0, "it points at files that are gone") for path in (*snapshots, *others))
-    )
+    paths = [path for path in map(target.paths.snapshot, target.snapshots.list_ids()) if path in wanted]
+    paths += sorted(wanted.difference(paths))
+    removal = Removal(tuple(Doomed(path, 0, "it points at files that are gone") for path in paths))
     return set_aside(bench, "unreadable", removal, settle=lambda: _settle(bench, branch))
 
 
@@ -260,8 +173,60 @@ def _settle(bench: Bench, branch: str) -> None:
     repair_hints(bench.main.file_io, bench.main.paths.with_branch(branch))
 
 
+def _changelog(bench: Bench, branch: str, _: Parameters) -> Work | None:
+    """The latest snapshot can be read, its change stream cannot, and every chore stops at it."""
+    target = bench.at(branch)
+    latest = target.snapshots.latest()
+    why = lost_changelog(target)
+    if latest is None or not why or broken_roots(target).snapshots.get(latest.id):
+        return None
+    return Work(
+        why=f"the changelog of snapshot {latest.id}: {why}; a newer snapshot lets it go (plan again)",
+        changes=(f"a snapshot with the same files after {target.paths.snapshot(latest.id)}",),
+        loses=f"what streams would have read of snapshot {latest.id}",
+        paths=frozenset((target.paths.snapshot(latest.id),)),
+    )
+
+
+def _supersede(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
+    """A COMPACT snapshot that changes nothing. Raises CommitConflictError when another commit was first."""
+    target = bench.at(branch)
+    latest = target.snapshots.latest()
+    if latest is None:
+        return Done()
+    base, delta = (
+        target.manifests.write_list(target.manifests.data_manifests(latest)),
+        target.manifests.write_list(()),
+    )
+    planned = replace(
+        latest,
+        uuid=None,
+        id=latest.id + 1,
+        base_manifest_list=base[0],
+        base_manifest_list_size=base[1],
+        delta_manifest_list=delta[0],
+        delta_manifest_list_size=delta[1],
+        changelog_manifest_list=None,
+        changelog_manifest_list_size=None,
+        changelog_record_count=None,
+        commit_user=bench.user,
+        commit_identifier=BATCH_IDENTIFIER,
+        commit_kind=CommitKind.COMPACT,
+        time_millis=max(target.clock.now_ms(), latest.time_millis),
+        delta_record_count=0,
+        operation=None,
+    )
+    if not target.snapshots.publish(planned):
+        target.manifests.delete(base[0])
+        target.manifests.delete(delta[0])
+        raise CommitConflictError(f"{target.name}: another commit was first: it does the same; plan again")
+    target.snapshots.write_hints(planned.id)
+    return Done(snapshot=planned.id)
+
+
 HINTS = Action(look=_hints, do=_repair_hints)
 EARLIEST = Action(look=_earliest, do=_repair_earliest)
 LOST_BRANCH = Action(look=_lost_branch, do=_remove_branch)
 ROLLBACK = Action(look=_rollback, do=_roll_back)
-BROKEN_ROOTS = Action(look=_roots, do=_remove_roots)
+BROKEN_ROOTS = Action(look=_roots, do=_remove_roots, may_grow=True)
+LOST_CHANGELOG = Action(look=_changelog, do=_supersede)

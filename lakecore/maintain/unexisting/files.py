@@ -26,9 +26,11 @@ from lakecore.row.binary_row import decode_row
 from lakecore.row.partition_path import partition_text
 from lakecore.verify.references import bucket_directory
 
-__all__ = ["GoneFiles", "find_gone_files", "remove_gone_files"]
+__all__ = ["DAMAGED", "GoneFiles", "damaged_files", "find_gone_files", "remove_gone_files"]
 
 _TRIES = 5
+DAMAGED = "repair-damaged"
+"""The job of runs that set damaged files aside: to have them back is no remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,26 @@ def find_gone_files(target: Target) -> GoneFiles | None:
     return GoneFiles(latest, files, entries, paths, losses(entries, text))
 
 
+def damaged_files(target: Target, snapshot: Snapshot) -> list[tuple[str, int]]:
+    """Data files live at a snapshot that have another size than it says; paths and rows. Cost: a listing a
+    bucket, and the names of all files.
+    """
+    entries = target.manifests.read(target.manifests.data_manifests(snapshot))
+    files = live(entries, where=f"snapshot {snapshot.id}")
+    directory = bucket_directory(target.paths, target.schema)
+    wanted: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
+    for entry in files.rows():
+        path = target.paths.data_file(directory(entry.partition, entry.bucket), entry.file)
+        wanted[path.rpartition("/")[0]][path] = entry.file.file_size, entry.file.row_count
+    found = []
+    for folder, sizes in wanted.items():
+        for status in target.file_io.list(folder):
+            size, rows = sizes.get(status.path, (status.size, 0))
+            if status.size != size:
+                found.append((status.path, rows))
+    return found
+
+
 def remove_gone_files(
     target: Target, runs: RunStore, accepted: Accepted, user: str
 ) -> tuple[GoneFiles | None, int | None]:
@@ -109,6 +131,8 @@ def check_quarantine(target: Target, runs: RunStore, paths: tuple[str, ...]) -> 
     """Raises UnsupportedError naming the run that has some of the files: nothing of it is lost."""
     wanted = frozenset(paths)
     for record in runs.list(target.name):
+        if record.job == DAMAGED:
+            continue
         if record.keeps and record.state in (RunState.QUARANTINED, RunState.PLANNED):
             held = sum(doomed.path in wanted for doomed in runs.removal(record))
             if held:

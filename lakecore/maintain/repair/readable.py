@@ -1,0 +1,156 @@
+"""Which snapshots, tags and changelogs can be read, judged by their own files, lists, manifests and sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lakecore.errors import CorruptDataError, NotFoundError
+from lakecore.maintain.target import Target
+from lakecore.metadata.index_file import DELETION_VECTORS
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.store.indexes import IndexStore
+
+__all__ = ["Broken", "broken_roots", "lost_changelog", "newest_whole"]
+
+_MANIFEST = "manifest file"
+_GONE, _DAMAGED = "is gone", "has another size"
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """What cannot be read of a branch, path to reason. `whole`: ids of snapshots that can; `latest`: the
+    highest id, broken or not.
+    """
+
+    snapshots: dict[int, str] = field(default_factory=dict)
+    others: dict[str, str] = field(default_factory=dict)
+    whole: tuple[int, ...] = ()
+    latest: int | None = None
+
+    @property
+    def beyond(self) -> str:
+        """Why the latest snapshot cannot be repaired; empty where it can: lost manifests can be left out."""
+        why = "" if self.latest is None else self.snapshots.get(self.latest, "")
+        return "" if why.startswith(_MANIFEST) else why
+
+
+def broken_roots(target: Target) -> Broken:
+    """Snapshots, tags and changelogs whose file, lists or manifests are gone or damaged.
+
+    Manifests count by name and size. The latest snapshot needs no changelog to be read, but its deletion
+    vectors. Cost: a small read a root and list, one listing of manifests, a look at each that is not listed.
+    Raises UnavailableError.
+    """
+    look = _Look(target)
+    paths, ids = target.paths, target.snapshots.list_ids()
+    snapshots = {number: look.state(paths.snapshot(number), changelog=number != ids[-1]) for number in ids}
+    if ids and not snapshots[ids[-1]]:
+        snapshots[ids[-1]] = look.vectors(paths.snapshot(ids[-1]))
+    others = {paths.tag(name): look.state(paths.tag(name)) for name in target.tags.list()}
+    for number in target.changelogs.list_ids():
+        path = paths.changelog(number)
+        others[path] = look.changelog(path)
+    return Broken(
+        {number: why for number, why in snapshots.items() if why},
+        {path: why for path, why in others.items() if why},
+        tuple(number for number, why in snapshots.items() if not why),
+        max(ids, default=None),
+    )
+
+
+def lost_changelog(target: Target) -> str:
+    """Why the changelog of the latest snapshot cannot be read; empty where it can."""
+    latest = target.snapshots.latest_id()
+    return "" if latest is None else _Look(target).changelog(target.paths.snapshot(latest))
+
+
+def newest_whole(target: Target, broken: Broken) -> int | None:
+    """The newest snapshot that can be read with its deletion vectors; without one, the newest that lacks
+    manifests only: these can be left out.
+    """
+    look = _Look(target)
+    whole = list(reversed(broken.whole))
+    mendable = [number for number, why in broken.snapshots.items() if why.startswith(_MANIFEST)]
+    found = (number for number in (*whole, *sorted(mendable, reverse=True)) if number != broken.latest)
+    return next((number for number in found if not look.vectors(target.paths.snapshot(number))), None)
+
+
+@dataclass(slots=True)
+class _Look:
+    """Answers are empty where all is well, or where a root went meanwhile."""
+
+    target: Target
+    lists: dict[str, str] = field(default_factory=dict)
+    sizes: dict[str, int] | None = None
+
+    def state(self, path: str, *, changelog: bool = False) -> str:
+        """Of a snapshot or tag."""
+        try:
+            snapshot = Snapshot.from_json(self.target.file_io.read(path), path)
+        except CorruptDataError as err:
+            return err.problem
+        except NotFoundError:
+            return ""
+        if snapshot.index_manifest is not None and self._size(snapshot.index_manifest) is None:
+            return f"index manifest {snapshot.index_manifest} {_GONE}"
+        names = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
+        if changelog and snapshot.changelog_manifest_list is not None:
+            names.append(snapshot.changelog_manifest_list)
+        problems = [why for name in names if (why := self._list(name))]
+        worse = (why for why in problems if not why.startswith(_MANIFEST))
+        return next(worse, problems[0] if problems else "")
+
+    def changelog(self, path: str) -> str:
+        """Its other lists may have gone with the snapshot (rule of the format)."""
+        try:
+            name = Snapshot.from_json(self.target.file_io.read(path), path).changelog_manifest_list
+        except CorruptDataError as err:
+            return err.problem
+        except NotFoundError:
+            return ""
+        return "" if name is None else self._list(name)
+
+    def vectors(self, path: str) -> str:
+        """Deletion vectors that are gone: deleted rows would come back."""
+        try:
+            snapshot = Snapshot.from_json(self.target.file_io.read(path), path)
+            files = self.target.manifests.read_index(snapshot.index_manifest)
+        except CorruptDataError as err:
+            return err.problem
+        except NotFoundError:
+            return ""
+        store = IndexStore(self.target.file_io, self.target.paths, self.target.schema)
+        for file in files:
+            if file.index_type == DELETION_VECTORS:
+                found = self.target.file_io.stat(store.path(file))
+                if found is None or found.size != file.file_size:
+                    return f"index file {file.file_name} {_GONE if found is None else _DAMAGED}"
+        return ""
+
+    def _list(self, name: str) -> str:
+        if name not in self.lists:
+            self.lists[name] = self._list_problem(name)
+        return self.lists[name]
+
+    def _list_problem(self, name: str) -> str:
+        try:
+            files = self.target.manifests.read_list(name)
+        except NotFoundError:
+            return f"manifest list {name} {_GONE}"
+        except CorruptDataError as err:
+            return f"manifest list {name} is damaged: {err.problem}"
+        for file in files:
+            size = self._size(file.file_name)
+            if size != file.file_size:
+                return f"{_MANIFEST} {file.file_name} {_GONE if size is None else _DAMAGED}"
+        return ""
+
+    def _size(self, name: str) -> int | None:
+        """Of a file in `manifest/`, None for one that neither a listing nor a look finds."""
+        if self.sizes is None:
+            listed = self.target.file_io.list(self.target.paths.manifest_dir)
+            self.sizes = {status.name: status.size for status in listed}
+        if name not in self.sizes:
+            found = self.target.file_io.stat(self.target.paths.manifest(name))
+            return None if found is None else found.size
+        return self.sizes[name]
