@@ -96,5 +96,7 @@ def _coverage(report: jobs.Report) -> Iterator[list[Any]]:
 def _remarks(report: jobs.Report) -> Iterator[str]:
     if report.error is not None:
         yield f"error: {' '.join(report.error.split())}"
+    if report.forecast is not None:
+        yield f"would take {report.forecast}"
     if report.dropped:
         yield f"{len(report.dropped)} files were replaced by another commit meanwhile"

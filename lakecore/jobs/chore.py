@@ -15,6 +15,7 @@ from lakecore.jobs.forecast import forecast_of, remember
 from lakecore.jobs.lake import Lake, target_of
 from lakecore.jobs.metered import peak_memory
 from lakecore.maintain.forecast.plan import Forecast, Work
+from lakecore.maintain.heartbeat import Heartbeat
 from lakecore.maintain.lease import leased
 from lakecore.maintain.quarantine import purge_quietly
 from lakecore.maintain.runs import Removal, RunStore
@@ -197,7 +198,9 @@ def begin(
         if safety.lease_ms and not dry_run:
             owner = safety.owner or f"{name} {clock.fresh_id()[:8]}"
             held = leased(lake.file_io, lake.warehouse, job.table, owner, clock, safety.lease_ms)
-            alive = ends.enter_context(held).renew
+            lease = ends.enter_context(held)
+            alive = lease.renew
+            ends.enter_context(ends.enter_context(Heartbeat()).keeping(lease))
         sweeper = Sweeper(target, runs, executor or SerialExecutor(), alive)
         if resume and not dry_run:
             report = replace(report, resumed=len(sweeper.resume()))

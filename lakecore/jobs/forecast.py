@@ -16,19 +16,19 @@ __all__ = ["COMPACT", "Work", "forecast_of", "remember"]
 _MB = 1 << 20
 
 COMPACT = "compact"
+# one core; a merge stays below 500 MB a worker (figures: README)
+_REWRITE = Pace(
+    seconds=0.2,
+    files=500,
+    bytes=25 * _MB,
+    rows=1e6,
+    memory=120 * _MB,
+    memory_of_byte=6,
+    most_memory=500 * _MB,
+)
+_INDEX = Pace(seconds=0.2, files=100, rows=5e5, memory=150 * _MB)
 _PACES: Mapping[str, Pace] = MappingProxyType(
-    {
-        # one core; a merge stays below 500 MB a worker (figures: README)
-        COMPACT: Pace(
-            seconds=0.2,
-            files=500,
-            bytes=25 * _MB,
-            rows=1e6,
-            memory=120 * _MB,
-            memory_of_byte=6,
-            most_memory=500 * _MB,
-        ),
-    }
+    {COMPACT: _REWRITE, "rescale": _REWRITE, "rewrite-file-index": _INDEX}
 )
 _CHORE = Pace(seconds=0.2, files=1000, memory=110 * _MB, memory_of_file=600)
 

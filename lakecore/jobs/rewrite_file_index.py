@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.compact.file_index.apply import IndexRequest, IndexRun, IndexTarget
 from lakecore.compact.file_index.plan import Coverage, IndexNeed
+from lakecore.compact.lake.pool import TableExecutor, UnitPool
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.compact import partitions_of
-from lakecore.jobs.lake import Lake
+from lakecore.jobs.forecast import forecast_of, remember
+from lakecore.jobs.lake import Lake, target_of
+from lakecore.jobs.metered import peak_memory
+from lakecore.maintain.forecast.plan import Forecast, Work
 from lakecore.table import Table
 
 __all__ = ["Coverage", "Job", "Report", "run", "run_many"]
+
+_NAME = "rewrite-file-index"
+_TABLES_AT_ONCE = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +62,7 @@ class Report:
 
     `coverage` is that of the table at the end. `planned`: files to change, at the start; `rows_planned`: to
     be read for them. `files_left`: of those, not done (the run was stopped, or failed). `dropped`: files
-    that other commits took away. `snapshot`: the last of `snapshots`.
+    that other commits took away. `snapshot`: the last of `snapshots`. `forecast`: of a dry run.
     """
 
     table: str
@@ -72,6 +80,7 @@ class Report:
     snapshot: int | None = None
     snapshots: tuple[int, ...] = ()
     dropped: tuple[str, ...] = ()
+    forecast: Forecast | None = None
     nothing_to_do: bool = False
     error: str | None = None
 
@@ -79,7 +88,8 @@ class Report:
         """Plain values."""
         raw = asdict(self)
         lists = ("coverage_before", "coverage", "snapshots", "dropped")
-        return raw | {name: list(raw[name]) for name in lists}
+        told = {"forecast": self.forecast and self.forecast.to_json()}
+        return raw | {name: list(raw[name]) for name in lists} | told
 
 
 def run(job: Job, catalog: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
@@ -97,9 +107,22 @@ def run(job: Job, catalog: Lake, executor: Executor | None = None, clock: Clock 
 def run_many(
     jobs: Iterable[Job], catalog: Lake, executor: Executor | None = None, clock: Clock | None = None
 ) -> list[Report]:
-    """One report per job, in order. A failed job does not stop the rest: its report has an `error`."""
-    engine = executor or SerialExecutor()
-    return [_run(job, catalog, engine, clock or SystemClock())[0] for job in jobs]
+    """One report per job, in order; several tables at once, which share `executor`. A failed job does not
+    stop the rest: its report has an `error`.
+    """
+    work, clock = list(jobs), clock or SystemClock()
+    if len(work) < 2:
+        return [_run(job, catalog, executor or SerialExecutor(), clock)[0] for job in work]
+    with (
+        UnitPool(executor or SerialExecutor()) as pool,
+        ThreadPoolExecutor(min(_TABLES_AT_ONCE, len(work)), thread_name_prefix="indexes") as threads,
+    ):
+        try:
+            return list(threads.map(lambda job: _run(job, catalog, TableExecutor(pool), clock)[0], work))
+        except BaseException:
+            pool.cancel()
+            threads.shutdown(cancel_futures=True)
+            raise
 
 
 def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> tuple[Report, LakeError | None]:
@@ -110,6 +133,7 @@ def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> tuple[Rep
         work = _index_run(job, table, clock)
     except LakeError as err:
         return replace(report, error=str(err)), err
+    started_ms = clock.now_ms()
     started = clock.monotonic() - executor.startup_seconds
     error: LakeError | None = None
     after: tuple[Coverage, ...] | None = None
@@ -121,9 +145,18 @@ def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> tuple[Rep
         after = work.coverage_now() if work.outcome.snapshots else work.coverage
     except LakeError as err:
         error = err
-    seconds = round(clock.monotonic() - started - executor.startup_seconds, 6)
+    seconds = round(max(0, clock.monotonic() - started - executor.startup_seconds), 6)
     found = _with_run(replace(report, seconds=seconds), work, after or ())
-    return replace(found, error=None if error is None else str(error)), error
+    found = replace(found, error=None if error is None else str(error))
+    target = target_of(table, catalog, clock)
+    if job.dry_run and found.planned:
+        planned = Work(files=found.planned, rows=found.rows_planned)
+        return replace(found, forecast=forecast_of(target, _NAME, planned, executor.name)), error
+    if found.snapshots or found.dropped:
+        done = Work(files=found.files, rows=found.rows)
+        took = {"seconds": seconds, "memory": peak_memory(), "lost": len(found.dropped)}
+        remember(target, _NAME, done, executor.name, started_ms=started_ms, outcome=took)
+    return found, error
 
 
 def _index_run(job: Job, table: Table, clock: Clock) -> IndexRun:

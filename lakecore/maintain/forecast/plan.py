@@ -143,9 +143,8 @@ def forecast(
     are off here: the median of that factor is taken, and its extremes are the range.
     """
     usual = pace.seconds_for(work)
-    factors = sorted(
-        run.seconds / pace.seconds_for(run.work) for run in past if run.seconds > 0 and run.work.files
-    )
+    whole = [run for run in past if run.seconds > 0 and (run.work.files or not run.lost)]
+    factors = sorted(run.seconds / pace.seconds_for(run.work) for run in whole)
     if factors:
         seconds, low, high = (usual * factor for factor in (median(factors), factors[0], factors[-1]))
         based_on = f"{len(factors)} earlier run{'s' if len(factors) > 1 else ''} of it on this table"

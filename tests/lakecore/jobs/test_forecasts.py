@@ -10,7 +10,7 @@ import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import BusyError, UnavailableError
-from lakecore.jobs import compact, expire_snapshots, quarantine, tags
+from lakecore.jobs import compact, expire_snapshots, quarantine, rewrite_file_index, tags
 from lakecore.jobs.chore import Report, Safety
 from lakecore.jobs.chore_many import run_many
 from lakecore.maintain.history import KEPT, HistoryStore
@@ -131,6 +131,24 @@ def test_a_dry_run_of_expiry_and_the_ledger_count_alike(catalog: FilesystemCatal
     again = expire(dry_run=True)
     assert again.forecast is not None
     assert "1 earlier run" in again.forecast.based_on
+
+
+def test_indexes_of_several_tables_are_made_at_once_and_foretold(catalog: FilesystemCatalog) -> None:
+    options = {"file-index.bloom-filter.columns": "v"}
+    tables = [catalog.create_table(f"d.t{n}", {"columns": ["v INT"]}) for n in range(4)]
+    for table in tables:
+        put(table, *([{"v": n}] for n in range(3)))
+
+    def rewrite(*, dry_run: bool) -> list[rewrite_file_index.Report]:
+        names = [*(table.name for table in tables), "d.none"]
+        wanted = [rewrite_file_index.Job(table=one, options=options, dry_run=dry_run) for one in names]
+        return rewrite_file_index.run_many(wanted, catalog, clock=catalog.clock)
+
+    told, done = rewrite(dry_run=True), rewrite(dry_run=False)
+    assert [one.files for one in done] == [one.planned for one in told] == [3, 3, 3, 3, 0]
+    assert [one.forecast is None for one in told] == [False] * 4 + [True]
+    assert [one.error is None for one in done] == [True] * 4 + [False]
+    assert [record.job for record in quarantine.runs_of(catalog)] == ["rewrite-file-index"] * 4
 
 
 def test_the_risk_is_told_from_the_table(catalog: FilesystemCatalog) -> None:
