@@ -11,12 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lakecore.errors import CorruptDataError, NotFoundError
-from lakecore.maintain.reachable import Doomed, Held, Reach, doomed_data
+from lakecore.maintain.reachable import Doomed, Held, Reach
 from lakecore.maintain.roots import Root, RootKind, RootSet
 from lakecore.maintain.runs import Removal, RunState, RunStore
 from lakecore.maintain.target import Target
 from lakecore.metadata.data_file import EntryKind
-from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.snapshot import Snapshot
 
 __all__ = ["Needs", "quarantined_roots", "removal_of"]
@@ -65,13 +64,12 @@ def removal_of(
         )
         if name is not None
     ]
-    parts = [old.entries(lists, EntryKind.ADD)]
-    entries = ManifestEntries.concat([part for part in parts if len(part)])
+    candidates = old.candidates(lists, EntryKind.ADD)
     needs = Needs(target, kept.roots, quarantined)
-    held = needs.data(entries.name_hash)
+    held = needs.data(candidates.hashes())
     needed = needs.metadata()
     metadata = [Doomed(path, size, why) for path, size in old.metadata(gone).items() if path not in needed]
-    return Removal(roots, (*doomed_data(target, entries, held, why), *metadata))
+    return Removal(roots, (*candidates.doomed(held, why), *metadata))
 
 
 def quarantined_roots(runs: RunStore, table: str) -> tuple[Root, ...]:

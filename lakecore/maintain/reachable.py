@@ -22,6 +22,7 @@ import numpy as np
 from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.format.index_manifest import decode_index_manifest
 from lakecore.fs.resolve import plain_path
+from lakecore.maintain.candidates import Candidates, Doomed, Held
 from lakecore.maintain.name_sets import NO_NAMES, Hashes, name_set, within
 from lakecore.maintain.roots import Root, RootKind
 from lakecore.maintain.target import Target, in_threads
@@ -34,35 +35,13 @@ from lakecore.metadata.options import ChangelogProducer, TableOptions
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.verify.references import bucket_directory
 
-__all__ = ["Doomed", "Held", "Mentioned", "Reach", "doomed_data"]
+__all__ = ["Doomed", "Held", "Mentioned", "Reach"]
 
 T = TypeVar("T")
 
 _GROUP_BYTES = 8 << 20
 _GROUP_ENTRIES = 50_000
 _DECODERS = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Doomed:
-    """A file that nothing will need. `size` in bytes, 0 where nothing records it. `why`: for people."""
-
-    path: str
-    size: int
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """Candidates that some root needs: data and changelog files as hashes of their names, and extra files
-    by name.
-    """
-
-    names: Hashes
-    extras: frozenset[str]
-
-    def joined(self, other: Held) -> Held:
-        return Held(name_set([self.names, other.names]), self.extras | other.extras)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +90,16 @@ class Reach:
                 extras.update(name for file in part.files(special) for name in file.extra_files)
         return Held(name_set(names), frozenset(extras))
 
-    def entries(self, lists: Iterable[str], kind: EntryKind) -> ManifestEntries:
-        """The ADD or DELETE entries of all manifests of these lists. Memory: these manifests."""
+    def candidates(self, lists: Iterable[str], kind: EntryKind) -> Candidates:
+        """What the ADD or DELETE entries of all manifests of these lists name."""
         names = list(dict.fromkeys(lists))
         self._fetch(names)
         files = list(dict.fromkeys(file for name in names for file in self._lists[name]))
-        parts = self._groups(files, lambda group: _of_kind(self._entries(group), kind))
-        return ManifestEntries.concat([part for part in parts if len(part)])
+        return Candidates.joined(self._groups(files, lambda group: self._named(group, kind)))
+
+    def _named(self, group: Sequence[ManifestFile], kind: EntryKind) -> Candidates:
+        entries = self._entries(group)
+        return Candidates.of(self.target, entries.select(entries.kind == kind))
 
     def mentioned(self, roots: Sequence[Root]) -> Mentioned:
         """What any entry of the roots' manifests names."""
@@ -303,10 +285,6 @@ def _grouped(files: Iterable[ManifestFile]) -> Iterator[list[ManifestFile]]:
         yield group
 
 
-def _of_kind(entries: ManifestEntries, kind: EntryKind) -> ManifestEntries:
-    return entries.select(entries.kind == kind)
-
-
 def _mentioned(entries: ManifestEntries) -> Mentioned:
     special = np.flatnonzero(entries.extra_hash != 0)
     extras = frozenset(name for file in entries.files(special) for name in file.extra_files)
@@ -325,30 +303,3 @@ def _written(entries: ManifestEntries) -> ManifestEntries:
     """Files that writers made; where that is not recorded, any."""
     sources = [file.file_source for file in entries.files()]
     return entries.select(np.array([source is not FileSource.COMPACT for source in sources], np.bool_))
-
-
-def doomed_data(target: Target, candidates: ManifestEntries, held: Held, why: str) -> Iterator[Doomed]:
-    """The data and extra files that `candidates` name and nothing holds; each path once."""
-    directory = bucket_directory(target.paths, target.schema)
-    seen: set[str] = set()
-    free = ~within(candidates.name_hash, held.names)
-    plain = candidates.select(free & (candidates.extra_hash == 0))
-    places = zip(plain.partition.tolist(), plain.bucket.tolist(), plain.file_size.tolist(), strict=True)
-    folders: dict[tuple[int, int], str] = {}
-    for name, (code, bucket, size) in zip(plain.names(), places, strict=True):
-        if (folder := folders.get((code, bucket))) is None:
-            folder = folders[code, bucket] = directory(plain.partitions[code], bucket)
-        path = f"{folder}/{name.decode()}"
-        if path not in seen:
-            seen.add(path)
-            yield Doomed(path, size, why)
-    special = np.flatnonzero(candidates.extra_hash != 0)
-    for lane, entry in zip(special.tolist(), candidates.rows(special), strict=True):
-        place = directory(entry.partition, entry.bucket)
-        found = [(target.paths.data_file(place, entry.file), entry.file.file_size)] if free[lane] else []
-        extras = zip(entry.file.extra_files, target.paths.extra_files(place, entry.file), strict=True)
-        found += [(path, 0) for name, path in extras if name not in held.extras]
-        for path, size in found:
-            if path not in seen:
-                seen.add(path)
-                yield Doomed(path, size, why)

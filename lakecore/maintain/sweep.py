@@ -178,8 +178,10 @@ class Sweeper:
         few = len(files) <= _BATCH  # not worth the start of an engine
         size = _BATCH if few else _batch_size(len(files), self.executor.parallelism)
         engine = SerialExecutor() if few else self.executor
+        left = -(-len(files) // size)
         for result in engine.run(_remove_batch, _batches(self.target.file_io, pairs, size)):
             self.alive()
+            left -= 1
             if isinstance(result, BaseException):
                 failures.append(result)
         if failures:
@@ -187,6 +189,8 @@ class Sweeper:
             if isinstance(first, LakeError):
                 raise first
             raise UnavailableError(f"{self.target.name}: files were not removed: {first}") from first
+        if left:
+            raise UnavailableError(f"{self.target.name}: stopped before all files were removed; run again")
 
 
 def _split(

@@ -13,6 +13,7 @@ import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import InvalidInputError, LakeError, NotFoundError, UnavailableError, UnsupportedError
+from lakecore.executor import SerialExecutor
 from lakecore.fs.file_io import FileIO, FileStatus
 from lakecore.jobs import (
     branches,
@@ -336,3 +337,18 @@ def test_a_forgotten_consumer_is_named_and_can_be_cleared(made: History) -> None
     expire(made.catalog)
     assert made.table.snapshots.list_ids() == (5, 6)
     made.check_views("cleared")
+
+
+def test_a_run_that_was_stopped_is_not_taken_for_done(made: History) -> None:
+    """It said that all went well, and nothing had happened (iceberg issue 17202)."""
+    before = made.files()
+    for number in range(600):
+        made.catalog.file_io.write_new(f"{made.table.path}/bucket-0/data-{number}.parquet", b"x")
+    workers = SerialExecutor()
+    workers.cancel()
+    job = remove_orphan_files.Job(table="d.k", safety=OWNER)
+    with pytest.raises(UnavailableError, match="stopped before all files were removed"):
+        remove_orphan_files.run(job, made.catalog, workers, FUTURE)
+    assert len(made.files()) == len(before) + 600
+    assert remove_orphan_files.run(job, made.catalog, clock=FUTURE).resumed == 1
+    assert made.files() == before

@@ -6,17 +6,17 @@ import logging
 from collections.abc import Sequence
 
 from lakecore.errors import InvalidInputError, LakeError
+from lakecore.maintain.candidates import Candidates, Doomed
 from lakecore.maintain.drop import Needs
 from lakecore.maintain.expire_changelogs.plan import plan_changelog_expiry
 from lakecore.maintain.expire_snapshots.apply import ExpiryPlan
 from lakecore.maintain.expire_snapshots.plan import Aged, Expiry, Retention
-from lakecore.maintain.reachable import Doomed, Reach, doomed_data
+from lakecore.maintain.reachable import Reach
 from lakecore.maintain.roots import Root, RootKind, read_roots
 from lakecore.maintain.runs import Removal
 from lakecore.maintain.sweep import Sweeper, Swept
 from lakecore.maintain.target import Target
 from lakecore.metadata.data_file import EntryKind
-from lakecore.metadata.entries import ManifestEntries
 
 __all__ = ["apply_expiry", "plan", "settle"]
 
@@ -72,13 +72,13 @@ def _files(target: Target, gone: Sequence[Root], needs: Needs) -> list[Doomed]:
     old = Reach(target, strict=False)
     changelogs = [r.snapshot.changelog_manifest_list for r in gone]
     deltas = [r.snapshot.delta_manifest_list for r in gone if r.snapshot.changelog_manifest_list is None]
-    parts = [old.entries([name for name in changelogs if name is not None], EntryKind.ADD)]
-    parts += [old.entries(deltas, kind) for kind in EntryKind]
-    entries = ManifestEntries.concat([part for part in parts if len(part)])
-    held = needs.data(entries.name_hash)
+    parts = [old.candidates([name for name in changelogs if name is not None], EntryKind.ADD)]
+    parts += [old.candidates(deltas, kind) for kind in EntryKind]
+    candidates = Candidates.joined(parts)
+    held = needs.data(candidates.hashes())
     needed = needs.metadata()
     metadata = [Doomed(path, size, _WHY) for path, size in old.metadata(gone).items() if path not in needed]
-    return [*doomed_data(target, entries, held, _WHY), *metadata]
+    return [*candidates.doomed(held, _WHY), *metadata]
 
 
 def settle(target: Target) -> None:

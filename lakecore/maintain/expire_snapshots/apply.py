@@ -9,15 +9,15 @@ from itertools import pairwise
 
 from lakecore.errors import CorruptDataError, LakeError
 from lakecore.fs.publish import publish_resolved
+from lakecore.maintain.candidates import Candidates, Doomed
 from lakecore.maintain.drop import Needs
 from lakecore.maintain.expire_snapshots.plan import Aged, Expiry, Retention, plan_expiry
-from lakecore.maintain.reachable import Doomed, Reach, doomed_data
+from lakecore.maintain.reachable import Reach
 from lakecore.maintain.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.runs import Removal
 from lakecore.maintain.sweep import Sweeper, Swept
 from lakecore.maintain.target import Target
 from lakecore.metadata.data_file import EntryKind
-from lakecore.metadata.entries import ManifestEntries
 
 __all__ = ["ExpiryPlan", "apply_expiry", "plan", "settle"]
 
@@ -101,18 +101,18 @@ def _files(target: Target, gone: Sequence[Root], end: Root | None, needs: Needs)
     old = Reach(target, strict=False)
     chain = [*gone, *([end] if end is not None else [])]
     deltas = [root.snapshot.delta_manifest_list for root in chain[1:]]
-    candidates = [old.entries(deltas, EntryKind.DELETE)]
+    parts = [old.candidates(deltas, EntryKind.DELETE)]
     for before, after in pairwise(chain):
         if after.snapshot.id != before.snapshot.id + 1:
             state = (before.snapshot.base_manifest_list, before.snapshot.delta_manifest_list)
-            candidates.append(old.entries(state, EntryKind.ADD))
+            parts.append(old.candidates(state, EntryKind.ADD))
     changelogs = [root.snapshot.changelog_manifest_list for root in gone]
-    candidates.append(old.entries([name for name in changelogs if name is not None], EntryKind.ADD))
-    entries = ManifestEntries.concat([part for part in candidates if len(part)])
-    held = needs.data(entries.name_hash)
+    parts.append(old.candidates([name for name in changelogs if name is not None], EntryKind.ADD))
+    candidates = Candidates.joined(parts)
+    held = needs.data(candidates.hashes())
     needed = needs.metadata()
     metadata = [Doomed(path, size, _WHY) for path, size in old.metadata(gone).items() if path not in needed]
-    return [*doomed_data(target, entries, held, _WHY), *metadata]
+    return [*candidates.doomed(held, _WHY), *metadata]
 
 
 def _write_changelogs(target: Target, changelogs: Sequence[Root]) -> None:
