@@ -355,7 +355,7 @@ class Table:
 
     def _live_keys(self, snapshot: Snapshot | None) -> LiveKeys:
         """Keys of the rows at `snapshot`, without those that cross-partition-upsert.index-ttl forgets."""
-        rows = SnapshotRows(self.scanner, self.read_context(), snapshot)
+        rows = SnapshotRows(self.scanner, self.read_context(), snapshot, with_level_0=True)
         remembered = remembers(self.schema.options, self.clock.now_ms())
 
         def read() -> Iterator[tuple[bytes, int, pa.RecordBatch]]:

@@ -25,6 +25,7 @@ class SnapshotRows:
 
     `created_ms`: only rows of files made at or after this time. `where`: buckets and levels to read.
     `retracts`: also keys whose latest row retracts; kinds are then those of the rows that won.
+    `with_level_0`: also rows that a batch read does not show before they are compacted.
     """
 
     scanner: Scanner
@@ -33,6 +34,7 @@ class SnapshotRows:
     created_ms: int | None = None
     where: ScanFilter = EVERYTHING
     retracts: bool = False
+    with_level_0: bool = False
 
     @property
     def row_type(self) -> RowType:
@@ -41,7 +43,12 @@ class SnapshotRows:
     def plan(self, where: Predicate | None) -> SplitPlan:
         """The splits to read. Errors: see `Scanner.plan`."""
         return self.scanner.plan(
-            self.snapshot, self.context.schema, self.where, where, created_ms=self.created_ms
+            self.snapshot,
+            self.context.schema,
+            self.where,
+            where,
+            created_ms=self.created_ms,
+            with_level_0=self.with_level_0,
         )
 
     def read(

@@ -116,9 +116,6 @@ def _check_moving_keys(table: str, options: TableOptions) -> None:
     if options.ignore_delete and options.merge_engine is MergeEngine.DEDUPLICATE:
         remedy = "a key that moves to another partition would stay in the old one too; use another engine"
         raise _refuse(table, "ignore-delete", "true", "write", remedy)
-    if options.merge_engine is MergeEngine.FIRST_ROW or options.deletion_vectors:
-        remedy = "keys that are not compacted yet would not be seen in other partitions; use another engine"
-        raise _refuse(table, "bucket", str(options.bucket), "write", remedy)
 
 
 def check_deletable(table: str, schema: TableSchema, options: TableOptions) -> None:
