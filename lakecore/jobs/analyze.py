@@ -13,6 +13,7 @@ from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_jso
 from lakecore.maintain.analyze.apply import Statistics, analyzed_before, commit_statistics
 from lakecore.maintain.analyze.columns import ColumnSketch, can_analyze
 from lakecore.maintain.runs import Removal, RunState
+from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.read.snapshot_rows import SnapshotRows
 from lakecore.scan.support import check_readable
@@ -68,14 +69,16 @@ def _analyze(job: Job, chore: Chore) -> Report:
         before = analyzed_before(chore.target, job.commit_user, job.commit_identifier)
         if before is not None:
             return replace(report, snapshot=before.id, nothing_to_do=True)
+    live = chore.table.scanner.live_entries(latest)
+    report = replace(report, files=len(live), bytes=int(live.file_size.sum()))
     if job.dry_run:
-        count = latest.total_record_count or 0
+        count = int(live.row_count.sum())
         return replace(report, notes=(*notes, f"would read up to {count} rows of snapshot {latest.id}"))
     runs = chore.sweeper.runs
     record = runs.begin(chore.target.name, "analyze", Removal(), parameters=parameters(job))
     found: Statistics | None = None
     try:
-        found = _statistics(chore, latest, fields)
+        found = _statistics(chore, latest, fields, live)
         user = job.commit_user or f"lakecore-analyze-{chore.target.clock.fresh_id()}"
         snapshot = commit_statistics(chore.target, found, user, job.commit_identifier)
     finally:
@@ -101,7 +104,7 @@ def _fields(job: Job, chore: Chore) -> tuple[list[DataField], list[str]]:
     return [by_name[name] for name in dict.fromkeys(job.columns)], []
 
 
-def _statistics(chore: Chore, latest: Snapshot, fields: list[DataField]) -> Statistics:
+def _statistics(chore: Chore, latest: Snapshot, fields: list[DataField], live: ManifestEntries) -> Statistics:
     """Reads the rows of `latest` as a query does. Memory: a batch, and 256 kB a column."""
     table = chore.table
     sketches = {field.name: ColumnSketch(field) for field in fields}
@@ -114,7 +117,6 @@ def _statistics(chore: Chore, latest: Snapshot, fields: list[DataField]) -> Stat
             for name, sketch in sketches.items():
                 sketch.add(batch.column(name))
         chore.sweeper.alive()
-    live = table.scanner.live_entries(latest)
     size, stored = int(live.file_size.sum()), int(live.row_count.sum())
     return Statistics(
         snapshot_id=latest.id,

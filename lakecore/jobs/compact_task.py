@@ -113,8 +113,15 @@ class CompactTask:
         keyed = bool(table.schema.primary_keys)
         after = planned_shape(run.before, planned, table.options.target_file_size, keyed=keyed)
         target = target_of(table, lake, self._clock)
-        found = forecast.forecast_of(target, forecast.COMPACT, work, self._executor.name)
+        found = forecast.forecast_of(target, self._kind, work, self._executor.name)
         return replace(report, after=after, forecast=found)
+
+    @property
+    def _kind(self) -> str:
+        """Which history tells how long it takes."""
+        from lakecore.jobs import forecast
+
+        return forecast.COMPACT if self._job.order_strategy is OrderStrategy.NONE else forecast.SORT
 
     def _remember(self, report: Report, table: Table, lake: Lake, started_ms: int, memory: int) -> None:
         """Add what the run took to the history of the table."""
@@ -122,7 +129,7 @@ class CompactTask:
 
         forecast.remember(
             target_of(table, lake, self._clock),
-            forecast.COMPACT,
+            self._kind,
             forecast.Work(files=report.files_in + report.moved, bytes=report.bytes_in, rows=report.rows_in),
             self._executor.name,
             started_ms=started_ms,

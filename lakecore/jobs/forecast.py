@@ -11,11 +11,13 @@ from lakecore.maintain.forecast.plan import Around, Forecast, Pace, Work, foreca
 from lakecore.maintain.history import HistoryLine, HistoryStore
 from lakecore.maintain.target import Target
 
-__all__ = ["COMPACT", "Work", "forecast_of", "remember"]
+__all__ = ["COMPACT", "SORT", "Work", "forecast_of", "remember"]
 
 _MB = 1 << 20
 
 COMPACT = "compact"
+SORT = "sort-compact"
+"""A compaction that puts rows in order: all of them, whatever the files look like."""
 # one core; a merge stays below 500 MB a worker (figures: README)
 _REWRITE = Pace(
     seconds=0.2,
@@ -27,8 +29,24 @@ _REWRITE = Pace(
     most_memory=500 * _MB,
 )
 _INDEX = Pace(seconds=0.2, files=100, rows=5e5, memory=150 * _MB)
+# 3 M rows of four columns in order, with spilling
+_SORT = Pace(
+    seconds=0.2,
+    files=500,
+    bytes=10 * _MB,
+    rows=4e5,
+    memory=120 * _MB,
+    memory_of_byte=12,
+    most_memory=500 * _MB,
+)
 _PACES: Mapping[str, Pace] = MappingProxyType(
-    {COMPACT: _REWRITE, "rescale": _REWRITE, "rewrite-file-index": _INDEX}
+    {
+        COMPACT: _REWRITE,
+        SORT: _SORT,
+        "rescale": _REWRITE,
+        "analyze": _REWRITE,
+        "rewrite-file-index": _INDEX,
+    }
 )
 _CHORE = Pace(seconds=0.2, files=1000, memory=110 * _MB, memory_of_file=600)
 
@@ -36,6 +54,7 @@ _ANY = frozenset({"APPEND", "COMPACT", "OVERWRITE", "ANALYZE"})
 _DISTURBED: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         COMPACT: frozenset({"COMPACT", "OVERWRITE"}),
+        SORT: frozenset({"COMPACT", "OVERWRITE"}),
         "rewrite-file-index": frozenset({"COMPACT", "OVERWRITE"}),
         "compact-manifest": frozenset({"COMPACT", "OVERWRITE"}),
         "drop-partition": _ANY,
