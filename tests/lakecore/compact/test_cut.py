@@ -86,8 +86,10 @@ class Cores(SerialExecutor):
     def run(self, function: Callable[..., Any], tasks: Iterable[Any]) -> Iterator[Any]:
         def seen() -> Iterator[Any]:
             for number, task in enumerate(tasks):
-                self.units.append(task)
-                yield task if self._spoil is None else self._spoil(number, task)
+                unit = getattr(task, "task", task)  # units come wrapped, to be measured
+                self.units.append(unit)
+                spoilt = unit if self._spoil is None else self._spoil(number, unit)
+                yield spoilt if unit is task else replace(task, task=spoilt)
 
         return super().run(function, seen())
 
