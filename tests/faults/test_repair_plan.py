@@ -214,7 +214,7 @@ def test_only_planned_orphans_go() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["lost manifest", "lost list"])
+@pytest.mark.parametrize("case", ["lost manifest", "lost tag"])
 def test_every_operation_fails_once(case: str) -> None:
     """Run again with the same plan, it finishes what it began; or a new plan does."""
     made = damaged(case, "faults")

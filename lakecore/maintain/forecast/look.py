@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from lakecore.errors import LakeError
 from lakecore.maintain.forecast.plan import Around, SeenCommit
 from lakecore.maintain.lease import holder
@@ -31,11 +33,13 @@ def look_around(target: Target) -> Around:
 
 
 def _commits(target: Target) -> tuple[SeenCommit, ...]:
+    """The newest ones, down to the first that cannot be read."""
     found: list[SeenCommit] = []
-    at = target.snapshots.latest()
-    while at is not None and len(found) < _LOOK_BACK:
-        found.append(SeenCommit(time_ms=at.time_millis, kind=at.commit_kind.value, ours=_ours(at)))
-        at = target.snapshots.find(at.id - 1) if at.id > 1 else None
+    with suppress(LakeError):
+        at = target.snapshots.latest()
+        while at is not None and len(found) < _LOOK_BACK:
+            found.append(SeenCommit(time_ms=at.time_millis, kind=at.commit_kind.value, ours=_ours(at)))
+            at = target.snapshots.find(at.id - 1) if at.id > 1 else None
     return tuple(found)
 
 
