@@ -22,16 +22,20 @@ from lakecore.fs.memory import MemoryFileIO
 from lakecore.index.container import decode_head
 from lakecore.index.deletion_vectors import VectorLayout, decode_vectors, encode_vectors
 from lakecore.index.search import FileIndex, matching_rows
+from lakecore.merge.engines.set_unions import united32
+from lakecore.merge.engines.sketches import united_hll, united_theta
 from lakecore.metadata.consumer import Consumer
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.metadata.tag import Tag
 from lakecore.predicate.parse import parse_where
 from lakecore.row.binary_row import decode_row, encode_row
+from lakecore.row.roaring64 import united64
 from lakecore.row.variant import parse_variant, variant_text
 from lakecore.types.datatypes import AtomicType, RowType, TypeRoot
 from lakecore.verify.array_hash import hash_array
 from tests.support.golden import golden_tables
+from tests.support.serialized_sets import pool
 from tests.support.typed_values import row_types, rows_of
 
 __all__ = ["TARGETS", "Sample", "samples"]
@@ -264,6 +268,19 @@ def _variants() -> Iterator[Sample]:
         yield Sample(text[:20], value + metadata, decode)
 
 
+def _sets() -> Iterator[Sample]:
+    """Values of aggregate functions, united with a valid one: from either side, for sketches look at their order."""
+    unions = {"rbm32": united32, "rbm64": united64, "hll_sketch": united_hll, "theta_sketch": united_theta}
+    for number in range(6):
+        for name, unite in unions.items():
+            values = [bytes.fromhex(digits[2:]) for digits in pool(name, 300)]
+
+            def decode(data: bytes, unite: Any = unite, valid: bytes = values[-1 - number]) -> Any:
+                return unite(data, valid, "s"), unite(valid, data, "s")
+
+            yield Sample(f"{name} {number}", values[number], decode)
+
+
 def _tags() -> Iterator[Sample]:
     def decode(data: bytes) -> Tag:
         tag = Tag.from_json(data, "t", "t")
@@ -285,6 +302,7 @@ TARGETS: dict[str, Callable[[], Iterator[Sample]]] = {
     "deletion-vector": _vectors,
     "file-index": _file_indexes,
     "variant": _variants,
+    "aggregated-set": _sets,
     "parquet": functools.partial(_data_files, "parquet"),
     "parquet-pages": _pages,
     "orc": functools.partial(_data_files, "orc"),
