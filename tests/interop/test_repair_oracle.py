@@ -19,7 +19,7 @@ from tests.support.twins import Twins
 
 pytestmark = pytest.mark.slow
 
-SEEDS = range(12)
+SEEDS = range(8)
 ROUNDS = 4
 
 

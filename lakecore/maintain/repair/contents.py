@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakecore.commit.committer import Committer
-from lakecore.errors import InvalidInputError
+from lakecore.errors import CommitConflictError, InvalidInputError
 from lakecore.maintain.drop import quarantined_roots
 from lakecore.maintain.orphans.apply import apply_removal
 from lakecore.maintain.orphans.apply import plan as plan_orphans
@@ -163,7 +163,7 @@ def _remove_vectors(bench: Bench, branch: str, _: Parameters, wanted: frozenset[
     committer = Committer(target.snapshots, target.schemas, target.manifests, clock=target.clock)
     try:
         result = committer.commit(messages, commit_user=bench.user, identifier=BATCH_IDENTIFIER)
-    except InvalidInputError:
+    except (InvalidInputError, CommitConflictError):
         discard(target, changes)
         raise
     return Done(snapshot=result.snapshot_ids[-1] if result.snapshot_ids else None, files=len(changes))
