@@ -201,7 +201,8 @@ class Reach:
         return frozenset(n for root in roots for n in _all_lists(root)) - needed
 
     def _list(self, name: str) -> tuple[str, ...]:
-        self._fetch([name])
+        if name not in self._lists:
+            self._fetch([name])
         return self._lists[name]
 
     def _read_list(self, name: str) -> tuple[ManifestFile, ...] | None:

@@ -39,7 +39,8 @@ def plan(target: Target, retention: Retention | None, quarantined: Sequence[Root
     else:
         consumers = {c.id: c.next_snapshot for c in target.consumers.list()}
         expiry = plan_changelog_expiry(aged, snapshots[-1].snapshot.id, retention, consumers)
-    gone = [root for root in found if root.snapshot.id in set(expiry.ids)]
+    ids = frozenset(expiry.ids)
+    gone = [root for root in found if root.snapshot.id in ids]
     kept = roots.without(root.path for root in gone)
     doomed = tuple(Doomed(root.path, 0, "expired") for root in gone)
     files = tuple(_files(target, gone, Needs(target, kept.roots, quarantined))) if gone else ()

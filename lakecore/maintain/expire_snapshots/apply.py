@@ -57,7 +57,8 @@ def plan(
     consumers = {c.id: c.next_snapshot for c in target.consumers.list()} if consumers_hold else {}
     aged = [Aged(root.snapshot.id, root.snapshot.time_millis) for root in found]
     expiry = plan_expiry(aged, retention, consumers)
-    gone = [root for root in found if root.snapshot.id in set(expiry.ids)]
+    ids = frozenset(expiry.ids)
+    gone = [root for root in found if root.snapshot.id in ids]
     kept = roots.without(root.path for root in gone)
     changelogs = tuple(_as_changelog(target, root) for root in gone) if decoupled else ()
     staying = (*kept.roots, *changelogs)
