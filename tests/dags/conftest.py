@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import lakecore
+from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.row.json_rows import batch_to_json
 from lakecore.table import Table
 from tests.support.golden import canonical, golden_table
@@ -29,6 +30,7 @@ _DAGS = (
     "lakecore_maintenance",
     "lakecore_waits",
     "lakecore_on_asset",
+    "lakecore_batch_tags",
 )
 WATCHED = ("watched.a_pk_dedup_l0", "watched.later")
 _ENDS_AFTER_S = 180.0
@@ -47,8 +49,12 @@ class AirflowLake:
         shutil.copytree(source.path, self.path / f"{database}.db" / source.table)
         return self.load_table(f"{database}.{source.table}")
 
+    @property
+    def catalog(self) -> FilesystemCatalog:
+        return lakecore.load_catalog(str(self.path))
+
     def load_table(self, name: str) -> Table:
-        return lakecore.load_catalog(str(self.path)).load_table(name)
+        return self.catalog.load_table(name)
 
     def run(self, dag_id: str, conf: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
         """Start a run by hand and wait until it ends; its state and task instances."""
@@ -61,6 +67,19 @@ class AirflowLake:
             return state if state in ENDED else None
 
         return str(self.api.wait(f"the end of {dag_id}", ended, _ENDS_AFTER_S))
+
+    def backfill(self, request: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
+        """Logical date and task instances of each run of a backfill, all of them successful."""
+        dag_id = request["dag_id"]
+        made = self.api.call("POST", "/api/v2/backfills", dict(request))
+
+        def completed() -> bool:
+            return bool(self.api.call("GET", f"/api/v2/backfills/{made['id']}")["completed_at"])
+
+        self.api.wait("the end of the backfill", completed, _ENDS_AFTER_S)
+        runs = [run for run in self.api.runs(dag_id) if run["run_type"] == "backfill"]
+        assert {run["state"] for run in runs} == {"success"}
+        return [(run["logical_date"], self.api.tasks(dag_id, run["dag_run_id"])) for run in runs]
 
     def state_of(self, dag_id: str, run_id: str, task_id: str) -> str:
         [task] = [task for task in self.api.tasks(dag_id, run_id) if task["task_id"] == task_id]

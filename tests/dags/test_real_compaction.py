@@ -143,20 +143,7 @@ def test_backfill_compacts_past_partitions_and_a_second_one_changes_nothing(airf
 
 def run_backfill(airflow: AirflowLake, request: dict[str, Any]) -> dict[str, Any]:
     """Reports by day."""
-    dag_id = request["dag_id"]
-    backfill = airflow.api.call("POST", "/api/v2/backfills", request)
-
-    def completed() -> bool:
-        return bool(airflow.api.call("GET", f"/api/v2/backfills/{backfill['id']}")["completed_at"])
-
-    airflow.api.wait("the end of the backfill", completed, 180)
-    reports = {}
-    for run in airflow.api.runs(dag_id):
-        if run["run_type"] == "backfill":
-            assert run["state"] == "success"
-            [task] = airflow.api.tasks(dag_id, run["dag_run_id"])
-            reports[run["logical_date"][:10]] = airflow.api.xcom(task)
-    return reports
+    return {day[:10]: airflow.api.xcom(task) for day, [task] in airflow.backfill(request)}
 
 
 def test_a_run_without_a_logical_date_takes_its_day_or_the_given_one(airflow: AirflowLake) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-import lakecore
 from lakecore.jobs import partitions, tags
 from tests.dags.conftest import WATCHED, AirflowLake
 
@@ -45,6 +44,26 @@ def test_a_policy_maintains_the_lake(airflow: AirflowLake) -> None:
     assert found["extra_links"]["Table"] is None, "the connection names no page"
 
 
+def test_tags_of_past_days_are_backfilled(airflow: AirflowLake) -> None:
+    table = airflow.place("g1.a_pk_dedup_l0", "eod")
+    first = datetime(2026, 2, 1, 12, tzinfo=UTC)
+    for number in table.snapshots.list_ids():  # one commit every six hours
+        path = Path(table.paths.snapshot(number))
+        at = first + timedelta(hours=6 * (number - 1))
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"timeMillis": int(at.timestamp() * 1000)}))
+    runs = airflow.backfill(
+        {
+            "dag_id": "lakecore_batch_tags",
+            "from_date": "2026-02-02T00:00:00Z",  # of the times that runs start: at 00:15 for the day before
+            "to_date": "2026-02-03T12:00:00Z",
+            "dag_run_conf": {"database": "eod"},
+        }
+    )
+    assert sorted(day[:10] for day, _ in runs) == ["2026-02-01", "2026-02-02"]
+    found = {tag: table.tags.load(tag).id for tag in table.tags.list()}
+    assert found == {"eod-2026-02-01": 2, "eod-2026-02-02": 6}
+
+
 def test_a_tag_and_finished_partitions_are_waited_for(airflow: AirflowLake) -> None:
     table = airflow.place("g1.a_pk_dedup_b3_part", "waits")
     run_id = airflow.api.trigger("lakecore_waits", {"table": table.name})
@@ -56,7 +75,7 @@ def test_a_tag_and_finished_partitions_are_waited_for(airflow: AirflowLake) -> N
     [after] = {run["run_after"] for run in airflow.api.runs("lakecore_waits") if run["dag_run_id"] == run_id}
     before = datetime.fromisoformat(after) - timedelta(days=1)  # without a logical date: the last day over
     day = before.astimezone(UTC).strftime("%Y-%m-%d")
-    catalog = lakecore.load_catalog(str(airflow.path))
+    catalog = airflow.catalog
     tags.run(tags.CreateTag(table=table.name, tag=day, snapshot=2), catalog)
     both = "dt=2024-01-01;dt=2024-01-02"
     partitions.run(partitions.MarkPartitionDone(table=table.name, partitions=both), catalog)

@@ -27,7 +27,7 @@ def test_waits_for_new_data_and_goes_on_where_it_stopped(airflow: AirflowLake, t
     run_id = airflow.api.trigger(DAG, conf)
     airflow.api.wait("deferral", lambda: airflow.state_of(DAG, run_id, "new_snapshot") == "deferred", 90)
     full = compact.Job(table=table.name, strategy=compact.Strategy.FULL)
-    assert compact.run(full, airflow).snapshot == 9, "a compaction brings no new data"
+    assert compact.run(full, airflow.catalog).snapshot == 9, "a compaction brings no new data"
     write(airflow, table.name, tmp_path)
     write(airflow, table.name, tmp_path)
     assert airflow.end_of(DAG, run_id) == "success"
