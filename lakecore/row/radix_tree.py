@@ -16,7 +16,6 @@ writer that added the same keys in the same order.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -63,13 +62,17 @@ class Branch:
 RadixNode: TypeAlias = "Leaf | Branch"
 
 
-def leaves(node: RadixNode | None) -> Iterator[Leaf]:
+def leaves(node: RadixNode | None) -> list[Leaf]:
     """In the order of keys."""
-    if isinstance(node, Leaf):
-        yield node
-    elif node is not None:
-        for _, child in sorted(node.children.items(), key=_byte):
-            yield from leaves(child)
+    found: list[Leaf] = []
+    waiting = [] if node is None else [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Leaf):
+            found.append(one)
+        else:
+            waiting += [one.children[byte] for byte in sorted(one.children, reverse=True)]
+    return found
 
 
 def insert(node: RadixNode | None, leaf: Leaf, depth: int = 0) -> RadixNode:
@@ -95,10 +98,6 @@ def _below(node: Branch, leaf: Leaf, depth: int) -> Branch:
     else:
         node.add(byte, leaf)
     return node
-
-
-def _byte(item: tuple[int, RadixNode]) -> int:
-    return item[0]
 
 
 def _common(left: bytes, right: bytes) -> int:

@@ -70,7 +70,7 @@ def united64(older: bytes, newer: bytes, path: str) -> bytes:
             kept.root = insert(kept.root, Leaf(leaf.key, place))
         moved.append((place, _container(added, leaf)))
     own = [(leaf, _container(kept, leaf)) for leaf in leaves(kept.root) if leaf.key in known]
-    _unite(kept, [(leaf.place, container) for leaf, container in own], moved, path)
+    _unite(kept, [(leaf.place, container) for leaf, container in own], moved)
     return _encoded(kept)
 
 
@@ -91,10 +91,8 @@ def _container(bitmap: _Bitmap, leaf: Leaf) -> Container:
     return found
 
 
-def _unite(
-    into: _Bitmap, own: list[tuple[int, Container]], added: list[tuple[int, Container]], path: str
-) -> None:
-    """Segment by segment: both as 32-bit bitmaps whose upper bits are places."""
+def _unite(into: _Bitmap, own: list[tuple[int, Container]], added: list[tuple[int, Container]]) -> None:
+    """Segment by segment: both as 32-bit bitmaps whose upper bits are places. All containers were checked."""
     both = sorted([(*item, 0) for item in own] + [(*item, 1) for item in added], key=lambda item: item[0])
     for segment, found in groupby(both, key=lambda item: item[0] // _SEGMENT):
         items = list(found)
@@ -102,17 +100,16 @@ def _unite(
         for side in (0, 1):
             part = [(place % _SEGMENT, container) for place, container, whose in items if whose == side]
             if part:
-                union |= decode_roaring(stream_of(part), 0, path)[0]
+                union |= BitMap.deserialize(stream_of(part))
         union.run_optimize()
-        for place, container in containers(union.serialize())[0]:
+        for place, container in containers(union.serialize(), trusted=True)[0]:
             into.places[segment * _SEGMENT + place] = container
 
 
 def _encoded(bitmap: _Bitmap) -> bytes:
     if bitmap.root is None:
         return b"\0"
-    keys = sum(1 for _ in leaves(bitmap.root))
-    parts = [struct.pack("<Bq", 1, keys), tree_bytes(bitmap.root)]
+    parts = [struct.pack("<Bq", 1, len(leaves(bitmap.root))), tree_bytes(bitmap.root)]
     parts.append(struct.pack("<iBi", 1, _FULL_ARRAY, len(bitmap.places)))
     for found in bitmap.places:
         if found is None:
@@ -141,7 +138,7 @@ def _read(data: bytes) -> _Bitmap:
         raise ValueError(f"{arrays} arrays of containers")
     places, at = _read_places(data, at + 4)
     stored, array, last = struct.unpack_from("<qii", data, at)
-    found = list(leaves(root))
+    found = leaves(root)
     used = {leaf.place for leaf in found}
     if len(found) != keys or len(used) != keys:
         raise ValueError(f"{len(found)} keys and {len(used)} containers, not {keys}")
