@@ -25,8 +25,9 @@ _REWRITE = Pace(
     bytes=25 * _MB,
     rows=1e6,
     memory=120 * _MB,
+    memory_of_file=3000,
     memory_of_byte=6,
-    most_memory=500 * _MB,
+    most_of_bytes=380 * _MB,
 )
 _INDEX = Pace(seconds=0.2, files=100, rows=5e5, memory=150 * _MB)
 # 3 M rows of four columns in order, with spilling
@@ -36,8 +37,9 @@ _SORT = Pace(
     bytes=10 * _MB,
     rows=4e5,
     memory=120 * _MB,
+    memory_of_file=3000,
     memory_of_byte=12,
-    most_memory=500 * _MB,
+    most_of_bytes=380 * _MB,
 )
 _PACES: Mapping[str, Pace] = MappingProxyType(
     {

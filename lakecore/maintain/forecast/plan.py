@@ -29,7 +29,7 @@ class Work:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
     """The stated defaults of a job: `seconds` in any case and what comes on top, at so many a second;
-    memory in bytes. `most_memory` None: no bound.
+    memory in bytes. `most_of_bytes` bounds what the bytes of the work take; None: nothing does.
     """
 
     seconds: float
@@ -39,7 +39,7 @@ class Pace:
     memory: int = 110 * _MB
     memory_of_file: int = 0
     memory_of_byte: float = 0.0
-    most_memory: int | None = None
+    most_of_bytes: int | None = None
 
     def seconds_for(self, work: Work) -> float:
         """By the slower of bytes and rows."""
@@ -47,8 +47,10 @@ class Pace:
 
     def memory_for(self, work: Work) -> float:
         """In bytes."""
-        held = self.memory + work.files * self.memory_of_file + work.bytes * self.memory_of_byte
-        return held if self.most_memory is None else min(held, self.most_memory)
+        streamed = work.bytes * self.memory_of_byte
+        if self.most_of_bytes is not None:
+            streamed = min(streamed, self.most_of_bytes)
+        return self.memory + work.files * self.memory_of_file + streamed
 
     def __str__(self) -> str:
         parts = [f"{self.seconds} s", f"{self.files:g} files/s"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lakecore.maintain.forecast.plan import Around, Pace, PastRun, SeenCommit, Work, forecast, risk_of
 
-PACE = Pace(seconds=1, files=10, bytes=100, rows=10, memory=1000, memory_of_byte=2, most_memory=5000)
+PACE = Pace(seconds=1, files=10, bytes=100, rows=10, memory=1000, memory_of_byte=2, most_of_bytes=5000)
 WORK = Work(files=20, bytes=400, rows=10)  # 1 s + 2 s + the larger of 4 s and 1 s
 TAKES = frozenset({"COMPACT", "OVERWRITE"})
 NOW = 10_000_000
@@ -26,7 +26,7 @@ def test_without_earlier_runs_the_defaults_are_taken_and_named() -> None:
     assert (found.seconds, found.seconds_low, found.seconds_high) == (7, 2.333, 21)
     assert found.memory == 1800
     assert found.based_on.startswith("defaults (1 s, 10 files/s")
-    assert forecast(replace(WORK, bytes=10**6), [], PACE, ALONE, TAKES).memory == 5000
+    assert forecast(replace(WORK, bytes=10**6), [], PACE, ALONE, TAKES).memory == 6000
 
 
 def test_earlier_runs_say_how_far_off_the_defaults_are() -> None:
