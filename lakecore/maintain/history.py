@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from lakecore.errors import LakeError, NotFoundError
+from lakecore.errors import LakeError, NotFoundError, UnavailableError
 from lakecore.fs.file_io import FileIO
 from lakecore.maintain.forecast.plan import PastRun, Work
 
@@ -83,18 +83,21 @@ class HistoryStore:
         """Remember a run. A failure is logged: the run itself is done."""
         path = self._path(line.table, line.job)
         try:
-            lines = (*self._read(path), line)[-KEPT:]
+            lines = (*self._read(path, strict=True), line)[-KEPT:]
             text = json.dumps([asdict(one) for one in lines], default=str)
             self.file_io.overwrite(path, text.encode())
         except LakeError as err:
             logger.warning("%s of %s is done, but was not remembered: %s", line.job, line.table, err)
 
-    def _read(self, path: str) -> tuple[HistoryLine, ...]:
+    def _read(self, path: str, *, strict: bool = False) -> tuple[HistoryLine, ...]:
+        """Damage is no line. `strict`: raises UnavailableError, as who writes then would forget the rest."""
         try:
             return tuple(HistoryLine(**raw) for raw in json.loads(self.file_io.read(path)))
         except NotFoundError:
             return ()
         except (LakeError, ValueError, TypeError) as err:
+            if strict and isinstance(err, UnavailableError):
+                raise
             logger.warning("%s is passed over: %s", path, err)
             return ()
 
