@@ -49,7 +49,7 @@ def read(
         list[str] | None, typer.Option(help="Table option for this run, such as scan.version=v1.")
     ] = None,
     where: Annotated[
-        str | None, typer.Option(help="Filter, as in SQL: \"a = 1 and b in ('x', 'y')\".")
+        str | None, typer.Option(help="Filter, as in SQL: \"a = 1 and b in ('x', 'y') or m['key'] > 5\".")
     ] = None,
     columns: Annotated[str | None, typer.Option(help="Only these columns: a,b.")] = None,
     limit: Annotated[int | None, typer.Option(min=0, help="At most so many rows.")] = None,

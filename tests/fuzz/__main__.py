@@ -74,7 +74,8 @@ def _run(wanted: argparse.Namespace, oracles: Mapping[str, Oracle]) -> int:
             if not wanted.go_on:
                 break
         else:
-            clean += 1
+            clean += bool(played.done)
+            broken += not played.done  # Java would not create the table
             for name in ("done", "refused", "left_out"):
                 getattr(total, name).update(getattr(played, name))
         seed += 1
