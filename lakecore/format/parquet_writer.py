@@ -28,6 +28,7 @@ _CODECS = {
 _ROW_GROUP_BYTES = 32 << 20
 _ROW_GROUP_ROWS = 1 << 20
 _PAGE_BYTES = 2 << 20
+_BUFFER_BYTES = 1 << 20  # pages have some 30 KB, and each would be a call into Python and one to the system
 _PAGE_ROWS = (1, 20_000)
 _SAMPLE_ROWS = 1 << 13
 _DICTIONARY_SHARE = 0.2
@@ -111,6 +112,10 @@ class _Encoder:
         footers: list[Any],
     ) -> None:
         self._sink = _Counted(sink)
+        whole = isinstance(sink, parquet_int96.FooterSink)  # it looks at each piece that the writer writes
+        self._buffer = (
+            None if whole else pa.BufferedOutputStream(pa.PythonFile(self._sink, "w"), _BUFFER_BYTES)
+        )
         sample = first.slice(0, _SAMPLE_ROWS)
         codec = _CODECS[options.compression]
         dictionary = options.dictionary_columns
@@ -128,7 +133,8 @@ class _Encoder:
             "data_page_size": _PAGE_BYTES * 4,
         }
         self._group_bytes = options.block_size or _ROW_GROUP_BYTES
-        self._writer = pq.ParquetWriter(self._sink, schema, metadata_collector=footers, **self._arguments)
+        target = self._buffer or self._sink
+        self._writer = pq.ParquetWriter(target, schema, metadata_collector=footers, **self._arguments)
         self._schema = schema
         self._sample: pa.RecordBatch | None = sample
         self._ratio = 0.0
@@ -155,18 +161,25 @@ class _Encoder:
         if self._waiting or not self._encoded_bytes:
             self._flush()
         self._writer.close()
+        self._drain()
 
     def abandon(self) -> None:
         """pyarrow finishes a file that is open when its writer goes, and prints what goes wrong with that."""
         self._writer.is_open = False
+        self._sink.closed = True
 
     def _flush(self) -> None:
         table = pa.Table.from_batches(self._waiting, self._schema)
         self._encoded_bytes += self._waiting_bytes
         self._waiting, self._waiting_bytes, self._waiting_rows = [], 0, 0
         self._writer.write_table(table, row_group_size=_ROW_GROUP_ROWS)
+        self._drain()
         self._ratio = self._sink.written / max(self._encoded_bytes, 1)
         self._sample = None
+
+    def _drain(self) -> None:
+        if self._buffer is not None:
+            self._buffer.flush()
 
     def _known_ratio(self) -> float:
         """Encoded bytes per byte in memory; before the first row group is done, from the first rows."""
@@ -179,15 +192,18 @@ class _Encoder:
 
 
 class _Counted:
-    """Counts what passes: `tell` of a sink may cost a call to storage."""
-
-    closed = False
+    """Counts what passes: `tell` of a sink may cost a call to storage. Once `closed`, what a buffer still
+    holds is of an abandoned file.
+    """
 
     def __init__(self, sink: Any) -> None:
         self._sink = sink
         self.written = 0
+        self.closed = False
 
     def write(self, data: Any) -> int:
+        if self.closed:
+            return len(data)
         self._sink.write(data)
         self.written += len(data)
         return len(data)
