@@ -42,7 +42,7 @@ class Lake:
         return (code, *self.capture.readouterr())
 
     def refuses(self, *command: str) -> str:
-        """The line of an error that ends `command` and leaves every file as it was."""
+        """The line of an error that ends `command` and leaves every file of the tables as it was."""
         before = self.files()
         code, out, err = self.run(*command)
         lines = [line for line in (out + err).splitlines() if "error: " in line]
@@ -53,7 +53,9 @@ class Lake:
         return lines[0]
 
     def files(self) -> dict[str, bytes]:
-        return {str(path): path.read_bytes() for path in self.path.rglob("*") if path.is_file()}
+        """All but the leases, whose last one stays when it was given back."""
+        found = (path for path in self.path.rglob("*") if path.is_file())
+        return {str(path): path.read_bytes() for path in found if ".lakecore/leases" not in str(path)}
 
     def newest(self, part: str, name: str = "d.k") -> Path:
         """The newest file of a kind."""
