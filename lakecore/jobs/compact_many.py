@@ -41,7 +41,8 @@ def reports_of(
 ) -> list[Report]:
     """A report per job, in order. An interruption stops the units that run, and leaves no files of theirs."""
     with UnitPool(engine) as pool, Heartbeat() as heartbeat:
-        many = _Many(lake, pool, PlanBudget(limits.plan_bytes), heartbeat, clock, on_progress, on_done)
+        budget = PlanBudget(limits.plan_bytes) if len(jobs) > 1 else None
+        many = _Many(lake, pool, budget, heartbeat, clock, on_progress, on_done)
         workers = ThreadPoolExecutor(max(1, min(limits.tables, len(jobs))), thread_name_prefix="tables")
         try:
             return list(workers.map(many.report, jobs))
@@ -59,7 +60,7 @@ class _Many:
 
     lake: Lake
     pool: UnitPool
-    budget: PlanBudget
+    budget: PlanBudget | None
     heartbeat: Heartbeat
     clock: Clock
     on_progress: Callable[[Job, Progress], None] | None
