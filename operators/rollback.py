@@ -20,11 +20,13 @@ class RollbackToOperator(ChoreOperator):
 
 
 class RollbackToAsLatestOperator(ChoreOperator):
-    """Commit an older state as the newest snapshot; nothing is removed. A retry commits it again.
+    """Commit an older state as the newest snapshot; nothing is removed. A retry finds the commit
+    of the first try.
 
     :param snapshot: or `tag`: the state.
     """
 
     module = "rollback"
     job = "RollbackToAsLatest"
+    repeatable = True
     parameters: ClassVar = {"snapshot": "int", "tag": "text"}

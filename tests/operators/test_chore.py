@@ -17,6 +17,7 @@ import operators
 from lakecore.catalog.filesystem import load_catalog
 from operators.chore import ChoreOperator
 from operators.expire import ExpireSnapshotsOperator
+from operators.rollback import RollbackToAsLatestOperator
 from tests.operators.conftest import context
 from tests.support.golden import GoldenTable
 
@@ -114,3 +115,15 @@ def test_what_is_no_number_is_said(table: str) -> None:
     operator = ExpireSnapshotsOperator(task_id="expire", table=table, retain_max="many")
     with pytest.raises(AirflowFailException, match="retain_max"):
         operator.execute(context())
+
+
+def test_a_retry_goes_back_once_though_others_wrote_meanwhile(table: str, lake: Path) -> None:
+    loaded = load_catalog(lake).load_table(table)
+    first = loaded.snapshots.list_ids()[0]
+    operator = RollbackToAsLatestOperator(task_id="back", table=table, snapshot=first)
+    went = operator.execute(context())
+    loaded.upsert(loaded.scan(snapshot=first).to_arrow())
+    ids = loaded.snapshots.list_ids()
+    again = operator.execute(context())
+    assert (again["snapshot"], again["nothing_to_do"]) == (went["snapshot"], True)
+    assert loaded.snapshots.list_ids() == ids
