@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
+from operators.engine import open_executor
 from operators.hooks import LakeHook, airflow_errors
 from operators.identity import commit_identity
 from operators.task import TableTask, small
@@ -171,17 +172,7 @@ class CompactTableOperator(TableTask):
             )
 
     def _make_executor(self, hook: LakeHook, ends: ExitStack) -> Executor:
-        from lakecore.errors import InvalidInputError
-        from lakecore.executor import SerialExecutor
-
-        if self.engine == "local":
-            return SerialExecutor()
-        if self.engine != "spark":
-            raise InvalidInputError(f"engine {self.engine!r}: use spark or local")
-        from lakecore.spark.executor import SparkExecutor
-
-        conf = dict(self.spark_conf or {})
-        return ends.enter_context(SparkExecutor(master=self.master or hook.spark_master(), conf=conf))
+        return open_executor(self.engine, self.master, self.spark_conf, hook, ends)
 
     def on_kill(self) -> None:
         """Stop the units; what is committed stays, the rest leaves no files. Airflow kills hard 5 s later.

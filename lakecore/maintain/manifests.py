@@ -9,6 +9,7 @@ from lakecore.commit.publish import ManifestDraft
 from lakecore.errors import CommitConflictError
 from lakecore.maintain.target import Target
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind
+from lakecore.metadata.successor import successor
 
 __all__ = ["Compacted", "compact_manifests"]
 
@@ -44,24 +45,9 @@ def compact_manifests(target: Target, user: str, *, dry_run: bool) -> Compacted 
         after = draft.merge(before, target.schema.partition_type, policy)
         kept = draft.keep()
         base, change = target.manifests.write_list(after), target.manifests.write_list(())
-        planned = replace(
-            latest,
-            uuid=None,
-            id=latest.id + 1,
-            base_manifest_list=base[0],
-            base_manifest_list_size=base[1],
-            delta_manifest_list=change[0],
-            delta_manifest_list_size=change[1],
-            changelog_manifest_list=None,
-            changelog_manifest_list_size=None,
-            changelog_record_count=None,
-            commit_user=user,
-            commit_identifier=BATCH_IDENTIFIER,
-            commit_kind=CommitKind.COMPACT,
-            time_millis=max(target.clock.now_ms(), latest.time_millis),
-            delta_record_count=0,
-            operation=None,
-        )
+        now_ms = target.clock.now_ms()
+        author = {"commit_user": user, "commit_identifier": BATCH_IDENTIFIER}
+        planned = successor(latest, base, change, CommitKind.COMPACT, now_ms, **author)
         if target.snapshots.publish(planned):
             target.snapshots.write_hints(planned.id)
             return Compacted(len(before), len(after), planned.id)

@@ -13,6 +13,7 @@ from lakecore.commit.support import check_committable
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
 from lakecore.maintain.target import Target
 from lakecore.metadata.snapshot import CommitKind, Snapshot
+from lakecore.metadata.successor import successor
 
 __all__ = ["Statistics", "analyzed_before", "commit_statistics"]
 
@@ -101,23 +102,7 @@ def _draft(target: Target, latest: Snapshot, lists: list[str]) -> Snapshot:
     lists.append(base[0])
     change = target.manifests.write_list(())
     lists.append(change[0])
-    return replace(
-        latest,
-        uuid=None,
-        id=latest.id + 1,
-        base_manifest_list=base[0],
-        base_manifest_list_size=base[1],
-        delta_manifest_list=change[0],
-        delta_manifest_list_size=change[1],
-        changelog_manifest_list=None,
-        changelog_manifest_list_size=None,
-        changelog_record_count=None,
-        commit_kind=CommitKind.ANALYZE,
-        time_millis=max(target.clock.now_ms(), latest.time_millis),
-        delta_record_count=0,
-        properties=None,
-        operation=None,
-    )
+    return successor(latest, base, change, CommitKind.ANALYZE, target.clock.now_ms(), properties=None)
 
 
 def _discard(target: Target, lists: list[str]) -> None:

@@ -15,6 +15,7 @@ from lakecore.maintain.repair.readable import broken_roots, lost_changelog, newe
 from lakecore.maintain.runs import Removal
 from lakecore.maintain.target import Target
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
+from lakecore.metadata.successor import successor
 
 __all__ = ["BROKEN_ROOTS", "EARLIEST", "HINTS", "LOST_BRANCH", "LOST_CHANGELOG", "ROLLBACK"]
 
@@ -198,24 +199,8 @@ def _supersede(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str])
         target.manifests.write_list(target.manifests.data_manifests(latest)),
         target.manifests.write_list(()),
     )
-    planned = replace(
-        latest,
-        uuid=None,
-        id=latest.id + 1,
-        base_manifest_list=base[0],
-        base_manifest_list_size=base[1],
-        delta_manifest_list=delta[0],
-        delta_manifest_list_size=delta[1],
-        changelog_manifest_list=None,
-        changelog_manifest_list_size=None,
-        changelog_record_count=None,
-        commit_user=bench.user,
-        commit_identifier=BATCH_IDENTIFIER,
-        commit_kind=CommitKind.COMPACT,
-        time_millis=max(target.clock.now_ms(), latest.time_millis),
-        delta_record_count=0,
-        operation=None,
-    )
+    author = {"commit_user": bench.user, "commit_identifier": BATCH_IDENTIFIER}
+    planned = successor(latest, base, delta, CommitKind.COMPACT, target.clock.now_ms(), **author)
     if not target.snapshots.publish(planned):
         target.manifests.delete(base[0])
         target.manifests.delete(delta[0])

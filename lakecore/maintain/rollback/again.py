@@ -17,6 +17,7 @@ from lakecore.metadata.data_file import EntryKind
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.netting import live, only_in, remaining_deletes, turned
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
+from lakecore.metadata.successor import successor
 
 __all__ = ["Again", "Author", "commit_again"]
 
@@ -95,25 +96,17 @@ def _draft(target: Target, latest: Snapshot, state: Snapshot, author: Author) ->
     change = manifests.write_list(files)
     added = delta.kind == EntryKind.ADD
     rows = int(delta.row_count[added].sum()) - int(delta.row_count[~added].sum())
-    planned = changed(
-        state,
-        uuid=None,
-        id=latest.id + 1,
-        base_manifest_list=base[0],
-        base_manifest_list_size=base[1],
-        delta_manifest_list=change[0],
-        delta_manifest_list_size=change[1],
-        changelog_manifest_list=None,
-        changelog_manifest_list_size=None,
-        changelog_record_count=None,
+    planned = successor(
+        changed(state, id=latest.id, time_millis=latest.time_millis),
+        base,
+        change,
+        CommitKind.OVERWRITE,
+        target.clock.now_ms(),
         commit_user=author.user,
         commit_identifier=BATCH_IDENTIFIER if author.identifier is None else author.identifier,
-        commit_kind=CommitKind.OVERWRITE,
-        time_millis=max(target.clock.now_ms(), latest.time_millis),
         total_record_count=int(then.row_count.sum()),
         delta_record_count=rows,
         next_row_id=_higher(latest.next_row_id, state.next_row_id),
-        operation=None,
     )
     return planned, [base[0], change[0], *(file.file_name for file in (*before, *files))]
 

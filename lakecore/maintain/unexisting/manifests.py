@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lakecore.errors import CommitConflictError, NotFoundError, UnsupportedError
 from lakecore.maintain.runs import RunStore
@@ -15,6 +15,7 @@ from lakecore.metadata.index_file import IndexFile
 from lakecore.metadata.manifest_file import ManifestFile
 from lakecore.metadata.netting import live, remaining_deletes
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
+from lakecore.metadata.successor import successor
 
 __all__ = ["GoneManifests", "find_gone_manifests", "remove_gone_manifests"]
 
@@ -124,25 +125,16 @@ def _publish(target: Target, found: GoneManifests, user: str) -> int | None:
     if changes:
         index_manifest = manifests.write_index(_after(index, changes))
         written.append(index_manifest)
-    planned = replace(
+    planned = successor(
         latest,
-        uuid=None,
-        id=latest.id + 1,
-        base_manifest_list=base[0],
-        base_manifest_list_size=base[1],
-        delta_manifest_list=delta[0],
-        delta_manifest_list_size=delta[1],
-        changelog_manifest_list=None,
-        changelog_manifest_list_size=None,
-        changelog_record_count=None,
+        base,
+        delta,
+        CommitKind.OVERWRITE,
+        target.clock.now_ms(),
         index_manifest=index_manifest,
         commit_user=user,
         commit_identifier=BATCH_IDENTIFIER,
-        commit_kind=CommitKind.OVERWRITE,
-        time_millis=max(target.clock.now_ms(), latest.time_millis),
         total_record_count=int(found.live.row_count.sum()),
-        delta_record_count=0,
-        operation=None,
     )
     if target.snapshots.publish(planned):
         target.snapshots.write_hints(planned.id)

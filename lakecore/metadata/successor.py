@@ -1,0 +1,37 @@
+"""The next snapshot of a table whose rows do not come from a writer: chores rewrite metadata, or go back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from lakecore.metadata.snapshot import CommitKind, Snapshot
+
+__all__ = ["ManifestList", "successor"]
+
+ManifestList = tuple[str, int]
+"""Name and size in bytes."""
+
+
+def successor(
+    latest: Snapshot, base: ManifestList, delta: ManifestList, kind: CommitKind, now_ms: int, **fields: Any
+) -> Snapshot:
+    """The snapshot behind `latest` with these manifest lists: no changelog, no rows more or less, and all
+    else as it is but for `fields`. Times of snapshots never go back (rule of the format).
+    """
+    common: dict[str, Any] = {
+        "uuid": None,
+        "id": latest.id + 1,
+        "base_manifest_list": base[0],
+        "base_manifest_list_size": base[1],
+        "delta_manifest_list": delta[0],
+        "delta_manifest_list_size": delta[1],
+        "changelog_manifest_list": None,
+        "changelog_manifest_list_size": None,
+        "changelog_record_count": None,
+        "commit_kind": kind,
+        "time_millis": max(now_ms, latest.time_millis),
+        "delta_record_count": 0,
+        "operation": None,
+    }
+    return replace(latest, **(common | fields))
