@@ -60,7 +60,7 @@ def at(name: str, part: str, **fields: Any) -> KillPoint:
 COMPACTIONS = {
     "at the plan": at("read", "manifest/manifest-"),
     "when it opens its first file": at("open_output", "bucket-", after=True),
-    "while it writes": at("write", "bucket-", after=True, nth=3),
+    "while it writes": at("write", "bucket-", after=True),
     "before the file is whole": at("close", "bucket-"),
     "while it proves": at("open_input", "bucket-", nth=4),
     "between its manifests": at("write_new", "manifest/manifest-", after=True, nth=2),

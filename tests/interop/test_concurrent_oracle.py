@@ -132,7 +132,7 @@ def _damage(oracle: Oracle, warehouse: Path) -> set[str]:
 
 
 KILLS = {
-    "while it writes": KillPoint(name="write", part="bucket-", after=True, nth=3),
+    "while it writes": KillPoint(name="write", part="bucket-", after=True),
     "while it publishes": None,
     "after it published": KillPoint(name="publish", part="snapshot-4", after=True),
 }

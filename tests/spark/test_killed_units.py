@@ -41,9 +41,9 @@ def check(table: Table, expected: list[object]) -> None:
     assert report.findings == ()
 
 
-@pytest.mark.parametrize("point", ["write", "open_input"])
+@pytest.mark.parametrize(("point", "nth"), [("write", 1), ("open_input", 3)])
 def test_a_worker_killed_once_is_tried_again(
-    spark: SparkExecutor, lake: FilesystemCatalog, tmp_path: Path, point: str
+    spark: SparkExecutor, lake: FilesystemCatalog, tmp_path: Path, point: str, nth: int
 ) -> None:
     table = lake.load_table("d.k")
     before = rows_of(table)
@@ -51,7 +51,7 @@ def test_a_worker_killed_once_is_tried_again(
     report = compact(
         lake,
         spark,
-        KillPoint(name=point, part="p=1/bucket-", nth=3, once=str(marker)),
+        KillPoint(name=point, part="p=1/bucket-", nth=nth, once=str(marker)),
     )
     assert marker.exists()
     assert (report.engine, report.picks_done, report.snapshots) == ("spark", 3, (3,))

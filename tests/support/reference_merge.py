@@ -237,9 +237,14 @@ class Field:
         names = [name for name in (self.option("nested-key") or "").split(",") if name]
         if not names:
             return [x for x in acc if x is not None and x not in value]
-        gone = [tuple(x[name] for name in names) for x in value if x is not None]
-        found = {tuple(x[name] for name in names): x for x in acc if x is not None}
-        return sorted((x for key, x in found.items() if key not in gone), key=repr)
+        ignores = self.option("nested-key-null-strategy") == "ignore"
+
+        def keyed(rows: Any) -> dict[Any, Any]:
+            keys = ((tuple(x[name] for name in names), x) for x in rows if x is not None)
+            return {key: x for key, x in keys if not (ignores and None in key)}
+
+        gone = keyed(value)
+        return sorted((x for key, x in keyed(acc).items() if key not in gone), key=repr)
 
     def nested_partial_update(self, acc: Any, value: Any) -> Any:
         if value is None:

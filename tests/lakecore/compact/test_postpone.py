@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lakecore.compact.postpone.run as fold
+from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.compact.postpone.plan import plan_folds
 from lakecore.errors import ProofError
 from lakecore.jobs.compact import Job, Report, Strategy, run
@@ -64,11 +65,12 @@ def waiting_table(name: str, **options: str) -> Table:
 
 
 def compact(table: Table, **job: Any) -> Report:
-    class Catalog:
-        def load_table(self, name: str) -> Table:
+    class Catalog(FilesystemCatalog):
+        def load_table(self, name: str, options: Mapping[str, str] | None = None) -> Table:
             return table
 
-    return run(Job(table=table.name, commit_user="me", **job), Catalog(), clock=table.clock)
+    catalog = Catalog(table.file_io, table.paths.table_path.rpartition("/")[0], table.clock)
+    return run(Job(table=table.name, commit_user="me", **job), catalog, clock=table.clock)
 
 
 def test_new_partitions_get_buckets_for_their_rows() -> None:
