@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lakecore.compact.append.outputs import file_spec, numbered
+from lakecore.compact.append.outputs import stored as stored_file
 from lakecore.compact.work import UnitResult, UnitTable
-from lakecore.metadata.data_file import DataFile, FileSource
+from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.index_file import DeletionFile
 from lakecore.read.ahead import read_ahead
 from lakecore.read.file_reader import read_file
 from lakecore.read.sizes import row_bytes, sizes_for
 from lakecore.store.indexes import load_deletions
-from lakecore.verify.columns import StoredFile
 from lakecore.verify.digest import Tally
 from lakecore.verify.proof import UnitProof, check_outputs, tally_input
 from lakecore.verify.row_ids import prove_row_ids
-from lakecore.write.rolling import FileSpec, RollingWriter
+from lakecore.write.rolling import RollingWriter
 
 __all__ = ["JoinUnit", "run_unit"]
 
@@ -50,7 +51,9 @@ def run_unit(unit: JoinUnit) -> UnitResult:
     Raises ProofError when the outputs do not hold, CorruptDataError, UnavailableError.
     """
     table = unit.table
-    writer = RollingWriter(table.reading.file_io, _file_spec(unit), table.clock.now_ms)
+    writer = RollingWriter(
+        table.reading.file_io, file_spec(unit, unit.files[0].min_sequence_number), table.clock.now_ms
+    )
     try:
         rows_in = 0
         batches = _batches(unit)
@@ -58,8 +61,8 @@ def run_unit(unit: JoinUnit) -> UnitResult:
             for batch in found:
                 rows_in += batch.num_rows
                 writer.write(batch)
-        files = _numbered(unit, writer.close())
-        outputs = check_outputs(table.proof, unit.name, [_stored(unit, file) for file in files])
+        files = numbered(unit, writer.close())
+        outputs = check_outputs(table.proof, unit.name, [stored_file(unit, file) for file in files])
         inputs = _tallies(unit)
         if unit.table.reading.options.row_tracking:
             _prove_row_ids(unit, files)
@@ -85,45 +88,15 @@ def _tallies(unit: JoinUnit) -> tuple[Tally, ...]:
     before = 0
     for file, deletion in zip(unit.files, unit.deletions, strict=True):
         deleted = None if deletion is None else load_deletions(unit.table.proof.file_io, deletion)
-        tallies.append(tally_input(unit.table.proof, unit.name, _stored(unit, file), before, deleted))
+        tallies.append(tally_input(unit.table.proof, unit.name, stored_file(unit, file), before, deleted))
         before += tallies[-1].rows
     return tuple(tallies)
-
-
-def _file_spec(unit: JoinUnit) -> FileSpec:
-    """Rule of the format: sequence numbers go on from the first input's."""
-    schema = unit.table.schema
-    attempt = unit.table.clock.fresh_id().replace("-", "")[:16]
-    return FileSpec(
-        directory=unit.bucket_dir,
-        name_prefix=f"{unit.file_prefix}-{attempt}",
-        schema=schema,
-        keyed=False,
-        source=FileSource.COMPACT,
-        target_size=unit.table.reading.options.target_file_size,
-        options=schema.options,
-        first_sequence=unit.files[0].min_sequence_number,
-        tracked=unit.table.reading.options.row_tracking,
-    )
-
-
-def _numbered(unit: JoinUnit, files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
-    """Where rows keep their own sequence numbers, files say between which these lie."""
-    if not unit.table.reading.options.row_tracking:
-        return files
-    low = min(file.min_sequence_number for file in unit.files)
-    high = max(file.max_sequence_number for file in unit.files)
-    return tuple(replace(file, min_sequence_number=low, max_sequence_number=high) for file in files)
 
 
 def _prove_row_ids(unit: JoinUnit, files: tuple[DataFile, ...]) -> None:
     file_io = unit.table.proof.file_io
     inputs = [
-        (_stored(unit, file), None if deletion is None else load_deletions(file_io, deletion))
+        (stored_file(unit, file), None if deletion is None else load_deletions(file_io, deletion))
         for file, deletion in zip(unit.files, unit.deletions, strict=True)
     ]
-    prove_row_ids(file_io, unit.name, inputs, [_stored(unit, file) for file in files])
-
-
-def _stored(unit: JoinUnit, file: DataFile) -> StoredFile:
-    return StoredFile(unit.table.reading.paths.data_file(unit.bucket_dir, file), file)
+    prove_row_ids(file_io, unit.name, inputs, [stored_file(unit, file) for file in files])

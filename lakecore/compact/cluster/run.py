@@ -11,11 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakecore.compact.append.outputs import file_spec, numbered
+from lakecore.compact.append.outputs import stored as stored_file
 from lakecore.compact.cluster.sorter import KEY_NAME, RowSorter, keyed
 from lakecore.compact.work import UnitResult, UnitTable
 from lakecore.merge.key_columns import Keys
 from lakecore.merge.passes import Scratch
-from lakecore.metadata.data_file import DataFile, FileSource
+from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.index_file import DeletionFile
 from lakecore.read.ahead import read_ahead
 from lakecore.read.file_reader import read_file
@@ -28,7 +30,7 @@ from lakecore.verify.outputs import OutputEvidence
 from lakecore.verify.proof import UnitProof, check_outputs, tally_input
 from lakecore.verify.sorted_rows import Bound, check_sorted
 from lakecore.verify.tracked_rows import tally_tracked
-from lakecore.write.rolling import FileSpec, RollingWriter
+from lakecore.write.rolling import RollingWriter
 
 __all__ = ["SampleTask", "SortUnit", "run_unit", "sample"]
 
@@ -60,12 +62,16 @@ def run_unit(unit: SortUnit) -> UnitResult:
     Raises ProofError when the outputs do not hold, CorruptDataError, UnavailableError (disk full).
     """
     table = unit.table
-    writer = RollingWriter(table.reading.file_io, _file_spec(unit), table.clock.now_ms)
+    writer = RollingWriter(
+        table.reading.file_io,
+        file_spec(unit, min(file.min_sequence_number for file in unit.files)),
+        table.clock.now_ms,
+    )
     try:
         with Scratch() as scratch:
             rows_in = _sort(unit, scratch, writer)
-        files = _numbered(unit, writer.close())
-        outputs = _checked(unit, [_stored(unit, file) for file in files])
+        files = numbered(unit, writer.close())
+        outputs = _checked(unit, [stored_file(unit, file) for file in files])
         inputs = tuple(_tally(unit, number) for number in unit.checked)
     except BaseException:
         writer.abort()
@@ -142,41 +148,11 @@ def _checked(unit: SortUnit, outputs: list[StoredFile]) -> OutputEvidence:
 def _tally(unit: SortUnit, number: int) -> Tally:
     """Of a whole input."""
     context = unit.table.proof
-    stored, deletion = _stored(unit, unit.files[number]), unit.deletions[number]
+    stored, deletion = stored_file(unit, unit.files[number]), unit.deletions[number]
     deleted = None if deletion is None else load_deletions(context.file_io, deletion)
     if unit.table.reading.options.row_tracking:
         return tally_tracked(context, unit.name, stored, deleted)
     return tally_input(context, unit.name, stored, deleted=deleted)
-
-
-def _file_spec(unit: SortUnit) -> FileSpec:
-    """Rule of the format: sequence numbers go on from the first input's."""
-    schema = unit.table.schema
-    attempt = unit.table.clock.fresh_id().replace("-", "")[:16]
-    return FileSpec(
-        directory=unit.bucket_dir,
-        name_prefix=f"{unit.file_prefix}-{attempt}",
-        schema=schema,
-        keyed=False,
-        source=FileSource.COMPACT,
-        target_size=unit.table.reading.options.target_file_size,
-        options=schema.options,
-        first_sequence=min(file.min_sequence_number for file in unit.files),
-        tracked=unit.table.reading.options.row_tracking,
-    )
-
-
-def _numbered(unit: SortUnit, files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
-    """Where rows keep their own sequence numbers, files say between which these lie."""
-    if not unit.table.reading.options.row_tracking:
-        return files
-    low = min(file.min_sequence_number for file in unit.files)
-    high = max(file.max_sequence_number for file in unit.files)
-    return tuple(replace(file, min_sequence_number=low, max_sequence_number=high) for file in files)
-
-
-def _stored(unit: SortUnit, file: DataFile) -> StoredFile:
-    return StoredFile(unit.table.reading.paths.data_file(unit.bucket_dir, file), file)
 
 
 @dataclass(frozen=True, kw_only=True)
