@@ -10,12 +10,18 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["ENDED", "AirflowApi"]
+__all__ = ["ENDED", "AirflowApi", "BusyError"]
 
 ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 """States that tasks and runs do not leave by themselves."""
 
 Task = Mapping[str, Any]
+
+_BACKFILL_TRIES_S = 60
+
+
+class BusyError(RuntimeError):
+    """Airflow answered 503: it did nothing, and may be asked again."""
 
 
 class AirflowApi:
@@ -42,7 +48,8 @@ class AirflowApi:
                 return json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as err:
             text = err.read().decode(errors="replace")[:1000]
-            raise RuntimeError(f"{method} {path}: {err.code} {text}") from err
+            kind = BusyError if err.code == 503 else RuntimeError
+            raise kind(f"{method} {path}: {err.code} {text}") from err
 
     def health(self) -> dict[str, str]:
         """State by component; nothing while the API does not answer."""
@@ -72,6 +79,21 @@ class AirflowApi:
         """Start a run by hand, without a logical date; its run id."""
         body = {"logical_date": None, "conf": dict(conf)}
         return str(self.call("POST", f"/api/v2/dags/{dag_id}/dagRuns", body)["dag_run_id"])
+
+    def create_backfill(self, request: Mapping[str, Any]) -> int:
+        """The id of a new backfill.
+
+        On SQLite, Airflow answers 503 when its scheduler writes at the same moment, and takes back what it had
+        begun so that the caller may try again (`_create_backfill` in its `models/backfill.py`): this does.
+        """
+
+        def created() -> int | None:
+            try:
+                return int(self.call("POST", "/api/v2/backfills", dict(request))["id"])
+            except BusyError:
+                return None
+
+        return int(self.wait("an Airflow free to make a backfill", created, _BACKFILL_TRIES_S))
 
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
         return list(self.call("GET", f"/api/v2/dags/{dag_id}/dagRuns?limit=100")["dag_runs"])

@@ -71,10 +71,10 @@ class AirflowLake:
     def backfill(self, request: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
         """Logical date and task instances of each run of a backfill, all of them successful."""
         dag_id = request["dag_id"]
-        made = self.api.call("POST", "/api/v2/backfills", dict(request))
+        backfill_id = self.api.create_backfill(request)
 
         def completed() -> bool:
-            return bool(self.api.call("GET", f"/api/v2/backfills/{made['id']}")["completed_at"])
+            return bool(self.api.call("GET", f"/api/v2/backfills/{backfill_id}")["completed_at"])
 
         self.api.wait("the end of the backfill", completed, _ENDS_AFTER_S)
         runs = [run for run in self.api.runs(dag_id) if run["run_type"] == "backfill"]
