@@ -53,6 +53,12 @@ class AirflowLake:
     def catalog(self) -> FilesystemCatalog:
         return lakecore.load_catalog(str(self.path))
 
+    def lineage(self, task: str) -> list[dict[str, Any]]:
+        """The OpenLineage events, in order, of tasks of this name (`dag.task`)."""
+        file = self.path.parent / "lineage.jsonl"
+        events = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        return [event for event in events if event["job"]["name"] == task]
+
     def load_table(self, name: str) -> Table:
         return self.catalog.load_table(name)
 
@@ -92,6 +98,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowLake]:
     home = tmp_path_factory.mktemp("airflow")
     lake = home / "lake"
     lake.mkdir()
+    lineage = {"type": "file", "log_file_path": str(home / "lineage.jsonl"), "append": True}
     bundles = [
         {"name": "dags", "classpath": _LOCAL_BUNDLE, "kwargs": {}},
         {"name": "tests", "classpath": _LOCAL_BUNDLE, "kwargs": {"path": str(_BUNDLE)}},
@@ -99,6 +106,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowLake]:
     environment = {
         "AIRFLOW_CONN_LAKE_DEFAULT": json.dumps({"conn_type": "lakecore", "host": str(lake)}),
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
+        "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(lineage),
         "LAKECORE_NIGHTLY_CRON": "",
         "LAKECORE_SNAPSHOT_CRON": "",
         "LAKECORE_MAINTENANCE_CRON": "",

@@ -80,6 +80,14 @@ def test_nightly_on_spark(airflow: AirflowLake) -> None:
     assert report["after"]["sorted_runs"] < report["before"]["sorted_runs"]
     assert rows(airflow.load_table(name)) == expected("g1.a_old090_pk")
 
+    def told() -> list[dict[str, Any]]:
+        events = airflow.lineage("lakecore_nightly.compact")
+        datasets = (event["outputs"] for event in events if event["eventType"] == "COMPLETE")
+        return [one for outputs in datasets for one in outputs if one["name"] == table.path]
+
+    [written] = airflow.api.wait("the lineage of the task", told, 30)
+    assert written["facets"]["version"]["datasetVersion"] == str(report["snapshot"])
+
 
 def test_a_window_that_is_over_leaves_the_work_and_says_so(airflow: AirflowLake) -> None:
     table = airflow.place("g1.a_pk_dedup_l0", "late")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -122,9 +123,29 @@ def test_links_lead_to_the_report_and_to_the_page_of_the_table(
     }
 
 
-def test_lineage_is_left_out_without_the_provider(table: str) -> None:
+def test_lineage_names_the_table_its_version_and_columns(lake: Path, table: str) -> None:
+    with DAG("d", schedule=None):
+        operator = CompactTableOperator(task_id="t", table=table, engine="local")
+    assert operator.get_openlineage_facets_on_complete(None) is None, "nothing was done yet"
+    report = operator.execute(context())
+    lineage = operator.get_openlineage_facets_on_complete(None)
+    [read], [written] = lineage.inputs, lineage.outputs
+    folder = lake / "g1.db" / "a_pk_dedup_l0"
+    assert (read.namespace, read.name) == (written.namespace, written.name) == ("file", str(folder))
+    assert written.facets["version"].datasetVersion == str(report["snapshot"])
+    schema = json.loads((folder / "schema" / "schema-0").read_text())
+    assert [column.name for column in written.facets["schema"].fields] == [
+        field["name"] for field in schema["fields"]
+    ]
+    assert written.outputFacets["outputStatistics"].rowCount == report["rows_out"]
+    operator.execute(context("run2"))
+    assert operator.get_openlineage_facets_on_complete(None).outputs, "the second report changed nothing"
+
+
+def test_lineage_is_left_out_without_the_provider(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with DAG("d", schedule=None):
         operator = ExpireSnapshotsOperator(task_id="t", table=table)
-    assert operator.get_openlineage_facets_on_complete(None) is None
     operator.execute(context())
+    assert operator.get_openlineage_facets_on_complete(None) is not None
+    monkeypatch.setitem(sys.modules, "airflow.providers.openlineage.extractors", None)
     assert operator.get_openlineage_facets_on_complete(None) is None
