@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 import typer
 
@@ -17,7 +17,9 @@ from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor
 from lakecore.jobs.chore import Lake, Report, Safety
 from lakecore.jobs.chore_many import TABLES_AT_ONCE, run_many
+from lakecore.jobs.counts import Counts
 from lakecore.jobs.moment import parse_moment, parse_span
+from lakecore.maintain.forecast.plan import Forecast
 from lakecore.options import parse_size
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "QuarantineTime",
     "RunEngine",
     "Tables",
+    "foretold",
     "moment",
     "run_jobs",
     "safety",
@@ -39,6 +42,20 @@ __all__ = [
 ]
 
 J = TypeVar("J")
+
+
+class Foretold(Protocol):
+    """The report of a dry run."""
+
+    @property
+    def forecast(self) -> Forecast | None: ...
+
+    @property
+    def before(self) -> Counts | None: ...
+
+    @property
+    def after(self) -> Counts | None: ...
+
 
 Tables = Annotated[list[str], typer.Argument(metavar="DB.TABLE...", help="Names and globs ('db.*').")]
 OneTable = Annotated[str, typer.Argument(metavar="DB.TABLE", help="The table, or db.table$branch_NAME.")]
@@ -144,6 +161,14 @@ def _result(report: Report) -> str:
     return "planned" if report.dry_run else "done"
 
 
+def foretold(report: Foretold) -> Iterator[str]:
+    """What a dry run says of the run and the table."""
+    if report.forecast is not None:
+        yield f"would take {report.forecast}"
+    if report.before is not None and report.after is not None:
+        yield f"the table would have: {report.before.towards(report.after)}"
+
+
 def _remarks(report: Report) -> Iterator[str]:
     if report.error is not None:
         yield f"error: {' '.join(report.error.split())}"
@@ -162,7 +187,6 @@ def _remarks(report: Report) -> Iterator[str]:
     if report.spared:
         yield f"{report.spared} files were needed again meanwhile and stay"
     yield from report.notes
-    if report.forecast is not None:
-        yield f"would take {report.forecast}"
+    yield from foretold(report)
     if report.quarantined and report.run and not report.dry_run:
         yield f"kept in quarantine; take it back with: lakecore undo {report.run}"

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from lakecore.cli.chores import foretold
 from lakecore.cli.engine import Engine, executor, key_values
 from lakecore.cli.output import print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
@@ -96,7 +97,6 @@ def _coverage(report: jobs.Report) -> Iterator[list[Any]]:
 def _remarks(report: jobs.Report) -> Iterator[str]:
     if report.error is not None:
         yield f"error: {' '.join(report.error.split())}"
-    if report.forecast is not None:
-        yield f"would take {report.forecast}"
+    yield from foretold(report)
     if report.dropped:
         yield f"{len(report.dropped)} files were replaced by another commit meanwhile"

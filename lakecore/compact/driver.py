@@ -27,12 +27,14 @@ from lakecore.read.context import ReadContext
 from lakecore.verify.proof import PickProof, check_upgrade, prove_pick
 from lakecore.verify.shape import RowShape
 
-__all__ = ["MAX_COMMITS", "Driver", "RunSettings"]
+__all__ = ["COMMIT_PICKS", "MAX_COMMITS", "Driver", "RunSettings"]
 
 logger = logging.getLogger(__name__)
 
 MAX_COMMITS = 1000
 """Commits of one run; each takes the next identifier, and identities of task runs lie 1024 apart."""
+
+COMMIT_PICKS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,7 @@ class RunSettings:
     identifier: int
     file_prefixes: tuple[str, ...]
     until_ms: int | None = None
-    commit_picks: int = 256
+    commit_picks: int = COMMIT_PICKS
     commit_seconds: float = 300.0
     committed: frozenset[str] = frozenset()
 

@@ -10,6 +10,7 @@ from lakecore.clock import Clock
 from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor
 from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json, parameters
+from lakecore.jobs.counts import Change, counts_of_entries
 from lakecore.maintain.analyze.apply import Statistics, analyzed_before, commit_statistics
 from lakecore.maintain.analyze.columns import ColumnSketch, can_analyze
 from lakecore.maintain.runs import Removal, RunState
@@ -72,6 +73,7 @@ def _analyze(job: Job, chore: Chore) -> Report:
     live = chore.table.scanner.live_entries(latest)
     report = replace(report, files=len(live), bytes=int(live.file_size.sum()))
     if job.dry_run:
+        chore.before, chore.after = counts_of_entries(chore.target, live), Change(snapshots=1).of
         count = int(live.row_count.sum())
         return replace(report, notes=(*notes, f"would read up to {count} rows of snapshot {latest.id}"))
     runs = chore.sweeper.runs

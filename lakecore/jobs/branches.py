@@ -9,6 +9,7 @@ from typing import Any
 from lakecore.clock import Clock
 from lakecore.executor import Executor
 from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json, parameters
+from lakecore.jobs.counts import Counts, counts_of
 from lakecore.maintain.branches import apply
 from lakecore.maintain.roots import RootKind
 
@@ -116,7 +117,18 @@ def _fast_forward(job: FastForward, chore: Chore, report: Report) -> Report:
     plan = apply.fast_forward(target, job.branch)
     ids = tuple(root.snapshot.id for root in plan.gone if root.kind is RootKind.SNAPSHOT)[::-1]
     report = replace(report.planned(plan.removal), snapshots=ids, snapshot=plan.last)
+    chore.after = lambda before: _ahead(chore, job.branch, plan.first, before)
     if job.dry_run:
         return report
     sweeper = replace(chore.sweeper, target=target)
     return report.swept(plan.apply(sweeper, keeps=chore.keeps, parameters=parameters(job)))
+
+
+def _ahead(chore: Chore, branch: str, first: int, before: Counts) -> Counts:
+    """The branch's own state; its snapshots follow those of main before it."""
+    target = chore.main()
+    found = counts_of(replace(target, paths=target.paths.with_branch(branch)))
+    if before.snapshots is None or found.snapshots is None:
+        return replace(found, snapshots=None)
+    older = sum(number < first for number in target.snapshots.list_ids())
+    return replace(found, snapshots=older + found.snapshots)

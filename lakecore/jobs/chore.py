@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 from lakecore.clock import Clock, SystemClock
 from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor, SerialExecutor
+from lakecore.jobs.counts import Change, Counts, counts_of
 from lakecore.jobs.forecast import forecast_of, remember
 from lakecore.jobs.lake import Lake, target_of
 from lakecore.jobs.metered import peak_memory
@@ -69,9 +70,9 @@ class Report:
     bytes as far as they are recorded. `snapshots`: ids that went. `names`: of the tags, branches,
     partitions, consumers or files it is about. `snapshot`: the one that the job committed or chose.
     `blocker`: what stops it from doing more. `spared`: planned, but needed again meanwhile. `run`: for
-    `undo`. `resumed`: interrupted runs that were finished first. `forecast`: of a dry run; and its
-    `estimated_seconds`. `error_class`: the type of `error`, of `lakecore.errors`. `skipped`: why nothing was
-    done, where that is no error.
+    `undo`. `resumed`: interrupted runs that were finished first. `forecast`, `before` and `after`: of a dry
+    run, what the run takes, what the table has and would have; and its `estimated_seconds`. `error_class`:
+    the type of `error`, of `lakecore.errors`. `skipped`: why nothing was done, where that is no error.
     """
 
     table: str
@@ -91,6 +92,8 @@ class Report:
     seconds: float = 0.0
     estimated_seconds: float | None = None
     forecast: Forecast | None = None
+    before: Counts | None = None
+    after: Counts | None = None
     nothing_to_do: bool = False
     skipped: str = ""
     error: str | None = None
@@ -129,7 +132,11 @@ class ChoreJob(Protocol):
 
 @dataclass
 class Chore:
-    """A job at work on one table. `report` starts with what is known already."""
+    """A job at work on one table. `report` starts with what is known already.
+
+    For dry runs a job may say `before`, where it has counted more than the lists tell, and `after`, what the
+    run would make of it; as it is, nothing of the latest snapshot changes.
+    """
 
     table: Table
     target: Target
@@ -137,6 +144,8 @@ class Chore:
     keeps: bool
     report: Report
     started: float
+    before: Counts | None = None
+    after: Callable[[Counts], Counts] = Change().of
     result: Report | None = None
 
     def timed(self, report: Report) -> Report:
@@ -144,7 +153,9 @@ class Chore:
         report = replace(report, seconds=round(self.target.clock.monotonic() - self.started, 3))
         if report.dry_run and not report.nothing_to_do:
             found = forecast_of(self.target, report.job, _work(report), self.sweeper.executor.name)
+            before = self.before or counts_of(self.target)
             report = replace(report, forecast=found, estimated_seconds=found.seconds)
+            report = replace(report, before=before, after=self.after(before))
         self.result = report
         return report
 

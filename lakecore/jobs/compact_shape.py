@@ -18,7 +18,8 @@ __all__ = ["Shape", "planned_shape"]
 class Shape:
     """Live files of a table, or of the partitions asked for: bytes, physical rows, files by level.
 
-    `sorted_runs`: of all buckets together; an append table has as many as files.
+    `sorted_runs`: of all buckets together; an append table has as many as files. `snapshots`: how many the
+    table has; counted for dry runs only.
     """
 
     files: int = 0
@@ -26,6 +27,7 @@ class Shape:
     levels: Mapping[int, int] = field(default_factory=dict)
     bytes: int = 0
     rows: int = 0
+    snapshots: int | None = None
 
     @classmethod
     def of(cls, entries: ManifestEntries, *, keyed: bool) -> Shape:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from lakecore.clock import Clock
 from lakecore.compact.cluster.apply import ClusterRun
+from lakecore.compact.driver import COMMIT_PICKS
 from lakecore.compact.lake.pool import PlanBudget
 from lakecore.compact.lake.weight import plan_bytes
 from lakecore.compact.outcome import Progress
@@ -20,6 +21,7 @@ from lakecore.executor import Executor
 from lakecore.jobs.compact_job import Job
 from lakecore.jobs.compact_report import Report, with_run
 from lakecore.jobs.compact_shape import Shape, planned_shape
+from lakecore.jobs.counts import snapshots_of
 from lakecore.jobs.lake import Lake, target_of
 from lakecore.jobs.metered import MeteredExecutor, peak_memory
 from lakecore.maintain.heartbeat import Heartbeat
@@ -114,7 +116,11 @@ class CompactTask:
         after = planned_shape(run.before, planned, table.options.target_file_size, keyed=keyed)
         target = target_of(table, lake, self._clock)
         found = forecast.forecast_of(target, self._kind, work, self._executor.name)
-        return replace(report, after=after, forecast=found)
+        count = snapshots_of(target)
+        folds = any(pick.place.bucket < 0 for pick in planned)  # a commit of their own
+        left = None if folds else count + -(-len(planned) // COMMIT_PICKS)
+        after = replace(after, snapshots=left)
+        return replace(report, before=replace(report.before, snapshots=count), after=after, forecast=found)
 
     @property
     def _kind(self) -> str:

@@ -18,6 +18,7 @@ from lakecore.jobs.chore import (
     job_to_json,
     parameters,
 )
+from lakecore.jobs.counts import Change
 from lakecore.jobs.retention import changelogs_live_longer, snapshot_retention
 from lakecore.maintain.drop import quarantined_roots
 from lakecore.maintain.expire_snapshots.apply import ExpiryPlan, apply_expiry, plan, settle
@@ -71,6 +72,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
             consumers_hold=not CONSUMER_CHANGELOG_ONLY.read(target.schema.options),
         )
         report = _report(chore, planned)
+        chore.after = Change(snapshots=-len(report.snapshots)).of
         if not job.dry_run and planned.expiry.ids:
             swept = apply_expiry(planned, chore.sweeper, keeps=chore.keeps, parameters=parameters(job))
             report = report.swept(swept)

@@ -9,6 +9,7 @@ from typing import Any
 from lakecore.clock import Clock
 from lakecore.executor import Executor
 from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.jobs.counts import Change, counts_of
 from lakecore.maintain.branches.merge import Merge, merge, plan_merge
 from lakecore.maintain.target import Target
 from lakecore.store.paths import MAIN_BRANCH
@@ -43,7 +44,10 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
     with begin(NAME, job, lake, keeps=False, executor=executor, clock=clock) as chore:
         source, target = _at(chore, job.source_branch), _at(chore, job.target_branch)
         if job.dry_run:
-            return chore.timed(_report(job, chore, plan_merge(source, target), None))
+            merged = plan_merge(source, target)
+            chore.before = counts_of(target)
+            chore.after = Change.adding(merged.files, keyed=False, snapshots=1).of
+            return chore.timed(_report(job, chore, merged, None))
         user = job.commit_user or f"lakecore-{NAME}-{target.clock.fresh_id()}"
         return chore.timed(_report(job, chore, *merge(source, target, user, target.clock)))
 

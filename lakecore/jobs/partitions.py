@@ -15,6 +15,7 @@ from lakecore.commit.request import Overwrite
 from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor
 from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.jobs.counts import Change, counts_of_entries
 from lakecore.jobs.tags import zone_offset_ms
 from lakecore.maintain.partitions.apply import aged, described
 from lakecore.maintain.partitions.mark_done import check_actions, mark_done
@@ -27,7 +28,9 @@ from lakecore.maintain.retention_options import (
     PARTITION_STRATEGY,
     PARTITION_TIME,
 )
+from lakecore.metadata.entries import ManifestEntries
 from lakecore.row.partition_path import parse_partitions
+from lakecore.scan.filters import ScanFilter, select_entries
 from lakecore.table import Table
 
 __all__ = ["DropPartition", "ExpirePartitions", "MarkPartitionDone", "run"]
@@ -102,7 +105,9 @@ def run(
             case ExpirePartitions():
                 return chore.timed(_expire(job, chore))
             case DropPartition():
-                return chore.timed(_drop(job, chore, _parsed(job, chore)))
+                wanted = _parsed(job, chore)
+                dropped = _drop(job, chore, wanted)
+                return chore.timed(_look(chore, wanted, dropped) if job.dry_run and wanted else dropped)
             case MarkPartitionDone():
                 return chore.timed(_mark(job, chore))
 
@@ -115,8 +120,15 @@ def _expire(job: ExpirePartitions, chore: Chore) -> Report:
     latest = table.snapshots.latest()
     if latest is None:
         return replace(chore.report, nothing_to_do=True)
-    found = aged(target, table.scanner.live_entries(latest), rule.strategy, offset)
-    old, timeless = expired_partitions(found, rule, _wall(now, offset, rule))
+    live = table.scanner.live_entries(latest)
+    old, timeless = expired_partitions(
+        aged(target, live, rule.strategy, offset), rule, _wall(now, offset, rule)
+    )
+    if job.dry_run and old:
+        gone = ScanFilter(partitions=tuple(one.values for one in old))
+        chore.before = counts_of_entries(target, live)
+        commits = -(-len(old) // _batch_size(chore))
+        _expect(chore, select_entries(live, gone, target.schema.partition_type), commits)
     report = _drop(job, chore, [one.values for one in old])
     if not timeless:
         return report
@@ -168,7 +180,7 @@ def _drop(job: _PartitionJob, chore: Chore, partitions: Sequence[Mapping[str, An
     if not partitions or job.dry_run:
         return report
     user = job.commit_user or f"lakecore-{chore.report.job}-{target.clock.fresh_id()}"
-    size = max(PARTITION_BATCH.read(target.schema.options), 1)
+    size = _batch_size(chore)
     last: int | None = None
     first = _next_identifier(job, table) if isinstance(job, ExpirePartitions) else job.commit_identifier
     for number, low in enumerate(range(0, len(partitions), size)):
@@ -180,6 +192,26 @@ def _drop(job: _PartitionJob, chore: Chore, partitions: Sequence[Mapping[str, An
         )
         last = result.snapshot_ids[-1] if result.snapshot_ids else last
     return replace(report, snapshot=last, nothing_to_do=last is None)
+
+
+def _batch_size(chore: Chore) -> int:
+    """Partitions a commit."""
+    return max(PARTITION_BATCH.read(chore.target.schema.options), 1)
+
+
+def _expect(chore: Chore, gone: ManifestEntries, commits: int | None) -> None:
+    keyed = bool(chore.target.schema.primary_keys)
+    chore.after = Change.removing(gone, keyed=keyed, snapshots=commits).of
+
+
+def _look(chore: Chore, partitions: Sequence[Mapping[str, Any]], report: Report) -> Report:
+    """Of a dry run: what goes with the partitions. Reads the manifests that may have files of them."""
+    latest = chore.table.snapshots.latest()
+    if latest is None:
+        return replace(report, nothing_to_do=True)
+    gone = chore.table.scanner.live_entries(latest, ScanFilter(partitions=tuple(partitions)))
+    _expect(chore, gone, 1 if len(partitions) <= _batch_size(chore) else None)
+    return replace(report, nothing_to_do=not len(gone))
 
 
 def _next_identifier(job: ExpirePartitions, table: Table) -> int:

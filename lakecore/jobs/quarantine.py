@@ -10,6 +10,7 @@ from typing import Any
 from lakecore.clock import Clock, SystemClock
 from lakecore.executor import Executor
 from lakecore.jobs.chore import Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.jobs.counts import UNKNOWN
 from lakecore.maintain.history import HistoryLine, HistoryStore
 from lakecore.maintain.quarantine import purge, undo
 from lakecore.maintain.runs import RunRecord, RunState, RunStore
@@ -100,6 +101,7 @@ def run(
         resume=False,
     ) as chore:
         if job.dry_run:
+            chore.after = UNKNOWN.of  # what comes back may be snapshots
             removal = runs.removal(record)
             return chore.timed(replace(chore.report.planned(removal), run=record.id))
         restored = undo(chore.main(), runs, record)

@@ -9,6 +9,7 @@ from typing import Any
 from lakecore.clock import Clock
 from lakecore.executor import Executor
 from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.jobs.counts import Change
 from lakecore.maintain.hints import repair_earliest, repair_hints, wrong_hints
 from lakecore.maintain.manifests import compact_manifests
 from lakecore.store.paths import MAIN_BRANCH
@@ -113,6 +114,7 @@ def _hints(job: RepairHints, chore: Chore) -> Report:
 def _manifests(job: CompactManifest, chore: Chore) -> Report:
     user = job.commit_user or f"lakecore-compact-manifest-{chore.target.clock.fresh_id()}"
     done = compact_manifests(chore.target, user, dry_run=job.dry_run)
+    chore.after = Change(snapshots=1).of
     if done is None:
         return replace(chore.report, nothing_to_do=True)
     note = f"{done.before} manifests {'would become about' if job.dry_run else 'became'} {done.after}"

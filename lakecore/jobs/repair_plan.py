@@ -11,6 +11,7 @@ from lakecore.clock import Clock, SystemClock
 from lakecore.errors import InvalidInputError, reason
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.chore import DAY_MS, Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.jobs.counts import UNKNOWN
 from lakecore.maintain.repair.apply import apply_step, make_plan, open_changes
 from lakecore.maintain.repair.bench import Bench, Done
 from lakecore.maintain.repair.plan import RepairPlan, Step
@@ -104,6 +105,7 @@ def _numbers(job: Job) -> list[int]:
 
 
 def _apply(job: Job, chore: Chore, bench: Bench, steps: tuple[Step, ...]) -> Report:
+    chore.after = UNKNOWN.of
     notes: list[str] = []
     worked: list[Done] = []
     for step in steps:

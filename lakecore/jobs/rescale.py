@@ -8,10 +8,11 @@ from typing import Any
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.compact.planning import CompactTarget
-from lakecore.compact.rescale.apply import RescaleOutcome, RescaleRequest, RescaleRun
+from lakecore.compact.rescale.apply import COMMIT_PICKS, RescaleOutcome, RescaleRequest, RescaleRun
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json, parameters
 from lakecore.jobs.compact import partitions_of
+from lakecore.jobs.counts import UNKNOWN
 from lakecore.maintain.runs import Removal, RunState
 
 __all__ = ["Job", "run"]
@@ -69,6 +70,9 @@ def _rescale(job: Job, chore: Chore, executor: Executor, clock: Clock) -> Report
     size = sum(file.file_size for file in files)
     report = replace(chore.report, names=work.names(), nothing_to_do=not picks)
     notes = _advice(job, chore, work.count)
+    same = None if any(pick.deletions for pick in picks) else 0  # deleted rows are not moved
+    commits = -(-len(picks) // COMMIT_PICKS)
+    chore.after = replace(UNKNOWN, rows=same, snapshots=commits).of
     if job.dry_run or not picks:
         return replace(report, files=len(files), bytes=size, notes=notes)
     runs = chore.sweeper.runs

@@ -8,16 +8,18 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from lakecore.clock import Clock, SystemClock
-from lakecore.compact.file_index.apply import IndexRequest, IndexRun, IndexTarget
+from lakecore.compact.file_index.apply import COMMIT_FILES, IndexRequest, IndexRun, IndexTarget
 from lakecore.compact.file_index.plan import Coverage, IndexNeed
 from lakecore.compact.lake.pool import TableExecutor, UnitPool
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.compact import partitions_of
+from lakecore.jobs.counts import Change, Counts, counts_of
 from lakecore.jobs.forecast import forecast_of, remember
 from lakecore.jobs.lake import Lake, target_of
 from lakecore.jobs.metered import peak_memory
 from lakecore.maintain.forecast.plan import Forecast, Work
+from lakecore.maintain.target import Target
 from lakecore.table import Table
 
 __all__ = ["Coverage", "Job", "Report", "run", "run_many"]
@@ -62,7 +64,8 @@ class Report:
 
     `coverage` is that of the table at the end. `planned`: files to change, at the start; `rows_planned`: to
     be read for them. `files_left`: of those, not done (the run was stopped, or failed). `dropped`: files
-    that other commits took away. `snapshot`: the last of `snapshots`. `forecast`: of a dry run.
+    that other commits took away. `snapshot`: the last of `snapshots`. `forecast`, `before`, `after`: of a dry
+    run; what it takes, what the table has and would have.
     """
 
     table: str
@@ -81,6 +84,8 @@ class Report:
     snapshots: tuple[int, ...] = ()
     dropped: tuple[str, ...] = ()
     forecast: Forecast | None = None
+    before: Counts | None = None
+    after: Counts | None = None
     nothing_to_do: bool = False
     error: str | None = None
 
@@ -150,13 +155,20 @@ def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> tuple[Rep
     found = replace(found, error=None if error is None else str(error))
     target = target_of(table, catalog, clock)
     if job.dry_run and found.planned:
-        planned = Work(files=found.planned, rows=found.rows_planned)
-        return replace(found, forecast=forecast_of(target, _NAME, planned, executor.name)), error
+        return _foretold(found, target), error
     if found.snapshots or found.dropped:
         done = Work(files=found.files, rows=found.rows)
         took = {"seconds": seconds, "memory": peak_memory(), "lost": len(found.dropped)}
         remember(target, _NAME, done, executor.name, started_ms=started_ms, outcome=took)
     return found, error
+
+
+def _foretold(report: Report, target: Target) -> Report:
+    planned = Work(files=report.planned, rows=report.rows_planned)
+    before = counts_of(target)
+    after = Change(snapshots=1 if report.planned <= COMMIT_FILES else None).of(before)
+    told = forecast_of(target, _NAME, planned, report.engine)
+    return replace(report, forecast=told, before=before, after=after)
 
 
 def _index_run(job: Job, table: Table, clock: Clock) -> IndexRun:

@@ -8,10 +8,11 @@ from typing import Any
 
 from lakecore.clock import Clock
 from lakecore.executor import Executor
-from lakecore.jobs.chore import Lake, Report, Safety, begin, job_from_json, job_to_json, parameters
+from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json, parameters
+from lakecore.jobs.counts import Change, Counts, counts_of
 from lakecore.maintain.rollback.again import Author, commit_again
 from lakecore.maintain.rollback.apply import apply_rollback, choose, plan
-from lakecore.maintain.roots import RootKind
+from lakecore.maintain.roots import Root, RootKind
 
 __all__ = ["RollbackTo", "RollbackToAsLatest", "run"]
 
@@ -89,16 +90,29 @@ def run(
             names=tuple(root.name for root in planned.gone if root.kind is RootKind.TAG),
             nothing_to_do=not planned.gone,
         )
+        chore.after = lambda before: _back_at(chore, state, before)
         if not job.dry_run:
             swept = apply_rollback(planned, chore.sweeper, keeps=chore.keeps, parameters=parameters(job))
             report = report.swept(swept)
         return chore.timed(report)
 
 
+def _back_at(chore: Chore, state: Root, before: Counts) -> Counts:
+    """A state that only a tag has becomes a snapshot again."""
+    found = counts_of(chore.target, state.snapshot)
+    if before.snapshots is None:
+        return replace(found, snapshots=None)
+    kept = {number for number in chore.target.snapshots.list_ids() if number < state.snapshot.id}
+    return replace(found, snapshots=len(kept) + 1)
+
+
 def _again(job: RollbackToAsLatest, lake: Lake, executor: Executor | None, clock: Clock | None) -> Report:
     with begin("rollback-to-as-latest", job, lake, keeps=False, executor=executor, clock=clock) as chore:
         state = choose(chore.target, snapshot=job.snapshot, tag=job.tag)
         report = replace(chore.report, notes=(f"to the state of {state}",))
+        chore.after = lambda before: replace(
+            counts_of(chore.target, state.snapshot), snapshots=Change(snapshots=1).of(before).snapshots
+        )
         if job.dry_run:
             return chore.timed(report)
         named = job.commit_identifier if job.commit_user else None

@@ -12,6 +12,7 @@ from typing import Any
 from lakecore.clock import Clock
 from lakecore.executor import Executor
 from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.jobs.counts import Change, counts_of_entries
 from lakecore.maintain.unexisting.files import GoneFiles, find_gone_files, remove_gone_files
 from lakecore.maintain.unexisting.manifests import (
     GoneManifests,
@@ -87,6 +88,10 @@ def _files(job: RemoveUnexistingFiles, chore: Chore, accepted: Accepted, user: s
         found, snapshot = remove_gone_files(chore.target, chore.sweeper.runs, accepted, user)
     if found is None or not len(found.entries):
         return replace(chore.report, nothing_to_do=True)
+    keyed = bool(chore.target.schema.primary_keys)
+    chore.before = counts_of_entries(chore.target, found.live)
+    gone = Change.removing(found.entries, keyed=keyed, snapshots=1)
+    chore.after = (replace(gone, sorted_runs=None) if keyed else gone).of  # a run may lose a part only
     rest = len(found.losses) - _SHOWN
     notes = [f"lost: {loss}" for loss in found.losses[:_SHOWN]]
     notes += [f"lost: {rest} more buckets"] if rest > 0 else []
@@ -107,6 +112,8 @@ def _manifests(job: RemoveUnexistingManifests, chore: Chore, accepted: Accepted,
         )
     if found is None or not found.gone:
         return replace(chore.report, nothing_to_do=True)
+    left = counts_of_entries(target, found.live)
+    chore.after = lambda before: replace(left, snapshots=Change(snapshots=1).of(before).snapshots)
     notes = [_total(job, found.rows)]
     if found.revived:
         notes.append(f"{found.revived} removals of files are lost: what is left of these files comes back")

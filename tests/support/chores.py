@@ -46,13 +46,27 @@ LONGER = {"changelog.num-retained.max": "6"}
 INDEXED = {"file-index.bloom-filter.columns": "v", "file-index.in-manifest-threshold": "1 b"}
 
 
-def run(module: Any, kind: Any, **parameters: Any) -> Callable[[Lake], Any]:
+@dataclass(frozen=True)
+class Run:
+    """A job of `d.k`. `clock`: not the warehouse's own."""
+
+    module: Any
+    kind: Any
+    values: dict[str, Any]
+    clock: FakeClock | None
+
+    def __call__(self, lake: Lake, *, dry_run: bool = False) -> Any:
+        values = self.values | ({"dry_run": True} if dry_run else {})
+        return self.module.run(self.kind(**values), lake, clock=self.clock or lake.clock)
+
+
+def run(module: Any, kind: Any, **parameters: Any) -> Run:
     """The job of `d.k`. `clock`: not the warehouse's own."""
     clock = parameters.pop("clock", None)
     values = {"table": "d.k"} | parameters
     if module is not rewrite_file_index:
         values.setdefault("safety", OWNER)
-    return lambda lake: module.run(kind(**values), lake, clock=clock or lake.clock)
+    return Run(module, kind, values, clock)
 
 
 expire = run(expire_snapshots, expire_snapshots.Job, retain_max=2, retain_min=1)

@@ -41,13 +41,13 @@ from lakecore.read.file_index import index_path, open_index
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.scan.scanner import Scanner
 
-__all__ = ["MAX_COMMITS", "IndexOutcome", "IndexRequest", "IndexRun", "IndexTarget"]
+__all__ = ["COMMIT_FILES", "MAX_COMMITS", "IndexOutcome", "IndexRequest", "IndexRun", "IndexTarget"]
 
 logger = logging.getLogger(__name__)
 
 MAX_COMMITS = 1000
 """Commits of one run; each takes the next identifier."""
-_COMMIT_FILES = 4096
+COMMIT_FILES = 4096
 _MAX_ROUNDS = 8
 
 FileKey = tuple[bytes, int, str]
@@ -264,7 +264,7 @@ class IndexRun:
                 else:
                     self._made.update(result.made)
                     batch.results.append(result)
-                    if len(batch.files) >= _COMMIT_FILES:
+                    if len(batch.files) >= COMMIT_FILES:
                         lost += self._commit(batch)
             lost += self._commit(batch)
         finally:

@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 
 MAX_COMMITS = 1000
 """Commits of one run; each takes the next identifier."""
-_COMMIT_PICKS = 64
+COMMIT_PICKS = 64
 _MAX_ROUNDS = 4
 _MOST_TARGETS = 64
 
@@ -209,7 +209,7 @@ class RescaleRun:
             moved = self._collect(pick, own, results, failures)
             if moved is not None:
                 ready.append(moved)
-            if len(ready) >= _COMMIT_PICKS:
+            if len(ready) >= COMMIT_PICKS:
                 lost += self._commit(ready, index_files)
                 ready = []
         return lost + self._commit(ready, index_files)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,9 +13,14 @@ from lakecore.errors import BusyError, UnavailableError
 from lakecore.jobs import compact, expire_snapshots, quarantine, rewrite_file_index, tags
 from lakecore.jobs.chore import Report, Safety
 from lakecore.jobs.chore_many import run_many
+from lakecore.jobs.counts import Counts, counts_of_entries
+from lakecore.jobs.lake import target_of
 from lakecore.maintain.history import KEPT, HistoryStore
 from lakecore.maintain.lease import leased
+from lakecore.maintain.target import Target
+from lakecore.metadata.netting import live
 from lakecore.table import Table
+from tests.support.chores import CHORES, Run
 from tests.support.fake_clock import FakeClock
 from tests.support.fault_fs import FaultyFileIO
 from tests.support.lake import append_table, key_table, memory_catalog, paths_of, put
@@ -189,3 +194,41 @@ def test_chores_of_many_tables_run_at_once_and_tell_of_each(catalog: FilesystemC
     assert "nightly 1" in reports[2].skipped
     assert reports[2].error is None
     assert [len(table.snapshots.list_ids()) for table in tables] == [4 if t is busy else 1 for t in tables]
+
+
+UNTOLD = {
+    **dict.fromkeys(("expire", "delete-tag", "expire-partitions", "fast-forward", "rollback"), ()),
+    **dict.fromkeys(("rollback-to-tag", "rollback-as-latest", "compact-manifest", "orphans"), ()),
+    **dict.fromkeys(("rewrite-file-index", "analyze"), ()),
+    "drop-partition": ("snapshots",),
+    "rescale": ("files",),
+}
+"""Chores, and which of files, rows and snapshots no dry run can tell. The lists tell no bytes, no sorted runs."""
+
+
+@pytest.mark.parametrize("name", UNTOLD)
+def test_a_dry_run_counts_what_the_chore_then_leaves(name: str) -> None:
+    chore = CHORES[name]
+    assert isinstance(chore.run, Run)
+    made = chore.make(f"counts-{name}")
+    told = chore.run(made.catalog, dry_run=True)
+    target = target_of(made.table, made.catalog, made.catalog.clock)
+    before = full_counts(target)
+    assert not told.nothing_to_do
+    assert agree(told.before, before) >= {"files", "rows", "snapshots"}
+    chore.run(made.catalog)
+    assert agree(told.after, full_counts(target)) >= {"files", "rows", "snapshots"} - set(UNTOLD[name])
+
+
+def full_counts(target: Target) -> Counts:
+    latest = target.snapshots.latest()
+    assert latest is not None
+    entries = live(target.manifests.read(target.manifests.data_manifests(latest)), where="here")
+    return counts_of_entries(target, entries)
+
+
+def agree(told: Counts, found: Counts) -> set[str]:
+    """The counts that were told, which must be right."""
+    known = {name for name, value in asdict(told).items() if value is not None}
+    assert {name: getattr(told, name) for name in known} == {name: getattr(found, name) for name in known}
+    return known
