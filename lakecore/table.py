@@ -19,7 +19,6 @@ from lakecore.errors import (
     InvalidInputError,
     LakeError,
     NotFoundError,
-    UnsupportedError,
 )
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.commit_message import CommitMessage
@@ -51,7 +50,7 @@ from lakecore.store.snapshots import SnapshotStore
 from lakecore.store.tags import TagStore
 from lakecore.types.arrow import arrow_type
 from lakecore.write.bucket_state import BucketState
-from lakecore.write.cross_partition import LiveKeys, remembers
+from lakecore.write.cross_partition import Emptied, LiveKeys, remembers
 from lakecore.write.deletes import Deletes
 from lakecore.write.incoming import batches_of, is_repeatable
 from lakecore.write.options import WriteRules
@@ -278,12 +277,16 @@ class Table:
         CommitConflictError is raised, and nothing was written.
         """
         given = self._named(commit)
+        return self._placed(data, given, None)
+
+    def _placed(self, data: Any, commit: Commit, replaced: Overwrite | None) -> CommitResult:
+        """Write rows whose places are looked up; again where others placed keys meanwhile."""
         for _ in range(_PLACING_TRIES if is_repeatable(data) else 0):
             try:
-                return self._finish(self._new_write(given, overwrite=False), data, given, None)
+                return self._finish(self._new_write(commit, replaced), data, commit, None)
             except CommitConflictError as err:
                 logger.info("%s: placing its rows anew: %s", self.name, err)
-        return self._finish(self._new_write(given, overwrite=False), data, given, None)
+        return self._finish(self._new_write(commit, replaced), data, commit, None)
 
     def delete(self, where: str | Predicate, commit: Commit | None = None) -> DeletedRows:
         """Delete the rows for which `where` is true, in one snapshot; none where there are no such rows.
@@ -316,16 +319,15 @@ class Table:
 
         `partitions`: `dt=a,hh=b;dt=c` or mappings of column to value; rows elsewhere are refused, and with no
         rows these partitions are emptied. None: dynamic as option `dynamic-partition-overwrite` says (by
-        default yes for partitioned tables). Data and errors as `append`.
+        default yes for partitioned tables). Where keys may move between partitions, rows are written as
+        `upsert` would after the partitions were emptied: also keys of other partitions move, are merged into
+        or left out, as the merge engine says. Data and errors as `append`.
         """
         given = self._named(commit)
         replaced = self._overwrite(partitions, dynamic)
         if self.options.bucket_mode is BucketMode.KEY_DYNAMIC and replaced != Overwrite.table():
-            raise UnsupportedError(
-                f"table {self.name}: its keys may be in any partition, so only all of it can be overwritten "
-                "(dynamic=False, no partitions); or delete the rows, and write new ones"
-            )
-        return self._finish(self._new_write(given, overwrite=True), data, given, replaced)
+            return self._placed(data, given, replace(replaced, beside=True))
+        return self._finish(self._new_write(given, Overwrite.table()), data, given, replaced)
 
     def _overwrite(self, partitions: Partitions | None, dynamic: bool | None) -> Overwrite:
         if partitions is not None:
@@ -345,22 +347,24 @@ class Table:
             {name: _internal(name, value, self.schema) for name, value in spec.items()} for spec in specs
         )
 
-    def _new_write(self, commit: Commit, *, overwrite: bool) -> TableWrite:
+    def _new_write(self, commit: Commit, replaced: Overwrite | None) -> TableWrite:
+        """`replaced`: None for rows that are added; `beside`: partitions among others; else all is new."""
         check_writable(self.name, self.schema, self.options)
         for warning in self.warnings:
             logger.warning("%s: %s", self.name, warning)
         target = WriteTarget(self.file_io, self.paths, self.schema, self.clock, live_keys=self._live_keys)
-        state = None if overwrite else self._bucket_state
-        return TableWrite(target, state, commit.user or "lakecore")
+        adds = replaced is None or replaced.beside
+        state = self._bucket_state if adds else None
+        return TableWrite(target, state, commit.user or "lakecore", replaced if adds else None)
 
     def _live_keys(self, snapshot: Snapshot | None) -> LiveKeys:
         """Keys of the rows at `snapshot`, without those that cross-partition-upsert.index-ttl forgets."""
         rows = SnapshotRows(self.scanner, self.read_context(), snapshot, with_level_0=True)
         remembered = remembers(self.schema.options, self.clock.now_ms())
 
-        def read() -> Iterator[tuple[bytes, int, pa.RecordBatch]]:
+        def read(emptied: Emptied) -> Iterator[tuple[bytes, int, pa.RecordBatch]]:
             for split in rows.plan(None):
-                if remembered(split.files):
+                if remembered(split.files) and not emptied((split.partition,)):
                     for batch in rows.read(split, self.schema.primary_keys, None, kinds=False):
                         yield split.partition, split.bucket, batch
 
@@ -387,7 +391,12 @@ class Table:
             for batch in batches_of(data):
                 write.write(batch)
             messages = write.finish()
-            if overwrite is not None and WriteRules.from_options(self.schema.options).overwrite_upgrade:
+            overwrite = write.overwrite or overwrite
+            if (
+                overwrite is not None
+                and not overwrite.beside
+                and WriteRules.from_options(self.schema.options).overwrite_upgrade
+            ):
                 messages = upgraded(messages, self.schema)
         except BaseException:
             write.abort()

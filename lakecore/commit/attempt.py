@@ -159,12 +159,9 @@ class ChangeCommit:
 
     def _check_unchanged(self, latest: Snapshot | None, schema: TableSchema) -> None:
         """Raises on a conflict with what the rows were placed by."""
-        unchanged = self._request.unchanged
-        if (
-            unchanged is None
-            or self._change.kind is CommitKind.COMPACT
-            or self._request.overwrite is not None
-        ):
+        unchanged, overwrite = self._request.unchanged, self._request.overwrite
+        replaced = overwrite is not None and not overwrite.beside
+        if unchanged is None or self._change.kind is CommitKind.COMPACT or replaced:
             return
         manifest = None if latest is None else latest.index_manifest
         files = self._stores.manifests.read_index(manifest) if unchanged.hash_files is not None else ()
@@ -242,7 +239,7 @@ class ChangeCommit:
             return written
         spec = SpecFilter(overwrite.partitions, schema.partition_type)
         outside = written - spec.select(tuple(written))
-        if outside:
+        if outside and not overwrite.beside:
             raise InvalidInputError(
                 f"{self._stores.table}: {len(outside)} partitions of the new files are not among those to be "
                 "overwritten; write only rows of these partitions, or overwrite dynamically"

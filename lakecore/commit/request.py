@@ -18,9 +18,11 @@ class Overwrite:
 
     `partitions`: partial partition values by column name (internal values); a partition that agrees with any
     of them is replaced. An empty mapping agrees with every partition. None: the partitions of the new files.
+    `beside`: new files of other partitions are added to what these have.
     """
 
     partitions: tuple[Mapping[str, Any], ...] | None
+    beside: bool = False
 
     @classmethod
     def table(cls) -> Overwrite:

@@ -66,23 +66,42 @@ class Scratch:
 
     def store(self, batches: Iterable[pa.RecordBatch], rows: int) -> str:
         """Write a run in batches of at most `rows`; its path. Raises UnavailableError (disk full)."""
-        path = f"{self._root()}/run-{self._count}.arrow"
-        self._count += 1
-        self._paths.append(path)
+        path = self._new_path()
         output = self._file_io.open_output(path)
         try:
-            writer: Any = None
-            for batch in batches:
-                writer = writer or pa.ipc.new_stream(output, batch.schema, options=_OPTIONS)
-                for start in range(0, batch.num_rows, rows):
-                    writer.write_batch(batch.slice(start, rows))
-            if writer is not None:
-                writer.close()
+            _write_run(output, batches, rows)
             output.close()
         except BaseException:
             output.abort()
             raise
         return path
+
+    def store_pieces(
+        self, pieces: Iterable[pa.RecordBatch | None], rows: int
+    ) -> tuple[str, tuple[int | None, ...]]:
+        """Several runs in one file: its path, and where each of them is (None: it has no rows).
+
+        In batches of at most `rows`. Raises UnavailableError (disk full).
+        """
+        path, offsets = self._new_path(), list[int | None]()
+        output = self._file_io.open_output(path)
+        try:
+            for piece in pieces:
+                offsets.append(None if piece is None else output.tell())
+                if piece is not None:
+                    _write_run(output, [piece], rows)
+            output.close()
+        except BaseException:
+            output.abort()
+            raise
+        return path, tuple(offsets)
+
+    def read_piece(self, path: str, offset: int) -> Batches:
+        """The batches of one of `store_pieces`. The file stays until `close`."""
+        with self._file_io.open_input(path) as source:
+            source.seek(offset)
+            with pa.ipc.open_stream(source) as reader:
+                yield from reader
 
     def read(self, path: str) -> Batches:
         """The batches of a stored run; its file goes away with the last one."""
@@ -91,6 +110,12 @@ class Scratch:
                 with pa.ipc.open_stream(source) as reader:
                     yield from reader
         self._file_io.delete(path)
+
+    def _new_path(self) -> str:
+        path = f"{self._root()}/run-{self._count}.arrow"
+        self._count += 1
+        self._paths.append(path)
+        return path
 
     def _root(self) -> str:
         if self._directory is None:
@@ -104,6 +129,17 @@ class Scratch:
                     "free space there or set TMPDIR"
                 ) from err
         return self._directory.name
+
+
+def _write_run(output: Any, batches: Iterable[pa.RecordBatch], rows: int) -> None:
+    """A stream of Arrow IPC; nothing where there are no batches."""
+    writer: Any = None
+    for batch in batches:
+        writer = writer or pa.ipc.new_stream(output, batch.schema, options=_OPTIONS)
+        for start in range(0, batch.num_rows, rows):
+            writer.write_batch(batch.slice(start, rows))
+    if writer is not None:
+        writer.close()
 
 
 def reduce_runs(

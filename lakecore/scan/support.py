@@ -103,19 +103,10 @@ def check_index_files(table: str, snapshot_id: int, files: Iterable[IndexFile]) 
 def check_writable(table: str, schema: TableSchema, options: TableOptions) -> None:
     """Raises UnsupportedError unless rows written to `table` become what its options promise."""
     _check_new_files(table, schema, options, "write")
-    if options.bucket_mode is BucketMode.KEY_DYNAMIC:
-        _check_moving_keys(table, options)
 
 
 def _apart(kind: DataType) -> bool:
     return isinstance(kind, VectorType) or (isinstance(kind, AtomicType) and kind.root is TypeRoot.BLOB)
-
-
-def _check_moving_keys(table: str, options: TableOptions) -> None:
-    """Keys that may move between partitions: where they are must be seen, and they must leave there."""
-    if options.ignore_delete and options.merge_engine is MergeEngine.DEDUPLICATE:
-        remedy = "a key that moves to another partition would stay in the old one too; use another engine"
-        raise _refuse(table, "ignore-delete", "true", "write", remedy)
 
 
 def check_deletable(table: str, schema: TableSchema, options: TableOptions) -> None:

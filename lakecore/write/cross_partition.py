@@ -1,9 +1,11 @@
-"""Rows of tables whose keys may move between partitions (the primary key lacks partition columns).
+"""Writes to tables whose keys may move between partitions: where every key is, in bounded memory.
 
-Spec: a key that is in another partition already is deleted there and inserted here (deduplicate), or its row
-goes to where the key is, with that partition's values (partial-update, aggregation), or is left out
-(first-row). New keys go to the first bucket of their partition with room. Before the first row every live key
-of the table is read: a scan of the key columns, and 16 to 48 bytes of memory a key, of 50 million at most.
+Before the first row every live key of the table is read: a scan of the key columns. Up to 4 million keys
+stay in memory (16 bytes each, three times that while they are sorted). Where there are more, keys and rows
+are dealt out to 256 parts by the hash of the key and wait on local disk (TMPDIR: 16 bytes a key, and the
+rows, compressed) until the last row has come; then the parts are worked off one by one. Memory is then 64 MB
+each for keys and rows that are dealt out, twice that for a moment, and the keys of one part: 64 MB at a
+billion keys, three times that while they are sorted.
 """
 
 from __future__ import annotations
@@ -11,38 +13,43 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakecore.errors import InvalidInputError
+from lakecore.fs.file_io import FileIO
 from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.options import MergeEngine, TableOptions
-from lakecore.metadata.row_kind import RowKind
+from lakecore.metadata.row_kind import KIND_NAME
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import Option, parse_duration_ms
-from lakecore.row.binary_row import decode_row
-from lakecore.row.values import values_array
-from lakecore.write.bucket_places import PlaceRules
+from lakecore.row.partition_path import partition_text
+from lakecore.row.values import batch_rows
 from lakecore.write.incoming import Rows
+from lakecore.write.key_moves import KeyMoves
 from lakecore.write.key_places import KeyPlaces, KeyPrints, key_prints
+from lakecore.write.part_spool import PartSpool
 from lakecore.write.routing import Share, partition_codes
 
-__all__ = ["CrossPartition", "LiveKeys", "remembers"]
+__all__ = ["CrossPartition", "Emptied", "KeyLimits", "LiveKeys", "remembers"]
 
-LiveKeys = Callable[[], Iterator[tuple[bytes, int, pa.RecordBatch]]]
-"""The keys of all live rows: serialised partition, bucket, and the columns of the primary key."""
+Parts = npt.NDArray[np.uint8]
+Places = npt.NDArray[np.int32]
+
+Emptied = Callable[[Sequence[bytes]], frozenset[bytes]]
+"""Which of some partitions (serialised rows) are overwritten."""
+
+LiveKeys = Callable[[Emptied], Iterator[tuple[bytes, int, pa.RecordBatch]]]
+"""The keys of all live rows but those of some partitions: partition, bucket, columns of the primary key."""
 
 INDEX_TTL: Option[int | None] = Option(
     "cross-partition-upsert.index-ttl", parse_duration_ms, None, "How long keys are remembered (ms)."
 )
 
-Ints = npt.NDArray[np.int64]
-
-_NOWHERE = -1
-_MOST_KEYS = 50_000_000
+_PARTS = 256
+_PART_SHIFT = np.uint64(56)
+_SPOOL_BYTES = 64 << 20
 
 
 def remembers(raw: Mapping[str, str], now_ms: int) -> Callable[[Sequence[DataFile]], bool]:
@@ -57,155 +64,155 @@ def remembers(raw: Mapping[str, str], now_ms: int) -> Callable[[Sequence[DataFil
 
 
 @dataclass(frozen=True, slots=True)
-class _Moves:
-    """What becomes of a batch: per outgoing row its source row, its place, and whether it retracts there."""
+class KeyLimits:
+    """`keys`: most that are in memory at once. `spool`: bytes of keys, or rows, before they go to disk."""
 
-    sources: Ints
-    places: Ints
-    retracts: npt.NDArray[np.bool_]
+    keys: int = 4_000_000
+    spool: int = _SPOOL_BYTES
 
 
 class CrossPartition:
-    """Splits batches of one table. `table` names it in errors."""
+    """Splits the batches of one write.
 
-    def __init__(self, table: str, schema: TableSchema, live_keys: LiveKeys) -> None:
+    `emptied`: partitions that the write overwrites: their keys do not count, and rows of others are refused.
+    `by_rows`: instead of these, those that its rows are of; they are known when the last one has come.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        schema: TableSchema,
+        live_keys: LiveKeys,
+        spill_io: FileIO,
+        *,
+        emptied: Emptied | None = None,
+        by_rows: bool = False,
+        limits: KeyLimits | None = None,
+    ) -> None:
+        self._table = table
         self._schema = schema
-        self._engine = TableOptions.from_schema(schema).merge_engine
-        self._target = PlaceRules.from_options(schema.options).target_rows
         self._key_type = schema.row_type.select(schema.primary_keys)
-        self._partitions: dict[bytes, int] = {}
-        self._serialised: list[bytes] = []
-        self._values: list[tuple[Any, ...]] = []
-        self._places: dict[tuple[int, int], int] = {}
-        self._of_place: list[tuple[int, int]] = []
-        self._counts: list[int] = []
-        keys: list[tuple[KeyPrints, int]] = []
-        room, count = KeyPlaces(table, _MOST_KEYS), 0
-        for partition, bucket, batch in live_keys():
-            place = self._place(self._partition(partition), bucket)
-            keys.append((key_prints(batch, self._key_type), place))
-            self._counts[place] += batch.num_rows
-            count += batch.num_rows
-            room.check_room(count)
-        self._index = KeyPlaces.of(table, _MOST_KEYS, keys)
+        self._moves = KeyMoves(table, schema)
+        self._live_keys = live_keys
+        self._emptied = emptied
+        self._limits = limits or KeyLimits()
+        self._seen: set[bytes] | None = set() if by_rows else None
+        self._keys = PartSpool(spill_io, _PARTS, self._limits.spool)
+        self._rows = PartSpool(spill_io, _PARTS, self._limits.spool)
+        self._index: KeyPlaces | None = None
+        """None: not read yet, or on disk."""
+        self._waits = by_rows
+        self._loaded = False
+
+    @property
+    def overwritten(self) -> frozenset[bytes]:
+        """The partitions of the rows so far, where these are overwritten."""
+        return frozenset(self._seen or ())
 
     def split(self, rows: Rows) -> list[Share]:
-        """Shares of one place each, rows of a key in their order."""
+        """Shares of one place each, rows of a key in their order; none yet where all rows are waited for."""
         if rows.batch.num_rows == 0:
             return []
-        codes, serialised = partition_codes(rows.batch, self._schema.partition_type)
-        partitions = np.array([self._partition(row) for row in serialised], np.int64)[codes]
+        self._look_at(rows)
+        if not self._loaded and not self._waits:
+            self._load()
         prints = key_prints(rows.batch, self._key_type)
-        order = np.argsort(prints.high, kind="stable")
-        moves = self._moved(prints.take(order), partitions[order], order)
-        return list(self._shares(rows, moves))
+        if self._index is None:
+            self._rows.add(_with_kinds(rows), _parts_of(prints))
+            return []
+        shares = self._moves.split(rows, prints, self._index)
+        if len(self._index) > self._limits.keys:
+            self._put_away(self._index.all_keys())
+            self._index = None
+        return shares
 
-    def _moved(self, prints: KeyPrints, partitions: Ints, sources: Ints) -> _Moves:
-        """Rows in order of their keys, and of arrival for one key."""
-        first = np.ones(len(prints), bool)
-        first[1:] = prints.high[1:] != prints.high[:-1]
-        heads = np.flatnonzero(first)
-        group = np.cumsum(first) - 1
-        self._index.find(prints)  # notices keys that only seem equal
-        there = self._index.find(prints.take(heads)).astype(np.int64)
-        if self._engine is MergeEngine.DEDUPLICATE:
-            return self._replaced(prints, partitions, sources, (heads, there))
-        fresh = np.flatnonzero(there == _NOWHERE)
-        there[fresh] = self._room(partitions[heads[fresh]], sources[heads[fresh]])
-        self._index.put(prints.take(heads[fresh]), there[fresh].astype(np.int32))
-        places = there[group]
-        kept = np.ones(len(prints), bool)
-        if self._engine is MergeEngine.FIRST_ROW:
-            kept = self._partition_of(places) == partitions
-        return _Moves(sources[kept], places[kept], np.zeros(int(kept.sum()), bool))
+    def drain(self) -> Iterator[list[Share]]:
+        """The shares of the rows that waited; once, after the last batch."""
+        if self._rows and not self._loaded:
+            self._load()
+        if self._rows and self._index is not None:  # with the keys of the rows it may outgrow memory
+            self._put_away(self._index.all_keys())
+        for part in range(_PARTS):
+            index: KeyPlaces | None = None
+            for batch in self._rows.read(part):
+                index = self._index_of(part) if index is None else index
+                rows = _without_kinds(batch)
+                yield self._moves.split(rows, key_prints(rows.batch, self._key_type), index)
+        self.close()
 
-    def _replaced(
-        self, prints: KeyPrints, partitions: Ints, sources: Ints, heads: tuple[Ints, Ints]
-    ) -> _Moves:
-        """The key goes where its last row is; from where it was it is retracted."""
-        starts, there = heads
-        before = np.empty(len(prints), np.int64)
-        before[1:] = partitions[:-1]
-        before[starts] = self._partition_of(there)
-        moves = before != partitions
-        begins = moves.copy()
-        begins[starts] = True
-        segment = np.cumsum(begins) - 1
-        places = np.empty(int(segment[-1]) + 1, np.int64)
-        places[segment[starts]] = there  # of segments that go on where the key was
-        new = np.flatnonzero(moves)
-        places[segment[new]] = self._room(partitions[new], sources[new])
-        left = np.flatnonzero(moves & (before != _NOWHERE))
-        is_head = np.zeros(len(prints), bool)
-        is_head[starts] = True
-        old = np.empty(len(prints), np.int64)
-        old[starts] = there
-        inner = left[~is_head[left]]
-        old[inner] = places[segment[inner] - 1]
-        for place, count in zip(*np.unique(old[left], return_counts=True), strict=True):
-            self._counts[int(place)] -= int(count)
-        ends = np.append(starts[1:], len(prints)) - 1
-        self._index.put(prints.take(starts), places[segment[ends]].astype(np.int32))
-        return _Moves(
-            np.concatenate([sources[left], sources]),
-            np.concatenate([old[left], places[segment]]),
-            np.arange(len(left) + len(sources)) < len(left),
-        )
+    def close(self) -> None:
+        """Remove what is on local disk. Twice does no harm."""
+        self._keys.close()
+        self._rows.close()
 
-    def _room(self, partitions: Ints, arrival: Ints) -> Ints:
-        """A place for each new key of these partitions, in order of arrival."""
-        found = np.empty(len(partitions), np.int64)
-        by_arrival = np.argsort(arrival, kind="stable")
-        for partition in np.unique(partitions).tolist():
-            rows = by_arrival[partitions[by_arrival] == partition]
-            done = bucket = 0
-            while done < len(rows):
-                place = self._place(partition, bucket)
-                taken = min(max(self._target - self._counts[place], 0), len(rows) - done)
-                found[rows[done : done + taken]] = place
-                self._counts[place] += taken
-                done += taken
-                bucket += 1
-        return found
+    def _look_at(self, rows: Rows) -> None:
+        """Remember the partitions of rows, or refuse those that are not to be overwritten."""
+        if self._seen is None and self._emptied is None:
+            return
+        codes, partitions = partition_codes(rows.batch, self._schema.partition_type)
+        if self._seen is not None:
+            self._seen.update(partitions)
+        elif self._emptied is not None and len(inside := self._emptied(partitions)) < len(partitions):
+            wrong = next(code for code, partition in enumerate(partitions) if partition not in inside)
+            kind = self._schema.partition_type
+            at = int(np.flatnonzero(codes == wrong)[0])
+            name = partition_text(batch_rows(rows.batch.select(list(kind.names)).slice(at, 1), kind)[0], kind)
+            raise InvalidInputError(
+                f"table {self._table}: there are rows of partition {name}, which is not among those to be "
+                "overwritten; write only rows of these partitions, or overwrite dynamically"
+            )
 
-    def _shares(self, rows: Rows, moves: _Moves) -> Iterator[Share]:
-        """A retraction comes just before the row that takes the key away."""
-        order = np.lexsort((~moves.retracts, moves.sources, moves.places))
-        places = moves.places[order]
-        bounds = np.flatnonzero(np.diff(places, prepend=-1, append=-1))
-        for start, stop in pairwise(bounds.tolist()):
-            picked = order[start:stop]
-            partition, bucket = self._of_place[int(places[start])]
-            batch = rows.batch.take(pa.array(moves.sources[picked]))
-            given = np.int8(0) if rows.kinds is None else rows.kinds[moves.sources[picked]]
-            kinds = np.where(moves.retracts[picked], np.int8(RowKind.DELETE), given).astype(np.int8)
-            part = Rows(self._in_partition(batch, partition), kinds if kinds.any() else None)
-            yield Share(self._serialised[partition], self._values[partition], bucket, part)
+    def _load(self) -> None:
+        """Read where all keys are, into memory or, when they are many, onto local disk."""
+        self._loaded = True
+        known: list[tuple[KeyPrints, int | Places]] = []
+        count = 0
+        for partition, bucket, batch in self._live_keys(self._emptied or self._among_seen):
+            keys = (
+                key_prints(batch, self._key_type),
+                self._moves.occupied(partition, bucket, batch.num_rows),
+            )
+            known.append(keys)
+            count += batch.num_rows
+            if count > self._limits.keys:
+                self._put_away(known)
+                known.clear()
+        if count <= self._limits.keys:
+            self._index = KeyPlaces.of(self._table, known)
 
-    def _in_partition(self, batch: pa.RecordBatch, partition: int) -> pa.RecordBatch:
-        """With that partition's values, also where the rows came with others."""
-        columns = list(batch.columns)
-        for field, value in zip(self._schema.partition_type.fields, self._values[partition], strict=True):
-            at = batch.schema.get_field_index(field.name)
-            column = pa.repeat(values_array([value], field.type)[0], batch.num_rows)
-            columns[at] = column.cast(columns[at].type)
-        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+    def _among_seen(self, partitions: Sequence[bytes]) -> frozenset[bytes]:
+        return self.overwritten.intersection(partitions)
 
-    def _partition(self, serialised: bytes) -> int:
-        if serialised not in self._partitions:
-            self._partitions[serialised] = len(self._values)
-            self._serialised.append(serialised)
-            self._values.append(tuple(decode_row(serialised, self._schema.partition_type, "partition")))
-        return self._partitions[serialised]
+    def _put_away(self, keys: Sequence[tuple[KeyPrints, int | Places]]) -> None:
+        for prints, places in keys:
+            self._keys.add(_key_batch(prints, places), _parts_of(prints))
 
-    def _place(self, partition: int, bucket: int) -> int:
-        known = self._places.setdefault((partition, bucket), len(self._of_place))
-        if known == len(self._of_place):
-            self._of_place.append((partition, bucket))
-            self._counts.append(0)
-        return known
+    def _index_of(self, part: int) -> KeyPlaces:
+        stored = [_keys_of(batch) for batch in self._keys.read(part)]
+        return KeyPlaces.of(self._table, stored)
 
-    def _partition_of(self, places: Ints) -> Ints:
-        """The partition of each place; -1 for nowhere."""
-        table = np.array([*(partition for partition, _ in self._of_place), _NOWHERE], np.int64)
-        return np.asarray(table[places])
+
+def _parts_of(prints: KeyPrints) -> Parts:
+    return (prints.high >> _PART_SHIFT).astype(np.uint8)
+
+
+def _key_batch(prints: KeyPrints, places: int | Places) -> pa.RecordBatch:
+    there = np.broadcast_to(np.asarray(places, np.int32), prints.low.shape)
+    columns = [pa.array(prints.high), pa.array(prints.low), pa.array(np.ascontiguousarray(there))]
+    return pa.RecordBatch.from_arrays(columns, names=["high", "low", "place"])
+
+
+def _keys_of(batch: pa.RecordBatch) -> tuple[KeyPrints, Places]:
+    high, low, places = (column.to_numpy(zero_copy_only=False) for column in batch.columns)
+    return KeyPrints(high, low), places
+
+
+def _with_kinds(rows: Rows) -> pa.RecordBatch:
+    kinds = np.zeros(rows.batch.num_rows, np.int8) if rows.kinds is None else rows.kinds
+    return rows.batch.append_column(KIND_NAME, pa.array(kinds, pa.int8()))
+
+
+def _without_kinds(batch: pa.RecordBatch) -> Rows:
+    kinds = batch.column(batch.num_columns - 1).to_numpy(zero_copy_only=False)
+    rows = batch.select(list(range(batch.num_columns - 1)))
+    return Rows(rows, kinds if kinds.any() else None)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import pyarrow as pa
 
 from lakecore.clock import Clock
-from lakecore.commit.request import Unchanged
-from lakecore.errors import InvalidInputError
+from lakecore.commit.partitions import SpecFilter
+from lakecore.commit.request import Overwrite, Unchanged
+from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.local import LocalFileIO
 from lakecore.merge.engines.choice import engine_of
@@ -20,12 +21,13 @@ from lakecore.metadata.data_file import DataFile, FileSource
 from lakecore.metadata.options import BucketMode, ChangelogProducer, SequenceOrder, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
+from lakecore.row.binary_row import decode_row
 from lakecore.row.partition_path import partition_path, partition_text
 from lakecore.store.indexes import IndexStore
 from lakecore.store.paths import TablePaths
 from lakecore.write.append_writer import AppendWriter
 from lakecore.write.bucket_state import BucketState
-from lakecore.write.cross_partition import CrossPartition, LiveKeys
+from lakecore.write.cross_partition import CrossPartition, Emptied, KeyLimits, LiveKeys
 from lakecore.write.dynamic_buckets import DynamicBuckets
 from lakecore.write.incoming import Incoming, Rows
 from lakecore.write.key_value_writer import KeyValueSpec, KeyValueWriter
@@ -70,6 +72,7 @@ class WriteTarget:
     spill_io: FileIO = field(default_factory=lambda: LocalFileIO(sync=False))
     file_prefix: str | None = None
     live_keys: Callable[[Snapshot | None], LiveKeys] | None = None
+    key_limits: KeyLimits = field(default_factory=KeyLimits)
 
 
 class _Writer(Protocol):
@@ -95,13 +98,19 @@ class TableWrite:
 
     `state` is asked for once, when the first row comes, and tells where sequence numbers go on. None: an
     overwrite; numbers start at 0 and there is no changelog. All writers share `write-buffer-size` bytes.
-    `user`: who will commit; names of postponed files tell.
+    `user`: who will commit; names of postponed files tell. `replaced`: what is overwritten of a table whose
+    keys may move between partitions, where that is not all of it; its rows may take keys out of the rest.
     """
 
     def __init__(
-        self, target: WriteTarget, state: Callable[[], BucketState] | None, user: str = "lakecore"
+        self,
+        target: WriteTarget,
+        state: Callable[[], BucketState] | None,
+        user: str = "lakecore",
+        replaced: Overwrite | None = None,
     ) -> None:
         self._user = user
+        self._replaced = replaced
         self._number = int(target.clock.fresh_id()[:8], 16) & _MAX_WRITER
         self._target = target
         self._schema = target.schema
@@ -136,6 +145,9 @@ class TableWrite:
         shares = self._router.split(rows)
         if self._postpones:
             shares = [replace(share, bucket=POSTPONE_BUCKET) for share in shares]
+        self._write_shares(shares)
+
+    def _write_shares(self, shares: Sequence[Share]) -> None:
         for share in shares:
             self._check_total(share)
         for share in shares:
@@ -153,12 +165,32 @@ class TableWrite:
         """Write what is buffered; one message a bucket, in the order their first rows came."""
         for rows in () if self._local is None else self._local.drain():
             self.write_rows(rows)
+        for shares in self._router.drain() if isinstance(self._router, CrossPartition) else ():
+            self._write_shares(shares)
         messages = []
         for (partition, bucket), writer in self._writers.items():
             files, changelog = writer.close()
             if files or changelog:
                 messages.append(self._message(partition, bucket, files, changelog))
         return tuple(messages) if self._dynamic is None else self._dynamic.indexed(messages)
+
+    @property
+    def overwrite(self) -> Overwrite | None:
+        """What `replaced` comes to, once all rows are there."""
+        if self._replaced is None or self._replaced.partitions is not None:
+            return self._replaced
+        kind, seen = self._schema.partition_type, self._overwritten
+        specs = tuple(dict(zip(kind.names, decode_row(row, kind), strict=True)) for row in sorted(seen))
+        if SpecFilter(specs, kind).select(tuple(seen)) != seen:
+            raise UnsupportedError(
+                f"table {self._target.paths.table_path}: a partition value of the rows is NaN, not equal to "
+                "itself, so its partition cannot be overwritten; delete its rows, and write new ones"
+            )
+        return Overwrite(specs, beside=True)
+
+    @property
+    def _overwritten(self) -> frozenset[bytes]:
+        return self._router.overwritten if isinstance(self._router, CrossPartition) else frozenset()
 
     @property
     def unchanged(self) -> Unchanged | None:
@@ -176,15 +208,35 @@ class TableWrite:
         for writer in self._writers.values():
             writer.abort()
         self._writers.clear()
+        if isinstance(self._router, CrossPartition):
+            self._router.close()
         if self._dynamic is not None:
             self._dynamic.abort()
 
     def _new_router(self) -> Router | CrossPartition:
         live_keys = self._target.live_keys
         if self._options.bucket_mode is BucketMode.KEY_DYNAMIC and live_keys is not None:
-            table = self._target.paths.table_path
-            return CrossPartition(table, self._schema, live_keys(self._known.snapshot))
+            return CrossPartition(
+                self._target.paths.table_path,
+                self._schema,
+                live_keys(self._known.snapshot),
+                self._target.spill_io,
+                emptied=self._named_partitions(),
+                by_rows=self._replaced is not None and self._replaced.partitions is None,
+                limits=self._target.key_limits,
+            )
         return Router(self._schema, self._options, self._placer())
+
+    def _named_partitions(self) -> Emptied | None:
+        """The partitions that are overwritten, where they were named."""
+        if self._replaced is None or self._replaced.partitions is None:
+            return None
+        return SpecFilter(self._replaced.partitions, self._schema.partition_type).select
+
+    def _first_sequence(self, share: Share) -> int:
+        named = self._named_partitions()
+        gone = share.partition in self._overwritten or (named is not None and named((share.partition,)))
+        return 0 if gone else self._known.next_sequence(share.partition, share.bucket)
 
     def _placer(self) -> Callable[[], Placer] | None:
         mode = self._options.bucket_mode
@@ -269,7 +321,7 @@ class TableWrite:
             changelog=self._changelog_spec(files),
             sequence_fields=self._options.sequence_fields,
             descending=self._options.sequence_order is SequenceOrder.DESCENDING,
-            first_sequence=self._known.next_sequence(share.partition, share.bucket),
+            first_sequence=self._first_sequence(share),
             spillable=self._rules.spillable,
             engine=self._engine,
         )
@@ -297,12 +349,13 @@ class TableWrite:
             source=FileSource.APPEND,
             target_size=options.target_file_size,
             options=self._schema.options,
-            first_sequence=self._known.next_sequence(share.partition, share.bucket),
+            first_sequence=self._first_sequence(share),
         )
 
     def _changelog_spec(self, files: FileSpec) -> FileSpec | None:
         """Rule of the format: an overwriting snapshot has no changelog."""
-        if self._load_state is None or self._options.changelog_producer is not ChangelogProducer.INPUT:
+        overwrites = self._load_state is None or self._replaced is not None
+        if overwrites or self._options.changelog_producer is not ChangelogProducer.INPUT:
             return None
         unique = files.name_prefix.removeprefix(self._options.data_file_prefix)
         prefix = f"{self._options.changelog_file_prefix}{unique}"

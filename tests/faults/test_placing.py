@@ -6,6 +6,7 @@ import random
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,8 @@ from lakecore.errors import (
 )
 from lakecore.jobs.compact import Job, Strategy, run
 from lakecore.table import Table
+from lakecore.write.cross_partition import KeyLimits
+from lakecore.write.table_write import WriteTarget
 from tests.support.lake import memory_catalog, paths_of, put, rows_of
 
 DYNAMIC = {
@@ -119,27 +122,54 @@ ACROSS = {
 }
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_key_is_in_one_partition_wherever_its_rows_come(catalog: FilesystemCatalog, seed: int) -> None:
-    """Against a plain dict; batches of a few rows, so that keys move within one and between two."""
-    dice = random.Random(seed)
-    table = catalog.create_table("d.t", ACROSS)
+MOVING_ENGINES = {
+    "deduplicate": {},
+    "partial-update": {"merge-engine": "partial-update"},
+    "aggregation": {"merge-engine": "aggregation", "fields.v.aggregate-function": "last_value"},
+}
+
+
+@pytest.mark.parametrize("spooled", [False, True], ids=["in memory", "on disk"])
+@pytest.mark.parametrize("engine", MOVING_ENGINES)
+def test_a_key_is_in_one_partition_wherever_its_rows_come(
+    catalog: FilesystemCatalog, engine: str, spooled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against a plain dict; batches of a few rows, so that keys move within one and between two.
+
+    An overwrite of partitions is an upsert after they were emptied.
+    """
+    if spooled:
+        few = partial(WriteTarget, key_limits=KeyLimits(keys=5, spool=100))
+        monkeypatch.setattr("lakecore.table.WriteTarget", few)
+    dice = random.Random(engine)
+    table = catalog.create_table(
+        "d.t", {**ACROSS, "options": {**ACROSS["options"], **MOVING_ENGINES[engine]}}
+    )
     model: dict[int, tuple[str | None, int, str]] = {}
-    for commit in range(6):
+    for commit in range(9):
+        verb = dice.choice(["write", "static", "dynamic"]) if commit else "write"
+        static = dice.sample(["a", "b", "c"], 2)
         rows = []
         for i in range(dice.randrange(40)):
-            kind = dice.choice(["+I", "+I", "+I", "-D"])
-            key, partition = dice.randrange(25), dice.choice(["a", "b", "c", None])
-            if kind == "-D" and key in model:
-                partition = model[key][0]
-            rows.append({**row(partition, key, f"{commit}.{i}"), "_kind": kind})
-            model.pop(key, None)
-            if kind == "+I":
-                model[key] = (partition, key, f"{commit}.{i}")
-        columns = pa.Table.from_pylist(rows, schema=MOVING)
-        table.write(iter(columns.to_batches(max_chunksize=dice.choice([1, 7, 100]))))
-        assert rows_of(table) == sorted(model.values(), key=repr)
-        if commit % 2:
+            kind = dice.choice(["+I", "+I", "+I", "-D"]) if engine == "deduplicate" else "+I"
+            partition = dice.choice(static if verb == "static" else ["a", "b", "c", None])
+            rows.append({**row(partition, dice.randrange(25), f"{commit}.{i}"), "_kind": kind})
+        emptied = {"static": set(static), "dynamic": {one["p"] for one in rows}}.get(verb, set())
+        model = {key: value for key, value in model.items() if value[0] not in emptied}
+        for one in rows:
+            if one["_kind"] == "-D" and one["k"] in model and verb == "write":
+                one["p"] = model[one["k"]][0]
+            first = model.pop(one["k"], (one["p"],))[0]
+            if one["_kind"] == "+I":
+                model[one["k"]] = (one["p"] if engine == "deduplicate" else first, one["k"], one["v"])
+        batches = pa.Table.from_pylist(rows, schema=MOVING).to_batches(max_chunksize=dice.choice([1, 7, 100]))
+        if verb == "write":
+            table.write(iter(batches))
+        else:
+            spec = ";".join(f"p={one}" for one in static) if verb == "static" else None
+            table.overwrite(iter(batches), spec)
+        assert rows_of(table) == sorted(model.values(), key=repr), f"{commit} {verb}"
+        if commit % 3 == 2:
             run(Job(table="d.t", strategy=Strategy.FULL), catalog)
             assert rows_of(table) == sorted(model.values(), key=repr)
 
@@ -170,17 +200,19 @@ def test_buckets_of_moving_keys_have_their_size(catalog: FilesystemCatalog) -> N
     ],
     ids=["rows", "compaction", "overwrite"],
 )
+@pytest.mark.parametrize("verb", ["write", "overwrite"])
 def test_rows_of_others_meanwhile_are_a_conflict_where_keys_move(
-    catalog: FilesystemCatalog, meanwhile: Any, conflicts: bool
+    catalog: FilesystemCatalog, meanwhile: Any, conflicts: bool, verb: str
 ) -> None:
     table = catalog.create_table("d.t", ACROSS)
     put(table, [row("a", 1), row("b", 2)], [row("b", 1)])
     stream = interrupted(table, [row("c", 1, "new"), row("a", 50)], meanwhile)
+    act = table.write if verb == "write" else partial(table.overwrite, partitions="p=a;p=c")
     if conflicts:
         with pytest.raises(CommitConflictError, match="brought rows"):
-            table.write(stream)
+            act(stream)
         return
-    table.write(stream)
+    act(stream)
     assert rows_of(table) == [("a", 50, "x"), ("b", 2, "x"), ("c", 1, "new")]
 
 
@@ -209,34 +241,21 @@ def _move(catalog: FilesystemCatalog, partition: str) -> None:
 
 def test_what_cannot_keep_keys_apart_is_refused(catalog: FilesystemCatalog) -> None:
     table = catalog.create_table("d.t", ACROSS)
-    with pytest.raises(UnsupportedError, match="only all of it"):
-        table.overwrite(pa.Table.from_pylist([row("a", 1)]))
     put(table, [row("a", 1)])
+    with pytest.raises(InvalidInputError, match="partition p=b, which is not among"):
+        table.overwrite(pa.Table.from_pylist([row("a", 1), row("b", 2)]), "p=a")
+    staying = table.with_options({"ignore-delete": "true"})
+    put(staying, [row("a", 1, "y"), row("b", 2), {**row("b", 2), "_kind": "-D"}])
+    files = paths_of(table)
+    for rows in ([row("b", 1)], [row("a", 3), row("b", 3)]):
+        with pytest.raises(UnsupportedError, match=r"ignore-delete=true: 1 rows .* from p=a to p=b"):
+            put(staying, rows)
+    assert paths_of(table) == files
+    assert rows_of(table) == [("a", 1, "y"), ("b", 2, "x")]
+    table.overwrite(pa.Table.from_pylist([]), "p=b")
     forgetful = table.with_options({"cross-partition-upsert.index-ttl": "1 ms"})
     table.clock.sleep(10)
     put(forgetful, [row("b", 1)])
     assert len(rows_of(table)) == 2, "as the option says, old keys are forgotten"
     with pytest.raises(CorruptDataError, match="two places"):
         put(table, [row("c", 5)])
-
-
-@pytest.mark.parametrize("engine", ["aggregation", "partial-update"])
-def test_keys_of_other_engines_stay_where_they_came_first(catalog: FilesystemCatalog, engine: str) -> None:
-    options = {**ACROSS["options"], "merge-engine": engine, "fields.n.aggregate-function": "sum"}
-    if engine == "partial-update":
-        del options["fields.n.aggregate-function"]
-    raw = {**ACROSS, "columns": ["p STRING", "k INT", "n INT"], "options": options}
-    table = catalog.create_table("d.t", raw)
-    dice, model = random.Random(engine), dict[int, tuple[str, int, int]]()
-    for commit in range(4):
-        rows = []
-        for _ in range(30):
-            partition, key, number = dice.choice("abc"), dice.randrange(15), dice.randrange(9)
-            rows.append({"p": partition, "k": key, "n": number})
-            first, _, before = model.get(key, (partition, key, 0))
-            model[key] = (first, key, before + number if engine == "aggregation" else number)
-        table.write(iter(pa.Table.from_pylist(rows).to_batches(max_chunksize=dice.choice([3, 100]))))
-        assert rows_of(table) == sorted(model.values(), key=repr)
-        if commit == 2:
-            run(Job(table="d.t", strategy=Strategy.FULL), catalog)
-            assert rows_of(table) == sorted(model.values(), key=repr)

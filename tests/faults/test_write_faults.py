@@ -74,6 +74,7 @@ def _ignore(_: object) -> None:
 
 
 def moving_table() -> tuple[Table, Callable[[Table], None]]:
+    """A partition is overwritten, and a key leaves another one for it."""
     raw = {
         "columns": ["k INT", "p INT"],
         "primaryKeys": ["k"],
@@ -82,7 +83,7 @@ def moving_table() -> tuple[Table, Callable[[Table], None]]:
     }
     table = fresh_table("fault-moving", raw)
     table.upsert(pa.table({"k": [1, 2], "p": [1, 1]}))
-    return table, lambda t: _run(t.upsert, {"k": [2, 3], "p": [2, 2]})
+    return table, lambda t: _run(t.overwrite, {"k": [2, 3], "p": [2, 2]})
 
 
 def postponing_table() -> tuple[Table, Callable[[Table], None]]:

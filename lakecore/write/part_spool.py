@@ -1,0 +1,91 @@
+"""Rows dealt out to parts, on local disk when they are many, and read again part by part.
+
+Memory: `limit` bytes of rows, twice while these are written out. Disk: the rows, compressed with lz4; one
+file for each `limit` bytes, in which every part has a piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakecore.fs.file_io import FileIO
+from lakecore.merge.passes import Scratch
+
+__all__ = ["PartSpool"]
+
+_BATCH_ROWS = 1 << 17
+
+Parts = npt.NDArray[np.uint8]
+
+
+class PartSpool:
+    """Batches of one schema; `parts` of up to 256. `file_io`: local storage."""
+
+    def __init__(self, file_io: FileIO, parts: int, limit: int) -> None:
+        self._scratch = Scratch(file_io)
+        self._parts = parts
+        self._limit = limit
+        self._held: list[tuple[pa.RecordBatch, Parts]] = []
+        self._size = 0
+        self._files: list[tuple[str, Sequence[int | None]]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._held or self._files)
+
+    def add(self, batch: pa.RecordBatch, parts: Parts) -> None:
+        """`parts`: that of each row. Raises UnavailableError when the disk is full."""
+        if batch.num_rows == 0:
+            return
+        self._held.append((batch, parts))
+        self._size += batch.nbytes
+        if self._size > self._limit:
+            pieces = list(self._pieces())
+            self._held.clear()
+            self._size = 0
+            self._files.append(self._scratch.store_pieces(pieces, _BATCH_ROWS))
+
+    def read(self, part: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a part in the order in which they were added, in batches of at most 131,072."""
+        gathered: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in self._stored(part):
+            if rows + batch.num_rows > _BATCH_ROWS and gathered:
+                yield _joined(gathered)
+                gathered, rows = [], 0
+            gathered.append(batch)
+            rows += batch.num_rows
+        if gathered:
+            yield _joined(gathered)
+
+    def close(self) -> None:
+        """Remove the files. Twice does no harm."""
+        self._scratch.close()
+        self._files.clear()
+        self._held.clear()
+
+    def _stored(self, part: int) -> Iterator[pa.RecordBatch]:
+        for path, offsets in self._files:
+            offset = offsets[part]
+            if offset is not None:
+                yield from self._scratch.read_piece(path, offset)
+        for batch, parts in self._held:
+            rows = np.flatnonzero(parts == part)
+            for start in range(0, len(rows), _BATCH_ROWS):
+                yield batch.take(pa.array(rows[start : start + _BATCH_ROWS]))
+
+    def _pieces(self) -> Iterator[pa.RecordBatch | None]:
+        """What is held as one batch a part, rows of a part in their order; frees nothing."""
+        whole = _joined([batch for batch, _ in self._held])
+        parts = np.concatenate([given for _, given in self._held])
+        order = np.argsort(parts, kind="stable")
+        bounds = np.searchsorted(parts[order], np.arange(self._parts + 1))
+        for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            yield whole.take(pa.array(order[start:stop])) if stop > start else None
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
