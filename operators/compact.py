@@ -45,6 +45,9 @@ class CompactTableOperator(TableTask):
         `hilbert`; all of its files are rewritten. (templated)
     :param order_by: columns to order by, `a,b`; None: those of option `clustering.columns`. (templated)
     :param where: partitions as in Paimon, `dt=a,hh=b;dt=c`; None means every partition. (templated)
+    :param buckets: of a fixed number, `0-99,200`; None means every bucket. (templated)
+    :param partition_idle_time: only partitions that got no new file for so long, `1 d`. (templated)
+    :param time_zone: of the machines that wrote the files, for `partition_idle_time`. (templated)
     :param options: table options for this run only. (templated)
     :param until: stop at the next unit boundary after this time, commit what is proven and report the rest:
         ISO date and time, or `HH:MM` (UTC) for the next such time after the DAG run started, so that every
@@ -62,6 +65,9 @@ class CompactTableOperator(TableTask):
         "order_strategy",
         "order_by",
         "where",
+        "buckets",
+        "partition_idle_time",
+        "time_zone",
         "options",
         "until",
         "engine",
@@ -80,6 +86,9 @@ class CompactTableOperator(TableTask):
         order_strategy: str = "none",
         order_by: str | None = None,
         where: str | None = None,
+        buckets: str | None = None,
+        partition_idle_time: str | None = None,
+        time_zone: str = "UTC",
         options: Mapping[str, str] | None = None,
         until: str | None = None,
         engine: str = "spark",
@@ -96,6 +105,9 @@ class CompactTableOperator(TableTask):
         self.order_strategy = order_strategy
         self.order_by = order_by
         self.where = where
+        self.buckets = buckets
+        self.partition_idle_time = partition_idle_time
+        self.time_zone = time_zone
         self.options = options
         self.until = until
         self.engine = engine
@@ -130,6 +142,7 @@ class CompactTableOperator(TableTask):
     def _compact(self, context: Context) -> Report:
         from lakecore.clock import SystemClock
         from lakecore.jobs import compact
+        from lakecore.jobs.moment import optional_span
 
         hook = LakeHook(self.lake_conn_id)
         clock = SystemClock()
@@ -140,6 +153,9 @@ class CompactTableOperator(TableTask):
             order_strategy=_choice(compact.OrderStrategy, self.order_strategy, "order_strategy"),
             order_by=tuple(filter(None, map(str.strip, (self.order_by or "").split(",")))),
             where=self.where or None,
+            buckets=self.buckets or None,
+            partition_idle_ms=optional_span(self.partition_idle_time, "partition_idle_time"),
+            zone=self.time_zone,
             options=dict(self.options or {}),
             until_ms=window_end_ms(self.until, context, clock),
             proof=_choice(compact.ProofMode, self.proof, "proof"),

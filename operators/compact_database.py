@@ -41,6 +41,8 @@ class CompactDatabaseOperator(BaseOperator):
     :param excluding_tables: the same, of tables to leave alone; None for none. (templated)
     :param options: table options for this run only. (templated)
     :param strategy: `universal` (what needs it, as writers would) or `full`. (templated)
+    :param partition_idle_time: only partitions that got no new file for so long, `1 d`. (templated)
+    :param time_zone: of the machines that wrote the files, for `partition_idle_time`. (templated)
     :param until: begin no table and no unit after this time, commit what is proven: ISO date and time, or
         `HH:MM` (UTC) for the next such time after the DAG run started. (templated)
     :param engine: `spark`, or `local`. (templated)
@@ -59,6 +61,8 @@ class CompactDatabaseOperator(BaseOperator):
         "excluding_tables",
         "options",
         "strategy",
+        "partition_idle_time",
+        "time_zone",
         "until",
         "engine",
         "master",
@@ -76,6 +80,8 @@ class CompactDatabaseOperator(BaseOperator):
         excluding_tables: str | None = None,
         options: Mapping[str, str] | None = None,
         strategy: str = "universal",
+        partition_idle_time: str | None = None,
+        time_zone: str = "UTC",
         until: str | None = None,
         engine: str = "spark",
         master: str | None = None,
@@ -94,6 +100,8 @@ class CompactDatabaseOperator(BaseOperator):
         self.excluding_tables = excluding_tables
         self.options = options
         self.strategy = strategy
+        self.partition_idle_time = partition_idle_time
+        self.time_zone = time_zone
         self.until = until
         self.engine = engine
         self.master = master
@@ -127,6 +135,7 @@ class CompactDatabaseOperator(BaseOperator):
     def _job(self, context: Context) -> Job:
         from lakecore.clock import SystemClock
         from lakecore.jobs.compact_database import Job
+        from lakecore.jobs.moment import optional_span
 
         user, identifier = commit_identity(context["ti"])
         return Job.from_json(
@@ -136,6 +145,8 @@ class CompactDatabaseOperator(BaseOperator):
                 "excluding_tables": self.excluding_tables or None,
                 "options": dict(self.options or {}),
                 "strategy": self.strategy,
+                "partition_idle_ms": optional_span(self.partition_idle_time, "partition_idle_time"),
+                "zone": self.time_zone,
                 "until_ms": window_end_ms(self.until, context, SystemClock()),
                 "proof": self.proof,
                 "max_concurrent_tables": self.max_concurrent_tables,

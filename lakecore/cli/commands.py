@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import typer
 
-__all__ = ["MAINTENANCE", "TABLES", "register"]
+__all__ = ["MAINTENANCE", "OTHER_NAMES", "TABLES", "register"]
 
 TABLES: Mapping[str, str] = MappingProxyType(
     {
@@ -73,6 +73,17 @@ MAINTENANCE: Mapping[str, str] = MappingProxyType(
 )
 """The same for the chores, which `--help` lists apart."""
 
+OTHER_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "rollback": "rollback-to",
+        "rollback-to-timestamp": "rollback-to",
+        "rollback-to-watermark": "rollback-to",
+        "create-tag-from-timestamp": "create-tag",
+        "create-tag-from-watermark": "create-tag",
+    }
+)
+"""Procedures of Paimon that are one command here; understood, and left out of `--help`."""
+
 
 def register(app: typer.Typer, arguments: Iterable[str]) -> None:
     """Add the command that the arguments, without global options, name; all when they name none (help, a
@@ -80,6 +91,10 @@ def register(app: typer.Typer, arguments: Iterable[str]) -> None:
     """
     every = {**TABLES, **MAINTENANCE}
     named = next((argument for argument in arguments if not argument.startswith("-")), None)
+    if named is not None and named in OTHER_NAMES:
+        own = OTHER_NAMES[named]
+        app.command(named)(_function(own, every[own]))
+        return
     for name in (named,) if named in every else every:
         panel = "Maintenance" if name in MAINTENANCE else None
         app.command(name, rich_help_panel=panel)(_function(name, every[name]))

@@ -29,7 +29,9 @@ __all__ = [
     "CONCURRENT_TABLES",
     "PLAN_MEMORY",
     "ConcurrentTables",
+    "PartitionIdleTime",
     "PlanMemory",
+    "TimeZone",
     "compact",
     "compact_one",
     "limits_of",
@@ -40,6 +42,12 @@ __all__ = [
 CONCURRENT_TABLES = Limits().tables
 PLAN_MEMORY = "512 mb"
 ConcurrentTables = Annotated[int, typer.Option(min=1, help="How many tables are worked on at once.")]
+PartitionIdleTime = Annotated[
+    str | None, typer.Option(help="Only partitions that got no new file for so long: '1 d'.")
+]
+TimeZone = Annotated[
+    str, typer.Option(help="Of the machine that wrote the files, for --partition-idle-time.")
+]
 PlanMemory = Annotated[str, typer.Option(help="Memory for the plans of these tables, in this process.")]
 
 
@@ -55,6 +63,9 @@ def compact(
     ] = OrderStrategy.NONE,
     order_by: Annotated[str | None, typer.Option(help="Columns to order by: 'a,b'.")] = None,
     where: Annotated[str | None, typer.Option(help="Only these partitions: 'dt=a,hh=b;dt=c'.")] = None,
+    buckets: Annotated[str | None, typer.Option(help="Only these buckets: '0-99,200'.")] = None,
+    partition_idle_time: PartitionIdleTime = None,
+    time_zone: TimeZone = "UTC",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Plan and report; change nothing.")] = False,
     engine: Annotated[Engine, typer.Option(help="Where units run.")] = Engine.SPARK,
     master: Annotated[str | None, typer.Option(help="Spark master; default local[*].")] = None,
@@ -80,7 +91,7 @@ def compact(
     with executor(engine, master, settings, soon=not dry_run) as workers, table_bars(session) as bars:
         from lakecore.cli.table_names import expand_tables
         from lakecore.jobs import compact as jobs
-        from lakecore.jobs.moment import parse_span
+        from lakecore.jobs.moment import optional_span, parse_span
         from lakecore.jobs.until import parse_until
 
         clock = SystemClock()
@@ -92,6 +103,9 @@ def compact(
                 order_strategy=order_strategy,
                 order_by=tuple(filter(None, map(str.strip, (order_by or "").split(",")))),
                 where=where,
+                buckets=buckets,
+                partition_idle_ms=optional_span(partition_idle_time, "--partition-idle-time"),
+                zone=time_zone,
                 options=key_values(option or [], "--option"),
                 dry_run=dry_run,
                 until_ms=until_ms,

@@ -10,7 +10,9 @@ from lakecore.cli.compact import (
     CONCURRENT_TABLES,
     PLAN_MEMORY,
     ConcurrentTables,
+    PartitionIdleTime,
     PlanMemory,
+    TimeZone,
     limits_of,
     print_reports,
 )
@@ -35,6 +37,8 @@ def compact_database(
     strategy: Annotated[
         Strategy, typer.Option(help="universal: what needs it; full: everything into the top level.")
     ] = Strategy.UNIVERSAL,
+    partition_idle_time: PartitionIdleTime = None,
+    time_zone: TimeZone = "UTC",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Plan and report; change nothing.")] = False,
     engine: Annotated[Engine, typer.Option(help="Where units run.")] = Engine.SPARK,
     master: Annotated[str | None, typer.Option(help="Spark master; default local[*].")] = None,
@@ -59,7 +63,7 @@ def compact_database(
     settings = key_values(conf or [], "--conf")
     with executor(engine, master, settings, soon=not dry_run) as workers, table_bars(session) as bars:
         from lakecore.jobs import compact_database as jobs
-        from lakecore.jobs.moment import parse_span
+        from lakecore.jobs.moment import optional_span, parse_span
         from lakecore.jobs.until import parse_until
 
         clock = SystemClock()
@@ -69,6 +73,8 @@ def compact_database(
             excluding_tables=excluding_tables,
             strategy=strategy,
             options=key_values(options or [], "--options"),
+            partition_idle_ms=optional_span(partition_idle_time, "--partition-idle-time"),
+            zone=time_zone,
             dry_run=dry_run,
             until_ms=None if until is None else parse_until(until, clock.now_ms()),
             commit_user=f"lakecore-cli-{clock.fresh_id()}",

@@ -12,7 +12,7 @@ from lakecore.jobs.compact_job import Job
 from lakecore.jobs.compact_many import Limits, reports_of
 from lakecore.jobs.compact_report import Report
 from lakecore.jobs.compact_shape import Shape
-from lakecore.jobs.compact_task import CompactTask, partitions_of
+from lakecore.jobs.compact_task import CompactTask
 from lakecore.jobs.lake import Lake
 from lakecore.maintain.heartbeat import Heartbeat
 from lakecore.row.sort_rule import OrderStrategy
@@ -27,7 +27,6 @@ __all__ = [
     "Report",
     "Shape",
     "Strategy",
-    "partitions_of",
     "run",
     "run_many",
 ]

@@ -51,6 +51,8 @@ class Job:
     including_tables: str = ".*"
     excluding_tables: str | None = None
     strategy: Strategy = Strategy.UNIVERSAL
+    partition_idle_ms: int | None = None
+    zone: str = "UTC"
     options: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
     until_ms: int | None = None

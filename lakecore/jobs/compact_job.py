@@ -18,7 +18,9 @@ __all__ = ["Job"]
 class Job:
     """A request to compact one table.
 
-    `where`: partitions as `dt=a,hh=b;dt=c`, None for all. `options`: table options for this run only.
+    `where`: partitions as `dt=a,hh=b;dt=c`, None for all. `buckets`: of a fixed number, as `0-99,200`.
+    `partition_idle_ms`: only partitions without a new file for so long; `zone`: of the clock that file times
+    were written by. `options`: table options for this run only.
     `until_ms`: since the epoch; what is proven by then is committed, the rest reported. (`commit_user`,
     `commit_identifier`) names the run, so that a repeated one is recognised; its commits take the
     identifiers from there on (up to 1000). An empty user means a fresh one.
@@ -34,6 +36,9 @@ class Job:
     order_strategy: OrderStrategy = OrderStrategy.NONE
     order_by: tuple[str, ...] = ()
     where: str | None = None
+    buckets: str | None = None
+    partition_idle_ms: int | None = None
+    zone: str = "UTC"
     options: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
     until_ms: int | None = None

@@ -19,18 +19,18 @@ from lakecore.compact.work import WorkPick
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.executor import Executor
 from lakecore.jobs.compact_job import Job
+from lakecore.jobs.compact_part import part_of
 from lakecore.jobs.compact_report import Report, with_run
 from lakecore.jobs.compact_shape import Shape, planned_shape
 from lakecore.jobs.counts import snapshots_of
 from lakecore.jobs.lake import Lake, target_of
 from lakecore.jobs.metered import MeteredExecutor, peak_memory
 from lakecore.maintain.heartbeat import Heartbeat
-from lakecore.row.partition_path import parse_partitions
 from lakecore.row.sort_rule import OrderStrategy
-from lakecore.scan.filters import EVERYTHING, ScanFilter
+from lakecore.scan.filters import ScanFilter
 from lakecore.table import Table
 
-__all__ = ["CompactTask", "partitions_of"]
+__all__ = ["CompactTask"]
 
 logger = logging.getLogger(__name__)
 
@@ -67,10 +67,10 @@ class CompactTask:
         """The report, and the error that ended the job early if one did."""
         try:
             table = lake.load_table(self._job.table).with_options(self._job.options)
-            where = partitions_of(table, self._job.where)
             with ExitStack() as ends:
                 if self._budget is not None:
                     ends.enter_context(self._budget.holding(plan_bytes(table.read_context(), table.scanner)))
+                where = part_of(table, self._job, self._clock.now_ms())
                 run = self._compact_run(table, where, lake, ends)
                 self._report = replace(self._report, warnings=table.warnings)
                 return self._run(run, table, where, lake)
@@ -199,11 +199,3 @@ class CompactTask:
         except LakeError as err:
             logger.warning("%s: its new shape could not be read: %s", table.name, err)
         return replace(report, before=before, after=after)
-
-
-def partitions_of(table: Table, where: str | None) -> ScanFilter:
-    """Raises InvalidInputError for text that names no partitions of the table."""
-    if where is None:
-        return EVERYTHING
-    kind = table.schema.partition_type
-    return ScanFilter(partitions=parse_partitions(where, kind, table.options.partition_default_name))

@@ -7,7 +7,7 @@ import pendulum
 from lakecore.errors import InvalidInputError
 from lakecore.options import parse_duration_ms
 
-__all__ = ["parse_moment", "parse_span"]
+__all__ = ["optional_span", "parse_moment", "parse_span"]
 
 
 def parse_moment(text: str, argument: str, zone: str = "UTC") -> int:
@@ -33,6 +33,11 @@ def parse_span(text: str, argument: str) -> int:
         return parse_duration_ms(text)
     except ValueError as err:
         raise InvalidInputError(f"{argument} {text!r}: {err}") from err
+
+
+def optional_span(text: str | None, argument: str) -> int | None:
+    """The same of a text that may be missing or empty."""
+    return parse_span(text, argument) if text else None
 
 
 def _advice(argument: str, text: str) -> str:

@@ -11,7 +11,7 @@ from lakecore.compact.planning import CompactTarget
 from lakecore.compact.rescale.apply import COMMIT_PICKS, RescaleOutcome, RescaleRequest, RescaleRun
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json, parameters
-from lakecore.jobs.compact import partitions_of
+from lakecore.jobs.compact_part import partitions_of
 from lakecore.jobs.counts import UNKNOWN
 from lakecore.maintain.runs import Removal, RunState
 

@@ -13,7 +13,7 @@ from lakecore.compact.file_index.plan import Coverage, IndexNeed
 from lakecore.compact.lake.pool import TableExecutor, UnitPool
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.executor import Executor, SerialExecutor
-from lakecore.jobs.compact import partitions_of
+from lakecore.jobs.compact_part import partitions_of
 from lakecore.jobs.counts import Change, Counts, counts_of
 from lakecore.jobs.forecast import forecast_of, remember
 from lakecore.jobs.lake import Lake, target_of

@@ -65,7 +65,7 @@ def test_a_life_of_maintenance(
     command("expire-partitions", "--expiration-time", "99999 d", "--expire-strategy", "update-time")
     command("expire-consumers", "--expiration-time", "1 d")
     command("compact-manifest")
-    command("rollback-to", "--snapshot", last)
+    command("rollback", "--snapshot", last)
     command("rollback-to-as-latest", "--snapshot", last)
     command("repair-hints")
     assert command("remove-unexisting-files", "--dry-run")["nothing_to_do"]

@@ -162,6 +162,47 @@ def test_partitions_are_chosen_by_where(catalog: FilesystemCatalog) -> None:
         run(catalog, where="nope=1")
 
 
+@pytest.mark.parametrize(
+    ("buckets", "done"), [("0-3", {0, 1, 2, 3}), ("2", {2}), (" 0 , 2 - 3", {0, 2, 3}), (None, {0, 1, 2, 3})]
+)
+def test_buckets_are_chosen(catalog: FilesystemCatalog, buckets: str | None, done: set[int]) -> None:
+    table = key_table(catalog, bucket="4")
+    put(table, *generations(2, 40))
+    assert run(catalog, buckets=buckets).picks_done == len(done)
+    assert {file.level for file in live_files(table)} == ({5} if len(done) == 4 else {0, 5})
+    latest = table.snapshots.latest()
+    assert latest is not None
+    entries = table.scanner.live_entries(latest)
+    assert set(entries.bucket[entries.level == 5].tolist()) == done
+
+
+@pytest.mark.parametrize("buckets", ["4", "1-", "", "0,,1", "3-2", "-1", "x"])
+def test_buckets_that_do_not_exist_are_refused(catalog: FilesystemCatalog, buckets: str) -> None:
+    put(key_table(catalog, bucket="4"), *generations(2))
+    with pytest.raises(InvalidInputError, match="buckets="):
+        run(catalog, buckets=buckets)
+
+
+def test_buckets_have_no_names_where_their_number_is_not_fixed(catalog: FilesystemCatalog) -> None:
+    append_table(catalog)
+    with pytest.raises(InvalidInputError, match="no fixed number"):
+        run(catalog, table="d.a", buckets="0")
+
+
+def test_only_idle_partitions_are_compacted(catalog: FilesystemCatalog) -> None:
+    table = key_table(catalog, columns=("p STRING", "k INT"), keys=("p", "k"), partitions=("p",))
+    for _ in range(2):
+        put(table, [{"p": p, "k": k} for p in "abc" for k in range(3)])
+    written_ms = live_files(table)[0].creation_time
+    assert written_ms is not None
+    later = FakeClock(written_ms + 3_600_000)
+    assert run(catalog, clock=later, partition_idle_ms=3_700_000).nothing_to_do
+    with pytest.raises(InvalidInputError, match="order strategy"):
+        run(catalog, partition_idle_ms=1, order_strategy=compact.OrderStrategy.ORDER)
+    report = run(catalog, clock=later, partition_idle_ms=3_500_000, where="p=a;p=c")
+    assert (report.picks_done, sorted(file.level for file in live_files(table))) == (2, [0, 0, 5, 5])
+
+
 def test_append_files_are_joined(catalog: FilesystemCatalog) -> None:
     table = append_table(catalog)
     put(table, *([{"v": n, "p": "a"}] for n in range(7)))
