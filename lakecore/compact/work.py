@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -41,6 +41,10 @@ class UnitTable:
     @cached_property
     def proof(self) -> ProofContext:
         return ProofContext(file_io=self.reading.file_io, shape=self.shape, schemas=self.schemas)
+
+    def in_partition(self, partition: bytes) -> UnitTable:
+        """The same for units of one partition, whose columns files may lack (ReadContext.in_partition)."""
+        return replace(self, reading=self.reading.in_partition(partition))
 
     @property
     def schema(self) -> TableSchema:

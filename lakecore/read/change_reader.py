@@ -28,6 +28,7 @@ def read_changes(
     needed = (*wanted, KIND_NAME) if ctx.keyed else wanted
     prunable = restricted(predicate, ctx.schema.primary_keys) if ctx.keyed else predicate
     directory = ctx.bucket_dir(split.partition, split.bucket)
+    ctx = ctx.in_partition(split.partition)
     for file in split.files:
         for batch in read_file(ctx, directory, file, needed, predicate=prunable):
             kept = batch if predicate is None else batch.filter(mask(predicate, batch))

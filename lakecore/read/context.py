@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+
+import pyarrow as pa
 
 from lakecore.fs.file_io import FileIO
 from lakecore.merge.engines.choice import engine_of
@@ -13,10 +15,14 @@ from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.row.binary_row import decode_row
 from lakecore.row.partition_path import partition_path
+from lakecore.row.values import values_array
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 
 __all__ = ["ReadContext"]
+
+_SHARED: tuple[str, ...] = ("options", "engine")
+"""What does not depend on the partition, once it is known."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +31,9 @@ class ReadContext:
 
     `orc_zone`: zone of the JVM that wrote ORC files. By default such writers store
     TIMESTAMP WITH LOCAL TIME ZONE minus the offset of their zone (orc.timestamp-ltz.legacy.type); UTC
-    means as stored. Pickles when its file_io does.
+    means as stored. `partition`: the partition, as a serialised row, whose values stand for the partition
+    columns of the files, which may lack them (tables taken over from Hive); None: as stored.
+    Pickles when its file_io does.
     """
 
     file_io: FileIO
@@ -33,6 +41,7 @@ class ReadContext:
     schema: TableSchema
     schemas: SchemaStore
     orc_zone: str = "UTC"
+    partition: bytes | None = None
 
     @cached_property
     def options(self) -> TableOptions:
@@ -48,6 +57,26 @@ class ReadContext:
     def keyed(self) -> bool:
         """Files are key-value files."""
         return bool(self.schema.primary_keys)
+
+    def in_partition(self, partition: bytes) -> ReadContext:
+        """The same for files of one partition; a table without partitions stays as it is."""
+        if not self.schema.partition_keys:
+            return self
+        found = replace(self, partition=partition)
+        found.__dict__.update({name: self.__dict__[name] for name in _SHARED if name in self.__dict__})
+        return found
+
+    @cached_property
+    def partition_values(self) -> dict[str, pa.Array]:
+        """The partition columns and their one value each, as arrays of one row."""
+        if self.partition is None:
+            return {}
+        row_type = self.schema.partition_type
+        values = decode_row(self.partition, row_type, self.paths.table_path)
+        return {
+            field.name: values_array([value], field.type)
+            for field, value in zip(row_type.fields, values, strict=True)
+        }
 
     def file_schema(self, schema_id: int) -> TableSchema:
         """The schema a file was written with. Raises NotFoundError."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
@@ -37,7 +38,8 @@ Conversion = Callable[[pa.Array], pa.Array]
 class FileColumns:
     """How stored columns become wanted ones: `stored` to read, and per wanted column where it comes from.
 
-    `sources`: index into `stored`, or None for a column the file does not have.
+    `sources`: index into `stored`, or None for a column the file does not have. `constants`: columns that
+    have one value in the whole file, as arrays of one row.
     """
 
     stored: tuple[str, ...]
@@ -45,6 +47,7 @@ class FileColumns:
     fields: tuple[DataField | None, ...]
     wanted: RowType
     schema: pa.Schema
+    constants: Mapping[str, pa.Array]
 
 
 def read_type(ctx: ReadContext) -> RowType:
@@ -142,10 +145,10 @@ def read_columns(
     sources: list[int | None] = []
     fields: list[DataField | None] = []
     for field in wanted.fields:
-        found = by_id.get(field.id)
+        found = None if field.name in ctx.partition_values else by_id.get(field.id)
         fields.append(None if found is None else found[1])
         if found is None:
-            if field.id in required:
+            if field.id in required and field.name not in ctx.partition_values:
                 raise CorruptDataError(
                     path, f"column {required[field.id]} is missing; there are {', '.join(stored.names)}"
                 )
@@ -154,7 +157,8 @@ def read_columns(
         if found[0] not in names:
             names.append(found[0])
         sources.append(names.index(found[0]))
-    return FileColumns(tuple(names), tuple(sources), tuple(fields), wanted, arrow_schema(wanted))
+    schema_of = arrow_schema(wanted)
+    return FileColumns(tuple(names), tuple(sources), tuple(fields), wanted, schema_of, ctx.partition_values)
 
 
 def _stored_fields(schema: RowType, ctx: ReadContext, stored: pa.Schema) -> dict[int, tuple[str, DataField]]:
@@ -177,6 +181,9 @@ def convert(ctx: ReadContext, path: str, plan: FileColumns, batch: pa.RecordBatc
     """A stored batch (columns `plan.stored`) as the wanted columns."""
     arrays = []
     for field, source, stored in zip(plan.wanted.fields, plan.sources, plan.fields, strict=True):
+        if (constant := plan.constants.get(field.name)) is not None:
+            arrays.append(constant.take(pa.array(np.zeros(batch.num_rows, np.int32))))
+            continue
         if source is None or stored is None:
             arrays.append(pa.nulls(batch.num_rows, arrow_type(field.type)))
             continue

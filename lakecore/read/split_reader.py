@@ -110,7 +110,7 @@ class _Reader:
         kinds: bool,
         retracts: bool,
     ) -> None:
-        self._ctx = ctx
+        self._ctx = ctx.in_partition(split.partition)
         self.bucket_dir = ctx.bucket_dir(split.partition, split.bucket)
         self._deletions = split.deletions_of
         self._wanted = list(ctx.schema.row_type.names if columns is None else columns)

@@ -69,7 +69,7 @@ def shape_of(
     row = schema.row_type
     sequence = tuple(row.field(name) for name in options.sequence_fields) if keyed else ()
     ordering = sequence + tuple(field for field in _expiry(schema, options) if field not in sequence)
-    values = schema.fields if full else ordering if keyed else _samples(schema)
+    values = _stored(schema) if full else ordering if keyed else _samples(schema)
     changed = {field.id for before in older for field in values if not _keeps(before, field)}
     return RowShape(
         mode=mode,
@@ -81,6 +81,12 @@ def shape_of(
         positional=not keyed,
         uncompared=tuple(field.name for field in values if field.id in changed),
     )
+
+
+def _stored(schema: TableSchema) -> tuple[DataField, ...]:
+    """Columns that files of append tables hold: partition columns are read from the manifest."""
+    given = set(() if schema.primary_keys else schema.partition_keys)
+    return tuple(field for field in schema.fields if field.name not in given) or schema.fields
 
 
 def _expiry(schema: TableSchema, options: TableOptions) -> tuple[DataField, ...]:

@@ -127,13 +127,14 @@ class RowDeletion:
     def _matches(self, split: Split, predicate: Predicate) -> dict[str, BitMap]:
         """Positions of the live rows that match, for the files that have any."""
         out = {}
-        directory = self.reading.bucket_dir(split.partition, split.bucket)
+        reading = self.reading.in_partition(split.partition)
+        directory = reading.bucket_dir(split.partition, split.bucket)
         columns = sorted(columns_of(predicate)) or [self.reading.schema.fields[0].name]
         for file in split.files:
             deletion = split.deletions_of.get(file.file_name)
             found = BitMap()
             start = 0
-            for batch in read_file(self.reading, directory, file, columns):
+            for batch in read_file(reading, directory, file, columns):
                 hits = mask(predicate, batch).fill_null(False).to_numpy(zero_copy_only=False)
                 found |= BitMap((np.flatnonzero(hits) + start).astype(np.uint32))
                 start += batch.num_rows

@@ -31,7 +31,7 @@ def _work_pick(pick: JoinPick, table: UnitTable, prefix: str, *, overlap: bool) 
     deletions = tuple(None if vector is None else counted(table, vector) for vector in pick.deletions)
     unit = JoinUnit(
         name=name,
-        table=table,
+        table=table.in_partition(place.partition),
         bucket_dir=bucket_dir,
         files=pick.files,
         deletions=deletions,
@@ -61,7 +61,8 @@ def _joined_pick(pick: JoinPick, table: UnitTable, prefix: str) -> WorkPick:
     place = pick.place
     name = f"{place_name(place, table.schema)}, files from {pick.files[0].file_name}"
     bucket_dir = table.reading.bucket_dir(place.partition, place.bucket)
-    unit = JoinedUnit(name=name, table=table, bucket_dir=bucket_dir, files=pick.files, file_prefix=prefix)
+    within = table.in_partition(place.partition)
+    unit = JoinedUnit(name=name, table=within, bucket_dir=bucket_dir, files=pick.files, file_prefix=prefix)
     return WorkPick(
         name=name,
         place=place,

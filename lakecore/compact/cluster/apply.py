@@ -193,7 +193,7 @@ class ClusterRun:
     def _sample_task(self, pick: SortPick, table: UnitTable) -> SampleTask:
         step = -(-len(pick.files) // _SAMPLED_FILES)
         return SampleTask(
-            table=table,
+            table=table.in_partition(pick.place.partition),
             rule=self._rule,
             bucket_dir=table.reading.bucket_dir(pick.place.partition, pick.place.bucket),
             files=pick.files[::step],
@@ -205,13 +205,14 @@ class ClusterRun:
     ) -> WorkPick:
         name = place_name(pick.place, table.schema)
         bucket_dir = table.reading.bucket_dir(pick.place.partition, pick.place.bucket)
+        within = table.in_partition(pick.place.partition)
         deletions = tuple(None if vector is None else counted(table, vector) for vector in pick.deletions)
         edges = (None, *bounds, None)
         count = len(edges) - 1
         units = tuple(
             SortUnit(
                 name=name if count == 1 else f"{name}, range {number + 1} of {count}",
-                table=table,
+                table=within,
                 rule=self._rule,
                 bucket_dir=bucket_dir,
                 files=pick.files,
