@@ -63,7 +63,7 @@ def write(
         counter = _Counter(read_input(file, form, loaded.schema.row_type), count)
         result = _write(loaded, counter, overwrite, commit)
     report = None
-    if result.snapshot_ids and not result.duplicate and not no_compact and not loaded.options.write_only:
+    if result.snapshot_ids and not result.duplicate and not no_compact and _compacts(loaded):
         report = _compact_after(session, loaded, result, engine, master)
     _print(session, loaded, counter.rows, result, report)
     session.warn(loaded.name, loaded.warnings)
@@ -92,6 +92,16 @@ def _write(table: Table, rows: _Counter, overwrite: str | None, commit: Commit) 
     if overwrite in (_ALL, _DYNAMIC):
         return table.overwrite(rows, dynamic=overwrite == _DYNAMIC, commit=commit)
     return table.overwrite(rows, overwrite, commit=commit)
+
+
+def _compacts(table: Table) -> bool:
+    """Rule of the format: writers leave the clustering of tables without buckets to compactions."""
+    from lakecore.compact.cluster.plan import clusters
+    from lakecore.metadata.options import BucketMode
+
+    if table.options.write_only:
+        return False
+    return table.options.bucket_mode is not BucketMode.BUCKET_UNAWARE or not clusters(table.schema)
 
 
 def _compact_after(

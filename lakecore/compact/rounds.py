@@ -59,7 +59,7 @@ class CompactRun:
 
     `on_begin` is called once, before anything is written; what it raises ends the run.
     `landed`: what an earlier run of the same name had committed.
-    `before`: live files at the start. `picks_planned`: 0 when there was nothing to do.
+    `before`: live files at the start, of `scope`. `picks_planned`: 0 when there was nothing to do.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class CompactRun:
         self.landed = EarlierCommits()
         self.before: ManifestEntries = ManifestEntries.empty()
         self.picks_planned = 0
+        self.scope = request.where
         self._commits = 0
         self._folded: frozenset[str] = frozenset()
 

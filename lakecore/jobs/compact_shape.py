@@ -18,8 +18,8 @@ __all__ = ["Shape", "planned_shape"]
 class Shape:
     """Live files of a table, or of the partitions asked for: bytes, physical rows, files by level.
 
-    `sorted_runs`: of all buckets together; an append table has as many as files. `snapshots`: how many the
-    table has; counted for dry runs only.
+    `sorted_runs`: of all buckets together; an append table that is not clustered has as many as files.
+    `snapshots`: how many the table has; counted for dry runs only.
     """
 
     files: int = 0

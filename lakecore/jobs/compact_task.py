@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from lakecore.clock import Clock
 from lakecore.compact.cluster.apply import ClusterRun
+from lakecore.compact.cluster.plan import clusters
 from lakecore.compact.driver import COMMIT_PICKS
 from lakecore.compact.lake.pool import PlanBudget
 from lakecore.compact.lake.weight import plan_bytes
@@ -73,11 +74,11 @@ class CompactTask:
                 where = part_of(table, self._job, self._clock.now_ms())
                 run = self._compact_run(table, where, lake, ends)
                 self._report = replace(self._report, warnings=table.warnings)
-                return self._run(run, table, where, lake)
+                return self._run(run, table, lake)
         except LakeError as err:
             return self._report.failed(err), err
 
-    def _run(self, run: Work, table: Table, where: ScanFilter, lake: Lake) -> tuple[Report, LakeError | None]:
+    def _run(self, run: Work, table: Table, lake: Lake) -> tuple[Report, LakeError | None]:
         started_ms = self._clock.now_ms()
         executor = MeteredExecutor(self._executor)
         started = self._clock.monotonic() - self._executor.startup_seconds
@@ -94,11 +95,11 @@ class CompactTask:
             table.tag_after_commit(wrote=False)
         seconds = round(max(0, self._clock.monotonic() - started - self._executor.startup_seconds), 6)
         report = replace(self._report.failed(error), seconds=seconds)
-        report = self._shaped(with_run(report, run, planned), run, table, where)
+        report = self._shaped(with_run(report, run, planned), run, table)
         if planned:
             return self._forecast(report, run, planned, table, lake), error
         if report.snapshots or report.dropped:
-            self._remember(report, table, lake, started_ms, executor.peak or peak_memory())
+            self._remember(report, run, table, lake, started_ms, executor.peak or peak_memory())
         return report, error
 
     def _forecast(
@@ -112,30 +113,25 @@ class CompactTask:
             bytes=sum(pick.size for pick in planned),
             rows=sum(pick.rows for pick in planned),
         )
-        keyed = bool(table.schema.primary_keys)
+        keyed = _has_levels(table)
         after = planned_shape(run.before, planned, table.options.target_file_size, keyed=keyed)
         target = target_of(table, lake, self._clock)
-        found = forecast.forecast_of(target, self._kind, work, self._executor.name)
+        found = forecast.forecast_of(target, _kind(run), work, self._executor.name)
         count = snapshots_of(target)
         folds = any(pick.place.bucket < 0 for pick in planned)  # a commit of their own
         left = None if folds else count + -(-len(planned) // COMMIT_PICKS)
         after = replace(after, snapshots=left)
         return replace(report, before=replace(report.before, snapshots=count), after=after, forecast=found)
 
-    @property
-    def _kind(self) -> str:
-        """Which history tells how long it takes."""
-        from lakecore.jobs import forecast
-
-        return forecast.COMPACT if self._job.order_strategy is OrderStrategy.NONE else forecast.SORT
-
-    def _remember(self, report: Report, table: Table, lake: Lake, started_ms: int, memory: int) -> None:
+    def _remember(
+        self, report: Report, run: Work, table: Table, lake: Lake, started_ms: int, memory: int
+    ) -> None:
         """Add what the run took to the history of the table."""
         from lakecore.jobs import forecast
 
         forecast.remember(
             target_of(table, lake, self._clock),
-            self._kind,
+            _kind(run),
             forecast.Work(files=report.files_in + report.moved, bytes=report.bytes_in, rows=report.rows_in),
             self._executor.name,
             started_ms=started_ms,
@@ -182,20 +178,31 @@ class CompactTask:
             ends.enter_context(self._heartbeat.keeping(ends.enter_context(held)))
 
         on_begin = begin if job.lease_ms and not job.dry_run else None
-        if job.order_strategy is OrderStrategy.NONE:
+        order = None if job.order_strategy is OrderStrategy.NONE else (job.order_strategy, job.order_by)
+        if order is None and not clusters(table.schema):
             return CompactRun(target, request, self._on_progress, on_begin)
-        if on_begin is not None:
-            on_begin()
-        return ClusterRun(target, request, (job.order_strategy, job.order_by), self._on_progress)
+        return ClusterRun(target, request, order, self._on_progress, on_begin)
 
-    def _shaped(self, report: Report, run: Work, table: Table, where: ScanFilter) -> Report:
+    def _shaped(self, report: Report, run: Work, table: Table) -> Report:
         """With the table before and after; after an error, after is what could still be read."""
-        keyed = bool(table.schema.primary_keys)
+        keyed = _has_levels(table)
         before = after = Shape.of(run.before, keyed=keyed)
         try:
             latest = table.snapshots.latest() if run.outcome.snapshots else None
             if latest is not None:
-                after = Shape.of(table.scanner.live_entries(latest, where), keyed=keyed)
+                after = Shape.of(table.scanner.live_entries(latest, run.scope), keyed=keyed)
         except LakeError as err:
             logger.warning("%s: its new shape could not be read: %s", table.name, err)
         return replace(report, before=before, after=after)
+
+
+def _kind(run: Work) -> str:
+    """Which history tells how long it takes."""
+    from lakecore.jobs import forecast
+
+    return forecast.SORT if isinstance(run, ClusterRun) else forecast.COMPACT
+
+
+def _has_levels(table: Table) -> bool:
+    """Whether the files of a level are one sorted run."""
+    return bool(table.schema.primary_keys) or clusters(table.schema)

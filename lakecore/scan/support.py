@@ -140,8 +140,6 @@ def check_compactable(table: str, schema: TableSchema, options: TableOptions) ->
         text = schema.options.get("record-level.expire-time", str(options.record_expire_ms))
         remedy = "rows of tables without a primary key do not expire; unset it"
         raise _refuse(table, "record-level.expire-time", text, "compact", remedy)
-    if _is_on(schema.options, "clustering.incremental"):
-        raise _refuse(table, "clustering.incremental", "true", "compact", "use another engine")
 
 
 def _check_new_files(table: str, schema: TableSchema, options: TableOptions, verb: str) -> None:

@@ -14,28 +14,30 @@ from lakecore.verify.fsck import fsck
 from tests.support.fault_fs import FaultMode, FaultyFileIO
 from tests.support.lake import append_table, live_files, memory_catalog, paths_of, put, rows_of
 
-MODES = (FaultMode.ERROR, FaultMode.INTERRUPTED_AFTER_EFFECT)
+CASES = [
+    pytest.param(FaultMode.ERROR, "false", id="error"),
+    pytest.param(FaultMode.ERROR, "true", id="error-incremental"),
+    pytest.param(FaultMode.INTERRUPTED_AFTER_EFFECT, "false", marks=pytest.mark.slow, id="interrupted"),
+]
 
 
-@pytest.mark.parametrize(
-    "mode",
-    [pytest.param(mode, marks=[] if mode is FaultMode.ERROR else [pytest.mark.slow]) for mode in MODES],
-    ids=lambda mode: mode.value,
-)
-def test_every_operation_fails_once(mode: FaultMode) -> None:
+@pytest.mark.parametrize(("mode", "incremental"), CASES)
+def test_every_operation_fails_once(mode: FaultMode, incremental: str) -> None:
     catalog = memory_catalog("fault-cluster")
-    table = append_table(catalog, partitions=("p",), deletion_vectors__enabled="true")
+    options = {"deletion_vectors__enabled": "true", "num_sorted_run__compaction_trigger": "2"}
+    table = append_table(
+        catalog,
+        partitions=("p",),
+        clustering__incremental=incremental,
+        clustering__columns="v",
+        **options,
+    )
     put(table, *([{"v": 9 - n, "p": "a"}, {"v": n % 2, "p": "b"}] for n in range(2)))
     table.delete("v = 9")
     image = {path: catalog.file_io.read(path) for path in paths_of(table, "")}
     rows = rows_of(table)
-    job = Job(
-        table=table.name,
-        order_strategy=OrderStrategy.ORDER,
-        order_by=("v",),
-        commit_user="job",
-        commit_identifier=7,
-    )
+    strategy = OrderStrategy.ORDER if incremental == "false" else OrderStrategy.NONE
+    job = Job(table=table.name, order_strategy=strategy, commit_user="job", commit_identifier=7)
     for number in itertools.count(1):
         catalog.file_io.clear()  # type: ignore[attr-defined]
         for path, data in image.items():

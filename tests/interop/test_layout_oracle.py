@@ -1,8 +1,9 @@
-"""Java Paimon works on a table while lakecore puts its rows in order or rescales it, and goes on afterwards."""
+"""Java Paimon works on a table while lakecore orders, clusters or rescales it, and goes on afterwards."""
 
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -12,6 +13,9 @@ from typing import Any
 import pytest
 
 import lakecore
+from lakecore.compact.cluster.apply import ClusterRun
+from lakecore.compact.planning import CompactTarget
+from lakecore.compact.rounds import CompactRequest
 from lakecore.jobs import compact, rescale
 from tests.lakecore.compact.test_cluster import Meddling
 from tests.support.oracle import Oracle, OracleError, findings
@@ -90,3 +94,58 @@ def test_java_makes_the_changelog_that_a_rescaling_left_to_make(
         lines.append(Counter(json.dumps(row, sort_keys=True) for plan in stream for row in plan["rows"]))
     assert lines[0] == lines[1]
     assert lines[0]
+
+
+def clustering_picks(lake: Any, *, full: bool) -> dict[str, Any]:
+    """Level and files, by partition, of what a compaction would put in order."""
+    table = lake.load_table("d.t")
+    target = CompactTarget(
+        reading=table.read_context(), scanner=table.scanner, committer=table.committer(), clock=lake.clock
+    )
+    request = CompactRequest(strategy=STRATEGIES[full], commit_user="x", identifier=1)
+    found = {}
+    for pick in ClusterRun(target, request, None, None).plan().picks:
+        (unit,) = pick.units
+        names = sorted(file.file_name for file in pick.replaced)
+        found[pick.place.partition.hex()] = [unit.output_level, names]
+    return found
+
+
+STRATEGIES = (compact.Strategy.UNIVERSAL, compact.Strategy.FULL)
+CLUSTERED: list[tuple[str, dict[str, str]]] = [
+    ("1.4.2", {"deletion-vectors.enabled": "true", "num-sorted-run.compaction-trigger": "3"}),
+    ("2.0.0", {"row-tracking.enabled": "true", "num-sorted-run.compaction-trigger": "2", "num-levels": "4"}),
+]
+
+
+@pytest.mark.parametrize(("version", "options"), CLUSTERED)
+def test_clusterings_of_both_pick_the_same_files_turn_by_turn(
+    version: str, options: dict[str, str], oracles: dict[str, Oracle], tmp_path: Path
+) -> None:
+    oracle, chance = oracles[version], random.Random(5)
+    clustering = {"clustering.incremental": "true", "clustering.columns": "k,v", "target-file-size": "2 kb"}
+    definition = {"columns": COLUMNS, "partitionKeys": ["p"], "options": clustering | options}
+    oracle.create(tmp_path, "d.t", definition)
+    lake = lakecore.load_catalog(str(tmp_path), **{"local.fsync": "false"})
+    compared = 0
+    for deed in ["write", "write", "write", "ours", "write", "write", "java", "delete", "write", "ours", "write",
+                 "write", "java full", "write", "ours full", "write"]:  # fmt: skip
+        if deed == "write":
+            oracle.write(tmp_path, "d.t", chance.sample(ROWS, chance.choice((3, 9, 60))))
+        elif deed == "delete" and "deletion-vectors.enabled" in options:
+            lake.load_table("d.t").delete("k < 20")
+        rows = oracle.read(tmp_path, "d.t")
+        for full in (False,) if deed == "write" else (False, True):
+            flags = ["--full"] if full else []
+            wanted = oracle.call("cluster-picks", tmp_path, "d.t", *flags)
+            assert clustering_picks(lake, full=full) == wanted
+            compared += len(wanted)
+        whole = deed.endswith("full")
+        if deed.startswith("ours"):
+            report = compact.run(compact.Job(table="d.t", strategy=STRATEGIES[whole]), lake)
+            assert (report.error, report.dropped) == (None, ())
+        elif deed.startswith("java"):
+            oracle.call("cluster", tmp_path, "d.t", *(["--full"] if whole else []))
+        assert oracle.read(tmp_path, "d.t") == rows
+    assert compared > 20
+    assert findings(oracle.fsck(tmp_path, "d.t")) == set()

@@ -1,37 +1,43 @@
 """Clustering a table: plan from the latest snapshot, sort, prove, commit; plan again what others touched.
 
 Promises: those of `lakecore.compact.driver`; and a run that is started again under its name leaves alone the
-partitions that it had put in order.
+partitions that it had put in order. An incremental clustering picks once, as its rule says; what it makes may
+be due for the next.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from lakecore.compact.cluster.plan import (
-    Bounds,
-    CutPolicy,
-    SortPick,
-    plan_sorts,
-    quantiles,
-    sample_rows,
-    sort_rule,
+import numpy as np
+
+from lakecore.compact.cluster.incremental import (
+    ClusterPolicy,
+    ClusterRequest,
+    clustering_columns,
+    idle_places,
+    plan_clusters,
 )
-from lakecore.compact.cluster.run import SampleTask, SortUnit, run_unit, sample
+from lakecore.compact.cluster.plan import CutPolicy, SortPick, plan_sorts, sort_rule
+from lakecore.compact.cluster.run import run_unit
+from lakecore.compact.cluster.units import UnitMaker
 from lakecore.compact.driver import MAX_COMMITS, Driver, RunSettings
 from lakecore.compact.identity import EarlierCommits, RunFiles, earlier_commits, names_in
 from lakecore.compact.naming import place_name
 from lakecore.compact.outcome import Outcome, Progress
 from lakecore.compact.planning import CompactTarget, Planner
 from lakecore.compact.rounds import CompactRequest
-from lakecore.compact.vectors import VectorUpkeep, counted
-from lakecore.compact.work import Place, UnitTable, WorkPick
+from lakecore.compact.vectors import VectorUpkeep
+from lakecore.compact.work import Place, Strategy, UnitTable, WorkPick
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.options import BucketMode
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from lakecore.row.sort_rule import OrderStrategy, SortRule
+from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.scan.support import check_compactable
 from lakecore.store.indexes import IndexStore
 from lakecore.verify.shape import ProofMode
@@ -41,7 +47,6 @@ __all__ = ["ClusterPlan", "ClusterRun"]
 logger = logging.getLogger(__name__)
 
 _MAX_ROUNDS = 4
-_SAMPLED_FILES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,28 +61,35 @@ class ClusterPlan:
 class ClusterRun:
     """One run over one table, with what it saw and did, also after an exception.
 
-    `landed`: what an earlier run of the same name had committed. `before`: live files at the start.
-    `picks_planned`: 0 when there was nothing to do. Strategy and proof mode of the request do not count:
-    whole partitions are rewritten, and every column is compared.
+    `landed`: what an earlier run of the same name had committed. `before`: live files of `scope` at the start.
+    `picks_planned`: 0 when there was nothing to do. The proof mode of the request does not count: every
+    column is compared. `order`: whole partitions are rewritten in it, whatever the strategy; None: those runs
+    that incremental clustering picks. `on_begin` is called once, before anything is written; what it raises
+    ends the run.
     """
 
     def __init__(
         self,
         target: CompactTarget,
         request: CompactRequest,
-        order: tuple[OrderStrategy, Sequence[str]],
+        order: tuple[OrderStrategy, Sequence[str]] | None,
         on_progress: Callable[[Progress], None] | None,
+        on_begin: Callable[[], None] | None = None,
     ) -> None:
         self._target = target
         self._request = request
         self._order = order
         self._on_progress = on_progress
+        self._on_begin = on_begin
         self._rule = SortRule(OrderStrategy.NONE, ())
+        self._policy: ClusterPolicy | None = None
+        self._history: frozenset[bytes] = frozenset()
         self._done: frozenset[str] = frozenset()
         self.outcome = Outcome()
         self.landed = EarlierCommits()
         self.before: ManifestEntries = ManifestEntries.empty()
         self.picks_planned = 0
+        self.scope = request.where
 
     def plan(self) -> ClusterPlan:
         """What the first round would do; nothing is written, and no row is read."""
@@ -102,7 +114,11 @@ class ClusterRun:
     def _start(self) -> Snapshot | None:
         """The snapshot to plan from, after all checks."""
         reading, request = self._target.reading, self._request
-        self._rule = sort_rule(self._target.name, reading.schema, reading.options, *self._order)
+        if self._order is None:
+            self._policy = ClusterPolicy.of(self._target.name, reading.schema, reading.options)
+            self._rule = self._policy.rule
+        else:
+            self._rule = sort_rule(self._target.name, reading.schema, reading.options, *self._order)
         check_compactable(self._target.name, reading.schema, reading.options)
         snapshot = self._target.scanner.snapshots.latest()
         if snapshot is not None and request.named:
@@ -115,14 +131,17 @@ class ClusterRun:
 
     def _rounds(self, snapshot: Snapshot | None, names: RunFiles, executor: Executor) -> None:
         driver: Driver | None = None
-        lost: frozenset[bytes] | None = None
+        lost: frozenset[Place] | None = None
+        if self._on_begin is not None and self._picks(snapshot, lost, executor.parallelism)[0]:
+            self._on_begin()
+            snapshot = self._target.scanner.snapshots.latest()
         for number in range(_MAX_ROUNDS):
             plan = self._plan(snapshot, lost, executor, f"{names.own[0]}-{number}")
             self.picks_planned += len(plan.picks) + len(plan.outdated)
             self.outcome = self.outcome.left_out(plan.outdated)
             if not plan.picks:
                 break
-            logger.info("%s: %s: %d partitions", self._target.name, self._rule, len(plan.picks))
+            logger.info("%s: %s: %d picks", self._target.name, self._rule, len(plan.picks))
             driver = driver or self._driver(plan, names)
             driver.outcome = self.outcome
             before = len(self.outcome.lost_places)
@@ -138,30 +157,67 @@ class ClusterRun:
                 dropped=self.outcome.dropped[:before],
                 lost_places=self.outcome.lost_places[:before],
             )
-            lost = frozenset(place.partition for place in again)
+            lost = frozenset(again)
             snapshot = self._target.scanner.snapshots.latest()
 
     def _plan(
-        self, snapshot: Snapshot | None, lost: frozenset[bytes] | None, executor: Executor, prefix: str
+        self, snapshot: Snapshot | None, lost: frozenset[Place] | None, executor: Executor, prefix: str
     ) -> ClusterPlan:
-        """`lost`: partitions that another commit touched; None in the first round."""
-        where = self._request.where if lost is None else replace(self._request.where, serialized=lost)
-        entries, deletions = ManifestEntries.empty(), {}
-        if snapshot is not None:
-            entries = self._target.scanner.live_entries(snapshot, where)
-            deletions = dict(self._target.scanner.deletions(snapshot))
-        if lost is None:
-            self.before = entries
+        """`lost`: buckets that another commit touched; None in the first round."""
+        parallelism = 1 if prefix == "none" else executor.parallelism
+        picks, entries = self._picks(snapshot, lost, parallelism)
         table = self._unit_table(entries, executor)
-        policy = CutPolicy(
-            parallelism=1 if prefix == "none" else executor.parallelism,
-            target_file_size=table.reading.options.target_file_size,
-        )
-        picks = plan_sorts(entries, deletions, policy, self._done if lost is None else ())
-        schema = table.schema
-        known = [pick for pick in picks if max(file.schema_id for file in pick.files) <= schema.id]
-        outdated = {p.place: place_name(p.place, schema) for p in picks if p not in known}
-        return ClusterPlan(tuple(self._work_picks(known, table, executor, prefix)), table, outdated)
+        known = [pick for pick in picks if max(file.schema_id for file in pick.files) <= table.schema.id]
+        outdated = {p.place: place_name(p.place, table.schema) for p in picks if p not in known}
+        maker = UnitMaker(table=table, rule=self._rule, executor=executor, prefix=prefix)
+        return ClusterPlan(tuple(maker.work_picks(known)), table, outdated)
+
+    def _picks(
+        self, snapshot: Snapshot | None, lost: frozenset[Place] | None, parallelism: int
+    ) -> tuple[tuple[SortPick, ...], ManifestEntries]:
+        """What to put in order, and the live files it was chosen from."""
+        if snapshot is None:
+            return (), ManifestEntries.empty()
+        entries, deletions = self._live(snapshot, lost), dict(self._target.scanner.deletions(snapshot))
+        reading, policy = self._target.reading, self._policy
+        cuts = CutPolicy(parallelism=parallelism, target_file_size=reading.options.target_file_size)
+        done = self._done if lost is None else ()
+        if policy is None:
+            picks = plan_sorts(entries, deletions, cuts, done)
+        else:
+            request = ClusterRequest(
+                policy=policy,
+                full=self._request.strategy is Strategy.FULL,
+                columns_of=self._columns_of,
+                cuts=cuts,
+                history=self._history,
+                bucketed=reading.options.bucket_mode is not BucketMode.BUCKET_UNAWARE,
+            )
+            picks = plan_clusters(entries, deletions, request, done)
+        return tuple(pick for pick in picks if lost is None or pick.place in lost), entries
+
+    def _live(self, snapshot: Snapshot, lost: frozenset[Place] | None) -> ManifestEntries:
+        """The files to choose from; with those of partitions that were idle long enough."""
+        scanner, where = self._target.scanner, self._request.where
+        if lost is not None:
+            return scanner.live_entries(snapshot, ScanFilter(serialized=frozenset(p.partition for p in lost)))
+        entries = scanner.live_entries(snapshot, where)
+        if self._policy is not None and self._policy.idle_ms is not None and where is not EVERYTHING:
+            asked = frozenset(entries.partitions[code] for code in np.unique(entries.partition).tolist())
+            now = self._target.clock.now_ms()
+            local_now = now + time.localtime(now / 1000).tm_gmtoff * 1000
+            self._history = idle_places(scanner.live_entries(snapshot), asked, self._policy, local_now)
+            if self._history:
+                self.scope = ScanFilter(serialized=asked | self._history)
+                entries = scanner.live_entries(snapshot, self.scope)
+        self.before = entries
+        return entries
+
+    def _columns_of(self, schema_id: int) -> tuple[str, ...]:
+        """Clustering columns of a schema; none of one that the job does not know."""
+        reading = self._target.reading
+        known = schema_id <= reading.schema.id
+        return clustering_columns(reading.file_schema(schema_id).options) if known else ()
 
     def _unit_table(self, entries: ManifestEntries, executor: Executor) -> UnitTable:
         request = self._request
@@ -170,70 +226,6 @@ class ClusterRun:
         )
         table = planner.unit_table(entries)
         return replace(table, shape=replace(table.shape, positional=False, sorted_by=str(self._rule)))
-
-    def _work_picks(
-        self, picks: Sequence[SortPick], table: UnitTable, executor: Executor, prefix: str
-    ) -> Iterator[WorkPick]:
-        bounds = self._bounds(picks, table, executor)
-        for number, (pick, own) in enumerate(zip(picks, bounds, strict=True)):
-            yield self._work_pick(pick, own, table, f"{prefix}-{number}", overlap=executor.name == "local")
-
-    def _bounds(self, picks: Sequence[SortPick], table: UnitTable, executor: Executor) -> list[Bounds]:
-        """Of each pick. One whose sample fails is not cut: its unit says what is wrong."""
-        cut = [number for number, pick in enumerate(picks) if pick.cuts > 1]
-        tasks = [self._sample_task(picks[number], table) for number in cut]
-        found: list[Bounds] = [() for _ in picks]
-        for number, rows in zip(cut, executor.run(sample, tasks) if tasks else (), strict=False):
-            if isinstance(rows, BaseException):
-                logger.warning("%s: no bounds: %s", place_name(picks[number].place, table.schema), rows)
-            else:
-                found[number] = quantiles(rows, picks[number].cuts)
-        return found
-
-    def _sample_task(self, pick: SortPick, table: UnitTable) -> SampleTask:
-        step = -(-len(pick.files) // _SAMPLED_FILES)
-        return SampleTask(
-            table=table.in_partition(pick.place.partition),
-            rule=self._rule,
-            bucket_dir=table.reading.bucket_dir(pick.place.partition, pick.place.bucket),
-            files=pick.files[::step],
-            rows=sample_rows(table.schema.options, pick.cuts),
-        )
-
-    def _work_pick(
-        self, pick: SortPick, bounds: Bounds, table: UnitTable, prefix: str, *, overlap: bool
-    ) -> WorkPick:
-        name = place_name(pick.place, table.schema)
-        bucket_dir = table.reading.bucket_dir(pick.place.partition, pick.place.bucket)
-        within = table.in_partition(pick.place.partition)
-        deletions = tuple(None if vector is None else counted(table, vector) for vector in pick.deletions)
-        edges = (None, *bounds, None)
-        count = len(edges) - 1
-        units = tuple(
-            SortUnit(
-                name=name if count == 1 else f"{name}, range {number + 1} of {count}",
-                table=within,
-                rule=self._rule,
-                bucket_dir=bucket_dir,
-                files=pick.files,
-                deletions=deletions,
-                checked=tuple(range(number, len(pick.files), count)),
-                bounds=(edges[number], edges[number + 1]),
-                file_prefix=f"{prefix}-{number}",
-                rows=sum(file.row_count for file in pick.files) // count,
-                overlap=overlap,
-            )
-            for number in range(count)
-        )
-        return WorkPick(
-            name=name,
-            place=pick.place,
-            bucket_dir=bucket_dir,
-            reason=f"{self._rule}" + (f", {count} ranges" if count > 1 else ""),
-            replaced=pick.files,
-            deletions=deletions,
-            units=units,
-        )
 
     def _upkeep(self, snapshot: Snapshot | None) -> VectorUpkeep:
         scanner, reading = self._target.scanner, self._target.reading

@@ -17,17 +17,34 @@ from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.index_file import DeletionFile
 from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
-from lakecore.options import Option
+from lakecore.options import Option, parse_bool
 from lakecore.row.sort_rule import OrderStrategy, SortRule
 from lakecore.types.datatypes import AtomicType, TypeRoot
 
-__all__ = ["Bounds", "CutPolicy", "SortPick", "plan_sorts", "quantiles", "sample_rows", "sort_rule"]
+__all__ = [
+    "CLUSTERING_COLUMNS",
+    "INCREMENTAL",
+    "Bounds",
+    "CutPolicy",
+    "SortPick",
+    "check_columns",
+    "clusters",
+    "cuts_of",
+    "deletions_of",
+    "file_groups",
+    "plan_sorts",
+    "quantiles",
+    "sample_rows",
+    "sort_rule",
+    "var_bytes",
+]
 
 VAR_BYTES = Option("zorder.var-length-contribution", int, 8, "Bytes of a text that count for the z-order.")
 SAMPLE = Option("sort-compaction.local-sample.magnification", int, 1000, "Rows sampled for each range.")
 CLUSTERING_COLUMNS: Option[str] = Option(
     "clustering.columns", str, "", "Columns to cluster by.", ("sink.clustering.by-columns",)
 )
+INCREMENTAL = Option("clustering.incremental", parse_bool, False, "Cluster new files bit by bit.")
 _MOST_CUTS = 8
 _CUTS_PER_CORE = 2
 _LEAST_SAMPLE = 20
@@ -40,15 +57,19 @@ Bounds = tuple[tuple[Any, ...], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortPick:
-    """All files of a partition, which become files in order. `cuts`: into how many ranges.
+    """Files of a partition (all of them, unless runs are clustered), which become files in order on `level`.
 
-    `deletions`: in the order of `files`, None for a file without deleted rows.
+    `cuts`: into how many ranges; `local`: or groups of files, each in order by itself. `deletions`: in the
+    order of `files`, None for a file without deleted rows. `reason`: the rule that picked them.
     """
 
     place: Place
     files: tuple[DataFile, ...]
     deletions: tuple[DeletionFile | None, ...]
     cuts: int
+    level: int = 0
+    local: bool = False
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +78,11 @@ class CutPolicy:
 
     parallelism: int
     target_file_size: int
+
+
+def clusters(schema: TableSchema) -> bool:
+    """Whether a compaction of the table is an incremental clustering. Raises InvalidOptionError."""
+    return not schema.primary_keys and INCREMENTAL.read(schema.options)
 
 
 def sort_rule(
@@ -81,17 +107,28 @@ def sort_rule(
             f"table {table}: option data-evolution.enabled=true: rows whose columns lie in several files "
             "cannot be put in order; compact it without an order strategy"
         )
+    if clusters(schema):
+        raise UnsupportedError(
+            f"table {table}: option clustering.incremental=true: its levels say which files are in the order "
+            "of clustering.columns; compact it without an order strategy"
+        )
     names = tuple(order_by) or tuple(
         filter(None, map(str.strip, CLUSTERING_COLUMNS.read(schema.options).split(",")))
     )
-    _check_columns(table, schema, strategy, names)
-    size = VAR_BYTES.read(schema.options)
+    check_columns(table, schema, strategy, names)
+    return SortRule(strategy, names, var_bytes(table, schema.options))
+
+
+def var_bytes(table: str, raw: Mapping[str, str]) -> int:
+    """How many bytes of a text count on a curve. Raises InvalidInputError, InvalidOptionError."""
+    size = VAR_BYTES.read(raw)
     if size < 1:
         raise InvalidInputError(f"table {table}: option {VAR_BYTES.key}={size}: must be at least 1")
-    return SortRule(strategy, names, size)
+    return size
 
 
-def _check_columns(table: str, schema: TableSchema, strategy: OrderStrategy, names: tuple[str, ...]) -> None:
+def check_columns(table: str, schema: TableSchema, strategy: OrderStrategy, names: tuple[str, ...]) -> None:
+    """Raises InvalidInputError for columns that cannot order the rows of a partition."""
     if not names:
         raise InvalidInputError(
             f"table {table}: order strategy {strategy.value} needs columns: name them with --order-by a,b"
@@ -128,8 +165,8 @@ def plan_sorts(
     picks = []
     for place, files in _partitions(entries):
         if not any(file.file_name in done for file in files):
-            found = tuple(deletions.get((place.partition, place.bucket, file.file_name)) for file in files)
-            cuts = _cuts(sum(file.file_size for file in files), whole, policy)
+            found = deletions_of(place, files, deletions)
+            cuts = cuts_of(sum(file.file_size for file in files), whole, policy)
             picks.append(SortPick(place=place, files=files, deletions=found, cuts=cuts))
     return tuple(picks)
 
@@ -143,12 +180,33 @@ def _partitions(entries: ManifestEntries) -> Iterator[tuple[Place, tuple[DataFil
         yield place, tuple(sorted(part.files(), key=lambda file: (file.min_sequence_number, file.file_name)))
 
 
-def _cuts(size: int, whole: int, policy: CutPolicy) -> int:
+def deletions_of(
+    place: Place, files: Sequence[DataFile], deletions: Deletions
+) -> tuple[DeletionFile | None, ...]:
+    """In the order of `files`."""
+    return tuple(deletions.get((place.partition, place.bucket, file.file_name)) for file in files)
+
+
+def cuts_of(size: int, whole: int, policy: CutPolicy) -> int:
     """As many ranges as keep all cores at work, of a file at least; each of them reads the partition."""
     if policy.parallelism < _CUTS_PER_CORE:
         return 1
     share = -(-size * policy.parallelism * _CUTS_PER_CORE // max(whole, 1))
     return max(1, min(share, policy.parallelism, size // max(policy.target_file_size, 1), _MOST_CUTS))
+
+
+def file_groups(files: Sequence[DataFile], count: int) -> tuple[tuple[int, ...], ...]:
+    """Places of neighbours among `files`, in at most `count` groups of about as many bytes each."""
+    share = max(-(-sum(file.file_size for file in files) // max(count, 1)), 1)
+    groups: list[list[int]] = []
+    size = share
+    for at, file in enumerate(files):
+        if (size >= share and len(groups) < count) or not groups:
+            groups.append([])
+            size = 0
+        groups[-1].append(at)
+        size += file.file_size
+    return tuple(map(tuple, groups))
 
 
 def sample_rows(raw: Mapping[str, str], cuts: int) -> int:

@@ -39,8 +39,8 @@ __all__ = ["SampleTask", "SortUnit", "run_unit", "sample"]
 class SortUnit:
     """The rows of `files`, without the deleted ones, from `bounds[0]` to before `bounds[1]` (None: no end).
 
-    `checked`: which of the files this unit counts for the proof. `file_prefix`: begins the names of new
-    files; the unit adds the attempt. `overlap`: a second thread may read.
+    `checked`: which of the files this unit counts for the proof. `output_level`: of the new files.
+    `file_prefix`: begins their names; the unit adds the attempt. `overlap`: a second thread may read.
     """
 
     name: str
@@ -53,6 +53,7 @@ class SortUnit:
     bounds: tuple[Bound | None, Bound | None]
     file_prefix: str
     rows: int
+    output_level: int = 0
     overlap: bool = False
 
 
@@ -70,7 +71,8 @@ def run_unit(unit: SortUnit) -> UnitResult:
     try:
         with Scratch() as scratch:
             rows_in = _sort(unit, scratch, writer)
-        files = numbered(unit, writer.close())
+        written = tuple(replace(file, level=unit.output_level) for file in writer.close())
+        files = numbered(unit, written)  # written as on level 0: append files are the same on every level
         outputs = _checked(unit, [stored_file(unit, file) for file in files])
         inputs = tuple(_tally(unit, number) for number in unit.checked)
     except BaseException:

@@ -52,12 +52,16 @@ def job(table: Table, strategy: OrderStrategy, *columns: str, **more: Any) -> Jo
     return Job(table=table.name, order_strategy=strategy, order_by=columns, **more)
 
 
-def keys_of(table: Table, rule: SortRule) -> dict[str, list[list[tuple[Any, ...]]]]:
+def keys_of(
+    table: Table, rule: SortRule, names: frozenset[str] | set[str] | None = None
+) -> dict[str, list[list[tuple[Any, ...]]]]:
     """By partition the sort keys of the rows of each file, the files in the order of their first row."""
     found: dict[str, list[list[tuple[Any, ...]]]] = {}
     latest = table.snapshots.latest()
     assert latest is not None
     for entry in table.scanner.live_entries(latest):
+        if names is not None and entry.file.file_name not in names:
+            continue
         directory = table.read_context().bucket_dir(entry.partition, entry.bucket)
         stored = pa.BufferReader(table.file_io.read(table.paths.data_file(directory, entry.file)))
         rows = pa.parquet.read_table(stored).combine_chunks()
@@ -194,6 +198,20 @@ def _tracked(catalog: FilesystemCatalog) -> list[tuple[Any, ...]]:
 REFUSED: list[tuple[dict[str, Any], OrderStrategy, tuple[str, ...], type[Exception], str]] = [
     ({"bucket": "2", "bucket_key": "a"}, ORDER, ("a",), UnsupportedError, "without buckets"),
     ({"clustering__incremental": "true"}, ORDER, ("a",), UnsupportedError, "clustering.incremental"),
+    (
+        {"clustering__incremental": "true"},
+        OrderStrategy.NONE,
+        (),
+        InvalidInputError,
+        "needs clustering.columns",
+    ),
+    (
+        {"clustering__incremental": "true", "clustering__columns": "a", "clustering__strategy": "xorder"},
+        OrderStrategy.NONE,
+        (),
+        InvalidInputError,
+        "use auto, order",
+    ),
     (
         {"data_evolution__enabled": "true", "row_tracking__enabled": "true"},
         ORDER,

@@ -88,7 +88,7 @@ def test_keyed_tables(options: str, wanted: str) -> None:
         ("row-tracking.enabled=true;bucket=-1", "rwc"),
         ("data-evolution.enabled=true;row-tracking.enabled=true;bucket=-1", "rwc"),
         ("deletion-vectors.enabled=true;bucket=-1", "rwc"),
-        ("clustering.incremental=true;bucket=-1", "rw-"),
+        ("clustering.incremental=true;bucket=-1", "rwc"),
     ],
 )
 def test_append_tables(options: str, wanted: str) -> None:

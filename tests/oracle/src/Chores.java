@@ -37,8 +37,59 @@ class Chores {
                 for (PartitionMarkDoneAction one : PartitionMarkDoneAction.createActions(Chores.class.getClassLoader(), t, new CoreOptions(t.options()))) one.markDone(first);
                 return Oracle.ok();
             case "splits": return splits(t);
+            case "cluster-picks": return clusterPicks(manager(t, a).createCompactUnits(a.has("full")));
+            case "cluster": return cluster(t, manager(t, a), a.has("full"));
             default: throw new IllegalArgumentException("unknown command " + cmd);
         }
+    }
+
+    /** Of a table with clustering.incremental: `--where p=v,q=w` names the partition that is asked for. */
+    private static org.apache.paimon.append.cluster.IncrementalClusterManager manager(FileStoreTable t, Oracle.Args a) {
+        if (!a.has("where")) return new org.apache.paimon.append.cluster.IncrementalClusterManager(t);
+        Map<String, String> spec = new LinkedHashMap<>();
+        for (String one : a.get("where").split(",")) spec.put(one.split("=")[0], one.split("=")[1]);
+        return new org.apache.paimon.append.cluster.IncrementalClusterManager(t, org.apache.paimon.partition.PartitionPredicate.fromMap(t.schema().logicalPartitionType(), spec, t.coreOptions().partitionDefaultName()));
+    }
+
+    /** What a clustering would put in order: serialised partition (hex) to level and file names. */
+    private static Map<String, Object> clusterPicks(Map<BinaryRow, org.apache.paimon.compact.CompactUnit> units) {
+        Map<String, Object> out = new TreeMap<>();
+        units.forEach((partition, unit) -> {
+            StringBuilder hex = new StringBuilder();
+            for (byte b : SerializationUtils.serializeBinaryRow(partition)) hex.append(String.format("%02x", b));
+            List<Object> names = new ArrayList<>();
+            for (DataFileMeta file : unit.files()) names.add(file.fileName());
+            Collections.sort((List) names);
+            out.put(hex.toString(), List.of(unit.outputLevel(), names));
+        });
+        return out;
+    }
+
+    /** A clustering as the Spark procedure commits it. Rows come in the order of the text of the first clustering column. */
+    private static Object cluster(FileStoreTable t, org.apache.paimon.append.cluster.IncrementalClusterManager manager, boolean full) throws Exception {
+        Map<BinaryRow, org.apache.paimon.compact.CompactUnit> units = manager.createCompactUnits(full);
+        List<CommitMessage> messages = new ArrayList<>();
+        for (Map.Entry<BinaryRow, Pair<List<org.apache.paimon.table.source.DataSplit>, CommitMessage>> one : manager.toSplitsAndRewriteDvFiles(units).entrySet()) {
+            List<InternalRow> rows = new ArrayList<>();
+            org.apache.paimon.data.serializer.InternalRowSerializer serializer = new org.apache.paimon.data.serializer.InternalRowSerializer(t.rowType());
+            for (org.apache.paimon.table.source.DataSplit split : one.getValue().getKey())
+                try (org.apache.paimon.reader.RecordReader<InternalRow> reader = t.newReadBuilder().newRead().createReader(split)) { reader.forEachRemaining(row -> rows.add(serializer.copy(row))); }
+            rows.sort(Comparator.comparing(row -> String.valueOf(Oracle.rowMap(t.rowType(), row, null).get(manager.clusterKeys().get(0)))));
+            List<DataFileMeta> after = new ArrayList<>();
+            try (BatchTableWrite write = t.copy(Map.of("write-only", "true")).newBatchWriteBuilder().newWrite()) {
+                for (InternalRow row : rows) write.write(row);
+                for (CommitMessage message : write.prepareCommit()) after.addAll(((CommitMessageImpl) message).newFilesIncrement().newFiles());
+            }
+            org.apache.paimon.compact.CompactUnit unit = units.get(one.getKey());
+            CommitMessageImpl vectors = (CommitMessageImpl) one.getValue().getValue();
+            CompactIncrement increment = new CompactIncrement(unit.files(), org.apache.paimon.append.cluster.IncrementalClusterManager.upgrade(after, unit.outputLevel()), List.of(),
+                    vectors == null ? List.of() : vectors.compactIncrement().newIndexFiles(), vectors == null ? List.of() : vectors.compactIncrement().deletedIndexFiles());
+            messages.add(new CommitMessageImpl(one.getKey(), 0, t.coreOptions().bucket(), DataIncrement.emptyIncrement(), increment));
+        }
+        Oracle.W w = new Oracle.W();
+        long before = t.snapshotManager().latestSnapshotId();
+        if (!messages.isEmpty()) Oracle.commit(t, messages, w, Oracle.nextId(t, w));
+        return Oracle.newSnaps(t, before);
     }
 
     /** The splits of a batch read, as Paimon plans them: serialised partition (hex), bucket, file names, rawConvertible, deletion vectors by file. */
