@@ -37,7 +37,7 @@ from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.options import BucketMode
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from lakecore.row.sort_rule import OrderStrategy, SortRule
-from lakecore.scan.filters import EVERYTHING, ScanFilter
+from lakecore.scan.filters import ScanFilter
 from lakecore.scan.support import check_compactable
 from lakecore.store.indexes import IndexStore
 from lakecore.verify.shape import ProofMode
@@ -61,7 +61,7 @@ class ClusterPlan:
 class ClusterRun:
     """One run over one table, with what it saw and did, also after an exception.
 
-    `landed`: what an earlier run of the same name had committed. `before`: live files of `scope` at the start.
+    `landed`: what an earlier run of the same name had committed. `before`: live files of `scope` at first.
     `picks_planned`: 0 when there was nothing to do. The proof mode of the request does not count: every
     column is compared. `order`: whole partitions are rewritten in it, whatever the strategy; None: those runs
     that incremental clustering picks. `on_begin` is called once, before anything is written; what it raises
@@ -191,7 +191,7 @@ class ClusterRun:
                 columns_of=self._columns_of,
                 cuts=cuts,
                 history=self._history,
-                bucketed=reading.options.bucket_mode is not BucketMode.BUCKET_UNAWARE,
+                bucketed=self._bucketed,
             )
             picks = plan_clusters(entries, deletions, request, done)
         return tuple(pick for pick in picks if lost is None or pick.place in lost), entries
@@ -202,7 +202,7 @@ class ClusterRun:
         if lost is not None:
             return scanner.live_entries(snapshot, ScanFilter(serialized=frozenset(p.partition for p in lost)))
         entries = scanner.live_entries(snapshot, where)
-        if self._policy is not None and self._policy.idle_ms is not None and where is not EVERYTHING:
+        if self._policy is not None and where.partitions is not None and not self._bucketed:
             asked = frozenset(entries.partitions[code] for code in np.unique(entries.partition).tolist())
             now = self._target.clock.now_ms()
             local_now = now + time.localtime(now / 1000).tm_gmtoff * 1000
@@ -212,6 +212,10 @@ class ClusterRun:
                 entries = scanner.live_entries(snapshot, self.scope)
         self.before = entries
         return entries
+
+    @property
+    def _bucketed(self) -> bool:
+        return self._target.reading.options.bucket_mode is not BucketMode.BUCKET_UNAWARE
 
     def _columns_of(self, schema_id: int) -> tuple[str, ...]:
         """Clustering columns of a schema; none of one that the job does not know."""
