@@ -52,3 +52,4 @@ class MergeBranchOperator(ChoreOperator):
 
     module = "merge_branch"
     parameters: ClassVar = {"source_branch": "text", "target_branch": "text"}
+    repeatable = True

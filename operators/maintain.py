@@ -12,6 +12,7 @@ from operators.chore import ChoreOperator, flag, lease_owner, sentence
 from operators.consumers import ExpireConsumersOperator
 from operators.expire import ExpireChangelogsOperator, ExpireSnapshotsOperator
 from operators.hooks import LakeHook, airflow_errors, is_permanent
+from operators.identity import commit_identity
 from operators.orphans import RemoveOrphanFilesOperator
 from operators.partitions import ExpirePartitionsOperator
 from operators.period_tags import CreateBatchTagsOperator, TriggerTagAutomaticCreationOperator
@@ -144,6 +145,8 @@ class MaintainTableOperator(TableTask):
         chore = CHORES[name]
         given = _given(chore, name, parameters, started_ms)
         keeps = flag("quarantine", given.pop("quarantine", None))
+        if chore.repeatable:
+            given["commit_user"], given["commit_identifier"] = commit_identity(context["ti"], name)
         safety = Safety(quarantine=keeps, owner=lease_owner(context["ti"]))
         catalog = LakeHook(self.lake_conn_id).catalog()
         dry_run = bool(flag("dry_run", self.preview))

@@ -37,6 +37,7 @@ class CompactManifestOperator(ChoreOperator):
     module = "repair"
     job = "CompactManifest"
     parameters: ClassVar = {"options": "options"}
+    repeatable = True
 
 
 class RemoveUnexistingFilesOperator(ChoreOperator):
@@ -48,6 +49,7 @@ class RemoveUnexistingFilesOperator(ChoreOperator):
     module = "unexisting"
     job = "RemoveUnexistingFiles"
     parameters: ClassVar = {"accept_rows": "int"}
+    repeatable = True
 
 
 class RemoveUnexistingManifestsOperator(ChoreOperator):
@@ -59,6 +61,7 @@ class RemoveUnexistingManifestsOperator(ChoreOperator):
     module = "unexisting"
     job = "RemoveUnexistingManifests"
     parameters: ClassVar = {**RemoveUnexistingFilesOperator.parameters, "accept_revived": "bool"}
+    repeatable = True
 
 
 class RepairOperator(ChoreOperator):

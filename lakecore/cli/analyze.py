@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from lakecore.cli.chores import DryRun, LeaseTime, Options, Tables, run_jobs, safety, tables_of
+from lakecore.cli.chores import Care, Options, Tables, run_jobs, tables_of
 from lakecore.cli.engine import key_values
+from lakecore.cli.option_groups import AtOnce, RunName
 from lakecore.jobs import analyze as jobs
 
 __all__ = ["analyze"]
@@ -20,8 +21,10 @@ def analyze(
         str | None, typer.Option(help="Columns to look at: 'a,b', or 'all'; without it only rows count.")
     ] = None,
     option: Options = None,
-    dry_run: DryRun = False,
-    lease: LeaseTime = "60 s",
+    *,
+    care: Care,
+    run_name: RunName,
+    at_once: AtOnce,
 ) -> None:
     """Make statistics for planners of queries: row count, distinct values, bounds, nulls, lengths."""
     work = [
@@ -29,9 +32,11 @@ def analyze(
             table=name,
             columns=tuple(filter(None, map(str.strip, (columns or "").split(",")))),
             options=key_values(option or [], "--option"),
-            dry_run=dry_run,
-            safety=safety(None, "7 d", "none", lease),
+            commit_user=run_name.user,
+            commit_identifier=run_name.identifier,
+            dry_run=care.dry_run,
+            safety=care.safety,
         )
         for name in tables_of(context, table)
     ]
-    run_jobs(context, work, jobs.run)
+    run_jobs(context, work, jobs.run, at_once=at_once)

@@ -6,20 +6,9 @@ from typing import Annotated
 
 import typer
 
-from lakecore.cli.chores import (
-    DryRun,
-    LeaseTime,
-    Options,
-    Quarantine,
-    QuarantineCap,
-    QuarantineTime,
-    Tables,
-    run_jobs,
-    safety,
-    span,
-    tables_of,
-)
+from lakecore.cli.chores import Keeping, Options, Tables, run_jobs, span, tables_of
 from lakecore.cli.engine import key_values
+from lakecore.cli.option_groups import AtOnce
 from lakecore.jobs import auto_tags, batch_tags
 
 __all__ = ["create_batch_tags", "trigger_tag_automatic_creation"]
@@ -32,11 +21,9 @@ def trigger_tag_automatic_creation(
         str, typer.Option("--time-zone", help="Of commits, unless sink.process-time-zone says; of tags.")
     ] = "UTC",
     option: Options = None,
-    dry_run: DryRun = False,
-    quarantine: Quarantine = None,
-    quarantine_ttl: QuarantineTime = "7 d",
-    quarantine_cap: QuarantineCap = "100 gb",
-    lease: LeaseTime = "60 s",
+    *,
+    care: Keeping,
+    at_once: AtOnce,
 ) -> None:
     """Make the tags that tag.automatic-creation asks for, now; delete those that are too many or too old."""
     work = [
@@ -44,12 +31,12 @@ def trigger_tag_automatic_creation(
             table=name,
             zone=time_zone,
             options=key_values(option or [], "--option"),
-            dry_run=dry_run,
-            safety=safety(quarantine, quarantine_ttl, quarantine_cap, lease),
+            dry_run=care.dry_run,
+            safety=care.safety,
         )
         for name in tables_of(context, table)
     ]
-    run_jobs(context, work, auto_tags.run)
+    run_jobs(context, work, auto_tags.run, at_once=at_once)
 
 
 def create_batch_tags(
@@ -90,11 +77,9 @@ def create_batch_tags(
         str, typer.Option("--time-zone", help="Of days and hours; default the table's option, else UTC.")
     ] = "",
     option: Options = None,
-    dry_run: DryRun = False,
-    quarantine: Quarantine = None,
-    quarantine_ttl: QuarantineTime = "7 d",
-    quarantine_cap: QuarantineCap = "100 gb",
-    lease: LeaseTime = "60 s",
+    *,
+    care: Keeping,
+    at_once: AtOnce,
 ) -> None:
     """Tag the last snapshot of a day or hour, exactly once; report the days without a tag, or make them."""
     work = [
@@ -115,9 +100,9 @@ def create_batch_tags(
             time_retained_ms=span(time_retained, "--time-retained"),
             zone=time_zone,
             options=key_values(option or [], "--option"),
-            dry_run=dry_run,
-            safety=safety(quarantine, quarantine_ttl, quarantine_cap, lease),
+            dry_run=care.dry_run,
+            safety=care.safety,
         )
         for one in tables_of(context, table)
     ]
-    run_jobs(context, work, batch_tags.run)
+    run_jobs(context, work, batch_tags.run, at_once=at_once)

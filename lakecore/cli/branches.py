@@ -6,16 +6,8 @@ from typing import Annotated
 
 import typer
 
-from lakecore.cli.chores import (
-    DryRun,
-    LeaseTime,
-    OneTable,
-    Quarantine,
-    QuarantineCap,
-    QuarantineTime,
-    run_jobs,
-    safety,
-)
+from lakecore.cli.chores import Care, Keeping, OneTable, run_jobs
+from lakecore.cli.option_groups import RunName
 from lakecore.jobs import branches as jobs
 from lakecore.jobs import merge_branch as merge_jobs
 from lakecore.store.paths import MAIN_BRANCH
@@ -33,8 +25,8 @@ def create_branch(
     ignore_if_exists: Annotated[
         bool, typer.Option("--ignore-if-exists", help="Leave a branch of that name as it is.")
     ] = False,
-    dry_run: DryRun = False,
-    lease: LeaseTime = "60 s",
+    *,
+    care: Care,
 ) -> None:
     """Make a branch of a table."""
     job = jobs.CreateBranch(
@@ -42,8 +34,8 @@ def create_branch(
         branch=branch,
         tag=tag,
         ignore_if_exists=ignore_if_exists,
-        dry_run=dry_run,
-        safety=safety(None, "7 d", "none", lease),
+        dry_run=care.dry_run,
+        safety=care.safety,
     )
     run_jobs(context, [job], jobs.run)
 
@@ -52,15 +44,11 @@ def delete_branch(
     context: typer.Context,
     table: OneTable,
     branch: BranchName,
-    dry_run: DryRun = False,
-    quarantine: Quarantine = None,
-    quarantine_ttl: QuarantineTime = "7 d",
-    quarantine_cap: QuarantineCap = "100 gb",
-    lease: LeaseTime = "60 s",
+    *,
+    care: Keeping,
 ) -> None:
     """Delete a branch; into the quarantine."""
-    settings = safety(quarantine, quarantine_ttl, quarantine_cap, lease)
-    job = jobs.DeleteBranch(table=table, branch=branch, dry_run=dry_run, safety=settings)
+    job = jobs.DeleteBranch(table=table, branch=branch, dry_run=care.dry_run, safety=care.safety)
     run_jobs(context, [job], jobs.run)
 
 
@@ -69,13 +57,12 @@ def rename_branch(
     table: OneTable,
     branch: BranchName,
     target_branch: Annotated[str, typer.Option(help="The new name.")],
-    dry_run: DryRun = False,
-    lease: LeaseTime = "60 s",
+    *,
+    care: Care,
 ) -> None:
     """Give a branch another name. Stop its writers first."""
-    settings = safety(None, "7 d", "none", lease)
     job = jobs.RenameBranch(
-        table=table, branch=branch, target_branch=target_branch, dry_run=dry_run, safety=settings
+        table=table, branch=branch, target_branch=target_branch, dry_run=care.dry_run, safety=care.safety
     )
     run_jobs(context, [job], jobs.run)
 
@@ -84,15 +71,11 @@ def fast_forward(
     context: typer.Context,
     table: OneTable,
     branch: BranchName,
-    dry_run: DryRun = False,
-    quarantine: Quarantine = None,
-    quarantine_ttl: QuarantineTime = "7 d",
-    quarantine_cap: QuarantineCap = "100 gb",
-    lease: LeaseTime = "60 s",
+    *,
+    care: Keeping,
 ) -> None:
     """Let main become what a branch is. Stop writers first."""
-    settings = safety(quarantine, quarantine_ttl, quarantine_cap, lease)
-    job = jobs.FastForward(table=table, branch=branch, dry_run=dry_run, safety=settings)
+    job = jobs.FastForward(table=table, branch=branch, dry_run=care.dry_run, safety=care.safety)
     run_jobs(context, [job], jobs.run)
 
 
@@ -101,15 +84,18 @@ def merge_branch(
     table: OneTable,
     source_branch: Annotated[str, typer.Option(help="Whose files are appended; it stays as it is.")],
     target_branch: Annotated[str, typer.Option(help="The branch that gets them.")] = MAIN_BRANCH,
-    dry_run: DryRun = False,
-    lease: LeaseTime = "60 s",
+    *,
+    care: Care,
+    run_name: RunName,
 ) -> None:
     """Append to a branch what only another one has; append tables only."""
     job = merge_jobs.Job(
         table=table,
         source_branch=source_branch,
         target_branch=target_branch,
-        dry_run=dry_run,
-        safety=safety(None, "7 d", "none", lease),
+        commit_user=run_name.user,
+        commit_identifier=run_name.identifier,
+        dry_run=care.dry_run,
+        safety=care.safety,
     )
     run_jobs(context, [job], merge_jobs.run)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Protocol, TypeVar
 
 import typer
 
 from lakecore.cli.engine import Engine, executor
 from lakecore.cli.lease_time import LeaseTime
+from lakecore.cli.option_groups import AtOnce
 from lakecore.cli.output import print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.table_bars import table_bars
@@ -23,20 +25,17 @@ from lakecore.maintain.forecast.plan import Forecast
 from lakecore.options import parse_size
 
 __all__ = [
-    "DryRun",
-    "LeaseTime",
+    "Care",
+    "Keeping",
     "OlderThan",
     "OneTable",
     "Options",
-    "Quarantine",
-    "QuarantineCap",
-    "QuarantineTime",
+    "QuarantineLimits",
     "RunEngine",
     "Tables",
     "foretold",
     "moment",
     "run_jobs",
-    "safety",
     "span",
     "tables_of",
 ]
@@ -59,24 +58,14 @@ class Foretold(Protocol):
 
 Tables = Annotated[list[str], typer.Argument(metavar="DB.TABLE...", help="Names and globs ('db.*').")]
 OneTable = Annotated[str, typer.Argument(metavar="DB.TABLE", help="The table, or db.table$branch_NAME.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")]
 Options = Annotated[list[str] | None, typer.Option("--option", help="Table option for this run: key=value.")]
 OlderThan = Annotated[
     str | None, typer.Option(help="Date and time (UTC unless it says) or milliseconds since 1970.")
 ]
-Quarantine = Annotated[
-    bool | None,
-    typer.Option(
-        "--quarantine/--no-quarantine", help="Move files aside, for `undo`; or delete them at once."
-    ),
-]
-QuarantineTime = Annotated[str, typer.Option("--quarantine-ttl", help="How long the quarantine keeps a run.")]
-QuarantineCap = Annotated[
-    str, typer.Option("--quarantine-cap", help="Bytes it keeps; beyond, the oldest runs go. 'none': any.")
-]
 RunEngine = Annotated[Engine, typer.Option(help="Where files are deleted.")]
 
 _SHOWN = 10
+_SEVERAL = AtOnce()
 
 
 def moment(text: str | None, option: str) -> int | None:
@@ -89,18 +78,63 @@ def span(text: str | None, option: str) -> int | None:
     return None if text is None else parse_span(text, option)
 
 
-def safety(quarantine: bool | None, ttl: str, cap: str, lease: str) -> Safety:
-    """Raises InvalidInputError for what is no time or size."""
-    try:
-        most = None if cap.strip().lower() == "none" else parse_size(cap)
-    except ValueError as err:
-        raise InvalidInputError(f"--quarantine-cap {cap!r}: {err}") from err
-    return Safety(
-        quarantine=quarantine,
-        quarantine_ttl_ms=parse_span(ttl, "--quarantine-ttl"),
-        quarantine_cap=most,
-        lease_ms=parse_span(lease, "--lease"),
-    )
+@dataclass(frozen=True)
+class Care:
+    """Of chores that remove nothing."""
+
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")] = False
+    lease: LeaseTime = "60 s"
+
+    @property
+    def safety(self) -> Safety:
+        """Raises InvalidInputError for what is no time."""
+        return Safety(quarantine_cap=None, lease_ms=parse_span(self.lease, "--lease"))
+
+
+@dataclass(frozen=True)
+class QuarantineLimits:
+    """What stays in the quarantine."""
+
+    quarantine_ttl: Annotated[str, typer.Option(help="How long the quarantine keeps a run.")] = "7 d"
+    quarantine_cap: Annotated[
+        str, typer.Option(help="Bytes it keeps; beyond, the oldest runs go. 'none': any.")
+    ] = "100 gb"
+
+    @property
+    def ttl_ms(self) -> int:
+        """Raises InvalidInputError."""
+        return parse_span(self.quarantine_ttl, "--quarantine-ttl")
+
+    @property
+    def cap(self) -> int | None:
+        """Bytes. Raises InvalidInputError."""
+        try:
+            text = self.quarantine_cap.strip()
+            return None if text.lower() == "none" else parse_size(text)
+        except ValueError as err:
+            raise InvalidInputError(f"--quarantine-cap {self.quarantine_cap!r}: {err}") from err
+
+
+@dataclass(frozen=True)
+class Keeping(QuarantineLimits, Care):
+    """Of chores that remove files."""
+
+    quarantine: Annotated[
+        bool | None,
+        typer.Option(
+            "--quarantine/--no-quarantine", help="Move files aside, for `undo`; or delete them at once."
+        ),
+    ] = None
+
+    @property
+    def safety(self) -> Safety:
+        """Raises InvalidInputError for what is no time or size."""
+        return Safety(
+            quarantine=self.quarantine,
+            quarantine_ttl_ms=self.ttl_ms,
+            quarantine_cap=self.cap,
+            lease_ms=parse_span(self.lease, "--lease"),
+        )
 
 
 def tables_of(context: typer.Context, patterns: Sequence[str]) -> list[str]:
@@ -113,7 +147,7 @@ def run_jobs(
     work: Sequence[J],
     run: Callable[[J, Lake, Executor], Report],
     engine: Engine = Engine.LOCAL,
-    at_once: int = TABLES_AT_ONCE,
+    at_once: AtOnce = _SEVERAL,
 ) -> None:
     """Run them, several at once, and print their reports. Exit code 1 when one failed."""
     session = session_of(context)
@@ -121,7 +155,11 @@ def run_jobs(
     with executor(engine, None, {}) as workers, table_bars(session) as bars:
         bars.tables(len(work))
         reports = run_many(
-            work, lambda job: run(job, catalog, workers), at_once=at_once, on_done=bars.done, purging=catalog
+            work,
+            lambda job: run(job, catalog, workers),
+            catalog,
+            limits=at_once.limits(TABLES_AT_ONCE),
+            on_done=bars.done,
         )
     if session.json:
         print_json(session.out, [report.to_json() for report in reports])

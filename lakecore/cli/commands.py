@@ -8,6 +8,8 @@ from types import MappingProxyType
 
 import typer
 
+from lakecore.cli.option_groups import expanded
+
 __all__ = ["MAINTENANCE", "OTHER_NAMES", "TABLES", "register"]
 
 TABLES: Mapping[str, str] = MappingProxyType(
@@ -104,4 +106,4 @@ def _function(name: str, module: str) -> Callable[..., None]:
     function: Callable[..., None] = getattr(
         importlib.import_module(f"lakecore.cli.{module}"), name.replace("-", "_")
     )
-    return function
+    return expanded(function)

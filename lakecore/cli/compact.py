@@ -9,14 +9,12 @@ import typer
 
 from lakecore.cli.engine import Engine, executor, key_values
 from lakecore.cli.lease_time import LeaseTime
+from lakecore.cli.option_groups import AtOnce, RunName
 from lakecore.cli.output import print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.table_bars import table_bars
 from lakecore.clock import SystemClock
 from lakecore.compact.strategy import Strategy
-from lakecore.errors import InvalidInputError
-from lakecore.jobs.limits import Limits
-from lakecore.options import parse_size
 from lakecore.row.order_strategy import OrderStrategy
 from lakecore.verify.mode import ProofMode
 
@@ -26,29 +24,20 @@ if TYPE_CHECKING:  # the commands import them while Spark starts
     from lakecore.table import Table
 
 __all__ = [
-    "CONCURRENT_TABLES",
-    "PLAN_MEMORY",
-    "ConcurrentTables",
     "PartitionIdleTime",
-    "PlanMemory",
     "TimeZone",
     "compact",
     "compact_one",
-    "limits_of",
     "print_reports",
     "report_problem",
 ]
 
-CONCURRENT_TABLES = Limits().tables
-PLAN_MEMORY = "512 mb"
-ConcurrentTables = Annotated[int, typer.Option(min=1, help="How many tables are worked on at once.")]
 PartitionIdleTime = Annotated[
     str | None, typer.Option(help="Only partitions that got no new file for so long: '1 d'.")
 ]
 TimeZone = Annotated[
     str, typer.Option(help="Of the machine that wrote the files, for --partition-idle-time.")
 ]
-PlanMemory = Annotated[str, typer.Option(help="Memory for the plans of these tables, in this process.")]
 
 
 def compact(
@@ -80,13 +69,14 @@ def compact(
         ProofMode, typer.Option(help="cheap: keys, sequence numbers, kinds; full: every column.")
     ] = ProofMode.CHEAP,
     option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None,
-    max_concurrent_tables: ConcurrentTables = CONCURRENT_TABLES,
-    max_plan_memory: PlanMemory = PLAN_MEMORY,
     lease: LeaseTime = "60 s",
+    *,
+    run_name: RunName,
+    at_once: AtOnce,
 ) -> None:
     """Compact tables, several at once; one that fails does not stop the rest."""
     session = session_of(context)
-    limits = limits_of(max_concurrent_tables, max_plan_memory)
+    limits, user = at_once.limits(), run_name.user_or_fresh
     settings = key_values(conf or [], "--conf")
     with executor(engine, master, settings, soon=not dry_run) as workers, table_bars(session) as bars:
         from lakecore.cli.table_names import expand_tables
@@ -109,8 +99,8 @@ def compact(
                 options=key_values(option or [], "--option"),
                 dry_run=dry_run,
                 until_ms=until_ms,
-                commit_user=f"lakecore-cli-{clock.fresh_id()}",
-                commit_identifier=1,
+                commit_user=user,
+                commit_identifier=run_name.identifier,
                 proof=proof,
                 lease_ms=parse_span(lease, "--lease"),
             )
@@ -124,14 +114,6 @@ def compact(
         print_reports(session, reports)
     if any(report_problem(report) is not None for report in reports):
         raise typer.Exit(1)
-
-
-def limits_of(max_concurrent_tables: int, max_plan_memory: str) -> Limits:
-    """Raises InvalidInputError for what is no size."""
-    try:
-        return Limits(tables=max_concurrent_tables, plan_bytes=parse_size(max_plan_memory))
-    except ValueError as err:
-        raise InvalidInputError(f"--max-plan-memory {max_plan_memory!r}: {err}") from err
 
 
 def compact_one(session: Session, table: Table, workers: Executor) -> jobs.Report:

@@ -6,18 +6,10 @@ from typing import Annotated
 
 import typer
 
-from lakecore.cli.compact import (
-    CONCURRENT_TABLES,
-    PLAN_MEMORY,
-    ConcurrentTables,
-    PartitionIdleTime,
-    PlanMemory,
-    TimeZone,
-    limits_of,
-    print_reports,
-)
+from lakecore.cli.compact import PartitionIdleTime, TimeZone, print_reports
 from lakecore.cli.engine import Engine, executor, key_values
 from lakecore.cli.lease_time import LeaseTime
+from lakecore.cli.option_groups import AtOnce, RunName
 from lakecore.cli.output import print_json
 from lakecore.cli.session import session_of
 from lakecore.cli.table_bars import table_bars
@@ -50,16 +42,17 @@ def compact_database(
     proof: Annotated[
         ProofMode, typer.Option(help="cheap: keys, sequence numbers, kinds; full: every column.")
     ] = ProofMode.CHEAP,
-    max_concurrent_tables: ConcurrentTables = CONCURRENT_TABLES,
-    max_plan_memory: PlanMemory = PLAN_MEMORY,
     lease: LeaseTime = "60 s",
     skip_unsupported: Annotated[
         bool, typer.Option("--skip-unsupported", help="Tables this release cannot compact are no error.")
     ] = False,
+    *,
+    run_name: RunName,
+    at_once: AtOnce,
 ) -> None:
     """Compact the tables of all databases, many at once, on one stream of Spark jobs."""
     session = session_of(context)
-    limits = limits_of(max_concurrent_tables, max_plan_memory)
+    limits, user = at_once.limits(), run_name.user_or_fresh
     settings = key_values(conf or [], "--conf")
     with executor(engine, master, settings, soon=not dry_run) as workers, table_bars(session) as bars:
         from lakecore.jobs import compact_database as jobs
@@ -77,7 +70,8 @@ def compact_database(
             zone=time_zone,
             dry_run=dry_run,
             until_ms=None if until is None else parse_until(until, clock.now_ms()),
-            commit_user=f"lakecore-cli-{clock.fresh_id()}",
+            commit_user=user,
+            commit_identifier=run_name.identifier,
             proof=proof,
             lease_ms=parse_span(lease, "--lease"),
             max_concurrent_tables=limits.tables,

@@ -6,22 +6,9 @@ from typing import Annotated
 
 import typer
 
-from lakecore.cli.chores import (
-    DryRun,
-    LeaseTime,
-    OlderThan,
-    Options,
-    Quarantine,
-    QuarantineCap,
-    QuarantineTime,
-    RunEngine,
-    Tables,
-    moment,
-    run_jobs,
-    safety,
-    tables_of,
-)
+from lakecore.cli.chores import Keeping, OlderThan, Options, RunEngine, Tables, moment, run_jobs, tables_of
 from lakecore.cli.engine import Engine, key_values
+from lakecore.cli.option_groups import AtOnce
 from lakecore.jobs import expire_changelogs as changelog_jobs
 from lakecore.jobs import expire_snapshots as snapshot_jobs
 
@@ -43,11 +30,9 @@ def expire_snapshots(
         bool, typer.Option("--by-successor", help="Count a snapshot's age from when the next replaced it.")
     ] = False,
     option: Options = None,
-    dry_run: DryRun = False,
-    quarantine: Quarantine = None,
-    quarantine_ttl: QuarantineTime = "7 d",
-    quarantine_cap: QuarantineCap = "100 gb",
-    lease: LeaseTime = "60 s",
+    *,
+    care: Keeping,
+    at_once: AtOnce,
     engine: RunEngine = Engine.LOCAL,
 ) -> None:
     """Delete old snapshots and the files that only they need."""
@@ -60,12 +45,12 @@ def expire_snapshots(
             max_deletes=max_deletes,
             by_successor=by_successor,
             options=key_values(option or [], "--option"),
-            dry_run=dry_run,
-            safety=safety(quarantine, quarantine_ttl, quarantine_cap, lease),
+            dry_run=care.dry_run,
+            safety=care.safety,
         )
         for name in tables_of(context, table)
     ]
-    run_jobs(context, work, snapshot_jobs.run, engine)
+    run_jobs(context, work, snapshot_jobs.run, engine, at_once=at_once)
 
 
 def expire_changelogs(
@@ -77,11 +62,9 @@ def expire_changelogs(
     max_deletes: MaxDeletes = None,
     delete_all: Annotated[bool, typer.Option("--delete-all", help="All, whatever the limits say.")] = False,
     option: Options = None,
-    dry_run: DryRun = False,
-    quarantine: Quarantine = None,
-    quarantine_ttl: QuarantineTime = "7 d",
-    quarantine_cap: QuarantineCap = "100 gb",
-    lease: LeaseTime = "60 s",
+    *,
+    care: Keeping,
+    at_once: AtOnce,
     engine: RunEngine = Engine.LOCAL,
 ) -> None:
     """Delete old changelogs that outlived their snapshots."""
@@ -94,9 +77,9 @@ def expire_changelogs(
             max_deletes=max_deletes,
             delete_all=delete_all,
             options=key_values(option or [], "--option"),
-            dry_run=dry_run,
-            safety=safety(quarantine, quarantine_ttl, quarantine_cap, lease),
+            dry_run=care.dry_run,
+            safety=care.safety,
         )
         for name in tables_of(context, table)
     ]
-    run_jobs(context, work, changelog_jobs.run, engine)
+    run_jobs(context, work, changelog_jobs.run, engine, at_once=at_once)

@@ -6,18 +6,9 @@ from typing import Annotated
 
 import typer
 
-from lakecore.cli.chores import (
-    DryRun,
-    LeaseTime,
-    OneTable,
-    Options,
-    Tables,
-    run_jobs,
-    safety,
-    span,
-    tables_of,
-)
+from lakecore.cli.chores import Care, OneTable, Options, Tables, run_jobs, span, tables_of
 from lakecore.cli.engine import key_values
+from lakecore.cli.option_groups import AtOnce, RunName
 from lakecore.jobs import partitions as jobs
 
 __all__ = ["drop_partition", "expire_partitions", "mark_partition_done"]
@@ -41,8 +32,10 @@ def expire_partitions(
     max_expires: Annotated[int | None, typer.Option(help="Drop at most so many.")] = None,
     time_zone: Annotated[str, typer.Option(help="Of the clock that partitions were written by.")] = "UTC",
     option: Options = None,
-    dry_run: DryRun = False,
-    lease: LeaseTime = "60 s",
+    *,
+    care: Care,
+    run_name: RunName,
+    at_once: AtOnce,
 ) -> None:
     """Drop partitions that are too old. Their files go when older snapshots expire."""
     work = [
@@ -55,24 +48,33 @@ def expire_partitions(
             max_expires=max_expires,
             zone=time_zone,
             options=key_values(option or [], "--option"),
-            dry_run=dry_run,
-            safety=safety(None, "7 d", "none", lease),
+            commit_user=run_name.user,
+            commit_identifier=run_name.identifier,
+            dry_run=care.dry_run,
+            safety=care.safety,
         )
         for name in tables_of(context, table)
     ]
-    run_jobs(context, work, jobs.run)
+    run_jobs(context, work, jobs.run, at_once=at_once)
 
 
 def drop_partition(
     context: typer.Context,
     table: OneTable,
     partition: Partitions,
-    dry_run: DryRun = False,
-    lease: LeaseTime = "60 s",
+    *,
+    care: Care,
+    run_name: RunName,
 ) -> None:
     """Remove all rows of some partitions."""
-    settings = safety(None, "7 d", "none", lease)
-    job = jobs.DropPartition(table=table, partitions=partition, dry_run=dry_run, safety=settings)
+    job = jobs.DropPartition(
+        table=table,
+        partitions=partition,
+        commit_user=run_name.user,
+        commit_identifier=run_name.identifier,
+        dry_run=care.dry_run,
+        safety=care.safety,
+    )
     run_jobs(context, [job], jobs.run)
 
 
@@ -80,10 +82,9 @@ def mark_partition_done(
     context: typer.Context,
     table: OneTable,
     partition: Partitions,
-    dry_run: DryRun = False,
-    lease: LeaseTime = "60 s",
+    *,
+    care: Care,
 ) -> None:
     """Say that partitions are complete, as option partition.mark-done-action wants: a file, a report."""
-    settings = safety(None, "7 d", "none", lease)
-    job = jobs.MarkPartitionDone(table=table, partitions=partition, dry_run=dry_run, safety=settings)
+    job = jobs.MarkPartitionDone(table=table, partitions=partition, dry_run=care.dry_run, safety=care.safety)
     run_jobs(context, [job], jobs.run)

@@ -7,20 +7,18 @@ from typing import Annotated
 import typer
 
 from lakecore.cli.chores import (
-    DryRun,
-    LeaseTime,
+    Care,
+    Keeping,
     OlderThan,
-    Quarantine,
-    QuarantineCap,
-    QuarantineTime,
+    QuarantineLimits,
     RunEngine,
     Tables,
     moment,
     run_jobs,
-    safety,
     tables_of,
 )
 from lakecore.cli.engine import Engine
+from lakecore.cli.option_groups import AtOnce
 from lakecore.cli.output import print_rows, size_text, time_text
 from lakecore.cli.session import session_of
 from lakecore.jobs import quarantine as quarantine_jobs
@@ -46,11 +44,9 @@ def remove_orphan_files(
             "--external", help="Also below data-file.external-paths; no table elsewhere may use them."
         ),
     ] = False,
-    dry_run: DryRun = False,
-    quarantine: Quarantine = None,
-    quarantine_ttl: QuarantineTime = "7 d",
-    quarantine_cap: QuarantineCap = "100 gb",
-    lease: LeaseTime = "60 s",
+    *,
+    care: Keeping,
+    at_once: AtOnce,
     engine: RunEngine = Engine.LOCAL,
 ) -> None:
     """Remove files that nothing refers to and that are older than a day; into the quarantine."""
@@ -62,22 +58,22 @@ def remove_orphan_files(
             few=few,
             allow_empty=allow_empty,
             external=external,
-            dry_run=dry_run,
-            safety=safety(quarantine, quarantine_ttl, quarantine_cap, lease),
+            dry_run=care.dry_run,
+            safety=care.safety,
         )
         for name in tables_of(context, table)
     ]
-    run_jobs(context, work, orphan_jobs.run, engine)
+    run_jobs(context, work, orphan_jobs.run, engine, at_once=at_once)
 
 
 def undo(
     context: typer.Context,
     run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="As a report or `runs` names it.")],
-    dry_run: DryRun = False,
-    lease: LeaseTime = "60 s",
+    *,
+    care: Care,
 ) -> None:
     """Take back what a run moved to the quarantine."""
-    job = quarantine_jobs.Undo(run_id=run_id, dry_run=dry_run, safety=safety(None, "7 d", "none", lease))
+    job = quarantine_jobs.Undo(run_id=run_id, dry_run=care.dry_run, safety=care.safety)
     run_jobs(context, [job], quarantine_jobs.run)
 
 
@@ -104,10 +100,7 @@ def runs(
     print_rows(session, rows, ["run", "table", "state", "started", "files", "size"])
 
 
-def purge_quarantine(
-    context: typer.Context, quarantine_ttl: QuarantineTime = "7 d", quarantine_cap: QuarantineCap = "100 gb"
-) -> None:
+def purge_quarantine(context: typer.Context, *, limits: QuarantineLimits) -> None:
     """Delete for good what is too long in the quarantine, or too much."""
-    limits = safety(None, quarantine_ttl, quarantine_cap, "0")
-    job = quarantine_jobs.Purge(ttl_ms=limits.quarantine_ttl_ms, cap=limits.quarantine_cap)
+    job = quarantine_jobs.Purge(ttl_ms=limits.ttl_ms, cap=limits.cap)
     run_jobs(context, [job], quarantine_jobs.run)

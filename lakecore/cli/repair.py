@@ -8,20 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from lakecore.cli.chores import (
-    DryRun,
-    LeaseTime,
-    OneTable,
-    Options,
-    Quarantine,
-    QuarantineCap,
-    QuarantineTime,
-    Tables,
-    run_jobs,
-    safety,
-    tables_of,
-)
+from lakecore.cli.chores import Care, Keeping, OneTable, Options, Tables, run_jobs, tables_of
 from lakecore.cli.engine import key_values
+from lakecore.cli.option_groups import AtOnce, RunName
 from lakecore.errors import InvalidInputError, reason
 from lakecore.jobs import repair as jobs
 from lakecore.jobs import repair_plan as plan_jobs
@@ -41,27 +30,25 @@ def why(
     run_jobs(context, [why_jobs.Job(table=table, subject=subject)], why_jobs.run)
 
 
-def repair_hints(
-    context: typer.Context, table: Tables, dry_run: DryRun = False, lease: LeaseTime = "60 s"
-) -> None:
+def repair_hints(context: typer.Context, table: Tables, *, care: Care, at_once: AtOnce) -> None:
     """Let the hints LATEST and EARLIEST say what is there."""
     work = [
-        jobs.RepairHints(table=name, dry_run=dry_run, safety=safety(None, "7 d", "none", lease))
+        jobs.RepairHints(table=name, dry_run=care.dry_run, safety=care.safety)
         for name in tables_of(context, table)
     ]
-    run_jobs(context, work, jobs.run)
+    run_jobs(context, work, jobs.run, at_once=at_once)
 
 
 def repair_earliest_snapshot(
     context: typer.Context,
     table: OneTable,
     snapshot_id: Annotated[int, typer.Option(help="The first snapshot after a gap in the ids.")],
-    dry_run: DryRun = False,
-    lease: LeaseTime = "60 s",
+    *,
+    care: Care,
 ) -> None:
     """Let the hint EARLIEST say where the unbroken row of snapshots begins."""
     job = jobs.RepairEarliestSnapshot(
-        table=table, snapshot=snapshot_id, dry_run=dry_run, safety=safety(None, "7 d", "none", lease)
+        table=table, snapshot=snapshot_id, dry_run=care.dry_run, safety=care.safety
     )
     run_jobs(context, [job], jobs.run)
 
@@ -75,11 +62,8 @@ def repair(
     allow_loss: Annotated[
         bool, typer.Option("--allow-loss", help="Also steps that lose rows, as the plan says.")
     ] = False,
-    dry_run: DryRun = False,
-    quarantine: Quarantine = None,
-    quarantine_ttl: QuarantineTime = "7 d",
-    quarantine_cap: QuarantineCap = "100 gb",
-    lease: LeaseTime = "60 s",
+    *,
+    care: Keeping,
 ) -> None:
     """Apply a repair plan step by step; each is checked against the table as it is now first."""
     if every == bool(step):
@@ -89,8 +73,8 @@ def repair(
         plan=_plan_of(plan),
         steps=tuple(step or ()),
         allow_loss=allow_loss,
-        dry_run=dry_run,
-        safety=safety(quarantine, quarantine_ttl, quarantine_cap, lease),
+        dry_run=care.dry_run,
+        safety=care.safety,
     )
     run_jobs(context, [job], plan_jobs.run)
 
@@ -109,17 +93,21 @@ def compact_manifest(
     context: typer.Context,
     table: Tables,
     option: Options = None,
-    dry_run: DryRun = False,
-    lease: LeaseTime = "60 s",
+    *,
+    care: Care,
+    run_name: RunName,
+    at_once: AtOnce,
 ) -> None:
     """Rewrite many small manifests as few; changes no row."""
     work = [
         jobs.CompactManifest(
             table=name,
             options=key_values(option or [], "--option"),
-            dry_run=dry_run,
-            safety=safety(None, "7 d", "none", lease),
+            commit_user=run_name.user,
+            commit_identifier=run_name.identifier,
+            dry_run=care.dry_run,
+            safety=care.safety,
         )
         for name in tables_of(context, table)
     ]
-    run_jobs(context, work, jobs.run)
+    run_jobs(context, work, jobs.run, at_once=at_once)

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from lakecore.cli.chores import DryRun, LeaseTime, Options, Tables, run_jobs, safety, tables_of
+from lakecore.cli.chores import Care, Options, Tables, run_jobs, tables_of
 from lakecore.cli.engine import Engine, key_values
-from lakecore.clock import SystemClock
+from lakecore.cli.option_groups import AtOnce, RunName
 from lakecore.jobs import rescale as jobs
 
 __all__ = ["rescale"]
@@ -25,21 +25,24 @@ def rescale(
     ] = None,
     engine: Annotated[Engine, typer.Option(help="Where units run.")] = Engine.SPARK,
     option: Options = None,
-    dry_run: DryRun = False,
-    lease: LeaseTime = "60 s",
+    *,
+    care: Care,
+    run_name: RunName,
+    at_once: AtOnce,
 ) -> None:
     """Give partitions another number of buckets; rows, levels and changelogs stay as they are."""
-    clock = SystemClock()
+    user = run_name.user_or_fresh
     work = [
         jobs.Job(
             table=name,
             bucket_num=bucket_num,
             where=where,
             options=key_values(option or [], "--option"),
-            dry_run=dry_run,
-            commit_user=f"lakecore-cli-{clock.fresh_id()}",
-            safety=safety(None, "7 d", "none", lease),
+            commit_user=user,
+            commit_identifier=run_name.identifier,
+            dry_run=care.dry_run,
+            safety=care.safety,
         )
         for name in tables_of(context, table)
     ]
-    run_jobs(context, work, jobs.run, engine)
+    run_jobs(context, work, jobs.run, engine, at_once=at_once)

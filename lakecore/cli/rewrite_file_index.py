@@ -9,10 +9,10 @@ import typer
 
 from lakecore.cli.chores import foretold
 from lakecore.cli.engine import Engine, executor, key_values
+from lakecore.cli.option_groups import AtOnce, RunName
 from lakecore.cli.output import print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.table_names import expand_tables
-from lakecore.clock import SystemClock
 from lakecore.jobs import rewrite_file_index as jobs
 
 __all__ = ["rewrite_file_index"]
@@ -27,22 +27,26 @@ def rewrite_file_index(
     master: Annotated[str | None, typer.Option(help="Spark master; default local[*].")] = None,
     conf: Annotated[list[str] | None, typer.Option(help="Spark setting: key=value.")] = None,
     option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None,
+    *,
+    run_name: RunName,
+    at_once: AtOnce,
 ) -> None:
     """Make the file indexes that the options ask for and files lack; data files are not written again."""
     session = session_of(context)
-    clock = SystemClock()
+    user = run_name.user_or_fresh
     work = [
         jobs.Job(
             table=name,
             where=where,
             options=key_values(option or [], "--option"),
             dry_run=dry_run,
-            commit_user=f"lakecore-cli-{clock.fresh_id()}",
+            commit_user=user,
+            commit_identifier=run_name.identifier,
         )
         for name in expand_tables(session.catalog, table)
     ]
     with executor(engine, master, key_values(conf or [], "--conf")) as workers:
-        reports = jobs.run_many(work, session.catalog, workers)
+        reports = jobs.run_many(work, session.catalog, workers, limits=at_once.limits())
     if session.json:
         print_json(session.out, [report.to_json() for report in reports])
     else:

@@ -6,20 +6,8 @@ from typing import Annotated
 
 import typer
 
-from lakecore.cli.chores import (
-    DryRun,
-    LeaseTime,
-    OneTable,
-    Quarantine,
-    QuarantineCap,
-    QuarantineTime,
-    Tables,
-    moment,
-    run_jobs,
-    safety,
-    span,
-    tables_of,
-)
+from lakecore.cli.chores import Care, Keeping, OneTable, Tables, moment, run_jobs, span, tables_of
+from lakecore.cli.option_groups import AtOnce, RunName
 from lakecore.jobs import consumers, rollback
 
 __all__ = ["clear_consumers", "expire_consumers", "reset_consumer", "rollback_to", "rollback_to_as_latest"]
@@ -39,11 +27,8 @@ def rollback_to(
     watermark: Annotated[
         int | None, typer.Option(help="The last snapshot with at most this watermark (milliseconds).")
     ] = None,
-    dry_run: DryRun = False,
-    quarantine: Quarantine = None,
-    quarantine_ttl: QuarantineTime = "7 d",
-    quarantine_cap: QuarantineCap = "100 gb",
-    lease: LeaseTime = "60 s",
+    *,
+    care: Keeping,
 ) -> None:
     """Remove the snapshots and tags after a state; into the quarantine. Stop writers first."""
     job = rollback.RollbackTo(
@@ -52,8 +37,8 @@ def rollback_to(
         tag=tag,
         timestamp_ms=moment(timestamp, "--timestamp"),
         watermark=watermark,
-        dry_run=dry_run,
-        safety=safety(quarantine, quarantine_ttl, quarantine_cap, lease),
+        dry_run=care.dry_run,
+        safety=care.safety,
     )
     run_jobs(context, [job], rollback.run)
 
@@ -63,13 +48,19 @@ def rollback_to_as_latest(
     table: OneTable,
     snapshot: SnapshotId = None,
     tag: TagName = None,
-    dry_run: DryRun = False,
-    lease: LeaseTime = "60 s",
+    *,
+    care: Care,
+    run_name: RunName,
 ) -> None:
     """Commit an older state as the newest snapshot; nothing is removed."""
-    settings = safety(None, "7 d", "none", lease)
     job = rollback.RollbackToAsLatest(
-        table=table, snapshot=snapshot, tag=tag, dry_run=dry_run, safety=settings
+        table=table,
+        snapshot=snapshot,
+        tag=tag,
+        commit_user=run_name.user,
+        commit_identifier=run_name.identifier,
+        dry_run=care.dry_run,
+        safety=care.safety,
     )
     run_jobs(context, [job], rollback.run)
 
@@ -81,16 +72,16 @@ def reset_consumer(
     next_snapshot: Annotated[
         int | None, typer.Option(help="Where it goes on; without, it is forgotten.")
     ] = None,
-    dry_run: DryRun = False,
-    lease: LeaseTime = "60 s",
+    *,
+    care: Care,
 ) -> None:
     """Move the saved position of a streaming read, or forget it."""
     job = consumers.ResetConsumer(
         table=table,
         consumer=consumer_id,
         next_snapshot=next_snapshot,
-        dry_run=dry_run,
-        safety=safety(None, "7 d", "none", lease),
+        dry_run=care.dry_run,
+        safety=care.safety,
     )
     run_jobs(context, [job], consumers.run)
 
@@ -100,16 +91,16 @@ def clear_consumers(
     table: OneTable,
     including_consumers: Annotated[str, typer.Option(help="Regular expression on whole names.")] = ".*",
     excluding_consumers: Annotated[str | None, typer.Option(help="Not these of them.")] = None,
-    dry_run: DryRun = False,
-    lease: LeaseTime = "60 s",
+    *,
+    care: Care,
 ) -> None:
     """Forget the saved positions of streaming reads."""
     job = consumers.ClearConsumers(
         table=table,
         including=including_consumers,
         excluding=excluding_consumers,
-        dry_run=dry_run,
-        safety=safety(None, "7 d", "none", lease),
+        dry_run=care.dry_run,
+        safety=care.safety,
     )
     run_jobs(context, [job], consumers.run)
 
@@ -120,17 +111,18 @@ def expire_consumers(
     expiration_time: Annotated[
         str | None, typer.Option(help="How long they may be idle: '30 d'. Default: the table's option.")
     ] = None,
-    dry_run: DryRun = False,
-    lease: LeaseTime = "60 s",
+    *,
+    care: Care,
+    at_once: AtOnce,
 ) -> None:
     """Forget consumers that have not moved for long: each of them holds back expiry."""
     work = [
         consumers.ExpireConsumers(
             table=name,
             expiration_ms=span(expiration_time, "--expiration-time"),
-            dry_run=dry_run,
-            safety=safety(None, "7 d", "none", lease),
+            dry_run=care.dry_run,
+            safety=care.safety,
         )
         for name in tables_of(context, table)
     ]
-    run_jobs(context, work, consumers.run)
+    run_jobs(context, work, consumers.run, at_once=at_once)

@@ -6,21 +6,8 @@ from typing import Annotated
 
 import typer
 
-from lakecore.cli.chores import (
-    DryRun,
-    LeaseTime,
-    OlderThan,
-    OneTable,
-    Quarantine,
-    QuarantineCap,
-    QuarantineTime,
-    Tables,
-    moment,
-    run_jobs,
-    safety,
-    span,
-    tables_of,
-)
+from lakecore.cli.chores import Care, Keeping, OlderThan, OneTable, Tables, moment, run_jobs, span, tables_of
+from lakecore.cli.option_groups import AtOnce
 from lakecore.jobs import tags as jobs
 
 __all__ = ["create_tag", "delete_tag", "expire_tags", "rename_tag", "replace_tag"]
@@ -49,8 +36,8 @@ def create_tag(
         bool, typer.Option("--ignore-if-exists", help="Leave a tag of that name as it is.")
     ] = False,
     time_zone: Zone = "UTC",
-    dry_run: DryRun = False,
-    lease: LeaseTime = "60 s",
+    *,
+    care: Care,
 ) -> None:
     """Keep a snapshot under a name, beyond its expiry."""
     job = jobs.CreateTag(
@@ -62,8 +49,8 @@ def create_tag(
         time_retained_ms=span(time_retained, "--time-retained"),
         ignore_if_exists=ignore_if_exists,
         zone=time_zone,
-        dry_run=dry_run,
-        safety=safety(None, "7 d", "none", lease),
+        dry_run=care.dry_run,
+        safety=care.safety,
     )
     run_jobs(context, [job], jobs.run)
 
@@ -75,11 +62,8 @@ def replace_tag(
     snapshot: SnapshotId = None,
     time_retained: TimeRetained = None,
     time_zone: Zone = "UTC",
-    dry_run: DryRun = False,
-    quarantine: Quarantine = None,
-    quarantine_ttl: QuarantineTime = "7 d",
-    quarantine_cap: QuarantineCap = "100 gb",
-    lease: LeaseTime = "60 s",
+    *,
+    care: Keeping,
 ) -> None:
     """Let a tag stand for another snapshot, without a gap; free what only the old one needed."""
     job = jobs.ReplaceTag(
@@ -88,8 +72,8 @@ def replace_tag(
         snapshot=snapshot,
         time_retained_ms=span(time_retained, "--time-retained"),
         zone=time_zone,
-        dry_run=dry_run,
-        safety=safety(quarantine, quarantine_ttl, quarantine_cap, lease),
+        dry_run=care.dry_run,
+        safety=care.safety,
     )
     run_jobs(context, [job], jobs.run)
 
@@ -99,12 +83,13 @@ def rename_tag(
     table: OneTable,
     tag: TagName,
     target_tag: Annotated[str, typer.Option(help="The new name.")],
-    dry_run: DryRun = False,
-    lease: LeaseTime = "60 s",
+    *,
+    care: Care,
 ) -> None:
     """Give a tag another name."""
-    settings = safety(None, "7 d", "none", lease)
-    job = jobs.RenameTag(table=table, tag=tag, target_tag=target_tag, dry_run=dry_run, safety=settings)
+    job = jobs.RenameTag(
+        table=table, tag=tag, target_tag=target_tag, dry_run=care.dry_run, safety=care.safety
+    )
     run_jobs(context, [job], jobs.run)
 
 
@@ -112,18 +97,15 @@ def delete_tag(
     context: typer.Context,
     table: OneTable,
     tag: Annotated[str, typer.Option("--tag", help="Names, split by commas.")],
-    dry_run: DryRun = False,
-    quarantine: Quarantine = None,
-    quarantine_ttl: QuarantineTime = "7 d",
-    quarantine_cap: QuarantineCap = "100 gb",
-    lease: LeaseTime = "60 s",
+    *,
+    care: Keeping,
 ) -> None:
     """Delete tags and the files that only they need; into the quarantine."""
     job = jobs.DeleteTag(
         table=table,
         tags=tuple(name.strip() for name in tag.split(",") if name.strip()),
-        dry_run=dry_run,
-        safety=safety(quarantine, quarantine_ttl, quarantine_cap, lease),
+        dry_run=care.dry_run,
+        safety=care.safety,
     )
     run_jobs(context, [job], jobs.run)
 
@@ -136,11 +118,9 @@ def expire_tags(
         int, typer.Option(help="So many of the tags that were made last stay in any case.")
     ] = 0,
     time_zone: Zone = "UTC",
-    dry_run: DryRun = False,
-    quarantine: Quarantine = None,
-    quarantine_ttl: QuarantineTime = "7 d",
-    quarantine_cap: QuarantineCap = "100 gb",
-    lease: LeaseTime = "60 s",
+    *,
+    care: Keeping,
+    at_once: AtOnce,
 ) -> None:
     """Delete tags whose time has passed, and those made before --older-than."""
     work = [
@@ -149,9 +129,9 @@ def expire_tags(
             older_than_ms=moment(older_than, "--older-than"),
             keep_newest=keep_newest,
             zone=time_zone,
-            dry_run=dry_run,
-            safety=safety(quarantine, quarantine_ttl, quarantine_cap, lease),
+            dry_run=care.dry_run,
+            safety=care.safety,
         )
         for name in tables_of(context, table)
     ]
-    run_jobs(context, work, jobs.run)
+    run_jobs(context, work, jobs.run, at_once=at_once)

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from lakecore.cli.chores import DryRun, LeaseTime, OneTable, run_jobs, safety
+from lakecore.cli.chores import Care, OneTable, run_jobs
+from lakecore.cli.option_groups import RunName
 from lakecore.jobs import unexisting as jobs
 
 __all__ = ["remove_unexisting_files", "remove_unexisting_manifests"]
@@ -22,16 +23,19 @@ def remove_unexisting_files(
     table: OneTable,
     accept_rows: AcceptRows = None,
     max_share: MaxShare = 0.5,
-    dry_run: DryRun = False,
-    lease: LeaseTime = "60 s",
+    *,
+    care: Care,
+    run_name: RunName,
 ) -> None:
     """Commit a snapshot without the data files that are gone; their rows are lost."""
     job = jobs.RemoveUnexistingFiles(
         table=table,
         accept_rows=accept_rows,
         max_share=max_share,
-        dry_run=dry_run,
-        safety=safety(None, "7 d", "none", lease),
+        commit_user=run_name.user,
+        commit_identifier=run_name.identifier,
+        dry_run=care.dry_run,
+        safety=care.safety,
     )
     run_jobs(context, [job], jobs.run)
 
@@ -44,8 +48,9 @@ def remove_unexisting_manifests(
     accept_revived: Annotated[
         bool, typer.Option("--accept-revived", help="Files that a lost manifest removed may come back.")
     ] = False,
-    dry_run: DryRun = False,
-    lease: LeaseTime = "60 s",
+    *,
+    care: Care,
+    run_name: RunName,
 ) -> None:
     """Commit a snapshot without the manifests that are gone; the rows of their files are lost."""
     job = jobs.RemoveUnexistingManifests(
@@ -53,7 +58,9 @@ def remove_unexisting_manifests(
         accept_rows=accept_rows,
         max_share=max_share,
         accept_revived=accept_revived,
-        dry_run=dry_run,
-        safety=safety(None, "7 d", "none", lease),
+        commit_user=run_name.user,
+        commit_identifier=run_name.identifier,
+        dry_run=care.dry_run,
+        safety=care.safety,
     )
     run_jobs(context, [job], jobs.run)

@@ -11,11 +11,11 @@ from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor
 from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json, parameters
 from lakecore.jobs.counts import Change, counts_of_entries
-from lakecore.maintain.analyze.apply import Statistics, analyzed_before, commit_statistics
+from lakecore.maintain.analyze.apply import Statistics, commit_statistics
 from lakecore.maintain.analyze.columns import ColumnSketch, can_analyze
 from lakecore.maintain.runs import Removal, RunState
 from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.snapshot import Snapshot
+from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.read.snapshot_rows import SnapshotRows
 from lakecore.scan.support import check_readable
 from lakecore.types.datatypes import DataField
@@ -66,10 +66,9 @@ def _analyze(job: Job, chore: Chore) -> Report:
     report = replace(chore.report, names=tuple(field.name for field in fields), notes=notes)
     if latest is None:
         return replace(report, nothing_to_do=True)
-    if job.commit_user:
-        before = analyzed_before(chore.target, job.commit_user, job.commit_identifier)
-        if before is not None:
-            return replace(report, snapshot=before.id, nothing_to_do=True)
+    author = chore.author(job)
+    if (landed := chore.landed(author, CommitKind.ANALYZE)) is not None:
+        return replace(landed, names=report.names)
     live = chore.table.scanner.live_entries(latest)
     report = replace(report, files=len(live), bytes=int(live.file_size.sum()))
     if job.dry_run:
@@ -81,8 +80,7 @@ def _analyze(job: Job, chore: Chore) -> Report:
     found: Statistics | None = None
     try:
         found = _statistics(chore, latest, fields, live)
-        user = job.commit_user or f"lakecore-analyze-{chore.target.clock.fresh_id()}"
-        snapshot = commit_statistics(chore.target, found, user, job.commit_identifier)
+        snapshot = commit_statistics(chore.target, found, author)
     finally:
         runs.finish(record, RunState.DONE, {} if found is None else {"rows": found.rows})
     told = f"{found.rows} rows, about {found.size} bytes, of snapshot {latest.id}"

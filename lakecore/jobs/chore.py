@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from lakecore.clock import Clock, SystemClock
+from lakecore.commit.author import Author
 from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.counts import Change, Counts, counts_of
@@ -22,6 +23,7 @@ from lakecore.maintain.quarantine import purge_quietly
 from lakecore.maintain.runs import Removal, RunStore
 from lakecore.maintain.sweep import Sweeper, Swept, nothing
 from lakecore.maintain.target import Target
+from lakecore.metadata.snapshot import CommitKind
 from lakecore.store.paths import MAIN_BRANCH
 from lakecore.table import Table
 
@@ -130,6 +132,16 @@ class ChoreJob(Protocol):
     def safety(self) -> Safety: ...
 
 
+class CommittingJob(Protocol):
+    """(`commit_user`, `commit_identifier`) names its run, so that a repeated one is recognised."""
+
+    @property
+    def commit_user(self) -> str: ...
+
+    @property
+    def commit_identifier(self) -> int | None: ...
+
+
 @dataclass
 class Chore:
     """A job at work on one table. `report` starts with what is known already.
@@ -175,6 +187,20 @@ class Chore:
             outcome=figures | took,
             run=report.run,
         )
+
+    def author(self, job: CommittingJob) -> Author:
+        """As the job says; without a user somebody new."""
+        if job.commit_user:
+            return Author(job.commit_user, job.commit_identifier)
+        return Author(f"lakecore-{self.report.job}-{self.target.clock.fresh_id()}")
+
+    def landed(self, author: Author, kind: CommitKind, target: Target | None = None) -> Report | None:
+        """The report of a run whose commit is there already, of an earlier try. `target`: None: its own."""
+        found = author.landed((target or self.target).snapshots, kind)
+        if found is None:
+            return None
+        notes = (f"an earlier run of this name made snapshot {found.id}",)
+        return replace(self.report, snapshot=found.id, notes=notes, nothing_to_do=True)
 
     def main(self) -> Target:
         """The table's main branch."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from lakecore.clock import SystemClock
+from lakecore.compact.lake.pool import PlanBudget
 from lakecore.errors import BusyError, LakeError
-from lakecore.jobs.chore import Report, Safety
+from lakecore.jobs.chore import Report
 from lakecore.jobs.lake import Lake
+from lakecore.jobs.limits import Limits
+from lakecore.jobs.many import Telling, held, of_tables, unexpected
 from lakecore.maintain.quarantine import purge_quietly
 from lakecore.maintain.runs import RunStore
 
@@ -23,34 +25,39 @@ J = TypeVar("J")
 
 TABLES_AT_ONCE = 4
 """Each asks storage for several files at once by itself."""
+_LIMITS = Limits(tables=TABLES_AT_ONCE)
 
 
 def run_many(
     jobs: Sequence[J],
     run: Callable[[J], Report],
+    lake: Lake,
     *,
-    at_once: int = TABLES_AT_ONCE,
+    limits: Limits = _LIMITS,
     on_done: Callable[[Report], None] | None = None,
-    purging: Lake | None = None,
 ) -> list[Report]:
     """One report per job, in order. A failed one does not stop the rest: its report has an `error`; of
     several, one whose table another chore holds is `skipped`.
 
-    Memory: that of `at_once` jobs, and a report each. `on_done` is called from several threads. `purging`:
-    the lake whose quarantine is purged once at the end, instead of by each job (that reads the runs of all
-    tables).
+    Memory: within `limits`, and a report each. `on_done` is called from several threads, one at a time. The
+    quarantine is purged once at the end, instead of by each job (that reads the runs of all tables).
     """
+    tell = Telling()
     if len(jobs) < 2:
-        return [_told(_tried(job, run, alone=True), on_done) for job in jobs]
-    each = [job if purging is None else _without_purge(job) for job in jobs]
-    with ThreadPoolExecutor(min(at_once, len(jobs)), thread_name_prefix="chores") as pool:
-        try:
-            reports = list(pool.map(lambda job: _told(_tried(job, run, alone=False), on_done), each))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-    if purging is not None:
-        _purge(purging, jobs, reports)
+        reports = [_tried(job, run, alone=True) for job in jobs]
+        for report in reports:
+            tell(on_done, report)
+        return reports
+    budget = PlanBudget(limits.plan_bytes)
+
+    def work(job: Any) -> Report:
+        with held(budget, lambda: lake.load_table(job.table, job.options)):
+            report = _tried(_without_purge(job), run, alone=False)
+        tell(on_done, report)
+        return report
+
+    reports = of_tables(jobs, work, limits.tables)
+    _purge(lake, jobs, reports)
     return reports
 
 
@@ -63,25 +70,13 @@ def _tried(job: J, run: Callable[[J], Report], *, alone: bool) -> Report:
         if isinstance(err, BusyError) and not alone:
             return Report(table=table, job=name, skipped=str(err))
         return Report(table=table, job=name, error=str(err), error_class=type(err).__name__)
-    except Exception as err:
-        # The border of one table: whatever went wrong with it must not stop the others.
+    except Exception as err:  # the border of one table: it must not stop the others
         logger.exception("%s of %s", name, table)
-        problem = f"unexpected {type(err).__name__}: {err} (--verbose shows where; please report it)"
-        return Report(table=table, job=name, error=problem, error_class=type(err).__name__)
+        return Report(table=table, job=name, error=unexpected(err), error_class=type(err).__name__)
 
 
-def _told(report: Report, on_done: Callable[[Report], None] | None) -> Report:
-    if on_done is not None:
-        on_done(report)
-    return report
-
-
-def _without_purge(job: J) -> J:
-    safety = getattr(job, "safety", None)
-    if not isinstance(safety, Safety):
-        return job
-    changed: Any = job
-    return replace(changed, safety=replace(safety, purges=False))  # type: ignore[no-any-return]
+def _without_purge(job: Any) -> Any:
+    return replace(job, safety=replace(job.safety, purges=False))
 
 
 def _purge(lake: Lake, jobs: Sequence[Any], reports: Sequence[Report]) -> None:

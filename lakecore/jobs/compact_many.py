@@ -8,9 +8,7 @@ nothing is written, no lease taken), so 10,000 of them 40 s. Memory: the plans t
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from lakecore.clock import Clock
@@ -23,6 +21,7 @@ from lakecore.jobs.compact_report import Report
 from lakecore.jobs.compact_task import CompactTask
 from lakecore.jobs.lake import Lake
 from lakecore.jobs.limits import Limits
+from lakecore.jobs.many import Telling, of_tables, unexpected
 from lakecore.maintain.heartbeat import Heartbeat
 
 __all__ = ["Limits", "reports_of"]
@@ -43,15 +42,7 @@ def reports_of(
     with UnitPool(engine) as pool, Heartbeat() as heartbeat:
         budget = PlanBudget(limits.plan_bytes) if len(jobs) > 1 else None
         many = _Many(lake, pool, budget, heartbeat, clock, on_progress, on_done)
-        workers = ThreadPoolExecutor(max(1, min(limits.tables, len(jobs))), thread_name_prefix="tables")
-        try:
-            return list(workers.map(many.report, jobs))
-        except BaseException:
-            many.stopped = True
-            pool.cancel()
-            raise
-        finally:
-            workers.shutdown(cancel_futures=True)
+        return of_tables(jobs, many.report, limits.tables, many.stop)
 
 
 @dataclass
@@ -68,14 +59,16 @@ class _Many:
     stopped: bool = False
 
     def __post_init__(self) -> None:
-        self._telling = threading.Lock()
+        self._tell = Telling()
+
+    def stop(self) -> None:
+        self.stopped = True
+        self.pool.cancel()
 
     def report(self, job: Job) -> Report:
         """The whole way of one table."""
         report = self._tried(job)
-        if self.on_done is not None:
-            with self._telling:
-                self.on_done(report)
+        self._tell(self.on_done, report)
         return report
 
     def _tried(self, job: Job) -> Report:
@@ -88,17 +81,13 @@ class _Many:
             return replace(report, skipped="the time was up before its turn came")
         try:
             return self._compacted(job)
-        except Exception as err:
-            # The border of one table: whatever went wrong with it must not stop the others.
+        except Exception as err:  # the border of one table: it must not stop the others
             logger.exception("%s", job.table)
-            problem = f"unexpected {type(err).__name__}: {err} (--verbose shows where; please report it)"
-            return replace(report.failed(err), error=problem)
+            return replace(report.failed(err), error=unexpected(err))
 
     def _compacted(self, job: Job) -> Report:
         def tell(progress: Progress) -> None:
-            if self.on_progress is not None:
-                with self._telling:
-                    self.on_progress(job, progress)
+            self._tell(self.on_progress, job, progress)
 
         task = CompactTask(job, TableExecutor(self.pool), self.clock, tell, self.heartbeat, self.budget)
         report, error = task.of(self.lake)

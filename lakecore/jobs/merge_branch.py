@@ -12,6 +12,7 @@ from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_jso
 from lakecore.jobs.counts import Change, counts_of
 from lakecore.maintain.branches.merge import Merge, merge, plan_merge
 from lakecore.maintain.target import Target
+from lakecore.metadata.snapshot import CommitKind
 from lakecore.store.paths import MAIN_BRANCH
 
 __all__ = ["Job", "run"]
@@ -21,12 +22,17 @@ NAME = "merge-branch"
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """`table`: without a branch; append tables only. The source stays as it is."""
+    """`table`: without a branch; append tables only. The source stays as it is.
+
+    (`commit_user`, `commit_identifier`) names the run: one that has committed is not repeated. An empty user
+    means a fresh one.
+    """
 
     table: str
     source_branch: str
     target_branch: str = MAIN_BRANCH
     commit_user: str = ""
+    commit_identifier: int = 1
     options: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
     safety: Safety = field(default_factory=Safety)
@@ -43,13 +49,15 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
     """Raises NotFoundError, InvalidInputError before anything is touched; CommitConflictError."""
     with begin(NAME, job, lake, keeps=False, executor=executor, clock=clock) as chore:
         source, target = _at(chore, job.source_branch), _at(chore, job.target_branch)
+        author = chore.author(job)
+        if (landed := chore.landed(author, CommitKind.APPEND, target)) is not None:
+            return chore.timed(landed)
         if job.dry_run:
             merged = plan_merge(source, target)
             chore.before = counts_of(target)
             chore.after = Change.adding(merged.files, keyed=False, snapshots=1).of
             return chore.timed(_report(job, chore, merged, None))
-        user = job.commit_user or f"lakecore-{NAME}-{target.clock.fresh_id()}"
-        return chore.timed(_report(job, chore, *merge(source, target, user, target.clock)))
+        return chore.timed(_report(job, chore, *merge(source, target, author, target.clock)))
 
 
 def _at(chore: Chore, branch: str) -> Target:

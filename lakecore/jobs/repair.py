@@ -12,6 +12,7 @@ from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_jso
 from lakecore.jobs.counts import Change
 from lakecore.maintain.hints import repair_earliest, repair_hints, wrong_hints
 from lakecore.maintain.manifests import compact_manifests
+from lakecore.metadata.snapshot import CommitKind
 from lakecore.store.paths import MAIN_BRANCH
 
 __all__ = ["CompactManifest", "RepairEarliestSnapshot", "RepairHints", "run"]
@@ -54,10 +55,15 @@ class RepairEarliestSnapshot:
 
 @dataclass(frozen=True, kw_only=True)
 class CompactManifest:
-    """Rewrite small manifests and those with deletions; a commit of its own, which changes no row."""
+    """Rewrite small manifests and those with deletions; a commit of its own, which changes no row.
+
+    (`commit_user`, `commit_identifier`) names the run: one that has committed is not repeated. An empty user
+    means a fresh one.
+    """
 
     table: str
     commit_user: str = ""
+    commit_identifier: int = 1
     options: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
     safety: Safety = field(default_factory=Safety)
@@ -112,8 +118,10 @@ def _hints(job: RepairHints, chore: Chore) -> Report:
 
 
 def _manifests(job: CompactManifest, chore: Chore) -> Report:
-    user = job.commit_user or f"lakecore-compact-manifest-{chore.target.clock.fresh_id()}"
-    done = compact_manifests(chore.target, user, dry_run=job.dry_run)
+    author = chore.author(job)
+    if (landed := chore.landed(author, CommitKind.COMPACT)) is not None:
+        return landed
+    done = compact_manifests(chore.target, author, dry_run=job.dry_run)
     chore.after = Change(snapshots=1).of
     if done is None:
         return replace(chore.report, nothing_to_do=True)

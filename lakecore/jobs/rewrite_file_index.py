@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.compact.file_index.apply import COMMIT_FILES, IndexRequest, IndexRun, IndexTarget
 from lakecore.compact.file_index.plan import Coverage, IndexNeed
-from lakecore.compact.lake.pool import TableExecutor, UnitPool
+from lakecore.compact.lake.pool import PlanBudget, TableExecutor, UnitPool
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.compact_part import partitions_of
 from lakecore.jobs.counts import Change, Counts, counts_of
 from lakecore.jobs.forecast import forecast_of, remember
 from lakecore.jobs.lake import Lake, target_of
+from lakecore.jobs.limits import Limits
+from lakecore.jobs.many import held, of_tables, unexpected
 from lakecore.jobs.metered import peak_memory
 from lakecore.maintain.forecast.plan import Forecast, Work
 from lakecore.maintain.target import Target
@@ -24,8 +26,9 @@ from lakecore.table import Table
 
 __all__ = ["Coverage", "Job", "Report", "run", "run_many"]
 
+logger = logging.getLogger(__name__)
+
 _NAME = "rewrite-file-index"
-_TABLES_AT_ONCE = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +68,7 @@ class Report:
     `coverage` is that of the table at the end. `planned`: files to change, at the start; `rows_planned`: to
     be read for them. `files_left`: of those, not done (the run was stopped, or failed). `dropped`: files
     that other commits took away. `snapshot`: the last of `snapshots`. `forecast`, `before`, `after`: of a dry
-    run; what it takes, what the table has and would have.
+    run; what it takes, what the table has and would have. `error_class`: the type of `error`.
     """
 
     table: str
@@ -88,6 +91,13 @@ class Report:
     after: Counts | None = None
     nothing_to_do: bool = False
     error: str | None = None
+    error_class: str | None = None
+
+    def failed(self, error: LakeError | None) -> Report:
+        """With what ended the job early, if something did."""
+        if error is None:
+            return self
+        return replace(self, error=str(error), error_class=type(error).__name__)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -110,24 +120,36 @@ def run(job: Job, catalog: Lake, executor: Executor | None = None, clock: Clock 
 
 
 def run_many(
-    jobs: Iterable[Job], catalog: Lake, executor: Executor | None = None, clock: Clock | None = None
+    jobs: Iterable[Job],
+    catalog: Lake,
+    executor: Executor | None = None,
+    clock: Clock | None = None,
+    limits: Limits | None = None,
 ) -> list[Report]:
-    """One report per job, in order; several tables at once, which share `executor`. A failed job does not
-    stop the rest: its report has an `error`.
+    """One report per job, in order; several tables at once within `limits`, which share `executor`. A failed
+    job does not stop the rest: its report has an `error`.
     """
-    work, clock = list(jobs), clock or SystemClock()
+    work, engine, clock = list(jobs), executor or SerialExecutor(), clock or SystemClock()
+    limits = limits or Limits()
     if len(work) < 2:
-        return [_run(job, catalog, executor or SerialExecutor(), clock)[0] for job in work]
-    with (
-        UnitPool(executor or SerialExecutor()) as pool,
-        ThreadPoolExecutor(min(_TABLES_AT_ONCE, len(work)), thread_name_prefix="indexes") as threads,
-    ):
-        try:
-            return list(threads.map(lambda job: _run(job, catalog, TableExecutor(pool), clock)[0], work))
-        except BaseException:
-            pool.cancel()
-            threads.shutdown(cancel_futures=True)
-            raise
+        return [_tried(job, catalog, engine, clock) for job in work]
+    budget = PlanBudget(limits.plan_bytes)
+    with UnitPool(engine) as pool:
+
+        def one(job: Job) -> Report:
+            with held(budget, lambda: catalog.load_table(job.table, job.options)):
+                return _tried(job, catalog, TableExecutor(pool), clock)
+
+        return of_tables(work, one, limits.tables, pool.cancel)
+
+
+def _tried(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> Report:
+    try:
+        return _run(job, catalog, executor, clock)[0]
+    except Exception as err:  # the border of one table: it must not stop the others
+        logger.exception("%s", job.table)
+        report = Report(table=job.table, engine=executor.name, dry_run=job.dry_run)
+        return replace(report, error=unexpected(err), error_class=type(err).__name__)
 
 
 def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> tuple[Report, LakeError | None]:
@@ -137,7 +159,7 @@ def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> tuple[Rep
         table = catalog.load_table(job.table).with_options(job.options)
         work = _index_run(job, table, clock)
     except LakeError as err:
-        return replace(report, error=str(err)), err
+        return report.failed(err), err
     started_ms = clock.now_ms()
     started = clock.monotonic() - executor.startup_seconds
     error: LakeError | None = None
@@ -152,7 +174,7 @@ def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> tuple[Rep
         error = err
     seconds = round(max(0, clock.monotonic() - started - executor.startup_seconds), 6)
     found = _with_run(replace(report, seconds=seconds), work, after or ())
-    found = replace(found, error=None if error is None else str(error))
+    found = found.failed(error)
     target = target_of(table, catalog, clock)
     if job.dry_run and found.planned:
         return _foretold(found, target), error

@@ -10,7 +10,7 @@ from lakecore.clock import Clock
 from lakecore.executor import Executor
 from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json, parameters
 from lakecore.jobs.counts import Change, Counts, counts_of
-from lakecore.maintain.rollback.again import Author, commit_again
+from lakecore.maintain.rollback.again import commit_again
 from lakecore.maintain.rollback.apply import apply_rollback, choose, plan
 from lakecore.maintain.roots import Root, RootKind
 
@@ -115,8 +115,6 @@ def _again(job: RollbackToAsLatest, lake: Lake, executor: Executor | None, clock
         )
         if job.dry_run:
             return chore.timed(report)
-        named = job.commit_identifier if job.commit_user else None
-        user = job.commit_user or f"rollback-to-as-latest-{chore.target.clock.fresh_id()}"
-        done = commit_again(chore.target, state, Author(user, named))
+        done = commit_again(chore.target, state, chore.author(job))
         found = replace(report, snapshot=done.snapshot_id, names=done.tags, nothing_to_do=done.repeated)
         return chore.timed(found)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakecore.clock import Clock
+from lakecore.commit.author import Author
 from lakecore.executor import Executor
 from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
 from lakecore.jobs.counts import Change, counts_of_entries
@@ -20,6 +21,7 @@ from lakecore.maintain.unexisting.manifests import (
     remove_gone_manifests,
 )
 from lakecore.maintain.unexisting.plan import Accepted
+from lakecore.metadata.snapshot import CommitKind
 
 __all__ = ["RemoveUnexistingFiles", "RemoveUnexistingManifests", "run"]
 
@@ -28,12 +30,17 @@ _SHOWN = 20
 
 @dataclass(frozen=True, kw_only=True)
 class _UnexistingJob:
-    """`accept_rows`: how many rows may be lost; None: none. `max_share`: see `Accepted`."""
+    """`accept_rows`: how many rows may be lost; None: none. `max_share`: see `Accepted`.
+
+    (`commit_user`, `commit_identifier`) names the run: one that has committed is not repeated. An empty user
+    means a fresh one.
+    """
 
     table: str
     accept_rows: int | None = None
     max_share: float = 0.5
     commit_user: str = ""
+    commit_identifier: int = 1
     options: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
     safety: Safety = field(default_factory=Safety)
@@ -73,19 +80,21 @@ def run(
     """Raises InvalidInputError, UnsupportedError before anything is touched; CommitConflictError."""
     with begin(_NAMES[type(job)], job, lake, keeps=False, executor=executor, clock=clock) as chore:
         accepted = Accepted(rows=job.accept_rows, max_share=job.max_share)
-        user = job.commit_user or f"lakecore-{chore.report.job}-{chore.target.clock.fresh_id()}"
+        author = chore.author(job)
+        if (landed := chore.landed(author, CommitKind.OVERWRITE)) is not None:
+            return chore.timed(landed)
         if isinstance(job, RemoveUnexistingFiles):
-            return chore.timed(_files(job, chore, accepted, user))
-        return chore.timed(_manifests(job, chore, accepted, user))
+            return chore.timed(_files(job, chore, accepted, author))
+        return chore.timed(_manifests(job, chore, accepted, author))
 
 
-def _files(job: RemoveUnexistingFiles, chore: Chore, accepted: Accepted, user: str) -> Report:
+def _files(job: RemoveUnexistingFiles, chore: Chore, accepted: Accepted, author: Author) -> Report:
     found: GoneFiles | None
     snapshot: int | None = None
     if job.dry_run:
         found = find_gone_files(chore.target)
     else:
-        found, snapshot = remove_gone_files(chore.target, chore.sweeper.runs, accepted, user)
+        found, snapshot = remove_gone_files(chore.target, chore.sweeper.runs, accepted, author)
     if found is None or not len(found.entries):
         return replace(chore.report, nothing_to_do=True)
     keyed = bool(chore.target.schema.primary_keys)
@@ -99,7 +108,7 @@ def _files(job: RemoveUnexistingFiles, chore: Chore, accepted: Accepted, user: s
     return replace(chore.report, snapshot=snapshot, names=found.paths, notes=tuple(notes))
 
 
-def _manifests(job: RemoveUnexistingManifests, chore: Chore, accepted: Accepted, user: str) -> Report:
+def _manifests(job: RemoveUnexistingManifests, chore: Chore, accepted: Accepted, author: Author) -> Report:
     found: GoneManifests | None
     snapshot: int | None = None
     target = chore.target
@@ -108,7 +117,7 @@ def _manifests(job: RemoveUnexistingManifests, chore: Chore, accepted: Accepted,
     else:
         revived = job.accept_revived
         found, snapshot = remove_gone_manifests(
-            target, chore.sweeper.runs, accepted, user, accept_revived=revived
+            target, chore.sweeper.runs, accepted, author, accept_revived=revived
         )
     if found is None or not found.gone:
         return replace(chore.report, nothing_to_do=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from lakecore.commit.author import Author
 from lakecore.commit.manifest_merge import MergePolicy
 from lakecore.commit.publish import ManifestDraft
 from lakecore.errors import CommitConflictError
 from lakecore.maintain.target import Target
-from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind
+from lakecore.metadata.snapshot import CommitKind
 from lakecore.metadata.successor import successor
 
 __all__ = ["Compacted", "compact_manifests"]
@@ -25,7 +26,7 @@ class Compacted:
     snapshot_id: int | None
 
 
-def compact_manifests(target: Target, user: str, *, dry_run: bool) -> Compacted | None:
+def compact_manifests(target: Target, author: Author, *, dry_run: bool) -> Compacted | None:
     """A COMPACT snapshot with the same files in fewer manifests; None when they are in order.
 
     A dry run guesses how many they become. Raises CommitConflictError when others were always faster.
@@ -46,8 +47,8 @@ def compact_manifests(target: Target, user: str, *, dry_run: bool) -> Compacted 
         kept = draft.keep()
         base, change = target.manifests.write_list(after), target.manifests.write_list(())
         now_ms = target.clock.now_ms()
-        author = {"commit_user": user, "commit_identifier": BATCH_IDENTIFIER}
-        planned = successor(latest, base, change, CommitKind.COMPACT, now_ms, **author)
+        named = {"commit_user": author.user, "commit_identifier": author.number}
+        planned = successor(latest, base, change, CommitKind.COMPACT, now_ms, **named)
         if target.snapshots.publish(planned):
             target.snapshots.write_hints(planned.id)
             return Compacted(len(before), len(after), planned.id)

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lakecore.commit.duplicates import commits_of
+from lakecore.commit.author import Author
 from lakecore.commit.support import check_committable
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
 from lakecore.maintain.target import Target
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.metadata.successor import successor
 
-__all__ = ["Statistics", "analyzed_before", "commit_statistics"]
+__all__ = ["Statistics", "commit_statistics"]
 
 logger = logging.getLogger(__name__)
 
@@ -44,13 +44,7 @@ class Statistics:
         return json.dumps(raw, indent=2, ensure_ascii=False)
 
 
-def analyzed_before(target: Target, user: str, identifier: int) -> Snapshot | None:
-    """What an earlier run of this name committed. Cost: see `commits_of`."""
-    found = (one for one in commits_of(target.snapshots, user) if one.commit_identifier == identifier)
-    return next((one for one in found if one.commit_kind is CommitKind.ANALYZE), None)
-
-
-def commit_statistics(target: Target, statistics: Statistics, user: str, identifier: int) -> int:
+def commit_statistics(target: Target, statistics: Statistics, author: Author) -> int:
     """The id of the new snapshot. Others may commit meanwhile: the statistics say which one they are of.
 
     Raises CommitConflictError when the schema is another now, or others were always faster; then no file is
@@ -61,7 +55,7 @@ def commit_statistics(target: Target, statistics: Statistics, user: str, identif
     path = target.paths.statistics(name)
     target.file_io.write_new(path, statistics.to_json().encode())
     try:
-        return _commit(target, statistics, name, user, identifier)
+        return _commit(target, statistics, name, author)
     except CommitUncertainError:
         raise
     except LakeError:
@@ -69,7 +63,7 @@ def commit_statistics(target: Target, statistics: Statistics, user: str, identif
         raise
 
 
-def _commit(target: Target, statistics: Statistics, name: str, user: str, identifier: int) -> int:
+def _commit(target: Target, statistics: Statistics, name: str, author: Author) -> int:
     for _ in range(_TRIES):
         latest, schema = target.snapshots.latest(), target.schemas.latest()
         if latest is None or schema is None or schema.id != statistics.schema_id:
@@ -80,8 +74,8 @@ def _commit(target: Target, statistics: Statistics, name: str, user: str, identi
             planned = replace(
                 planned,
                 schema_id=schema.id,
-                commit_user=user,
-                commit_identifier=identifier,
+                commit_user=author.user,
+                commit_identifier=author.number,
                 statistics=name,
             )
             if target.snapshots.publish(planned):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakecore.clock import Clock
+from lakecore.commit.author import Author
 from lakecore.commit.committer import Committer
 from lakecore.commit.request import Unchanged
 from lakecore.commit.unchanged import has_same_identity
@@ -15,7 +16,7 @@ from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.netting import live
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
-from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
+from lakecore.metadata.snapshot import Snapshot
 from lakecore.verify.references import bucket_directory
 
 __all__ = ["Merge", "merge", "plan_merge"]
@@ -46,7 +47,7 @@ def plan_merge(source: Target, target: Target) -> Merge:
     return Merge(left, right, files)
 
 
-def merge(source: Target, target: Target, user: str, clock: Clock) -> tuple[Merge, int | None]:
+def merge(source: Target, target: Target, author: Author, clock: Clock) -> tuple[Merge, int | None]:
     """Commit it: what was merged and the new snapshot, None where there was nothing.
 
     Commits to the target at the same time are looked at again; run twice, the second finds nothing. Raises
@@ -62,8 +63,8 @@ def merge(source: Target, target: Target, user: str, clock: Clock) -> tuple[Merg
         try:
             result = committer.commit(
                 messages_of(planned.files, tracked),
-                commit_user=user,
-                identifier=BATCH_IDENTIFIER,  # planned anew, it never repeats
+                commit_user=author.user,
+                identifier=author.number,
                 check_append=True,
                 unchanged=Unchanged(rows_of=planned.base, whole_table=True),
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from lakecore.commit.author import Author
 from lakecore.commit.committer import Committer
 from lakecore.errors import CommitConflictError, InvalidInputError
 from lakecore.maintain.drop import quarantined_roots
@@ -89,7 +90,9 @@ def _manifests(bench: Bench, branch: str, _: Parameters) -> Work | None:
 
 def _remove_manifests(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
     runs = bench.sweeper.runs
-    gone, snapshot = remove_gone_manifests(bench.at(branch), runs, ALL, bench.user, accept_revived=True)
+    gone, snapshot = remove_gone_manifests(
+        bench.at(branch), runs, ALL, Author(bench.user), accept_revived=True
+    )
     return Done(snapshot=snapshot, files=0 if gone is None else len(gone.gone))
 
 
@@ -110,7 +113,7 @@ def _files(bench: Bench, branch: str, _: Parameters) -> Work | None:
 
 
 def _remove_files(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
-    gone, snapshot = remove_gone_files(bench.at(branch), bench.sweeper.runs, ALL, bench.user)
+    gone, snapshot = remove_gone_files(bench.at(branch), bench.sweeper.runs, ALL, Author(bench.user))
     return Done(snapshot=snapshot, files=0 if gone is None else len(gone.paths))
 
 

@@ -8,7 +8,7 @@ import uuid
 from dataclasses import dataclass
 from dataclasses import replace as changed
 
-from lakecore.commit.duplicates import commits_of
+from lakecore.commit.author import Author
 from lakecore.errors import CommitConflictError, NotFoundError
 from lakecore.maintain.roots import Root, RootKind
 from lakecore.maintain.tags.apply import create
@@ -16,10 +16,10 @@ from lakecore.maintain.target import Target
 from lakecore.metadata.data_file import EntryKind
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.netting import live, only_in, remaining_deletes, turned
-from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
+from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.metadata.successor import successor
 
-__all__ = ["Again", "Author", "commit_again"]
+__all__ = ["Again", "commit_again"]
 
 _TRIES = 10
 
@@ -36,28 +36,6 @@ class Again:
     repeated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Author:
-    """Who commits. With an identifier the pair names the run, and one that landed is not repeated."""
-
-    user: str
-    identifier: int | None = None
-
-    def landed(self, target: Target) -> Snapshot | None:
-        """What a run of this name committed. Cost: see `commits_of`."""
-        if self.identifier is None:
-            return None
-        found = commits_of(target.snapshots, self.user)
-        same = (one for one in found if one.commit_identifier == self.identifier)
-        return next((one for one in same if one.commit_kind is CommitKind.OVERWRITE), None)
-
-    def token(self, target: Target) -> str:
-        """The same for each try of a run."""
-        if self.identifier is None:
-            return target.clock.fresh_id()
-        return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.user}/{self.identifier}"))
-
-
 def commit_again(target: Target, state: Root, author: Author) -> Again:
     """An OVERWRITE of the whole table with the files of `state`.
 
@@ -66,8 +44,8 @@ def commit_again(target: Target, state: Root, author: Author) -> Again:
     """
     tags: tuple[str, ...] = ()
     if state.kind is RootKind.SNAPSHOT:
-        tags = (f"rollback-to-as-latest-{state.snapshot.id}-{author.token(target)}",)
-    if (landed := author.landed(target)) is not None:
+        tags = (f"rollback-to-as-latest-{state.snapshot.id}-{_token(target, author)}",)
+    if (landed := author.landed(target.snapshots, CommitKind.OVERWRITE)) is not None:
         return Again(landed.id, tags, repeated=True)
     if tags:
         create(target, tags[0], state, None)
@@ -82,6 +60,13 @@ def commit_again(target: Target, state: Root, author: Author) -> Again:
         for name in written:
             target.manifests.delete(name)
     raise CommitConflictError(f"{target.name}: others committed first {_TRIES} times; run again")
+
+
+def _token(target: Target, author: Author) -> str:
+    """The same for each try of a run."""
+    if author.identifier is None:
+        return target.clock.fresh_id()
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{author.user}/{author.identifier}"))
 
 
 def _draft(target: Target, latest: Snapshot, state: Snapshot, author: Author) -> tuple[Snapshot, list[str]]:
@@ -103,7 +88,7 @@ def _draft(target: Target, latest: Snapshot, state: Snapshot, author: Author) ->
         CommitKind.OVERWRITE,
         target.clock.now_ms(),
         commit_user=author.user,
-        commit_identifier=BATCH_IDENTIFIER if author.identifier is None else author.identifier,
+        commit_identifier=author.number,
         total_record_count=int(then.row_count.sum()),
         delta_record_count=rows,
         next_row_id=_higher(latest.next_row_id, state.next_row_id),

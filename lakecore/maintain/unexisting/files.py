@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lakecore.commit.author import Author
 from lakecore.commit.committer import Committer
 from lakecore.errors import CommitConflictError, UnavailableError, UnsupportedError
 from lakecore.maintain.runs import RunState, RunStore
@@ -21,7 +22,7 @@ from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.netting import live
 from lakecore.metadata.options import TableOptions
-from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
+from lakecore.metadata.snapshot import Snapshot
 from lakecore.row.binary_row import decode_row
 from lakecore.row.partition_path import partition_text
 from lakecore.verify.references import bucket_directory
@@ -97,7 +98,7 @@ def damaged_files(target: Target, snapshot: Snapshot) -> list[tuple[str, int]]:
 
 
 def remove_gone_files(
-    target: Target, runs: RunStore, accepted: Accepted, user: str
+    target: Target, runs: RunStore, accepted: Accepted, author: Author
 ) -> tuple[GoneFiles | None, int | None]:
     """Commit an OVERWRITE without them; what was gone, and the snapshot. Run again, it finds nothing.
 
@@ -116,7 +117,7 @@ def remove_gone_files(
             _look_again(target, found.paths)
             committer = Committer(target.snapshots, target.schemas, target.manifests, clock=target.clock)
             result = committer.commit(
-                _messages(found.entries, changes), commit_user=user, identifier=BATCH_IDENTIFIER
+                _messages(found.entries, changes), commit_user=author.user, identifier=author.number
             )
             return found, result.snapshot_ids[-1] if result.snapshot_ids else None
         except (CommitConflictError, UnavailableError) as err:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakecore.commit.author import Author
 from lakecore.errors import CommitConflictError, NotFoundError, UnsupportedError
 from lakecore.maintain.runs import RunStore
 from lakecore.maintain.target import Target, in_threads
@@ -14,7 +15,7 @@ from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.index_file import IndexFile
 from lakecore.metadata.manifest_file import ManifestFile
 from lakecore.metadata.netting import live, remaining_deletes
-from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
+from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.metadata.successor import successor
 
 __all__ = ["GoneManifests", "find_gone_manifests", "remove_gone_manifests"]
@@ -74,7 +75,7 @@ def find_gone_manifests(target: Target) -> GoneManifests | None:
 
 
 def remove_gone_manifests(
-    target: Target, runs: RunStore, accepted: Accepted, user: str, *, accept_revived: bool
+    target: Target, runs: RunStore, accepted: Accepted, author: Author, *, accept_revived: bool
 ) -> tuple[GoneManifests | None, int | None]:
     """Publish an OVERWRITE snapshot without them; what was gone, and its id. Run again, it finds nothing.
 
@@ -87,7 +88,7 @@ def remove_gone_manifests(
         paths = tuple(target.paths.manifest(file.file_name) for file in found.gone)
         check_quarantine(target, runs, paths)
         _check(target, found, accepted, accept_revived=accept_revived)
-        published = _publish(target, found, user)
+        published = _publish(target, found, author)
         if published is not None:
             return found, published
     raise CommitConflictError(f"{target.name}: others committed first {_TRIES} times; run again")
@@ -110,7 +111,7 @@ def _check(target: Target, found: GoneManifests, accepted: Accepted, *, accept_r
     accepted.check(target.name, "manifests", len(found.gone), named, rows)
 
 
-def _publish(target: Target, found: GoneManifests, user: str) -> int | None:
+def _publish(target: Target, found: GoneManifests, author: Author) -> int | None:
     """The id; None when another commit was first: then nothing of it is left."""
     latest, manifests = found.snapshot, target.manifests
     index = manifests.read_index(latest.index_manifest)
@@ -132,8 +133,8 @@ def _publish(target: Target, found: GoneManifests, user: str) -> int | None:
         CommitKind.OVERWRITE,
         target.clock.now_ms(),
         index_manifest=index_manifest,
-        commit_user=user,
-        commit_identifier=BATCH_IDENTIFIER,
+        commit_user=author.user,
+        commit_identifier=author.number,
         total_record_count=int(found.live.row_count.sum()),
     )
     if target.snapshots.publish(planned):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lakecore.cli.main import main
+from tests.lakecore.cli.conftest import Cli
 from tests.support.golden import GoldenTable
 
 TABLE = "g1.a_append_part"
@@ -107,3 +108,48 @@ def test_a_failed_table_is_an_error_and_does_not_stop_the_others(
     missing, found = json.loads(capsys.readouterr().out)
     assert (code, found["error"]) == (1, None)
     assert "g1.missing" in missing["error"]
+
+
+NAMED = {
+    "compact": ("--strategy", "full", "--engine", "local"),
+    "rewrite-file-index": ("--option", "file-index.bloom-filter.columns=n", "--engine", "local"),
+    "analyze": ("--columns", "all"),
+    "compact-manifest": (),
+    "rollback-to-as-latest": ("--snapshot", "1"),
+    "merge-branch": ("--source-branch", "side"),
+    "drop-partition": ("--partition", "p=a"),
+    "expire-partitions": ("--expiration-time", "30 d", "--timestamp-formatter", "yyyy-MM-dd"),
+}
+
+
+GO_ON = ("compact", "rewrite-file-index", "expire-partitions")
+"""Runs of many commits: repeated, they do what is left, or has come since."""
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_run_that_is_repeated_under_its_name_commits_once(cli: Cli, parted: str, name: str) -> None:
+    rows = '{"p": "a", "n": 7}\n{"p": "2020-01-01", "n": 8}'
+
+    def command(number: int) -> Any:
+        asked = (*NAMED[name], "--commit-user", "nightly", "--commit-identifier", str(number), "--json")
+        (report,) = cli(name, parted, *asked).json
+        assert report["error"] is None
+        return report["snapshot"]
+
+    def snapshots() -> int:
+        return len(cli("snapshots", parted).lines)
+
+    assert cli("write", parted, "-", stdin=rows).code == 0
+    if name == "merge-branch":
+        assert cli("create-tag", parted, "--tag", "t").code == 0
+        assert cli("create-branch", parted, "--branch", "side", "--tag", "t").code == 0
+        assert cli("write", f"{parted}$branch_side", "-", stdin=rows).code == 0
+    made = command(20)
+    assert made is not None
+    if name not in GO_ON:
+        assert cli("write", parted, "-", stdin=rows).code == 0
+    before = snapshots()
+    assert command(20) in (made, None if name == "expire-partitions" else made)
+    assert snapshots() == before
+    half = cli(name, parted, *NAMED[name], "--commit-user", "nightly")
+    assert (half.code, "--commit-identifier" in half.err) == (1, True)

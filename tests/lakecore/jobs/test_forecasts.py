@@ -15,6 +15,7 @@ from lakecore.jobs.chore import Report, Safety
 from lakecore.jobs.chore_many import run_many
 from lakecore.jobs.counts import Counts, counts_of_entries
 from lakecore.jobs.lake import target_of
+from lakecore.jobs.limits import Limits
 from lakecore.maintain.history import KEPT, HistoryStore
 from lakecore.maintain.lease import leased
 from lakecore.maintain.target import Target
@@ -172,21 +173,33 @@ def test_the_risk_is_told_from_the_table(catalog: FilesystemCatalog) -> None:
     assert any("tag eod" in text for text in risk.holders)
 
 
-def test_chores_of_many_tables_run_at_once_and_tell_of_each(catalog: FilesystemCatalog) -> None:
+@pytest.mark.parametrize(("plan_bytes", "most"), [(1 << 30, 3), (1, 1)])
+def test_chores_of_many_tables_run_at_once_and_tell_of_each(
+    catalog: FilesystemCatalog, plan_bytes: int, most: int
+) -> None:
     tables = [catalog.create_table(f"d.t{n}", {"columns": ["v INT"]}) for n in range(8)]
     for table in tables:
         put(table, *([{"v": n}] for n in range(4)))
     busy, gone = tables[2], "d.none"
 
+    at_work: list[str] = []
+    at_once: list[int] = []
+
     def expire(wanted: expire_snapshots.Job) -> Report:
-        return expire_snapshots.run(wanted, catalog, clock=catalog.clock)
+        at_work.append(wanted.table)
+        at_once.append(len(at_work))
+        try:
+            return expire_snapshots.run(wanted, catalog, clock=catalog.clock)
+        finally:
+            at_work.remove(wanted.table)
 
     wanted = [
         expire_snapshots.Job(table=name, retain_max=1, retain_min=1, safety=Safety(quarantine=True))
         for name in (*(table.name for table in tables), gone)
     ]
     with leased(catalog.file_io, catalog.warehouse, busy.name, "nightly 1", catalog.clock, 60_000):
-        reports = run_many(wanted, expire, at_once=3, purging=catalog)
+        reports = run_many(wanted, expire, catalog, limits=Limits(tables=3, plan_bytes=plan_bytes))
+        assert max(at_once) <= most
         with pytest.raises(BusyError):
             expire(wanted[2])
     assert [one.table for one in reports] == [one.table for one in wanted]

@@ -1,0 +1,75 @@
+"""A job on many tables: a thread each, so many at once, within a budget of memory for what they plan."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from lakecore.compact.lake.pool import PlanBudget
+from lakecore.compact.lake.weight import plan_bytes
+from lakecore.errors import LakeError
+from lakecore.table import Table
+
+__all__ = ["Telling", "held", "of_tables", "unexpected"]
+
+logger = logging.getLogger(__name__)
+
+J = TypeVar("J")
+R = TypeVar("R")
+
+
+class Telling:
+    """Calls back from several threads, one at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __call__(self, callback: Callable[..., None] | None, *told: Any) -> None:
+        if callback is not None:
+            with self._lock:
+                callback(*told)
+
+
+def of_tables(
+    jobs: Sequence[J], work: Callable[[J], R], at_once: int, on_stop: Callable[[], None] = lambda: None
+) -> list[R]:
+    """A result per job, in order. An interruption calls `on_stop`, begins no further table, waits for those
+    at work and is raised.
+    """
+    threads = ThreadPoolExecutor(max(1, min(at_once, len(jobs))), thread_name_prefix="tables")
+    try:
+        return list(threads.map(work, jobs))
+    except BaseException:
+        on_stop()
+        raise
+    finally:
+        threads.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def held(budget: PlanBudget | None, open_table: Callable[[], Table]) -> Iterator[None]:
+    """Wait until what a chore of the table holds fits into `budget`, and keep it within the block.
+
+    It is taken for the plan of a compaction: 3 kB for each entry of the latest manifests; a chore holds less
+    than a tenth of that for a file that goes, so older snapshots have room. Costs an opening of the table
+    and its manifest lists. A table that cannot be looked at holds nothing: its job will say why.
+    """
+    if budget is None:
+        yield
+        return
+    try:
+        table = open_table()
+        size = plan_bytes(table.read_context(), table.scanner)
+    except LakeError:
+        size = 0
+    with budget.holding(size):
+        yield
+
+
+def unexpected(err: Exception) -> str:
+    """What a report says of an error that is none of lakecore's."""
+    return f"unexpected {type(err).__name__}: {err} (--verbose shows where; please report it)"
