@@ -47,7 +47,9 @@ class AvroReader:
         with decoding(path):
             self._header = fastavro.schemaless_reader(self._source, HEADER_SCHEMA, None)
             self._body = int(self._source.tell())
-            record = _root_record(fastavro.schema.parse_schema(_json_schema(self._header)))
+            root = fastavro.schema.parse_schema(_json_schema(self._header))
+            record = _root_record(root)
+            self._nullable = isinstance(root, list)
             self._columns = {field["name"]: AvroColumn.of(field) for field in record["fields"]}
             self._decoding = decoding_schema(record)
             self.schema = pa.schema([column.field for column in self._columns.values()])
@@ -88,14 +90,18 @@ class AvroReader:
 
     def _records(self, columns: set[str] | None) -> Iterator[dict[str, Any]]:
         header = dict(self._header)
-        header["meta"] = header["meta"] | {"avro.schema": _json_bytes(self._decoding)}
+        header["meta"] = header["meta"] | {"avro.schema": _json_bytes(self._rooted(self._decoding))}
         reader_schema = None
         if columns is not None:
             kept = [field for field in self._decoding["fields"] if field["name"] in columns]
-            reader_schema = self._decoding | {"fields": kept}
+            reader_schema = self._rooted(self._decoding | {"fields": kept})
         self._source.seek(self._body)
         stream = fastavro.reader(_Spliced(_header_bytes(header), self._source), reader_schema)
         return iter(stream)
+
+    def _rooted(self, record: dict[str, Any]) -> Any:
+        """Rule of the format: records behind a union carry the number of their branch."""
+        return ["null", record] if self._nullable else record
 
 
 class _Bounded:
@@ -154,7 +160,7 @@ def _header_bytes(header: dict[str, Any]) -> bytes:
 
 
 def _root_record(schema: Any) -> dict[str, Any]:
-    """The record behind the root, which writers before 0.9 made a union with null."""
+    """The record behind the root: vector files (and all files before 0.9) have a union with null there."""
     branches = schema if isinstance(schema, list) else [schema]
     for branch in branches:
         if isinstance(branch, dict) and branch.get("type") == "record":

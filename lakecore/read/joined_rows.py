@@ -1,26 +1,38 @@
 """Rows whose columns lie in several files (data evolution), joined by row id.
 
-Rule of the format: of the files with the same rows, the newest (highest sequence number) that has a column
-gives it; a column that none has is null. Their rows come in the same order.
+Rule of the format: the files of a range have its rows in the same order. Which file gives a column:
+`read.column_givers`; a column that none has is null. The bytes of blobs are read for wanted rows only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lakecore.errors import CorruptDataError
+from lakecore.errors import CorruptDataError, UnsupportedError
+from lakecore.format.data_reader import BATCH_ROWS
 from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.dedicated import BLOB_AS_DESCRIPTOR, descriptor_columns, is_blob, view_columns
+from lakecore.metadata.row_range import RowRange, first_row, row_ranges
+from lakecore.predicate.evaluate import mask
+from lakecore.predicate.tree import Predicate, columns_of
+from lakecore.read.blob_values import BlobColumn, locate_blobs, resolved, within_memory
+from lakecore.read.column_givers import Giver, Givers, givers_of
 from lakecore.read.context import ReadContext
 from lakecore.read.file_reader import read_file, read_type
-from lakecore.read.row_ids import TRACKING_NAMES
 from lakecore.types.arrow import arrow_schema, arrow_type
-from lakecore.types.datatypes import RowType
+from lakecore.types.datatypes import DataField, RowType
 
 __all__ = ["read_joined"]
+
+Ints = npt.NDArray[np.int64]
 
 
 def read_joined(
@@ -29,63 +41,136 @@ def read_joined(
     files: Sequence[DataFile],
     columns: Sequence[str],
     deletions: Mapping[str, BitMap],
+    predicate: Predicate | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows in the order of their ids. `files`: of whole row ranges. `deletions`: by file name; a row that is
-    deleted in one file of a range is deleted. Holds a batch of each file of a range.
+    """Rows in the order of their ids. `files`: of whole row ranges. `deletions`: by file name; those of the
+    oldest ordinary file of a range count. `predicate`: rows for which it is not true may be left out, so that
+    their blobs are not read. Holds a batch of each file of a range, and up to 64 MB of blobs.
 
-    Raises NotFoundError, CorruptDataError, also where files of a range differ in their rows.
+    Raises NotFoundError, CorruptDataError, also where files of a range differ in their rows;
+    UnsupportedError for columns whose references this release does not follow.
     """
     wanted = read_type(ctx).select(tuple(columns))
-    for _, group in groupby(sorted(files, key=_first), key=_first):
-        members = sorted(group, key=lambda file: -file.max_sequence_number)
-        gone = BitMap.union(BitMap(), *(deletions.get(file.file_name, BitMap()) for file in members))
-        yield from _range(ctx, bucket_dir, members, wanted, gone)
+    if views := sorted(set(view_columns(ctx.schema.options)) & set(wanted.names)):
+        raise UnsupportedError(
+            f"table {ctx.paths.table_path}: option blob-view-field={','.join(views)}: this release does not "
+            "follow references to blobs of other tables; read other columns"
+        )
+    for rows in row_ranges(files):
+        gone = deletions.get(rows.anchor.file_name, BitMap()) if rows.ordinary else BitMap()
+        yield from _Range(ctx, bucket_dir, rows, wanted, gone, predicate).read()
 
 
-def _first(file: DataFile) -> int:
-    return -1 if file.first_row_id is None else file.first_row_id
+@dataclass(frozen=True)
+class _Range:
+    """The rows of one range, without those that are `gone` (positions)."""
 
+    ctx: ReadContext
+    bucket_dir: str
+    rows: RowRange
+    wanted: RowType
+    gone: BitMap
+    predicate: Predicate | None
 
-def _range(
-    ctx: ReadContext, bucket_dir: str, files: Sequence[DataFile], wanted: RowType, gone: BitMap
-) -> Iterator[pa.RecordBatch]:
-    shares = _shares(ctx, files, wanted, f"{bucket_dir}/{files[0].file_name}")
-    used = [file for file in files if shares[file.file_name]] or [files[0]]
-    streams = [
-        read_file(ctx, bucket_dir, file, shares[file.file_name] or [wanted.names[0]], deletions=gone)
-        for file in used
-    ]
-    schema = arrow_schema(wanted)
-    for parts in _zipped(streams, f"{bucket_dir}/{used[-1].file_name}"):
-        columns = {name: part.column(name) for part in parts for name in part.schema.names}
-        rows = parts[0].num_rows
-        arrays = [
-            columns[field.name] if field.name in columns else pa.nulls(rows, arrow_type(field.type))
-            for field in wanted.fields
-        ]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+    @cached_property
+    def live(self) -> Ints:
+        """Positions of the rows that are left."""
+        places = np.arange(self.rows.count)
+        if not self.gone:
+            return places
+        if self.gone.max() >= self.rows.count:
+            problem = f"row {self.gone.max()} is deleted, but there are {self.rows.count} rows"
+            raise CorruptDataError(self._path(self.rows.anchor), problem)
+        return np.delete(places, np.array(self.gone.to_array(), np.int64))
 
+    def read(self) -> Iterator[pa.RecordBatch]:
+        givers = givers_of(self.ctx, self.rows, self.wanted.fields)
+        fields = [field for field in self.wanted.fields if field.name in givers.blobs]
+        blobs = [self._locate(field, givers.blobs[field.name]) for field in fields]
+        schema = arrow_schema(self.wanted)
+        for places, columns in self._batches(givers):
+            for low, high in [(0, len(places))] if self._referring else within_memory(blobs, places):
+                here = {name: column.slice(low, high - low) for name, column in columns.items()}
+                here |= {blob.name: self._values(blob, places[low:high]) for blob in blobs}
+                arrays = [self._array(field, here, high - low) for field in self.wanted.fields]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-def _shares(ctx: ReadContext, files: Sequence[DataFile], wanted: RowType, path: str) -> dict[str, list[str]]:
-    """The wanted columns that each file gives; `files` newest first."""
-    shares: dict[str, list[str]] = {file.file_name: [] for file in files}
-    held = {file.file_name: _field_ids(ctx, file) for file in files}
-    for field in wanted.fields:
-        if field.name in TRACKING_NAMES:
-            shares[files[0].file_name].append(field.name)
-            continue
-        giver = next((file for file in files if field.id in held[file.file_name]), None)
-        if giver is not None:
-            shares[giver.file_name].append(field.name)
-        elif not field.type.nullable:
-            raise CorruptDataError(path, f"no file of these rows has column {field.name}, which is NOT NULL")
-    return shares
+    def _batches(self, givers: Givers) -> Iterator[tuple[Ints, dict[str, pa.Array]]]:
+        """Positions of some rows and their columns, but for blobs; rows the predicate rules out may miss."""
+        early = self._early(givers)
+        at = 0
+        for parts in self._side_by_side(givers.shares):
+            count = parts[0].num_rows
+            places = self.live[at : at + count]
+            at += count
+            columns = {name: part.column(name) for part in parts for name in part.schema.names}
+            if early is not None:
+                keep = mask(early, pa.RecordBatch.from_pydict(columns))
+                places = places[keep.to_numpy(zero_copy_only=False)]
+                columns = {name: column.filter(keep) for name, column in columns.items()}
+            if len(places):
+                yield places, columns
+        if at != len(self.live):
+            problem = f"{at} rows where its manifest entry and deletion vector leave {len(self.live)}"
+            raise CorruptDataError(self._path(self.rows.files[0]), problem)
 
+    def _early(self, givers: Givers) -> Predicate | None:
+        """The predicate, where asking it now can spare blobs."""
+        given = {name for names in givers.shares.values() for name in names}
+        spares = bool(givers.blobs) or any(self._inline(field) for field in self.wanted.fields)
+        asked = self.predicate
+        return asked if asked is not None and spares and columns_of(asked) <= given else None
 
-def _field_ids(ctx: ReadContext, file: DataFile) -> frozenset[int]:
-    names = file.write_cols
-    fields = ctx.file_schema(file.schema_id).fields
-    return frozenset(field.id for field in fields if names is None or field.name in names)
+    def _side_by_side(self, shares: Mapping[Giver, Sequence[str]]) -> Iterator[list[pa.RecordBatch]]:
+        if not shares:
+            for start in range(0, len(self.live), BATCH_ROWS):
+                count = min(BATCH_ROWS, len(self.live) - start)
+                yield [pa.RecordBatch.from_arrays([pa.nulls(count)], names=[""])]
+            return
+        streams = [self._stream(giver, names) for giver, names in shares.items()]
+        yield from _zipped(streams, self._path(list(shares)[-1][0]))
+
+    def _stream(self, giver: Giver, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return chain.from_iterable(
+            read_file(self.ctx, self.bucket_dir, file, names, deletions=self._gone_in(file)) for file in giver
+        )
+
+    def _gone_in(self, file: DataFile) -> BitMap:
+        start = first_row(file) - self.rows.first
+        if start == 0 and file.row_count == self.rows.count:
+            return self.gone
+        return (self.gone & BitMap(range(start, start + file.row_count))).shift(-start)
+
+    def _locate(self, column: DataField, files: Sequence[DataFile]) -> BlobColumn:
+        if not is_blob(column.type):
+            raise UnsupportedError(
+                f"table {self.ctx.paths.table_path}: column {column.name}: this release does not read lists "
+                "and maps of BLOB; read other columns, or use another engine"
+            )
+        paths = [(self._path(file), file) for file in files]
+        return locate_blobs(self.ctx.file_io, column.name, paths, self.rows.first, self.rows.count)
+
+    @property
+    def _referring(self) -> bool:
+        """Blobs are wanted as references."""
+        return BLOB_AS_DESCRIPTOR.read(self.ctx.schema.options)
+
+    def _values(self, blob: BlobColumn, rows: Ints) -> pa.Array:
+        return blob.references(rows) if self._referring else blob.values(rows)
+
+    def _inline(self, column: DataField) -> bool:
+        return is_blob(column.type) and column.name in descriptor_columns(self.ctx.schema.options)
+
+    def _array(self, column: DataField, here: Mapping[str, pa.Array], count: int) -> pa.Array:
+        if column.name not in here:
+            return pa.nulls(count, arrow_type(column.type))
+        array = here[column.name]
+        if self._inline(column) and not self._referring:
+            return resolved(self.ctx.file_io, self.ctx.paths.table_path, column.name, array)
+        return array
+
+    def _path(self, file: DataFile) -> str:
+        return self.ctx.paths.data_file(self.bucket_dir, file)
 
 
 def _zipped(streams: Sequence[Iterator[pa.RecordBatch]], path: str) -> Iterator[list[pa.RecordBatch]]:

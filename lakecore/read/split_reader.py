@@ -174,7 +174,7 @@ class _Reader:
     def _joined(self, split: Split) -> Iterator[pa.RecordBatch]:
         file_io = self._ctx.file_io
         deletions = {name: load_deletions(file_io, where) for name, where in self._deletions.items()}
-        return read_joined(self._ctx, self.bucket_dir, split.files, self._columns, deletions)
+        return read_joined(self._ctx, self.bucket_dir, split.files, self._columns, deletions, self._predicate)
 
     def _live(self, file: DataFile, prunable: Predicate | None) -> Iterator[pa.RecordBatch]:
         """Rows of a file without its retracting rows; a file that says it has none is not asked."""

@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from lakecore.errors import NotFoundError, UnsupportedError
+from lakecore.metadata.dedicated import splits_by_blob_size
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.index_file import DeletionFile, IndexFile
 from lakecore.metadata.key_order import key_order
@@ -115,7 +116,9 @@ class Scanner:
         key_of = key_order(schema.key_type) if keyed else None
         policy = SplitPolicy.from_options(schema.options)
         if options.data_evolution:
-            plan = plan_row_ranges(entries, policy, self.table)
+            plan = plan_row_ranges(
+                entries, policy, self.table, weigh_blobs=splits_by_blob_size(schema.options)
+            )
         else:
             alone = options.skips_level_0 or options.deletion_vectors
             plan = plan_splits(entries, policy, key_of, unique=alone)

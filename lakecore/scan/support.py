@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from lakecore.errors import UnsupportedError
 from lakecore.index.definition import index_specs
+from lakecore.metadata.dedicated import holds_blobs
 from lakecore.metadata.index_file import DELETION_VECTORS, IndexFile
 from lakecore.metadata.options import (
     BucketMode,
@@ -60,7 +61,7 @@ def check_streamable(table: str, schema: TableSchema) -> None:
 
     Merge engines and deletion vectors do not matter: nothing is merged.
     """
-    _check_kind(table, schema.options)
+    _check_kind(table, schema)
     _check_one_branch(table, schema.options)
 
 
@@ -171,7 +172,7 @@ def _check_changelog(table: str, schema: TableSchema, options: TableOptions, ver
 
 def _check_rows(table: str, schema: TableSchema, options: TableOptions, verb: str) -> None:
     """What decides the rows of a table, whatever is done with it."""
-    _check_kind(table, schema.options)
+    _check_kind(table, schema)
     _check_merge_engine(table, schema, options, verb)
     if options.data_evolution and verb == "stream":
         raise _refuse(table, "data-evolution.enabled", "true", verb, "use another engine")
@@ -184,10 +185,16 @@ def _check_merge_engine(table: str, schema: TableSchema, options: TableOptions, 
         raise _refuse(table, "merge-engine", options.merge_engine.value, verb, remedy)
 
 
-def _check_kind(table: str, raw: Mapping[str, str]) -> None:
-    kind = raw.get("type", "table")
+def _check_kind(table: str, schema: TableSchema) -> None:
+    kind = schema.options.get("type", "table")
     if kind not in ("table", "materialized-table"):
         raise _refuse(table, "type", kind, "open", "this release knows plain tables")
+    blobs = [field.name for field in schema.fields if holds_blobs(field.type)] if schema.primary_keys else []
+    if blobs:
+        raise UnsupportedError(
+            f"table {table}: column {blobs[0]}: this release does not follow the references that BLOB "
+            "columns of a table with a primary key hold; use another engine"
+        )
 
 
 def _is_on(raw: Mapping[str, str], key: str) -> bool:

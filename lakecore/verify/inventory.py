@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lakecore.fs.file_io import FileIO, FileStatus
+from lakecore.metadata.dedicated import is_shared
 from lakecore.store.paths import TablePaths
 from lakecore.verify.findings import FindingKind, Findings
 from lakecore.verify.references import DataReference, Expected, References
@@ -107,6 +108,8 @@ class Inventory:
         return bad
 
     def _orphan(self, status: FileStatus) -> None:
+        if is_shared(status.path):
+            return
         age = "of unknown age"
         if status.mtime_ms:
             age = f"{max(0, self.now_ms - status.mtime_ms) / _HOUR_MS:.1f} h old"

@@ -12,6 +12,7 @@ from lakecore.fs.file_io import FileStatus
 from lakecore.maintain.name_sets import Hashes, within
 from lakecore.maintain.target import Target, in_threads
 from lakecore.metadata.byte_words import hash_bytes
+from lakecore.metadata.dedicated import is_shared
 from lakecore.metadata.options import TableOptions
 
 __all__ = ["Known", "Look", "Walk"]
@@ -96,7 +97,7 @@ def _look(
 ) -> Look:
     found = [status for status in list_files(directory) if not status.is_dir]
     size = sum([status.size for status in found])
-    old = [status for status in found if 0 < status.mtime_ms < older_than_ms]
+    old = [status for status in found if 0 < status.mtime_ms < older_than_ms and not is_shared(status.path)]
     names = [status.path.rpartition("/")[2] for status in old]
     if not known.others.isdisjoint(names):
         old = [status for status, name in zip(old, names, strict=True) if name not in known.others]

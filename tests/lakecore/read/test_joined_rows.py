@@ -75,9 +75,14 @@ def test_a_row_deleted_in_one_file_is_deleted(table: tuple[Any, list[DataFile]])
 def test_damage_is_noticed(table: tuple[Any, list[DataFile]]) -> None:
     small, files = table
     short = share(small, ("s",), [(k,) for k in range(COUNT - 1)], 0, 4)
-    with pytest.raises(CorruptDataError, match="differ in the number of rows"):
+    with pytest.raises(CorruptDataError, match="holds 499 rows"):
         read(small, [*files, short], ["k", "s"])
-    with pytest.raises(CorruptDataError, match="no file of these rows has column k"):
+    lying = replace(short, row_count=COUNT)
+    with pytest.raises(CorruptDataError, match="differ in the number of rows"):
+        read(small, [*files, lying], ["k", "s"])
+    with pytest.raises(CorruptDataError, match=r"499 rows where .* leave 500"):
+        read(small, [*files, lying], ["s"])
+    with pytest.raises(CorruptDataError, match="has column k, which is NOT NULL"):
         read(small, files[1:2], ["k"])
 
 

@@ -39,6 +39,8 @@ class Chores {
             case "splits": return splits(t);
             case "cluster-picks": return clusterPicks(manager(t, a).createCompactUnits(a.has("full")));
             case "cluster": return cluster(t, manager(t, a), a.has("full"));
+            case "write-columns": return Evolution.writeColumns(t, a);
+            case "delete-row-ids": return Evolution.deleteRowIds(t, a);
             default: throw new IllegalArgumentException("unknown command " + cmd);
         }
     }

@@ -1,0 +1,162 @@
+"""Blob files: one column, each value in a record of its own, and behind them where they lie.
+
+Layout, little-endian: per value a magic, the bytes, the length of the record (int64) and a CRC-32 of all
+that; then the lengths of all records as zigzag varints of their differences, how many bytes that took (int32)
+and a version. Length -1 is a null, -2 a row whose value an older file has; neither has a record.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from lakecore.errors import CorruptDataError
+from lakecore.format.damage import decoding
+from lakecore.fs.file_io import FileIO, OutputFile
+
+__all__ = ["NULL", "OLDER", "BlobIndex", "BlobSource", "BlobWriter", "load_blob_index"]
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+NULL, OLDER = -1, -2
+"""What `BlobIndex.sizes` says where there are no bytes."""
+
+_MAGIC = struct.pack("<i", 1481511375)
+_TAIL = struct.Struct("<qI")
+_FOOTER = struct.Struct("<ib")
+_VERSION = 1
+_FRAME = len(_MAGIC) + _TAIL.size
+_MOST_BYTES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class BlobIndex:
+    """Per row of a blob file, where its bytes start and how many there are (or NULL, OLDER)."""
+
+    starts: Ints
+    sizes: Ints
+
+
+def load_blob_index(file_io: FileIO, path: str) -> BlobIndex:
+    """Read the end of a blob file; costs two small reads. Raises NotFoundError, CorruptDataError."""
+    source = file_io.open_input(path)
+    try:
+        with decoding(path):
+            size = int(source.size())
+            source.seek(max(size - _FOOTER.size, 0))
+            length, version = _FOOTER.unpack(source.read(_FOOTER.size))
+            if version != _VERSION or not 0 <= length <= size - _FOOTER.size:
+                raise CorruptDataError(path, f"not a blob file: version {version}, index of {length} bytes")
+            body = size - _FOOTER.size - length
+            source.seek(body)
+            return _located(_differences(bytes(source.read(length))).cumsum(), body, path)
+    finally:
+        source.close()
+
+
+def _differences(data: bytes) -> Ints:
+    """Zigzag varints. Raises ValueError for one that does not end."""
+    raw = np.frombuffer(data, np.uint8)
+    if not len(raw):
+        return np.zeros(0, np.int64)
+    ends = np.flatnonzero(raw < 128)
+    starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
+    if not len(ends) or ends[-1] != len(raw) - 1 or (ends - starts).max() >= _MOST_BYTES:
+        raise ValueError("the index of a blob file ends within a number")
+    places = (np.arange(len(raw)) - np.repeat(starts, ends - starts + 1)).astype(np.uint64)
+    bits = (raw & np.uint8(127)).astype(np.uint64) << (places * np.uint64(7))
+    values = np.bitwise_or.reduceat(bits, starts)
+    half = (values >> np.uint64(1)).view(np.int64)
+    return np.where(values & np.uint64(1), ~half, half)
+
+
+def _located(lengths: Ints, body: int, path: str) -> BlobIndex:
+    stored = lengths >= 0
+    if (lengths < OLDER).any() or (stored & (lengths < _FRAME)).any() or lengths[stored].sum() != body:
+        raise CorruptDataError(path, "lengths of its records do not add up to the file")
+    ends = np.where(stored, lengths, 0).cumsum()
+    starts = np.where(stored, ends - lengths + len(_MAGIC), -1)
+    return BlobIndex(starts, np.where(stored, lengths - _FRAME, lengths))
+
+
+class BlobSource:
+    """The bytes of one blob file, by the places of its index."""
+
+    def __init__(self, file_io: FileIO, path: str) -> None:
+        self._path = path
+        self._source: Any = file_io.open_input(path)
+
+    def read(self, start: int, size: int) -> bytes:
+        """One value. Raises CorruptDataError where the record is not the one that was written."""
+        with decoding(self._path):
+            self._source.seek(start - len(_MAGIC))
+            record = bytes(self._source.read(size + _FRAME))
+            length, checksum = _TAIL.unpack_from(record, len(_MAGIC) + size)
+            content = record[: len(_MAGIC) + size]
+            short = zlib.crc32(content)  # Python writers leave the length out
+            if length != size + _FRAME or checksum not in (
+                short,
+                zlib.crc32(record[len(content) :][:8], short),
+            ):
+                raise CorruptDataError(self._path, f"the value at byte {start} is damaged")
+            return content[len(_MAGIC) :]
+
+    def close(self) -> None:
+        self._source.close()
+
+
+class BlobWriter:
+    """One new blob file. After an error call `abort`."""
+
+    def __init__(self, output: OutputFile) -> None:
+        self._output = output
+        self._lengths: list[int] = []
+        self.size = 0
+
+    @property
+    def rows(self) -> int:
+        return len(self._lengths)
+
+    def write(self, values: Sequence[bytes | None]) -> None:
+        """Append rows."""
+        for value in values:
+            if value is None:
+                self._lengths.append(NULL)
+                continue
+            length = len(value) + _FRAME
+            stated = struct.pack("<q", length)
+            checksum = zlib.crc32(stated, zlib.crc32(value, zlib.crc32(_MAGIC)))
+            for part in (_MAGIC, value, stated, struct.pack("<I", checksum)):
+                self._output.write(part)
+            self._lengths.append(length)
+            self.size += length
+
+    def close(self) -> int:
+        """Finish the file; its bytes. Raises UnavailableError when storage refuses."""
+        index = _encoded(self._lengths)
+        self._output.write(index)
+        self._output.write(_FOOTER.pack(len(index), _VERSION))
+        self._output.close()
+        return self.size + len(index) + _FOOTER.size
+
+    def abort(self) -> None:
+        self._output.abort()
+
+
+def _encoded(lengths: Sequence[int]) -> bytes:
+    out = bytearray()
+    before = 0
+    for length in lengths:
+        step, before = length - before, length
+        value = (step << 1) ^ (step >> 63)
+        while value > 127:
+            out.append(value & 127 | 128)
+            value >>= 7
+        out.append(value)
+    return bytes(out)

@@ -1,0 +1,140 @@
+"""Columns whose values lie in files of their own: blobs, and vectors where their format is set apart. Pure.
+
+Rules of the format: a blob file (`….blob`) holds one column, a vector file (`….vector.<format>`) all vector
+columns; each holds rows of the ordinary file that lies before it in its commit. Columns named in
+`blob-descriptor-field` and `blob-view-field` stay in the ordinary file, as references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakecore.options import Option, parse_bool, parse_size
+from lakecore.types.datatypes import ArrayType, AtomicType, DataType, MapType, RowType, TypeRoot, VectorType
+
+__all__ = [
+    "BLOB_AS_DESCRIPTOR",
+    "BLOB_FORMAT",
+    "Dedicated",
+    "descriptor_columns",
+    "holds_blobs",
+    "is_blob",
+    "is_blob_file",
+    "is_ordinary_file",
+    "is_shared",
+    "is_vector_file",
+    "splits_by_blob_size",
+    "view_columns",
+]
+
+BLOB_FORMAT = "blob"
+
+
+def _parse_names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+BLOB_AS_DESCRIPTOR = Option(
+    "blob-as-descriptor", parse_bool, False, "Give and take blobs as references: path, offset, length."
+)
+BLOB_DESCRIPTOR_FIELD: Option[tuple[str, ...]] = Option(
+    "blob-descriptor-field",
+    _parse_names,
+    (),
+    "BLOB columns that hold references.",
+    ("blob.stored-descriptor-fields",),
+)
+BLOB_VIEW_FIELD: Option[tuple[str, ...]] = Option(
+    "blob-view-field", _parse_names, (), "BLOB columns that refer to blobs of other tables."
+)
+BLOB_SPLIT_BY_SIZE: Option[bool | None] = Option(
+    "blob.split-by-file-size", parse_bool, None, "Whether blobs count when splits are packed."
+)
+BLOB_TARGET_SIZE: Option[int | None] = Option(
+    "blob.target-file-size", parse_size, None, "Bytes of a blob file; default as for data files."
+)
+VECTOR_FORMAT: Option[str | None] = Option(
+    "vector.file.format", str.lower, None, "Format of vector files; unset: vectors are ordinary columns."
+)
+VECTOR_TARGET_SIZE: Option[int | None] = Option(
+    "vector.target-file-size", parse_size, None, "Bytes of a vector file; default as for data files."
+)
+
+
+def is_blob_file(name: str) -> bool:
+    return name.endswith(f".{BLOB_FORMAT}")
+
+
+def is_vector_file(name: str) -> bool:
+    return ".vector." in name
+
+
+def is_shared(name: str) -> bool:
+    """Packs of blobs that rows of several files refer to: no metadata tells whether any does."""
+    return name.endswith(f".managed.{BLOB_FORMAT}")
+
+
+def is_ordinary_file(name: str) -> bool:
+    return not (is_blob_file(name) or is_vector_file(name))
+
+
+def is_blob(kind: DataType) -> bool:
+    return isinstance(kind, AtomicType) and kind.root is TypeRoot.BLOB
+
+
+def holds_blobs(kind: DataType) -> bool:
+    """BLOB, ARRAY<BLOB> or MAP<X, BLOB>: what a blob file can hold."""
+    match kind:
+        case ArrayType(element=inner) | MapType(value=inner):
+            return is_blob(inner)
+    return is_blob(kind)
+
+
+def descriptor_columns(raw: Mapping[str, str]) -> tuple[str, ...]:
+    """Columns stored as references to bytes elsewhere."""
+    return BLOB_DESCRIPTOR_FIELD.read(raw)
+
+
+def view_columns(raw: Mapping[str, str]) -> tuple[str, ...]:
+    """Columns stored as references to blobs of other tables."""
+    return BLOB_VIEW_FIELD.read(raw)
+
+
+def splits_by_blob_size(raw: Mapping[str, str]) -> bool:
+    """Rule of the format: blobs weigh what they are unless they are given as references."""
+    chosen = BLOB_SPLIT_BY_SIZE.read(raw)
+    return not BLOB_AS_DESCRIPTOR.read(raw) if chosen is None else chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Dedicated:
+    """Which columns of new files lie apart: `blobs` each alone, `vectors` together. Sizes in bytes."""
+
+    ordinary: tuple[str, ...]
+    blobs: tuple[str, ...]
+    vectors: tuple[str, ...]
+    vector_format: str
+    blob_size: int
+    vector_size: int
+
+    @classmethod
+    def of(cls, row_type: RowType, raw: Mapping[str, str], size: int) -> Dedicated:
+        """`size`: that of data files, in bytes. Raises InvalidOptionError naming the option and its value."""
+        stay = {*descriptor_columns(raw), *view_columns(raw)}
+        chosen = VECTOR_FORMAT.read(raw)
+        fields = row_type.fields
+        blobs = tuple(f.name for f in fields if holds_blobs(f.type) and f.name not in stay)
+        vectors = tuple(f.name for f in fields if chosen is not None and isinstance(f.type, VectorType))
+        return cls(
+            tuple(f.name for f in fields if f.name not in {*blobs, *vectors}),
+            blobs,
+            vectors,
+            chosen or "",
+            BLOB_TARGET_SIZE.read(raw) or size,
+            VECTOR_TARGET_SIZE.read(raw) or size,
+        )
+
+    def __bool__(self) -> bool:
+        """Does any column lie apart?"""
+        return bool(self.blobs or self.vectors)

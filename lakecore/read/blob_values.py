@@ -1,0 +1,163 @@
+"""Values of a BLOB column: bytes, or references to them; found by the place of a row in its range of rows.
+
+Rules of the format: of the blob files of a column the newest (highest sequence number) that covers a row
+gives its value, unless it says that the row keeps an older one; a row that no file covers is null. A
+reference is version, magic, path, offset and length, little-endian.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError
+from lakecore.format.blob_file import OLDER, BlobSource, load_blob_index
+from lakecore.fs.file_io import FileIO
+from lakecore.metadata.data_file import DataFile
+
+__all__ = ["BlobColumn", "locate_blobs", "resolved", "within_memory"]
+
+_MAGIC = 0x424C4F4244455343
+_VERSION = 2
+_HEAD = struct.Struct("<bqi")
+_TAIL = struct.Struct("<qq")
+_MOST = (1 << 31) - 1
+_BATCH_BYTES = 64 << 20
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class BlobColumn:
+    """Per row of a range: which of `paths` has the value (-1: null), from which byte, and how many."""
+
+    file_io: FileIO
+    name: str
+    paths: tuple[str, ...]
+    owner: npt.NDArray[np.int32]
+    starts: Ints
+    sizes: Ints
+
+    def references(self, rows: Ints) -> pa.Array:
+        """The references of these rows: nothing is read."""
+        found = [
+            None if owner < 0 else encode_reference(self.paths[owner], start, size)
+            for owner, start, size in zip(*self._places(rows), strict=True)
+        ]
+        return pa.array(found, pa.binary())
+
+    def values(self, rows: Ints) -> pa.Array:
+        """The bytes of these rows, each read on its own. Raises NotFoundError, CorruptDataError,
+        UnsupportedError for a value that no Arrow array can hold.
+        """
+        open_files: dict[int, BlobSource] = {}
+        found: list[bytes | None] = []
+        try:
+            for owner, start, size in zip(*self._places(rows), strict=True):
+                if owner < 0:
+                    found.append(None)
+                    continue
+                if size > _MOST:
+                    raise UnsupportedError(
+                        f"column {self.name}: a value of {size} bytes in {self.paths[owner]} does not fit "
+                        "into memory; read it with blob-as-descriptor=true"
+                    )
+                if owner not in open_files:
+                    open_files[owner] = BlobSource(self.file_io, self.paths[owner])
+                found.append(open_files[owner].read(start, size))
+        finally:
+            for source in open_files.values():
+                source.close()
+        return pa.array(found, pa.binary())
+
+    def _places(self, rows: Ints) -> tuple[list[int], list[int], list[int]]:
+        return self.owner[rows].tolist(), self.starts[rows].tolist(), self.sizes[rows].tolist()
+
+
+def locate_blobs(
+    file_io: FileIO, name: str, files: Sequence[tuple[str, DataFile]], first: int, count: int
+) -> BlobColumn:
+    """Where the values of column `name` are, of `count` rows from row id `first` on. `files`: with paths.
+
+    Reads the index of each file. Memory: 20 bytes a row. Raises NotFoundError, CorruptDataError, also where
+    files of one sequence number overlap or leave the range.
+    """
+    owner = np.full(count, -1, np.int32)
+    starts, sizes = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    open_rows = np.ones(count, np.bool_)
+    for number, (path, file) in sorted(enumerate(files), key=lambda item: -item[1][1].max_sequence_number):
+        low = (first if file.first_row_id is None else file.first_row_id) - first
+        index = load_blob_index(file_io, path)
+        if len(index.sizes) != file.row_count or low < 0 or low + file.row_count > count:
+            raise CorruptDataError(path, f"{len(index.sizes)} blobs for {file.row_count} rows from {low} on")
+        here = slice(low, low + file.row_count)
+        ours = open_rows[here] & (index.sizes != OLDER)
+        stored = ours & (index.sizes >= 0)
+        owner[here][stored] = number
+        starts[here][stored] = index.starts[stored]
+        sizes[here][stored] = index.sizes[stored]
+        open_rows[here] &= ~ours
+    return BlobColumn(file_io, name, tuple(path for path, _ in files), owner, starts, sizes)
+
+
+def within_memory(columns: Sequence[BlobColumn], rows: Ints) -> Iterator[tuple[int, int]]:
+    """`rows` as slices whose values fit into memory together: some 64 MB, or one row."""
+    total = np.cumsum(sum((column.sizes[rows] for column in columns), np.zeros(len(rows), np.int64)))
+    marks = np.flatnonzero(np.diff(total // _BATCH_BYTES)) + 1
+    bounds = [0, *marks.tolist(), len(rows)]
+    yield from pairwise(bounds)
+
+
+def encode_reference(path: str, offset: int, length: int) -> bytes:
+    """A reference to bytes of a file."""
+    uri = (f"file:{path}" if path.startswith("/") else path).encode()
+    return _HEAD.pack(_VERSION, _MAGIC, len(uri)) + uri + _TAIL.pack(offset, length)
+
+
+def resolved(file_io: FileIO, root: str, name: str, column: pa.Array) -> pa.Array:
+    """A column of references as the bytes they mean; other bytes stay. `root`: path of the table.
+
+    Raises UnsupportedError for bytes of another storage than the table's, NotFoundError.
+    """
+    return pa.array([_resolve(file_io, root, name, value) for value in column.to_pylist()], pa.binary())
+
+
+def _resolve(file_io: FileIO, root: str, name: str, value: bytes | None) -> bytes | None:
+    if value is None or len(value) < _HEAD.size or struct.unpack_from("<q", value, 1)[0] != _MAGIC:
+        return value
+    _, _, length = _HEAD.unpack_from(value)
+    if value[0] > _VERSION or not 0 <= length <= len(value) - _HEAD.size - _TAIL.size:
+        raise CorruptDataError(f"{root} column {name}", "a reference to a blob that cannot be read")
+    uri = value[_HEAD.size : _HEAD.size + length].decode(errors="replace")
+    offset, size = _TAIL.unpack_from(value, _HEAD.size + length)
+    path = _path(uri)
+    if _scheme(path) != _scheme(root):
+        raise UnsupportedError(
+            f"column {name}: its values lie at {uri}, another storage than the table's; read them as "
+            "references with blob-as-descriptor=true"
+        )
+    try:
+        source = file_io.open_input(path)
+    except NotFoundError as err:
+        raise NotFoundError(f"column {name}: {uri}, to which a row refers, does not exist") from err
+    try:
+        source.seek(offset)
+        return bytes(source.read() if size < 0 else source.read(size))
+    finally:
+        source.close()
+
+
+def _path(uri: str) -> str:
+    if not uri.startswith("file:"):
+        return uri
+    return "/" + uri.removeprefix("file:").lstrip("/")
+
+
+def _scheme(path: str) -> str:
+    return "/" if path.startswith("/") else path.partition("://")[0]
