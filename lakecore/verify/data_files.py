@@ -42,6 +42,8 @@ class DataFileCheck:
             self._check(reference)
         except UnavailableError:
             raise
+        except CorruptDataError as err:
+            self._add(FindingKind.BYTES, reference, err.problem)
         except LakeError as err:
             self.findings.failed(FindingKind.ROWS, reference.path, err, reference.owner)
 

@@ -11,7 +11,10 @@ __all__ = ["Finding", "FindingKind", "Findings", "FsckReport"]
 
 
 class FindingKind(Enum):
-    """HINT and ORPHAN do no harm to readers; all others are damage."""
+    """HINT and ORPHAN do no harm to readers; all others are damage.
+
+    BYTES: a data file that cannot be decoded. ROWS: one that is not as it is described.
+    """
 
     HINT = "hint"
     ORPHAN = "orphan"
@@ -23,6 +26,7 @@ class FindingKind(Enum):
     DATA_FILE = "data-file"
     INDEX_FILE = "index-file"
     STATISTICS = "statistics"
+    BYTES = "bytes"
     ROWS = "rows"
     KEY_ORDER = "key-order"
 

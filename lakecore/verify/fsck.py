@@ -17,6 +17,7 @@ from lakecore.store.schemas import SchemaStore
 from lakecore.store.snapshots import SnapshotStore
 from lakecore.verify.data_files import DataFileCheck
 from lakecore.verify.findings import Finding, FindingKind, Findings, FsckReport
+from lakecore.verify.hash_indexes import HashIndexCheck
 from lakecore.verify.inventory import Inventory
 from lakecore.verify.lineage import Lineage
 from lakecore.verify.references import References, bucket_directory
@@ -31,20 +32,24 @@ def fsck(
 
     `read_data` opens every data file: row counts, for primary-key tables also key order, bounds, sequence
     numbers and deletes. `deep` checks the state at every snapshot on its own instead of following changes,
-    and with `read_data` decodes every column. `now_ms`: for the age of orphans. Raises NotFoundError when
-    there is no table, UnavailableError when storage does not answer; damage is in the report.
+    and with `read_data` decodes every column and compares the keys of dynamic buckets with their indexes.
+    `now_ms`: for the age of orphans. Raises NotFoundError when there is no table, UnavailableError when
+    storage does not answer; damage is in the report.
     """
     findings = Findings()
     schema = _latest_schema(file_io, paths)
     references = References(bucket_directory(paths, schema), paths)
     states: set[tuple[str, str]] = set()
     branches = [paths, *map(paths.with_branch, BranchStore(file_io, paths).list())]
-    ids = [
-        Lineage(
-            file_io, branch, _branch_schema(file_io, branch, schema), references, findings, deep, states
-        ).check()
-        for branch in branches
-    ]
+    ids = []
+    for branch in branches:
+        own = _branch_schema(file_io, branch, schema)
+        lineage = Lineage(file_io, branch, own, references, findings, deep, states)
+        ids.append(lineage.check())
+        if lineage.latest is not None:
+            place = references.directory
+            check = HashIndexCheck(file_io, branch, own, lineage.schemas, place, findings)
+            check.check(*lineage.latest, read_data=read_data and deep)
     rows = DataFileCheck(file_io, findings, bool(schema.primary_keys), deep)
     Inventory(file_io, paths, findings, now_ms).check(references, rows.check if read_data else None)
     moved = ids != [SnapshotStore(file_io, branch).list_ids() for branch in branches]

@@ -59,6 +59,9 @@ class Lineage:
     _total: int | None = None
     _live: ManifestEntries | None = None
     """What is live at the snapshot that is checked, where that is known."""
+    latest: tuple[tuple[tuple[IndexFile, str], ...], ManifestEntries, str] | None = None
+    """Of the latest snapshot, where it can be read: index files with their paths, live files, its name."""
+    _placed: tuple[tuple[IndexFile, str], ...] | None = ()
     _indexes: IndexFileCheck = field(init=False)
 
     def __post_init__(self) -> None:
@@ -79,6 +82,8 @@ class Lineage:
             whole = self.deep or before != snapshot_id - 1 or snapshot_id == ids[-1]
             self._check_file(path, f"snapshot {snapshot_id}", whole=whole)
             before = snapshot_id
+        if self._live is not None and self._placed is not None:
+            self.latest = self._placed, self._live, self._owner(f"snapshot {before}")
         for tag in TagStore(self.file_io, self.paths).list():
             self._total = None
             self._check_file(self.paths.tag(tag), f"tag {tag}", whole=True)
@@ -219,6 +224,7 @@ class Lineage:
             )
         if snapshot.statistics is not None:
             self.references.expect(self.paths.statistics(snapshot.statistics), None, owner)
+        self._placed = () if snapshot.index_manifest is None else None
         if snapshot.index_manifest is None:
             return
         path = self.paths.manifest(snapshot.index_manifest)
@@ -227,13 +233,14 @@ class Lineage:
             return
         self.references.expect(path, None, owner)
         try:
-            placed = [
+            placed = tuple(
                 (file, self._index_path(file))
                 for file in decode_index_manifest(self.file_io.read(path), path)
-            ]
+            )
             for file, place in placed:
                 self.references.expect(place, file.file_size, owner)
             self._indexes.check(placed, path, owner, self._live)
+            self._placed = placed
         except UnavailableError:
             raise
         except LakeError as err:

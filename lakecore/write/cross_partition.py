@@ -3,8 +3,8 @@
 Before the first row every live key of the table is read: a scan of the key columns. Up to 4 million keys
 stay in memory (16 bytes each, three times that while they are sorted). Where there are more, keys and rows
 are dealt out to 256 parts by the hash of the key and wait on local disk (TMPDIR: 16 bytes a key, and the
-rows, compressed) until the last row has come; then the parts are worked off one by one. Memory is then 64 MB
-each for keys and rows that are dealt out, twice that for a moment, and the keys of one part: 64 MB at a
+rows, compressed) until the last row has come; then the parts are worked off one by one. Memory is then 32 MB
+each for keys and rows that are dealt out, three times that for a moment, and the keys of one part: 64 MB at a
 billion keys, three times that while they are sorted.
 """
 
@@ -49,7 +49,7 @@ INDEX_TTL: Option[int | None] = Option(
 
 _PARTS = 256
 _PART_SHIFT = np.uint64(56)
-_SPOOL_BYTES = 64 << 20
+_SPOOL_BYTES = 32 << 20
 
 
 def remembers(raw: Mapping[str, str], now_ms: int) -> Callable[[Sequence[DataFile]], bool]:

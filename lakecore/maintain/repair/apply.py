@@ -10,6 +10,7 @@ from typing import Any
 from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError
 from lakecore.maintain.repair.bench import Action, Bench, Done
 from lakecore.maintain.repair.contents import DAMAGED_FILES, FILES, MANIFESTS, ORPHANS, VECTORS
+from lakecore.maintain.repair.hash_index import HASHES
 from lakecore.maintain.repair.metadata import (
     BROKEN_ROOTS,
     EARLIEST,
@@ -17,6 +18,7 @@ from lakecore.maintain.repair.metadata import (
     LOST_BRANCH,
     LOST_CHANGELOG,
     ROLLBACK,
+    TOTALS,
 )
 from lakecore.maintain.repair.plan import Advice, RepairPlan, Step, Work, remaining
 from lakecore.store.paths import MAIN_BRANCH
@@ -36,6 +38,8 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
         "set-aside-unreadable": BROKEN_ROOTS,
         "remove-unexisting-files": FILES,
         "remove-stale-vectors": VECTORS,
+        "rebuild-hash-index": HASHES,
+        "correct-totals": TOTALS,
         "repair-hints": HINTS,
         "repair-earliest-snapshot": EARLIEST,
         "remove-orphan-files": ORPHANS,
@@ -47,6 +51,15 @@ _ADVICE = {
     FindingKind.SCHEMA: "put the schema file back from a copy; without it no file of it can be read",
     FindingKind.DATA_FILE: "put it back from a copy; if only old snapshots need it, let these expire; if it "
     "is damaged, remove it and run remove-unexisting-files, or roll back",
+    FindingKind.BYTES: "put it back from a copy; if only old snapshots need it, let these expire",
+    FindingKind.INDEX_FILE: "if only old snapshots need it, let these expire; lost deletion vectors cannot "
+    "be made again: put the file back from a copy, or roll back",
+    FindingKind.LEVELS: "run a full compaction; where it refuses, write the rows of the bucket again",
+    FindingKind.KEY_ORDER: "merges go by the order of keys, and which rows they overlooked cannot be told "
+    "afterwards: write the rows of its bucket again from their source, or roll back",
+    FindingKind.ROWS: "it can be decoded, so either it or its description is of another file, and nothing "
+    "tells which: put it back from a copy, or write the rows of its bucket again from their source",
+    FindingKind.TOTALS: "nothing counts on it but the commit after it: let the snapshot expire",
     FindingKind.SNAPSHOT: "expire the snapshots before it, or read on from it",
 }
 _OTHERWISE = "roll back to a snapshot or tag without it, or write the rows concerned again"
@@ -59,6 +72,7 @@ def make_plan(
 
     What an action cannot look at because of other damage is in `later`. Raises UnavailableError.
     """
+    given = _parameters(findings, older_than_ms)
     steps: list[Step] = []
     later: list[str] = []
     settled: set[str] = set()
@@ -66,9 +80,9 @@ def make_plan(
     """Branches of which nothing more can be said before the steps so far are done."""
     for name, action in ACTIONS.items():
         for branch in (MAIN_BRANCH,) if action.whole_table else branches:
-            if branch in ended:
+            if branch in ended or (action is TOTALS and branch in _renewed(steps)):
                 continue
-            parameters = {"older_than_ms": older_than_ms} if action is ORPHANS else {}
+            parameters = given.get(name, {})
             try:
                 work = action.look(bench, branch, parameters)
             except (CorruptDataError, NotFoundError, UnsupportedError) as err:
@@ -78,8 +92,7 @@ def make_plan(
                 steps.append(_step(len(steps) + 1, name, branch, work, parameters, steps))
                 settled |= work.paths
                 ended |= {branch} if action in (LOST_BRANCH, DAMAGED_FILES) else set()
-    renewed = {step.branch for step in steps if ACTIONS[step.action] in (MANIFESTS, FILES, LOST_CHANGELOG)}
-    later += [f"what else branch {branch} needs" for branch in sorted(ended | renewed)]
+    later += [f"what else branch {branch} needs" for branch in sorted(ended | _renewed(steps))]
     rest = tuple(
         Advice(finding.path, finding.problem, _ADVICE.get(finding.kind, _OTHERWISE))
         for finding in findings
@@ -87,6 +100,22 @@ def make_plan(
     )
     table, now = bench.main.name, bench.main.clock.now_ms()
     return RepairPlan(table=table, made_ms=now, steps=tuple(steps), advice=rest, later=tuple(later))
+
+
+def _renewed(steps: Sequence[Step]) -> set[str]:
+    """Branches that have other files after some steps."""
+    return {step.branch for step in steps if ACTIONS[step.action] in (MANIFESTS, FILES, LOST_CHANGELOG)}
+
+
+def _parameters(findings: Sequence[Finding], older_than_ms: int) -> Mapping[str, dict[str, Any]]:
+    """What actions cannot see for themselves, or only by reading everything: by their names."""
+    unreadable = sorted({f.path for f in findings if f.kind is FindingKind.BYTES})
+    indexes = sorted({f.path for f in findings if f.kind is FindingKind.INDEX_FILE})
+    return {
+        "set-aside-damaged": {"unreadable": unreadable} if unreadable else {},
+        "rebuild-hash-index": {"damaged": indexes} if indexes else {},
+        "remove-orphan-files": {"older_than_ms": older_than_ms},
+    }
 
 
 def open_changes(bench: Bench, step: Step) -> frozenset[str]:

@@ -34,13 +34,15 @@ from lakecore.store.indexes import IndexStore
 
 __all__ = ["DAMAGED_FILES", "FILES", "MANIFESTS", "ORPHANS", "VECTORS"]
 
-_OTHER_SIZE = "another size than it was written with"
 ALL = Accepted(rows=2**63, max_share=1.0)
 """The rows were accepted with the plan, which names each file."""
 
 
-def _damaged(bench: Bench, branch: str, _: Parameters) -> Work | None:
-    """Manifests and data files of the latest snapshot that have another size than they were written with."""
+def _damaged(bench: Bench, branch: str, parameters: Parameters) -> Work | None:
+    """Manifests and data files of the latest snapshot that have another size than they were written with.
+
+    Of the data files that fsck could not decode (`unreadable`) those that still cannot be.
+    """
     target = bench.at(branch)
     latest = target.snapshots.latest()
     if latest is None:
@@ -51,7 +53,7 @@ def _damaged(bench: Bench, branch: str, _: Parameters) -> Work | None:
     paths = tuple(sorted(target.paths.manifest(file.file_name) for file in bad))
     rows: int | None = None
     if not bad and all(file.file_name in listed for file in named):
-        files = damaged_files(target, latest)
+        files = damaged_files(target, latest, frozenset(parameters.get("unreadable", ())))
         paths, rows = tuple(sorted(path for path, _ in files)), sum(count for _, count in files)
     if not paths:
         return None
@@ -66,9 +68,7 @@ def _damaged(bench: Bench, branch: str, _: Parameters) -> Work | None:
 
 
 def _set_damaged_aside(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
-    removal = Removal(
-        tuple(Doomed(path, 0, "another size than it was written with") for path in sorted(wanted))
-    )
+    removal = Removal(tuple(Doomed(path, 0, "damaged") for path in sorted(wanted)))
     return set_aside(bench, DAMAGED.removeprefix("repair-"), removal)
 
 

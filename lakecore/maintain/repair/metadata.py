@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from lakecore.errors import CommitConflictError, CorruptDataError, NotFoundError, UnsupportedError
 from lakecore.maintain.hints import earliest_after_gap, repair_hints, wrong_earliest, wrong_hints
@@ -14,10 +15,11 @@ from lakecore.maintain.repair.plan import Work
 from lakecore.maintain.repair.readable import broken_roots, lost_changelog, newest_whole
 from lakecore.maintain.runs import Removal
 from lakecore.maintain.target import Target
+from lakecore.metadata.netting import live
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from lakecore.metadata.successor import successor
 
-__all__ = ["BROKEN_ROOTS", "EARLIEST", "HINTS", "LOST_BRANCH", "LOST_CHANGELOG", "ROLLBACK"]
+__all__ = ["BROKEN_ROOTS", "EARLIEST", "HINTS", "LOST_BRANCH", "LOST_CHANGELOG", "ROLLBACK", "TOTALS"]
 
 
 def _hints(bench: Bench, branch: str, _: Parameters) -> Work | None:
@@ -193,18 +195,54 @@ def _supersede(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str])
     """A COMPACT snapshot that changes nothing. Raises CommitConflictError when another commit was first."""
     target = bench.at(branch)
     latest = target.snapshots.latest()
+    return Done() if latest is None else _succeed(bench, target, latest, CommitKind.COMPACT)
+
+
+def _totals(bench: Bench, branch: str, _: Parameters) -> Work | None:
+    """The latest snapshot counts other rows than its files hold; each commit after it would carry that on."""
+    target = bench.at(branch)
+    latest = target.snapshots.latest()
+    if latest is None or latest.total_record_count is None:
+        return None
+    rows = _rows(target, latest)
+    if rows == latest.total_record_count:
+        return None
+    said = f"totalRecordCount {latest.total_record_count}"
+    return Work(
+        why=f"snapshot {latest.id} has {said}, its files hold {rows} rows; commits count on from there",
+        changes=(f"{said} -> {rows} in a new snapshot",),
+        paths=frozenset((target.paths.snapshot(latest.id),)),
+    )
+
+
+def _count_again(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
+    """An OVERWRITE snapshot without changes: a state that does not follow from the one before."""
+    target = bench.at(branch)
+    latest = target.snapshots.latest()
     if latest is None:
         return Done()
+    rows = _rows(target, latest)
+    return _succeed(bench, target, latest, CommitKind.OVERWRITE, total_record_count=rows)
+
+
+def _rows(target: Target, snapshot: Snapshot) -> int:
+    """Of all live files, as their entries say."""
+    entries = target.manifests.read(target.manifests.data_manifests(snapshot))
+    return int(live(entries, where=f"snapshot {snapshot.id}").row_count.sum())
+
+
+def _succeed(bench: Bench, target: Target, latest: Snapshot, kind: CommitKind, **fields: Any) -> Done:
+    """The same files in a snapshot behind `latest`. Raises CommitConflictError when there is one."""
     base, delta = (
         target.manifests.write_list(target.manifests.data_manifests(latest)),
         target.manifests.write_list(()),
     )
     author = {"commit_user": bench.user, "commit_identifier": BATCH_IDENTIFIER}
-    planned = successor(latest, base, delta, CommitKind.COMPACT, target.clock.now_ms(), **author)
+    planned = successor(latest, base, delta, kind, target.clock.now_ms(), **author, **fields)
     if not target.snapshots.publish(planned):
         target.manifests.delete(base[0])
         target.manifests.delete(delta[0])
-        raise CommitConflictError(f"{target.name}: another commit was first: it does the same; plan again")
+        raise CommitConflictError(f"{target.name}: another commit was first; plan again")
     target.snapshots.write_hints(planned.id)
     return Done(snapshot=planned.id)
 
@@ -215,3 +253,4 @@ LOST_BRANCH = Action(look=_lost_branch, do=_remove_branch)
 ROLLBACK = Action(look=_rollback, do=_roll_back)
 BROKEN_ROOTS = Action(look=_roots, do=_remove_roots, may_grow=True)
 LOST_CHANGELOG = Action(look=_changelog, do=_supersede)
+TOTALS = Action(look=_totals, do=_count_again)

@@ -25,7 +25,9 @@ from lakecore.metadata.options import TableOptions
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.row.binary_row import decode_row
 from lakecore.row.partition_path import partition_text
-from lakecore.verify.references import bucket_directory
+from lakecore.verify.data_files import DataFileCheck
+from lakecore.verify.findings import FindingKind, Findings
+from lakecore.verify.references import DataReference, bucket_directory
 
 __all__ = ["DAMAGED", "GoneFiles", "damaged_files", "find_gone_files", "remove_gone_files"]
 
@@ -77,24 +79,39 @@ def find_gone_files(target: Target) -> GoneFiles | None:
     return GoneFiles(latest, files, entries, paths, losses(entries, text))
 
 
-def damaged_files(target: Target, snapshot: Snapshot) -> list[tuple[str, int]]:
-    """Data files live at a snapshot that have another size than it says; paths and rows. Cost: a listing a
-    bucket, and the names of all files.
+def damaged_files(
+    target: Target, snapshot: Snapshot, suspects: frozenset[str] = frozenset()
+) -> list[tuple[str, int]]:
+    """Data files live at a snapshot that have another size than it says; paths and rows. Of `suspects` also
+    those that cannot be decoded. Cost: a listing a bucket, the names of all files, a read of each suspect.
     """
     entries = target.manifests.read(target.manifests.data_manifests(snapshot))
     files = live(entries, where=f"snapshot {snapshot.id}")
     directory = bucket_directory(target.paths, target.schema)
     wanted: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
+    doubtful: dict[str, DataFile] = {}
     for entry in files.rows():
         path = target.paths.data_file(directory(entry.partition, entry.bucket), entry.file)
         wanted[path.rpartition("/")[0]][path] = entry.file.file_size, entry.file.row_count
+        if path in suspects:
+            doubtful[path] = entry.file
     found = []
     for folder, sizes in wanted.items():
         for status in target.file_io.list(folder):
             size, rows = sizes.get(status.path, (status.size, 0))
-            if status.size != size:
+            if status.size != size or _undecodable(target, status.path, doubtful.get(status.path)):
                 found.append((status.path, rows))
     return found
+
+
+def _undecodable(target: Target, path: str, file: DataFile | None) -> bool:
+    """Whether a column of the file cannot be read. Raises UnavailableError."""
+    if file is None:
+        return False
+    findings = Findings()
+    reference = DataReference(path, 0, file, "", target.schemas, ordered=False)
+    DataFileCheck(target.file_io, findings, bool(target.schema.primary_keys), deep=True).check(reference)
+    return any(finding.kind is FindingKind.BYTES for finding in findings.found)
 
 
 def remove_gone_files(

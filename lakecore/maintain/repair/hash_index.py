@@ -1,0 +1,173 @@
+"""Lost and damaged hash indexes of dynamic buckets are made again from the keys there are.
+
+A new index has the hashes of the keys in the bucket's files. Keys that were deleted and compacted away are no
+longer in it, which is right: such a key is in no bucket, and may come into any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lakecore.commit.committer import Committer
+from lakecore.errors import CommitUncertainError, LakeError
+from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters
+from lakecore.maintain.repair.plan import Work
+from lakecore.maintain.target import Target
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.index_file import HASH_INDEX, IndexFile
+from lakecore.metadata.netting import live
+from lakecore.metadata.options import BucketMode, TableOptions
+from lakecore.metadata.snapshot import BATCH_IDENTIFIER
+from lakecore.read.context import ReadContext
+from lakecore.read.file_reader import read_file
+from lakecore.read.key_value import key_names
+from lakecore.row.binary_row import decode_row
+from lakecore.row.hashing import hash_rows
+from lakecore.row.partition_path import partition_text
+from lakecore.store.indexes import IndexStore
+from lakecore.verify.references import bucket_directory
+
+__all__ = ["HASHES"]
+
+Bucket = tuple[bytes, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """What has no usable hash index at `snapshot`: per bucket its index file, None where none is named."""
+
+    snapshot: int
+    files: ManifestEntries
+    buckets: Mapping[Bucket, IndexFile | None]
+
+
+def _find(target: Target, suspects: frozenset[str]) -> _Lost | None:
+    """Cost: a listing of `index/` (or a look at each index file), and the entries of all data files.
+
+    `suspects`: paths of index files that do not hold what they should, whatever their size.
+    """
+    latest = target.snapshots.latest()
+    if latest is None or TableOptions.from_schema(target.schema).bucket_mode is not BucketMode.HASH_DYNAMIC:
+        return None
+    named = target.manifests.read_index(latest.index_manifest)
+    hashed = {(file.partition, file.bucket): file for file in named if file.index_type == HASH_INDEX}
+    files = live(target.manifests.read(target.manifests.data_manifests(latest)))
+    store = IndexStore(target.file_io, target.paths, target.schema)
+    listed = {status.path: status.size for status in target.file_io.list(target.paths.index_dir)}
+
+    def damaged(file: IndexFile) -> bool:
+        path = store.path(file)
+        found = target.file_io.stat(path) if path not in listed else None
+        size = listed.get(path, None if found is None else found.size)
+        return size != file.file_size or size != 4 * file.row_count or path in suspects
+
+    bad: dict[Bucket, IndexFile | None] = {bucket: file for bucket, file in hashed.items() if damaged(file)}
+    return _Lost(latest.id, files, {**bad, **dict.fromkeys(_filled(files) - hashed.keys())})
+
+
+def _filled(files: ManifestEntries) -> frozenset[Bucket]:
+    """Real buckets that have files."""
+    if not len(files):
+        return frozenset()
+    pairs = np.unique(np.stack((files.partition.astype(np.int64), files.bucket.astype(np.int64))), axis=1)
+    return frozenset((files.partitions[code], bucket) for code, bucket in pairs.T.tolist() if bucket >= 0)
+
+
+def _look(bench: Bench, branch: str, parameters: Parameters) -> Work | None:
+    target = bench.at(branch)
+    found = _find(target, frozenset(parameters.get("damaged", ())))
+    if found is None or not found.buckets:
+        return None
+    store = IndexStore(target.file_io, target.paths, target.schema)
+    directory = bucket_directory(target.paths, target.schema)
+    paths = {store.path(file) for file in found.buckets.values() if file is not None}
+    return Work(
+        why=f"snapshot {found.snapshot} has buckets without a usable hash index: nobody can write to them",
+        changes=tuple(sorted(_line(target, bucket, file) for bucket, file in found.buckets.items())),
+        loses="",
+        paths=frozenset(paths | {directory(*bucket) for bucket in found.buckets}),
+    )
+
+
+def _line(target: Target, bucket: Bucket, file: IndexFile | None) -> str:
+    kind = target.schema.partition_type
+    name = partition_text(decode_row(bucket[0], kind, target.paths.table_path), kind)
+    before = "no hash index" if file is None else file.file_name
+    return f"{name + ' ' if name else ''}bucket {bucket[1]}: {before} -> the keys of its files"
+
+
+def _rebuild(bench: Bench, branch: str, parameters: Parameters, wanted: frozenset[str]) -> Done:
+    """A COMPACT: no row changes. Memory: the hashes of one bucket, 4 bytes a row of it.
+
+    Raises CommitConflictError when others wrote to a bucket meanwhile; then nothing is left behind.
+    """
+    target = bench.at(branch)
+    found = _find(target, frozenset(parameters.get("damaged", ())))
+    if found is None:
+        return Done()
+    store = IndexStore(target.file_io, target.paths, target.schema, target.clock)
+    messages: list[CommitMessage] = []
+    try:
+        for bucket, old in found.buckets.items():
+            if _line(target, bucket, old) in wanted:
+                messages.append(_message(target, store, found.files, bucket, old))
+    except BaseException:
+        _discard(store, messages)
+        raise
+    committer = Committer(target.snapshots, target.schemas, target.manifests, clock=target.clock)
+    try:
+        result = committer.commit(messages, commit_user=bench.user, identifier=BATCH_IDENTIFIER)
+    except CommitUncertainError:
+        raise
+    except LakeError:
+        _discard(store, messages)
+        raise
+    return Done(snapshot=result.snapshot_ids[-1] if result.snapshot_ids else None, files=len(messages))
+
+
+def _message(
+    target: Target, store: IndexStore, files: ManifestEntries, bucket: Bucket, old: IndexFile | None
+) -> CommitMessage:
+    hashes = _hashes(target, files, bucket)
+    return CommitMessage(
+        partition=bucket[0],
+        bucket=bucket[1],
+        total_buckets=-1,
+        compact_new_index_files=() if hashes is None else (store.write_hashes(*bucket, hashes),),
+        compact_deleted_index_files=() if old is None else (old,),
+    )
+
+
+def _discard(store: IndexStore, messages: Sequence[CommitMessage]) -> None:
+    store.discard([file for message in messages for file in message.compact_new_index_files])
+
+
+def _hashes(target: Target, files: ManifestEntries, bucket: Bucket) -> npt.NDArray[np.int32] | None:
+    """Of all keys in the files of a bucket, each once; None without files.
+
+    Raises CorruptDataError, NotFoundError: data files come first.
+    """
+    if bucket[0] not in files.partitions:
+        return None
+    code = files.partitions.index(bucket[0])
+    inside = files.select((files.partition == code) & (files.bucket == bucket[1]))
+    if not len(inside):
+        return None
+    reading = ReadContext(target.file_io, target.paths, target.schema, target.schemas)
+    directory, names = reading.bucket_dir(*bucket), key_names(target.schema)
+    found = np.zeros(0, np.int32)
+    for file in inside.files():
+        parts = [
+            hash_rows([batch.column(name) for name in names], target.schema.key_type)
+            for batch in read_file(reading, directory, file, names)
+        ]
+        found = np.union1d(found, np.concatenate([*parts, np.zeros(0, np.int32)]))
+    return found.astype(np.int32)
+
+
+HASHES = Action(look=_look, do=_rebuild)
