@@ -43,6 +43,7 @@ class CompactTableOperator(TableTask):
     :param strategy: `universal` (what needs it, as writers would) or `full`. (templated)
     :param order_strategy: put the rows of an append table without buckets in order: `order`, `zorder` or
         `hilbert`; all of its files are rewritten. (templated)
+    :param force: also put in order what is in this order already.
     :param order_by: columns to order by, `a,b`; None: those of option `clustering.columns`. (templated)
     :param where: partitions as in Paimon, `dt=a,hh=b;dt=c`; None means every partition. (templated)
     :param buckets: of a fixed number, `0-99,200`; None means every bucket. (templated)
@@ -84,6 +85,7 @@ class CompactTableOperator(TableTask):
         table: str,
         strategy: str = "universal",
         order_strategy: str = "none",
+        force: bool = False,
         order_by: str | None = None,
         where: str | None = None,
         buckets: str | None = None,
@@ -103,6 +105,7 @@ class CompactTableOperator(TableTask):
         self.table = table
         self.strategy = strategy
         self.order_strategy = order_strategy
+        self.force = force
         self.order_by = order_by
         self.where = where
         self.buckets = buckets
@@ -151,6 +154,7 @@ class CompactTableOperator(TableTask):
             table=self.table,
             strategy=_choice(compact.Strategy, self.strategy, "strategy"),
             order_strategy=_choice(compact.OrderStrategy, self.order_strategy, "order_strategy"),
+            force=self.force,
             order_by=tuple(filter(None, map(str.strip, (self.order_by or "").split(",")))),
             where=self.where or None,
             buckets=self.buckets or None,

@@ -51,6 +51,9 @@ def compact(
         typer.Option(help="Put the rows of an append table without buckets in order; rewrites all files."),
     ] = OrderStrategy.NONE,
     order_by: Annotated[str | None, typer.Option(help="Columns to order by: 'a,b'.")] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Order partitions again that are in this order already.")
+    ] = False,
     where: Annotated[str | None, typer.Option(help="Only these partitions: 'dt=a,hh=b;dt=c'.")] = None,
     buckets: Annotated[str | None, typer.Option(help="Only these buckets: '0-99,200'.")] = None,
     partition_idle_time: PartitionIdleTime = None,
@@ -92,6 +95,7 @@ def compact(
                 strategy=strategy,
                 order_strategy=order_strategy,
                 order_by=tuple(filter(None, map(str.strip, (order_by or "").split(",")))),
+                force=force,
                 where=where,
                 buckets=buckets,
                 partition_idle_ms=optional_span(partition_idle_time, "--partition-idle-time"),
@@ -181,6 +185,8 @@ def _remarks(report: jobs.Report) -> Iterator[str]:
     if report.skipped:
         yield f"skipped: {report.skipped}"
     yield from (f"warning: {warning}" for warning in report.warnings)
+    if report.in_order:
+        yield f"{report.in_order} partitions are in this order already; --force puts them in order again"
     if report.dropped:
         yield f"dropped, changed by another commit: {', '.join(report.dropped)}; run again"
     if report.picks_left and not report.dry_run:

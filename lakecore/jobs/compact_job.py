@@ -27,6 +27,7 @@ class Job:
     `order_strategy`, `order_by`: put the rows of an append table without buckets in this order; all of its
     files are rewritten, whatever `strategy` and `proof` say, and all columns compared. No columns: those of
     option `clustering.columns`.
+    `force`: also put in order what an earlier run has put in this order, and nobody has touched since.
     `lease_ms`: hold the table's lease while there is work, so long that it outlives this process if that is
     killed; 0 takes none.
     """
@@ -35,6 +36,7 @@ class Job:
     strategy: Strategy = Strategy.UNIVERSAL
     order_strategy: OrderStrategy = OrderStrategy.NONE
     order_by: tuple[str, ...] = ()
+    force: bool = False
     where: str | None = None
     buckets: str | None = None
     partition_idle_ms: int | None = None

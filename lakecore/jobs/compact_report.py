@@ -28,7 +28,8 @@ class Report:
     picks that another commit made impossible. `planned`: what a dry run would do first; its `after` is what
     that leaves, bytes and rows at most, and `forecast` what it takes and may meet. `proof`: what was
     proven. `error_class`: the type of `error`, of `lakecore.errors`. `skipped`: why nothing was done, where
-    that is no error. `warnings`: why rows of the table may not be read.
+    that is no error. `in_order`: partitions that were left alone, as they are in the order asked for.
+    `warnings`: why rows of the table may not be read.
     """
 
     table: str
@@ -57,6 +58,7 @@ class Report:
     forecast: Forecast | None = None
     dry_run: bool = False
     nothing_to_do: bool = False
+    in_order: int = 0
     warnings: tuple[str, ...] = ()
 
     def failed(self, error: BaseException | None) -> Report:
@@ -96,6 +98,7 @@ def with_run(report: Report, run: CompactRun | ClusterRun, planned: Sequence[Wor
         dropped=outcome.dropped,
         planned=tuple(_planned_text(pick) for pick in planned),
         nothing_to_do=report.error is None and run.picks_planned == 0,
+        in_order=run.in_order if isinstance(run, ClusterRun) else 0,
     )
 
 

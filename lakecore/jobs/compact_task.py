@@ -19,6 +19,7 @@ from lakecore.compact.rounds import CompactRequest, CompactRun
 from lakecore.compact.work import WorkPick
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.executor import Executor
+from lakecore.jobs import sort_marks
 from lakecore.jobs.compact_job import Job
 from lakecore.jobs.compact_part import part_of
 from lakecore.jobs.compact_report import Report, with_run
@@ -93,6 +94,8 @@ class CompactTask:
             error = err
         if run.outcome.snapshots:
             table.tag_after_commit(wrote=False)
+        if isinstance(run, ClusterRun) and run.new_marks:
+            sort_marks.add(lake, table.name, run.new_marks)
         seconds = round(max(0, self._clock.monotonic() - started - self._executor.startup_seconds), 6)
         report = replace(self._report.failed(error), seconds=seconds)
         report = self._shaped(with_run(report, run, planned), run, table)
@@ -181,7 +184,8 @@ class CompactTask:
         order = None if job.order_strategy is OrderStrategy.NONE else (job.order_strategy, job.order_by)
         if order is None and not clusters(table.schema):
             return CompactRun(target, request, self._on_progress, on_begin)
-        return ClusterRun(target, request, order, self._on_progress, on_begin)
+        marks = {} if order is None or job.force else sort_marks.load(lake, table.name)
+        return ClusterRun(target, request, order, self._on_progress, on_begin, marks)
 
     def _shaped(self, report: Report, run: Work, table: Table) -> Report:
         """With the table before and after; after an error, after is what could still be read."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lakecore.compact.append.plan import Deletions
 from lakecore.compact.cluster.incremental import (
     ClusterPolicy,
     ClusterRequest,
@@ -21,6 +22,7 @@ from lakecore.compact.cluster.incremental import (
     idle_places,
     plan_clusters,
 )
+from lakecore.compact.cluster.marks import Marks, marked_partitions, marks_of, order_name
 from lakecore.compact.cluster.plan import CutPolicy, SortPick, plan_sorts, sort_rule
 from lakecore.compact.cluster.run import run_unit
 from lakecore.compact.cluster.units import UnitMaker
@@ -64,8 +66,9 @@ class ClusterRun:
     `landed`: what an earlier run of the same name had committed. `before`: live files of `scope` at first.
     `picks_planned`: 0 when there was nothing to do. The proof mode of the request does not count: every
     column is compared. `order`: whole partitions are rewritten in it, whatever the strategy; None: those runs
-    that incremental clustering picks. `on_begin` is called once, before anything is written; what it raises
-    ends the run.
+    that incremental clustering picks. `marks`: partitions that are in order, and are left alone; `in_order`:
+    how many of them; `new_marks`: those that are in order after this run. `on_begin` is called once, before
+    anything is written; what it raises ends the run.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class ClusterRun:
         order: tuple[OrderStrategy, Sequence[str]] | None,
         on_progress: Callable[[Progress], None] | None,
         on_begin: Callable[[], None] | None = None,
+        marks: Marks | None = None,
     ) -> None:
         self._target = target
         self._request = request
@@ -90,6 +94,9 @@ class ClusterRun:
         self.before: ManifestEntries = ManifestEntries.empty()
         self.picks_planned = 0
         self.scope = request.where
+        self.in_order = 0
+        self.new_marks: Marks = {}
+        self._marks = marks
 
     def plan(self) -> ClusterPlan:
         """What the first round would do; nothing is written, and no row is read."""
@@ -110,6 +117,10 @@ class ClusterRun:
         self._rounds(snapshot, names, executor)
         if self.outcome.snapshots and request.named:
             names.remove_older(self._target.scanner.manifests, self.outcome.directories, self.landed)
+        latest = self._target.scanner.snapshots.latest()
+        if self._policy is None and latest is not None and (self.outcome.snapshots or self._done):
+            live = self._target.scanner.live_entries(latest, request.where)
+            self.new_marks = marks_of(live, names.shared[0], self._order_name)
 
     def _start(self) -> Snapshot | None:
         """The snapshot to plan from, after all checks."""
@@ -183,7 +194,7 @@ class ClusterRun:
         cuts = CutPolicy(parallelism=parallelism, target_file_size=reading.options.target_file_size)
         done = self._done if lost is None else ()
         if policy is None:
-            picks = plan_sorts(entries, deletions, cuts, done)
+            picks = plan_sorts(self._unmarked(entries, deletions), deletions, cuts, done)
         else:
             request = ClusterRequest(
                 policy=policy,
@@ -202,11 +213,12 @@ class ClusterRun:
         if lost is not None:
             return scanner.live_entries(snapshot, ScanFilter(serialized=frozenset(p.partition for p in lost)))
         entries = scanner.live_entries(snapshot, where)
-        if self._policy is not None and where.partitions is not None and not self._bucketed:
+        policy = self._policy
+        if policy is not None and policy.idle_ms is not None and where.partitions and not self._bucketed:
             asked = frozenset(entries.partitions[code] for code in np.unique(entries.partition).tolist())
             now = self._target.clock.now_ms()
             local_now = now + time.localtime(now / 1000).tm_gmtoff * 1000
-            self._history = idle_places(scanner.live_entries(snapshot), asked, self._policy, local_now)
+            self._history = idle_places(scanner.live_entries(snapshot), asked, policy, local_now)
             if self._history:
                 self.scope = ScanFilter(serialized=asked | self._history)
                 entries = scanner.live_entries(snapshot, self.scope)
@@ -216,6 +228,20 @@ class ClusterRun:
     @property
     def _bucketed(self) -> bool:
         return self._target.reading.options.bucket_mode is not BucketMode.BUCKET_UNAWARE
+
+    def _unmarked(self, entries: ManifestEntries, deletions: Deletions) -> ManifestEntries:
+        """Without the partitions that are in order already."""
+        if not self._marks:
+            return entries
+        deleted = {partition for partition, _, _ in deletions}
+        found = marked_partitions(entries, self._marks, self._order_name, deleted)
+        codes = [code for code, partition in enumerate(entries.partitions) if partition in found]
+        self.in_order = len(found)
+        return entries.select(~np.isin(entries.partition, codes))
+
+    @property
+    def _order_name(self) -> str:
+        return order_name(self._rule, self._target.reading.schema)
 
     def _columns_of(self, schema_id: int) -> tuple[str, ...]:
         """Clustering columns of a schema; none of one that the job does not know."""

@@ -128,6 +128,35 @@ def test_a_second_run_of_the_same_name_does_nothing() -> None:
     assert (again.nothing_to_do, again.snapshots) == (True, first.snapshots)
 
 
+def test_what_is_in_order_is_left_alone_by_every_run_until_it_changes() -> None:
+    catalog = memory_catalog("cluster-marks")
+    table = filled(catalog, deletion_vectors__enabled="true")
+
+    def sort(*columns: str, strategy: OrderStrategy = ORDER, **more: Any) -> tuple[int, int]:
+        report = compact.run(job(table, strategy, *columns, **more), catalog, clock=catalog.clock)
+        return report.picks_done, report.in_order
+
+    assert sort("a", "b", where="p=x") == (1, 0)
+    assert sort("a", "b") == (1, 1)
+    assert sort("a", "b") == (0, 2)
+    assert sort("a", "b", force=True) == (2, 0)
+    assert sort("a") == (2, 0)
+    assert sort("a", "b", strategy=ZORDER) == (2, 0)
+    put(table, [{"a": 1, "b": 1, "s": "", "p": "x"}])
+    assert sort("a", "b", strategy=ZORDER) == (1, 1)
+    table.delete("p = 'y' and b < 500000")
+    assert sort("a", "b", strategy=ZORDER) == (1, 1)
+    catalog.alter_table(
+        table.name, [{"op": "drop", "name": "b"}, {"op": "add", "name": "b", "type": "BIGINT"}]
+    )
+    assert sort("a", "b", strategy=ZORDER) == (2, 0)
+    meddling = Meddling(lambda: put(table, [{"a": 1, "b": 1, "s": "", "p": "x"}]))
+    compact.run(job(table, ORDER, "a"), catalog, meddling, catalog.clock)
+    assert sort("a") == (1, 1)
+    catalog.file_io.overwrite(f"{catalog.warehouse}/.lakecore/sorted/{table.name}.json", b"[1")
+    assert sort("a") == (2, 0)
+
+
 class Meddling(SerialExecutor):
     """Something else happens when units have run, before their results are committed; once."""
 

@@ -1,0 +1,51 @@
+"""Which partitions are in order: `<warehouse>/.lakecore/sorted/<table>.json`, written after each sort.
+
+Two sorts that end at once may lose the marks of one of them; then its partitions are sorted once more.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import urllib.parse
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakecore.errors import LakeError, NotFoundError
+from lakecore.fs.file_io import FileIO
+
+__all__ = ["SortMarkStore"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SortMarkStore:
+    """The marks of a warehouse: by serialised partition an order and a digest of file names, both texts."""
+
+    file_io: FileIO
+    warehouse: str
+
+    def load(self, table: str) -> dict[bytes, tuple[str, str]]:
+        """What cannot be read is no mark. Costs one read."""
+        path = self._path(table)
+        try:
+            raw = json.loads(self.file_io.read(path))
+            return {bytes.fromhex(key): (str(order), str(files)) for key, (order, files) in raw.items()}
+        except NotFoundError:
+            return {}
+        except (LakeError, ValueError, TypeError, AttributeError) as err:
+            logger.warning("%s is passed over, its partitions may be sorted again: %s", path, err)
+            return {}
+
+    def save(self, table: str, marks: Mapping[bytes, tuple[str, str]]) -> None:
+        """Replace the marks of a table. A failure is logged: the sort itself is done."""
+        try:
+            text = json.dumps({key.hex(): list(mark) for key, mark in marks.items()})
+            self.file_io.overwrite(self._path(table), text.encode())
+        except LakeError as err:
+            logger.warning("%s is in order, but was not marked so: %s", table, err)
+
+    def _path(self, table: str) -> str:
+        name = urllib.parse.quote(table, safe="")
+        return f"{self.warehouse.rstrip('/')}/.lakecore/sorted/{name}.json"
