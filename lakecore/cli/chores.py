@@ -62,7 +62,7 @@ Options = Annotated[list[str] | None, typer.Option("--option", help="Table optio
 OlderThan = Annotated[
     str | None, typer.Option(help="Date and time (UTC unless it says) or milliseconds since 1970.")
 ]
-RunEngine = Annotated[Engine, typer.Option(help="Where files are deleted.")]
+RunEngine = Annotated[Engine, typer.Option(help="Where files are deleted, and many directories listed.")]
 
 _SHOWN = 10
 _SEVERAL = AtOnce()

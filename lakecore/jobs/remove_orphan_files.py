@@ -70,7 +70,8 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
         )
         external = external_roots(target.file_io, target.warehouse, target.paths.table_path, target.schema)
         roots = external.own if job.external else ()
-        planned = plan(target, limits, quarantined_roots(chore.sweeper.runs, target.name), roots)
+        held = quarantined_roots(chore.sweeper.runs, target.name)
+        planned = plan(target, limits, held, roots, chore.sweeper.executor)
         removal = planned.removal
         report = replace(
             chore.report.planned(removal),

@@ -40,7 +40,8 @@ def test_files_are_removed_on_executors_and_a_killed_worker_does_not_matter(
     table.append(pa.table({"v": [1], "p": ["a"]}))
     live = paths_of(table, "")
     for number in range(1200):
-        stray = tmp_path / f"wh/d.db/a/bucket-0/data-{number}.parquet"
+        stray = tmp_path / f"wh/d.db/a/bucket-{number % 600}/data-{number}.parquet"  # many folders, too
+        stray.parent.mkdir(exist_ok=True)
         stray.write_bytes(b"x")
         os.utime(stray, (0, 10))
     killed = tmp_path / "killed"
@@ -52,4 +53,4 @@ def test_files_are_removed_on_executors_and_a_killed_worker_does_not_matter(
     assert (report.files, report.spared, paths_of(table, "")) == (1200, 0, live)
     undone = quarantine.run(quarantine.Undo(run_id=str(report.run)), catalog)
     assert undone.files == 1200
-    assert len(paths_of(table, "bucket-0/")) == 1201
+    assert len(paths_of(table, "bucket-")) == 1201

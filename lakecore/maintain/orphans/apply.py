@@ -1,8 +1,8 @@
 """Finds and removes orphans: what is needed first, then a walk over the directories.
 
 A file that is committed between the two is old but needed: the second look at the roots spares it.
-Cost: every manifest once, every directory once, several at a time. Memory: 16 bytes a data file, the
-directories being looked at, and the orphans.
+Cost: every manifest once, every directory once, several at a time; more than 500 of them on the executor.
+Memory: 16 bytes a data file, the directories being looked at, and the orphans.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lakecore.executor import Executor, SerialExecutor
 from lakecore.fs.file_io import FileStatus
 from lakecore.maintain.drop import Needs
 from lakecore.maintain.name_sets import within
 from lakecore.maintain.orphans.external import is_made_by_writers
+from lakecore.maintain.orphans.listing import Lister
 from lakecore.maintain.orphans.plan import Found, OrphanLimits
 from lakecore.maintain.orphans.walk import Known, Walk
 from lakecore.maintain.reachable import Doomed, Reach
@@ -47,10 +49,15 @@ class OrphanPlan:
 
 
 def plan(
-    target: Target, limits: OrphanLimits, quarantined: Sequence[Root] = (), external: Sequence[str] = ()
+    target: Target,
+    limits: OrphanLimits,
+    quarantined: Sequence[Root] = (),
+    external: Sequence[str] = (),
+    executor: Executor | None = None,
 ) -> OrphanPlan:
     """Reads all roots and what they need, then walks. Changes nothing. `external`: roots of data files that
-    are the table's alone; there only files with names as writers give them count.
+    are the table's alone; there only files with names as writers give them count. `executor`: lists the
+    directories where they are many.
 
     Raises UnsupportedError when a limit says that this must be a mistake, CorruptDataError and
     UnavailableError when what is needed is not known for certain.
@@ -65,7 +72,7 @@ def plan(
     aside = Reach(target, strict=False).mentioned(quarantined)
     others = needed | mentioned.extras | aside.extras
     known = Known(others, aside.names, mentioned.names, mentioned.deleted)
-    walk = Walk(target, limits.older_than_ms)
+    walk = Walk(target, Lister(target.file_io, limits.older_than_ms, executor or SerialExecutor()))
     orphans = [*_temporary(walk, roots), *_metadata(walk, needed)]
     unnamed, dead = _data(walk, known, external)
     orphans += [Doomed(status.path, status.size, _WHY) for status in unnamed]
@@ -86,7 +93,7 @@ def _data(
         unnamed += seen.unnamed
         dead += seen.removed
     for root in external:
-        beyond = Walk(replace(walk.target, paths=TablePaths(root)), walk.older_than_ms)
+        beyond = Walk(replace(walk.target, paths=TablePaths(root)), walk.lister)
         for seen in beyond.data_files(known):
             unnamed += [status for status in seen.unnamed if is_made_by_writers(status.name)]
             dead += seen.removed

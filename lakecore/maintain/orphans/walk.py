@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from lakecore.fs.file_io import FileStatus
 from lakecore.maintain.name_sets import Hashes, within
-from lakecore.maintain.target import Target, in_threads
+from lakecore.maintain.orphans.listing import Listed, Lister
+from lakecore.maintain.target import Target
 from lakecore.metadata.byte_words import hash_bytes
 from lakecore.metadata.dedicated import is_shared
 from lakecore.metadata.options import TableOptions
@@ -46,23 +47,22 @@ class Look:
 
 @dataclass(slots=True)
 class Walk:
-    """Counts what it sees. Files younger than `older_than_ms` are left alone."""
+    """Counts what it sees. Files that are younger than `lister` is told are left alone."""
 
     target: Target
-    older_than_ms: int
+    lister: Lister
     files: int = 0
     size: int = 0
 
-    def old_files(self, directory: str) -> list[FileStatus]:
-        """Those of one directory; one whose age is not known counts as young."""
-        found = [status for status in self.target.file_io.list(directory) if not status.is_dir]
-        self._count(len(found), sum(status.size for status in found))
-        return [status for status in found if 0 < status.mtime_ms < self.older_than_ms]
+    def old_files(self, directory: str) -> tuple[FileStatus, ...]:
+        """Those of one directory."""
+        found = self.lister.list(directory)
+        self._count(found.files, found.size)
+        return found.old
 
     def data_files(self, known: Known) -> Iterator[Look]:
         """All directories of data files. Memory: their paths, and what looks like orphans."""
-        look = partial(_look, self.target.file_io.list, known, self.older_than_ms)
-        for seen in in_threads(look, self._buckets()):
+        for seen in self.lister.each(self._buckets(), partial(_look, known)):
             self._count(seen.files, seen.size)
             yield seen
 
@@ -72,16 +72,9 @@ class Walk:
         parts = (self.target.paths.table_path, (directory or "").strip("/"))
         level = ["/".join(part for part in parts if part)]
         for _ in self.target.schema.partition_keys:
-            level = [path for below in in_threads(self._partitions, level) for path in below]
-        for below in in_threads(self._bucket_dirs, level):
+            level = [path for below in self.lister.each(level, _partitions) for path in below]
+        for below in self.lister.each(level, _bucket_dirs):
             yield from below
-
-    def _partitions(self, directory: str) -> list[str]:
-        return [s.path for s in self.target.file_io.list(directory) if s.is_dir and "=" in s.name]
-
-    def _bucket_dirs(self, directory: str) -> list[str]:
-        found = self.target.file_io.list(directory)
-        return [s.path for s in found if s.is_dir and s.name.startswith("bucket-")]
 
     def add(self, other: Walk) -> None:
         """Count what another walk saw."""
@@ -92,12 +85,20 @@ class Walk:
         self.size += size
 
 
-def _look(
-    list_files: Callable[[str], list[FileStatus]], known: Known, older_than_ms: int, directory: str
-) -> Look:
-    found = [status for status in list_files(directory) if not status.is_dir]
-    size = sum([status.size for status in found])
-    old = [status for status in found if 0 < status.mtime_ms < older_than_ms and not is_shared(status.path)]
+def _partitions(found: Listed) -> list[str]:
+    return [path for path in found.folders if "=" in _name(path)]
+
+
+def _bucket_dirs(found: Listed) -> list[str]:
+    return [path for path in found.folders if _name(path).startswith("bucket-")]
+
+
+def _name(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def _look(known: Known, found: Listed) -> Look:
+    old = [status for status in found.old if not is_shared(status.path)]
     names = [status.path.rpartition("/")[2] for status in old]
     if not known.others.isdisjoint(names):
         old = [status for status, name in zip(old, names, strict=True) if name not in known.others]
@@ -108,8 +109,8 @@ def _look(
     unnamed = np.flatnonzero(free & ~named).tolist()
     removed = np.flatnonzero(free & named & within(hashes, known.deleted)).tolist()
     return Look(
-        len(found),
-        size,
+        found.files,
+        found.size,
         tuple(old[place] for place in unnamed),
         tuple((old[place], int(hashes[place])) for place in removed),
     )
