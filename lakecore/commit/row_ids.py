@@ -1,7 +1,8 @@
 """Row ids in commits: new files get theirs here, for nobody else knows which are free. Pure.
 
 Rules of the format: a written file that stores no ids of its own gets the next ids, one a row, in the order
-of the commit; its rows count as changed by the new snapshot, which its sequence numbers then name. Files of
+of the commit; blob and vector files share those of the ordinary file before them, column by column. Its rows
+count as changed by the new snapshot, which its sequence numbers then name. Files of
 a compaction store the ids and sequence numbers of their rows.
 """
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from lakecore.commit.conflict import Conflict
 from lakecore.metadata.data_file import DataFile, EntryKind, FileSource, ManifestEntry
+from lakecore.metadata.dedicated import is_blob_file, is_ordinary_file
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.netting import live
 from lakecore.metadata.row_kind import ROW_ID_NAME
@@ -24,11 +26,18 @@ def assign_row_ids(entries: ManifestEntries, snapshot_id: int, first: int) -> tu
     """The delta of snapshot `snapshot_id` with row ids from `first` on, and the id after the last one."""
     added = entries.kind == EntryKind.ADD
     rows: list[ManifestEntry] = []
+    shared: dict[str, int] = {}
+    start = first
     for entry in entries.select(added).rows():
         file = entry.file
-        if _needs_ids(file):
+        if _needs_ids(file) and is_ordinary_file(file.file_name):
             file = replace(file, first_row_id=first)
+            start, shared = first, {}
             first += file.row_count
+        elif _needs_ids(file):
+            column = (file.write_cols or ("",))[0] if is_blob_file(file.file_name) else ""
+            file = replace(file, first_row_id=shared.get(column, start))
+            shared[column] = shared.get(column, start) + file.row_count
         if _needs_ids(entry.file) or file.min_sequence_number == 0:
             file = replace(file, min_sequence_number=snapshot_id, max_sequence_number=snapshot_id)
         rows.append(replace(entry, file=file))
@@ -43,10 +52,12 @@ def _needs_ids(file: DataFile) -> bool:
 def range_conflicts(base: ManifestEntries, delta: ManifestEntries) -> tuple[Conflict, ...]:
     """Files of `delta` whose rows overlap those of another file in part, in a table with data evolution.
 
-    Rule of the format: files hold the same rows or none in common. `base`: the live entries of the partitions
+    Rule of the format: ordinary files hold the same rows or none in common; blob and vector files may hold a
+    part of them. `base`: the live entries of the partitions
     that `delta` touches.
     """
     after = live(ManifestEntries.concat([base, delta]), strict=False)
+    after = after.select(np.array([is_ordinary_file(name.decode()) for name in after.names()], np.bool_))
     order = np.lexsort((after.row_count, after.first_row_id, after.bucket, after.partition))
     after = after.select(order[after.first_row_id[order] >= 0])
     first, stop = after.first_row_id, after.first_row_id + after.row_count

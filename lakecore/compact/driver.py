@@ -255,8 +255,14 @@ class _PickRun:
             tuple(file for result in results for file in result.files),
             self._proof(pick, results) if pick.units else None,
             tuple(file for result in results for file in result.changelog),
-            _marks(results) if self._reading.options.deletion_vectors and self._reading.keyed else {},
+            _marks(results) if self._marks_rows else {},
         )
+
+    @property
+    def _marks_rows(self) -> bool:
+        """Keys that were looked up become deletion vectors; vectors of joined files move to the new one."""
+        options = self._reading.options
+        return options.data_evolution or (options.deletion_vectors and self._reading.keyed)
 
     def _proof(self, pick: WorkPick, results: Sequence[UnitResult]) -> PickProof:
         """The units together read every row of the replaced files, as manifests count them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from lakecore.commit.committer import Committer
 from lakecore.compact.append import apply as append_apply
 from lakecore.compact.append import joined_run
 from lakecore.compact.append import run as append_run
-from lakecore.compact.append.joined_plan import plan_ranges
+from lakecore.compact.append.joined_plan import Columns, plan_ranges
 from lakecore.compact.append.plan import Deletions, JoinPick, JoinRequest, plan_joins
 from lakecore.compact.naming import place_name
 from lakecore.compact.primary_key import apply as keyed_apply
@@ -27,9 +28,11 @@ from lakecore.errors import UnsupportedError
 from lakecore.executor import Executor
 from lakecore.lsm.options import AppendPolicy, TreePolicy
 from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.dedicated import REWRITE_ROW_IDS, Dedicated, is_ordinary_file, may_lie_apart
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.options import BucketMode
+from lakecore.read.column_givers import field_ids
 from lakecore.read.context import ReadContext
 from lakecore.scan.plan import SplitPolicy
 from lakecore.scan.row_ranges import plan_row_ranges
@@ -103,17 +106,34 @@ class Planner:
     def _joined(
         self, entries: ManifestEntries, file_prefix: str, excluded: Collection[Place], deletions: Deletions
     ) -> RoundPlan:
-        """Raises UnsupportedError for deleted rows and for files that hold parts of the rows of others."""
+        """Raises UnsupportedError for ordinary files that hold parts of the rows of others, and where deleted
+        rows are to get new ids.
+        """
+        reading = self.target.reading
         plan_row_ranges(entries, SplitPolicy.from_options({}), self.target.name)
-        if deletions:
+        if deletions and REWRITE_ROW_IDS.read(reading.schema.options):
             raise UnsupportedError(
-                f"table {self.target.name}: columns lie in several files and rows are deleted, which "
-                "this release cannot compact together; use another engine"
+                f"table {self.target.name}: option {REWRITE_ROW_IDS.key}=true: this release leaves deleted "
+                "rows where they are; unset it for this run"
             )
         table = self.unit_table(entries)
-        found, outdated = self._known(plan_ranges(entries, self._join_request()), excluded)
-        picks = append_apply.joined_picks(found, table, file_prefix)
-        return RoundPlan(picks, joined_run.run_unit, table, outdated)
+        picks = plan_ranges(entries, self._join_request(), self._columns(entries), deletions)
+        found, outdated = self._known(picks, excluded)
+        picks_of = append_apply.joined_picks(found, table, file_prefix)
+        return RoundPlan(picks_of, joined_run.run_unit, table, outdated)
+
+    def _columns(self, entries: ManifestEntries) -> Columns:
+        """Which columns lie apart: by the options, and in the blob and vector files that there are."""
+        reading = self.target.reading
+        raw, size = reading.schema.options, reading.options.target_file_size
+        dedicated = Dedicated.of(reading.schema.row_type, raw, size)
+        ids = {field.name: field.id for field in reading.schema.fields}
+        apart = {ids[name] for name in (*dedicated.blobs, *dedicated.vectors)}
+        known = entries.select(entries.schema_id <= reading.schema.id)
+        held = partial(field_ids, reading)
+        for file in known.files() if apart or may_lie_apart(reading.schema.row_type) else ():
+            apart |= frozenset() if is_ordinary_file(file.file_name) else held(file)
+        return Columns(ids, frozenset(apart), held)
 
     def _known(
         self, picks: Iterable[AnyPick], excluded: Collection[Place]

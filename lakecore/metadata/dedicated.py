@@ -16,6 +16,7 @@ from lakecore.types.datatypes import ArrayType, AtomicType, DataType, MapType, R
 __all__ = [
     "BLOB_AS_DESCRIPTOR",
     "BLOB_FORMAT",
+    "REWRITE_ROW_IDS",
     "Dedicated",
     "descriptor_columns",
     "holds_blobs",
@@ -24,6 +25,7 @@ __all__ = [
     "is_ordinary_file",
     "is_shared",
     "is_vector_file",
+    "may_lie_apart",
     "splits_by_blob_size",
     "view_columns",
 ]
@@ -62,6 +64,14 @@ VECTOR_TARGET_SIZE: Option[int | None] = Option(
 )
 
 
+REWRITE_ROW_IDS = Option(
+    "data-evolution.compaction.rewrite-row-ids",
+    parse_bool,
+    False,
+    "Compaction leaves out deleted rows, and gives the others new row ids.",
+)
+
+
 def is_blob_file(name: str) -> bool:
     return name.endswith(f".{BLOB_FORMAT}")
 
@@ -89,6 +99,11 @@ def holds_blobs(kind: DataType) -> bool:
         case ArrayType(element=inner) | MapType(value=inner):
             return is_blob(inner)
     return is_blob(kind)
+
+
+def may_lie_apart(row_type: RowType) -> bool:
+    """Has it columns that options can place in files of their own?"""
+    return any(holds_blobs(field.type) or isinstance(field.type, VectorType) for field in row_type.fields)
 
 
 def descriptor_columns(raw: Mapping[str, str]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from lakecore.read.context import ReadContext
 from lakecore.read.row_ids import TRACKING_NAMES
 from lakecore.types.datatypes import DataField
 
-__all__ = ["Giver", "Givers", "givers_of"]
+__all__ = ["Giver", "Givers", "field_ids", "givers_of"]
 
 Giver = tuple[DataFile, ...]
 """Files that together give some columns of all rows of a range: one, or several that follow one another."""
@@ -35,11 +35,11 @@ def givers_of(ctx: ReadContext, rows: RowRange, wanted: Iterable[DataField]) -> 
     """A column that no file has is in neither part. Raises CorruptDataError where it must not be null, and
     where vector files do not tile the rows.
     """
-    ordinary: list[tuple[Giver, frozenset[int]]] = [((f,), _field_ids(ctx, f)) for f in rows.ordinary]
-    vectors = [(giver, _field_ids(ctx, giver[0])) for giver in _vector_givers(rows)]
+    ordinary: list[tuple[Giver, frozenset[int]]] = [((f,), field_ids(ctx, f)) for f in rows.ordinary]
+    vectors = [(giver, field_ids(ctx, giver[0])) for giver in _vector_givers(rows)]
     apart: dict[int, list[DataFile]] = {}
     for file in rows.blobs:
-        for field_id in _field_ids(ctx, file):
+        for field_id in field_ids(ctx, file):
             apart.setdefault(field_id, []).append(file)
     shares: dict[Giver, list[str]] = {}
     blobs: dict[str, Sequence[DataFile]] = {}
@@ -60,7 +60,8 @@ def givers_of(ctx: ReadContext, rows: RowRange, wanted: Iterable[DataField]) -> 
     return Givers(shares, blobs)
 
 
-def _field_ids(ctx: ReadContext, file: DataFile) -> frozenset[int]:
+def field_ids(ctx: ReadContext, file: DataFile) -> frozenset[int]:
+    """The columns of a file. Reads its schema."""
     names = file.write_cols
     fields = ctx.file_schema(file.schema_id).fields
     return frozenset(field.id for field in fields if names is None or field.name in names)

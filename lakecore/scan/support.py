@@ -148,7 +148,7 @@ def _check_new_files(table: str, schema: TableSchema, options: TableOptions, ver
     raw = schema.options
     _check_rows(table, schema, options, verb)
     _check_changelog(table, schema, options, verb)
-    if options.data_evolution and any(_apart(field.type) for field in schema.fields):
+    if verb == "write" and options.data_evolution and any(_apart(field.type) for field in schema.fields):
         remedy = "blob and vector columns go to files of their own; use another engine"
         raise _refuse(table, "data-evolution.enabled", "true", verb, remedy)
     index_specs(schema)  # each of them can be made

@@ -96,7 +96,7 @@ def data_file(
         delete_row_count=summary.delete_count,
         file_source=spec.source,
         value_stats_cols=columns,
-        write_cols=spec.row_type.names if spec.tracked else None,
+        write_cols=spec.row_type.names if spec.tracked else spec.columns,
     )
 
 
@@ -105,9 +105,9 @@ def _value_stats(spec: FileSpec, written: WrittenFile) -> tuple[SimpleStats, tup
     schema, rules = spec.schema, spec.rules
     thin = spec.keyed and THIN_MODE.read(spec.options) and rules.format != "avro"
     thin_keys = schema.trimmed_primary_keys if thin else ()
-    modes = stats_modes(schema.row_type, spec.options, rules.stats_mode, thin_keys=thin_keys)
+    modes = stats_modes(spec.value_type, spec.options, rules.stats_mode, thin_keys=thin_keys)
     dense = DENSE_STORE.read(spec.options)
-    return simple_stats(written.column_bounds, schema.row_type, modes, dense=dense)
+    return simple_stats(written.column_bounds, spec.value_type, modes, dense=dense)
 
 
 def _key_stats(spec: FileSpec, written: WrittenFile) -> SimpleStats:

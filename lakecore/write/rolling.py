@@ -49,7 +49,8 @@ class FileSpec:
     Files are `<directory>/<name_prefix>-<n>.<extension>`, n from `first_index`. `target_size` in bytes.
     `format` None: what the options say for this level. `first_sequence`: number of the first row of an
     append file (key-value rows carry theirs); rows count up from it over all files of the writer. `tracked`:
-    rows come with their row ids and sequence numbers, which are stored.
+    rows come with their row ids and sequence numbers, which are stored. `columns`: those of an append file
+    that has not all (None), which its description then names. `infix` comes before the extension.
     """
 
     directory: str
@@ -65,6 +66,8 @@ class FileSpec:
     tracked: bool = False
     first_sequence: int = 0
     first_index: int = 0
+    columns: tuple[str, ...] | None = None
+    infix: str = ""
 
     @cached_property
     def rules(self) -> FileRules:
@@ -75,7 +78,16 @@ class FileSpec:
     @cached_property
     def indexes(self) -> tuple[IndexSpec, ...]:
         """File indexes of each file; changelog files have none. Raises InvalidOptionError."""
-        return () if self.changelog else index_specs(replace(self.schema, options=self.options))
+        if self.changelog:
+            return ()
+        found = index_specs(replace(self.schema, options=self.options))
+        return found if self.columns is None else tuple(s for s in found if s.column in self.columns)
+
+    @property
+    def value_type(self) -> RowType:
+        """The table's columns that a file has."""
+        whole = self.schema.row_type
+        return whole if self.columns is None else whole.select(self.columns)
 
     @property
     def row_type(self) -> RowType:
@@ -83,7 +95,7 @@ class FileSpec:
         if self.tracked:
             return tracked_type(self.schema.row_type, nullable=False)
         if not self.keyed:
-            return self.schema.row_type
+            return self.value_type
         return key_value_type(self.schema, thin=THIN_MODE.read(self.options))
 
 
@@ -166,7 +178,7 @@ class RollingWriter:
 
     def _open(self) -> _OpenFile:
         spec = self._spec
-        name = f"{spec.name_prefix}-{self._index}.{spec.rules.extension}"
+        name = f"{spec.name_prefix}-{self._index}{spec.infix}.{spec.rules.extension}"
         path = f"{spec.directory}/{name}"
         self._index += 1
         self._paths.append(path)

@@ -15,8 +15,10 @@ from lakecore.errors import UnsupportedError
 from lakecore.jobs import compact, remove_orphan_files
 from lakecore.row.json_rows import batch_to_json
 from lakecore.table import Table
+from lakecore.verify.fsck import fsck
 from tests.support.golden import canonical
-from tests.support.oracle import Oracle
+from tests.support.lake import live_files
+from tests.support.oracle import Oracle, findings
 
 pytestmark = pytest.mark.slow
 
@@ -94,6 +96,44 @@ def test_blobs_written_over(oracle2: Oracle, tmp_path: Path) -> None:
         assert ours(table, columns=["b"]) == canonical(
             {"b": json.loads(r)["b"]} for r in java.read(tmp_path, "d.t")
         )
+
+
+@pytest.mark.parametrize("who", ["ours", "java"])
+def test_compaction_joins_ordinary_columns(who: str, oracle2: Oracle, tmp_path: Path) -> None:
+    """Blob and vector files stay; the vectors of deleted rows move with the rows. Java on top of ours, too."""
+    java = oracle2
+    options = {**EVOLVING, "deletion-vectors.enabled": "true", "vector.file.format": "avro"}
+    options["compaction.min.file-num"] = "2"
+    spec = {"columns": ["k INT", "b BLOB", "v VECTOR<FLOAT, 2>", "n INT"], "options": options}
+    java.create(tmp_path, "d.t", spec)
+    for start in range(0, 60, 10):
+        rows = [{"k": n, "b": f"0x{n:02x}", "v": [n, 1], "n": n} for n in range(start, start + 10)]
+        java.write(tmp_path, "d.t", rows)
+    columns(java, tmp_path, "d.t", 10, [{"n": 1000 + n} for n in range(10)])
+    java.call("delete-row-ids", tmp_path, "d.t", "0,12,19,59")
+    catalog = load_catalog(str(tmp_path))
+    table = catalog.load_table("d.t")
+    ids = "d.t$row_tracking"
+    before = [without_age(row) for row in java.read(tmp_path, ids)]
+    for round_ in range(2):
+        if who == "ours":
+            report = compact.run(compact.Job(table="d.t", strategy=compact.Strategy.FULL), catalog)
+            assert (report.error, report.files_out) == (None, 1)
+            assert findings(java.fsck(tmp_path, "d.t")) == set()
+            assert not fsck(table.file_io, table.paths, now_ms=0, deep=True).findings
+        else:
+            java.compact(tmp_path, "d.t")
+        ordinary = [file for file in live_files(table) if file.write_cols == ("k", "n")]
+        assert [(file.first_row_id, file.row_count) for file in ordinary] == [(0, 60 + 10 * round_)]
+        assert [without_age(row) for row in java.read(tmp_path, ids)] == before
+        assert ours(table) == java.read(tmp_path, "d.t")
+        rows = [{"k": n, "b": None, "v": [n, 2], "n": n} for n in range(60, 70)]
+        java.write(tmp_path, "d.t", rows)
+        before = [without_age(row) for row in java.read(tmp_path, ids)]
+
+
+def without_age(line: str) -> dict[str, Any]:
+    return {name: value for name, value in json.loads(line).items() if name != "_SEQUENCE_NUMBER"}
 
 
 def test_references_to_blobs(oracle2: Oracle, tmp_path: Path) -> None:

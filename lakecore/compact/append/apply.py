@@ -62,7 +62,15 @@ def _joined_pick(pick: JoinPick, table: UnitTable, prefix: str) -> WorkPick:
     name = f"{place_name(place, table.schema)}, files from {pick.files[0].file_name}"
     bucket_dir = table.reading.bucket_dir(place.partition, place.bucket)
     within = table.in_partition(place.partition)
-    unit = JoinedUnit(name=name, table=within, bucket_dir=bucket_dir, files=pick.files, file_prefix=prefix)
+    unit = JoinedUnit(
+        name=name,
+        table=within,
+        bucket_dir=bucket_dir,
+        files=pick.files,
+        deletions=pick.deletions,
+        columns=pick.columns,
+        file_prefix=prefix,
+    )
     return WorkPick(
         name=name,
         place=place,

@@ -1,33 +1,62 @@
 """Which files of a table with data evolution are joined: columns of the same rows, small neighbours. Pure.
 
-Rule of the format: neighbouring row ranges become one file of all columns until they pass the target size; a
-range that passes it alone stays alone.
+Rules of the format: neighbouring row ranges become one file of all ordinary columns until they pass the
+target size; a range that passes it alone stays alone. Blob and vector files stay as they are, and so do
+deleted rows: their vector moves to the new file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from lakecore.compact.append.plan import JoinPick, JoinRequest
+from lakecore.compact.append.plan import Deletions, JoinPick, JoinRequest
 from lakecore.compact.work import Place, Strategy
 from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.dedicated import is_ordinary_file
 from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.row_range import RowRange, row_ranges
 
-__all__ = ["plan_ranges", "row_ranges"]
+__all__ = ["Columns", "plan_ranges"]
 
 _FULL_MIN_FILES = 2
 
-Range = tuple[DataFile, ...]
-"""Files of the same rows."""
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which columns joined files have. `all_ids`: field ids of the table, by name. `held`: those of a file.
+
+    `apart`: field ids that lie, or will lie, in files of their own. One that ordinary files have all the same
+    (the option came later) stays with them.
+    """
+
+    all_ids: dict[str, int]
+    apart: frozenset[int]
+    held: Callable[[DataFile], frozenset[int]]
+
+    def staying(self, rows: RowRange) -> frozenset[int]:
+        """Field ids of `apart` that the ordinary files of these rows have."""
+        if not self.apart:
+            return self.apart
+        return self.apart & frozenset().union(*(self.held(file) for file in rows.ordinary))
+
+    def of(self, staying: frozenset[int]) -> tuple[str, ...] | None:
+        """Their names; None for all."""
+        gone = self.apart - staying
+        return (
+            tuple(name for name, field_id in self.all_ids.items() if field_id not in gone) if gone else None
+        )
 
 
-def plan_ranges(entries: ManifestEntries, request: JoinRequest) -> tuple[JoinPick, ...]:
+def plan_ranges(
+    entries: ManifestEntries, request: JoinRequest, columns: Columns, deletions: Deletions
+) -> tuple[JoinPick, ...]:
     """Picks in all buckets of live `entries`, all of which have row ids; at least `min_files` files each.
 
-    FULL also picks two. Cost: every file becomes an object.
+    FULL also picks two. Cost: every file becomes an object. Raises CorruptDataError for files that hold a
+    part of the rows of others.
     """
     place = (entries.partition.astype(np.int64) << 32) | (entries.bucket.astype(np.int64) & 0xFFFFFFFF)
     lanes = np.argsort(place, kind="stable")
@@ -36,36 +65,35 @@ def plan_ranges(entries: ManifestEntries, request: JoinRequest) -> tuple[JoinPic
         part = entries.select(members)
         where = Place(part.partition_of(0), int(part.bucket[0]), int(part.total_buckets[0]))
         least = _FULL_MIN_FILES if request.strategy is Strategy.FULL else request.policy.min_files
-        packs = _packs(row_ranges(part.files()), request)
-        worth = (files for files in packs if len(files) >= max(least, _FULL_MIN_FILES))
-        picks += [JoinPick(where, files, (None,) * len(files)) for files in worth]
+        ordinary = [file for file in part.files() if is_ordinary_file(file.file_name)]
+        for pack in _packs(row_ranges(ordinary), request, columns):
+            files = tuple(file for rows in pack for file in rows.ordinary)
+            if len(files) < max(least, _FULL_MIN_FILES):
+                continue
+            anchors = {rows.anchor.file_name for rows in pack}
+            vectors = (deletions.get((where.partition, where.bucket, file.file_name)) for file in files)
+            marked = tuple(v if v is not None and v.place.data_file in anchors else None for v in vectors)
+            picks.append(JoinPick(where, files, marked, columns.of(columns.staying(pack[0]))))
     return tuple(picks)
 
 
-def row_ranges(files: Sequence[DataFile]) -> list[Range]:
-    """Files of the same rows together, in the order of row ids."""
-    ordered = sorted(files, key=_first)
-    return [tuple(group) for _, group in groupby(ordered, key=_first)]
-
-
-def _packs(ranges: Sequence[Range], request: JoinRequest) -> Iterator[tuple[DataFile, ...]]:
+def _packs(ranges: Sequence[RowRange], request: JoinRequest, columns: Columns) -> Iterator[list[RowRange]]:
     policy = request.policy
-    waiting: list[DataFile] = []
+    waiting: list[RowRange] = []
     weight, stop = 0, -1
-    for files in ranges:
-        own = sum(max(file.file_size, policy.open_file_cost) for file in files)
+    staying: frozenset[int] = frozenset()
+    for rows in ranges:
+        own = sum(max(file.file_size, policy.open_file_cost) for file in rows.ordinary)
         alone = own > policy.target_file_size
-        if alone or _first(files[0]) != stop or weight > policy.target_file_size:
-            yield tuple(waiting)
+        other = columns.staying(rows)
+        if waiting and (alone or rows.first != stop or weight > policy.target_file_size or other != staying):
+            yield waiting
             waiting, weight = [], 0
-        stop = _first(files[0]) + files[0].row_count
+        stop, staying = rows.first + rows.count, other
         if alone:
-            yield files
+            yield [rows]
         else:
-            waiting += files
+            waiting.append(rows)
             weight += own
-    yield tuple(waiting)
-
-
-def _first(file: DataFile) -> int:
-    return -1 if file.first_row_id is None else file.first_row_id
+    if waiting:
+        yield waiting

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lakecore.compact.append.joined_plan import row_ranges
+from pyroaring import BitMap
+
 from lakecore.compact.work import UnitResult, UnitTable
+from lakecore.errors import ProofError
 from lakecore.metadata.data_file import DataFile, FileSource
+from lakecore.metadata.index_file import DeletionFile
+from lakecore.metadata.row_range import first_row, row_ranges
 from lakecore.read.joined_rows import read_joined
+from lakecore.store.indexes import load_deletions
 from lakecore.verify.columns import StoredFile
 from lakecore.verify.digest import ZERO
 from lakecore.verify.joined import tally_columns
@@ -21,20 +26,24 @@ _ONE_FILE = 1 << 62
 
 @dataclass(frozen=True, kw_only=True)
 class JoinedUnit:
-    """Join `files`, of row ranges that follow one another without a gap; none of their rows is deleted.
+    """Join `files`, of row ranges that follow one another without a gap.
 
-    `file_prefix`: begins the names of new files; the unit adds the attempt.
+    `columns`: those that the new file has, None for all. `deletions`: in the order of `files`; deleted rows
+    stay in the new file, and are told as its. `file_prefix`: begins the names of new files; the unit adds
+    the attempt.
     """
 
     name: str
     table: UnitTable
     bucket_dir: str
     files: tuple[DataFile, ...]
+    deletions: tuple[DeletionFile | None, ...]
+    columns: tuple[str, ...] | None
     file_prefix: str
 
     @property
     def rows(self) -> int:
-        return sum(files[0].row_count for files in row_ranges(self.files))
+        return sum(rows.count for rows in row_ranges(self.files))
 
 
 def run_unit(unit: JoinedUnit) -> UnitResult:
@@ -46,21 +55,37 @@ def run_unit(unit: JoinedUnit) -> UnitResult:
     writer = RollingWriter(table.reading.file_io, _file_spec(unit), table.clock.now_ms)
     try:
         rows_in = 0
-        for batch in read_joined(table.reading, unit.bucket_dir, unit.files, table.schema.row_type.names, {}):
+        names = table.schema.row_type.names if unit.columns is None else unit.columns
+        for batch in read_joined(table.reading, unit.bucket_dir, unit.files, names, {}):
             rows_in += batch.num_rows
             writer.write(batch)
         files = _described(unit, writer.close())
         stored = [_stored(unit, file) for file in files]
         outputs = check_outputs(table.proof, unit.name, stored)
         outputs = replace(outputs, rows=tally_columns(table.proof, unit.name, [[file] for file in stored]))
-        ranges = [[_stored(unit, file) for file in files] for files in row_ranges(unit.files)]
+        ranges = [[_stored(unit, file) for file in rows.files] for rows in row_ranges(unit.files)]
         inputs = tally_columns(table.proof, unit.name, ranges)
+        found = {files[0].file_name: gone.serialize()} if (gone := _deleted(unit)) else {}
     except BaseException:
         writer.abort()
         raise
     proof = UnitProof(unit=unit.name, outputs=outputs)
     tallies = (inputs, *(ZERO for _ in unit.files[1:]))
-    return UnitResult(unit=unit.name, files=files, rows_in=rows_in, inputs=tallies, proof=proof)
+    return UnitResult(unit=unit.name, files=files, rows_in=rows_in, inputs=tallies, proof=proof, found=found)
+
+
+def _deleted(unit: JoinedUnit) -> BitMap:
+    """Positions in the new file of the rows that are deleted in the old ones."""
+    first = min(map(first_row, unit.files))
+    moved, count = BitMap(), 0
+    for file, vector in zip(unit.files, unit.deletions, strict=True):
+        if vector is not None:
+            rows = load_deletions(unit.table.reading.file_io, vector)
+            count += len(rows)
+            moved |= rows.shift(first_row(file) - first)
+    if len(moved) != count or (moved and moved.max() >= unit.rows):
+        raise ProofError(unit.name, f"{count} rows are deleted, of which {len(moved)} are rows of their own")
+    return moved
 
 
 def _described(unit: JoinedUnit, files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
@@ -84,6 +109,7 @@ def _file_spec(unit: JoinedUnit) -> FileSpec:
         source=FileSource.COMPACT,
         target_size=_ONE_FILE,
         options=schema.options,
+        columns=unit.columns,
     )
 
 

@@ -36,12 +36,14 @@ class JoinRequest:
 class JoinPick:
     """Files of one bucket that become fewer; their rows are read in this order, without the deleted ones.
 
-    `deletions`: in the order of `files`, None for a file without deleted rows.
+    `deletions`: in the order of `files`, None for a file without deleted rows. `columns`: of the new file;
+    None for all of the table.
     """
 
     place: Place
     files: tuple[DataFile, ...]
     deletions: tuple[DeletionFile | None, ...]
+    columns: tuple[str, ...] | None = None
 
 
 def plan_joins(entries: ManifestEntries, request: JoinRequest, deletions: Deletions) -> tuple[JoinPick, ...]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakecore.compact.append import joined_run
-from lakecore.compact.append.joined_plan import plan_ranges
+from lakecore.compact.append.joined_plan import Columns, plan_ranges
 from lakecore.compact.append.plan import JoinRequest
 from lakecore.compact.work import Strategy
 from lakecore.errors import ProofError, UnsupportedError
@@ -26,15 +26,25 @@ POLICY = AppendPolicy(target_file_size=100, small_file_size=70, min_files=3, ope
 
 
 def picks(
-    *files: tuple[str, int, int, int], strategy: Strategy = Strategy.UNIVERSAL, bucket: int = 0
+    *files: tuple[str, int, int, int],
+    strategy: Strategy = Strategy.UNIVERSAL,
+    bucket: int = 0,
+    both: str = "",
 ) -> list[str]:
-    """Files as (name, first row id, rows, size)."""
+    """Files as (name, first row id, rows, size). `both`: names of those that have column v, which lies apart."""
     entries = [
-        manifest_entry(replace(data_file(name, rows=rows, size=size), first_row_id=first), bucket=bucket)
+        manifest_entry(
+            replace(data_file(name, rows=rows, size=size, level=int(name in both)), first_row_id=first),
+            bucket=bucket,
+        )
         for name, first, rows, size in files
     ]
     request = JoinRequest(strategy=strategy, policy=POLICY, ordered=False)
-    found = plan_ranges(ManifestEntries.from_rows(entries), request)
+    columns = Columns(
+        {"k": 0, "v": 1}, frozenset({1}), lambda file: frozenset({0, *([1] if file.level else [])})
+    )
+    found = plan_ranges(ManifestEntries.from_rows(entries), request, columns, {})
+    assert all(pick.columns == (None if pick.files[0].level else ("k",)) for pick in found)
     return ["".join(file.file_name for file in pick.files) for pick in found]
 
 
@@ -57,6 +67,9 @@ def test_which_files_are_joined() -> None:
         "by",
     ]
     assert picks(("a", 0, 9, 500), strategy=Strategy.FULL) == []
+    four = (*three, ("d", 30, 10, 9), ("x.blob", 0, 10, 1), ("y.vector.avro", 30, 10, 1))
+    assert picks(*four, strategy=Strategy.FULL) == ["abcd"]
+    assert picks(*four, strategy=Strategy.FULL, both="cd") == ["ab", "cd"]
 
 
 def table_of(rows: int) -> tuple[Any, Any]:
@@ -104,7 +117,8 @@ def test_what_is_refused() -> None:
         "bucket": "-1"
     }
     schema = table_schema("k BIGINT, b BLOB", primary_keys=(), options=options)
-    for check in (check_writable, check_compactable):
+    check_compactable("d.t", schema, TableOptions.from_schema(schema))
+    for check in (check_writable,):
         with pytest.raises(UnsupportedError, match="blob and vector columns"):
             check("d.t", schema, TableOptions.from_schema(schema))
     with pytest.raises(UnsupportedError, match=r"data-evolution\.enabled=true"):
