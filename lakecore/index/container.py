@@ -85,19 +85,19 @@ def decode_head(head: bytes, size: int, path: str) -> Mapping[str, Mapping[str, 
     """
     length = head_length(head, size, path)
     try:
-        found = _columns(head[:length])
+        return _columns(head[:length], size)
+    except _OutsideError as err:
+        raise CorruptDataError(path, str(err)) from err
     except (struct.error, UnicodeDecodeError, IndexError) as err:
         raise CorruptDataError(path, f"not a file index: {err}") from err
-    for kinds in found.values():
-        for blob in kinds.values():
-            inside = length <= blob.start and 0 <= blob.length <= size - blob.start
-            if not blob.empty and not inside:
-                raise CorruptDataError(path, f"an index of {blob.length} bytes at byte {blob.start}")
-    return found
+
+
+class _OutsideError(Exception):
+    """A blob that does not lie behind the head, inside the container."""
 
 
 @lru_cache(_HEADS)
-def _columns(head: bytes) -> dict[str, dict[str, Blob]]:
+def _columns(head: bytes, size: int) -> dict[str, dict[str, Blob]]:
     (count,) = struct.unpack_from(">i", head, FIXED_HEAD)
     at = FIXED_HEAD + 4
     columns: dict[str, dict[str, Blob]] = {}
@@ -108,7 +108,9 @@ def _columns(head: bytes) -> dict[str, dict[str, Blob]]:
         found = columns[column] = {}
         for _ in range(kinds):
             kind, at = _decode_name(head, at)
-            found[kind] = Blob(*struct.unpack_from(">ii", head, at))
+            blob = found[kind] = Blob(*struct.unpack_from(">ii", head, at))
+            if not blob.empty and not (len(head) <= blob.start and 0 <= blob.length <= size - blob.start):
+                raise _OutsideError(f"an index of {blob.length} bytes at byte {blob.start}")
             at += 8
     return columns
 

@@ -31,6 +31,9 @@ _ANSWERED: dict[IndexType, tuple[type, ...]] = {
 }
 
 
+_TYPES = {kind.value: kind for kind in IndexType}
+
+
 @dataclass(frozen=True, slots=True)
 class FileIndex:
     """The indexes of a data file of `rows` rows. `read` gives the bytes of a blob; `path` is for messages."""
@@ -129,7 +132,7 @@ def _leaf(leaf: Leaf, name: str, stored: DataType, index: FileIndex) -> BitMap |
         return None
     found: BitMap | None = None
     for type_name, blob in index.head[name].items():
-        kind = next((kind for kind in IndexType if kind.value == type_name), None)
+        kind = _TYPES.get(type_name)
         if kind is None or not can_index(stored, kind):
             continue
         found = _both(found, _ask(kind, blob, stored, query, index))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from pyroaring import BitMap
@@ -15,39 +17,73 @@ from lakecore.index.search import FileIndex, embedded_index, matching_rows, stor
 from lakecore.metadata.data_file import DataFile
 from lakecore.predicate.tree import Predicate, columns_of
 from lakecore.read.context import ReadContext
+from lakecore.types.datatypes import DataField
 
-__all__ = ["index_path", "indexed_rows", "open_index"]
+__all__ = ["Found", "IndexSearch", "index_path", "open_index"]
 
 _MAX_ROWS = 1 << 31
 _USUAL_HEAD = 4 << 10
+_DISTANT = "s3://"
+_REQUESTS = 8
 
 
-def indexed_rows(
-    ctx: ReadContext, bucket_dir: str, file: DataFile, predicate: Predicate | None
-) -> BitMap | None:
-    """Positions of the rows that may match, None for all: none, and the file need not be opened.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the indexes of a file say: `rows` that may match by position, None for all."""
 
-    Costs a look into the index file, if there is one: its head, and the indexes of the predicate's columns.
-    Raises NotFoundError when the index file is gone, CorruptDataError.
-    """
-    if predicate is None or file.row_count >= _MAX_ROWS:
-        return None
-    if file.embedded_index is None and index_path(ctx, bucket_dir, file) is None:
-        return None
-    if not READ_ENABLED.read(ctx.schema.options):
-        return None
-    columns = stored_columns(columns_of(predicate), ctx.schema, ctx.file_schema(file.schema_id))
-    if not columns:
-        return None
-    with open_index(ctx, bucket_dir, file) as index:
-        found = matching_rows(predicate, columns, index)
-    return None if found is not None and len(found) == file.row_count else found
+    rows: BitMap | None
+
+
+_ALL = Found(None)
+
+
+class IndexSearch:
+    """Asks the indexes of many files of a table whether rows can match one predicate."""
+
+    def __init__(self, ctx: ReadContext, predicate: Predicate | None) -> None:
+        self._ctx = ctx
+        self._predicate = predicate
+        self._columns: dict[int, dict[str, DataField]] = {}
+        self._enabled = predicate is not None and READ_ENABLED.read(ctx.schema.options)
+
+    def of_files(self, bucket_dir: str, files: Sequence[DataFile]) -> Mapping[str, Found]:
+        """For each file by its name what `of` says. On distant storage several files are asked at once."""
+        if len(files) > 1 and self._enabled and bucket_dir.startswith(_DISTANT):
+            with ThreadPoolExecutor(_REQUESTS) as pool:
+                found = list(pool.map(lambda file: self.of(bucket_dir, file), files))
+        else:
+            found = [self.of(bucket_dir, file) for file in files]
+        return {file.file_name: one for file, one in zip(files, found, strict=True)}
+
+    def of(self, bucket_dir: str, file: DataFile) -> Found:
+        """Rows that may match; where there are none the file need not be opened.
+
+        Costs a look into the index file, if there is one: its head, and the indexes of the predicate's
+        columns. Raises NotFoundError when the index file is gone, CorruptDataError.
+        """
+        if not self._enabled or self._predicate is None or file.row_count >= _MAX_ROWS:
+            return _ALL
+        path = None
+        if file.embedded_index is None and (path := index_path(self._ctx, bucket_dir, file)) is None:
+            return _ALL
+        columns = self._columns.get(file.schema_id)
+        if columns is None:
+            stored = self._ctx.file_schema(file.schema_id)
+            columns = stored_columns(columns_of(self._predicate), self._ctx.schema, stored)
+            self._columns[file.schema_id] = columns
+        if not columns:
+            return _ALL
+        with _opened(self._ctx, file, path) as index:
+            rows = matching_rows(self._predicate, columns, index)
+        return _ALL if rows is None or len(rows) == file.row_count else Found(rows)
 
 
 def index_path(ctx: ReadContext, bucket_dir: str, file: DataFile) -> str | None:
     """The file with the indexes of `file`, beside it; None without one."""
+    if not any(name.endswith(INDEX_SUFFIX) for name in file.extra_files):
+        return None
     paths = ctx.paths.extra_files(bucket_dir, file)
-    return next((path for path in paths if path.endswith(INDEX_SUFFIX)), None)
+    return next(path for path in paths if path.endswith(INDEX_SUFFIX))
 
 
 @contextmanager
@@ -56,15 +92,24 @@ def open_index(ctx: ReadContext, bucket_dir: str, file: DataFile) -> Iterator[Fi
 
     Raises NotFoundError when the index file is gone, CorruptDataError.
     """
-    embedded = embedded_index(file)
     path = index_path(ctx, bucket_dir, file)
+    if file.embedded_index is None and path is None:
+        yield FileIndex({}, lambda _: b"", file.row_count, file.file_name)
+        return
+    with _opened(ctx, file, path) as index:
+        yield index
+
+
+@contextmanager
+def _opened(ctx: ReadContext, file: DataFile, path: str | None) -> Iterator[FileIndex]:
+    """Those in the manifest, or else in the file `path`."""
+    embedded = embedded_index(file)
     if embedded is not None:
         yield embedded
-    elif path is None:
-        yield FileIndex({}, lambda _: b"", file.row_count, file.file_name)
-    else:
-        with _open(ctx, path) as source:
-            yield _index_of(source, path, file.row_count)
+        return
+    assert path is not None
+    with _open(ctx, path) as source:
+        yield _index_of(source, path, file.row_count)
 
 
 def _open(ctx: ReadContext, path: str) -> Any:
@@ -79,13 +124,12 @@ def _open(ctx: ReadContext, path: str) -> Any:
 
 def _index_of(source: Any, path: str, rows: int) -> FileIndex:
     size = source.size()
-    start: bytes = source.read(_USUAL_HEAD)
+    start: bytes = source.read_at(_USUAL_HEAD, 0)
     length = head_length(start, size, path)
-    head = start[:length] if length <= len(start) else start + source.read(length - len(start))
+    head = start if length <= len(start) else start + source.read_at(length - len(start), len(start))
 
     def read(blob: Blob) -> bytes:
-        source.seek(blob.start)
-        data: bytes = source.read(blob.length)
+        data: bytes = source.read_at(blob.length, blob.start)
         if len(data) != blob.length:
             raise CorruptDataError(path, f"{len(data)} of {blob.length} bytes at byte {blob.start}")
         return data

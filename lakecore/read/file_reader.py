@@ -19,7 +19,7 @@ from lakecore.predicate.tree import Predicate, columns_of
 from lakecore.read.context import ReadContext
 from lakecore.read.deletions import live_rows
 from lakecore.read.evolve import evolve, same_values
-from lakecore.read.file_index import indexed_rows
+from lakecore.read.file_index import Found, IndexSearch
 from lakecore.read.key_value import key_value_type
 from lakecore.read.orc_zone import to_instant
 from lakecore.read.row_groups import group_sizes, matching_row_groups
@@ -71,16 +71,18 @@ def read_file(
     buffer_size: int = BUFFER_SIZE,
     predicate: Predicate | None = None,
     deletions: BitMap | None = None,
+    found: Found | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a file in file order, columns by the names and types of `ctx.schema` (`read_type`).
 
     `batch_size`: rows of a batch at most; fewer where rows are wide. `predicate` leaves out row groups that
     cannot match it by their statistics, and rows by file indexes; the rows that come are not filtered by it.
-    `deletions`: positions of rows that are left out.
+    `deletions`: positions of rows that are left out. `found`: what its indexes say; None: they are asked.
     Raises NotFoundError when the file is gone, CorruptDataError, UnsupportedError.
     """
     path = ctx.paths.data_file(bucket_dir, file)
-    wanted = live_rows(deletions, file.row_count, path, indexed_rows(ctx, bucket_dir, file, predicate))
+    found = IndexSearch(ctx, predicate).of(bucket_dir, file) if found is None else found
+    wanted = live_rows(deletions, file.row_count, path, found.rows)
     if wanted is not None and not wanted:
         return
     reader = open_data_file(ctx, path, buffer_size)

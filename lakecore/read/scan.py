@@ -123,10 +123,12 @@ class Scan:
         """A read of each part; where there are fewer parts than workers, parts are cut."""
         shares = -(-workers // max(len(parts), 1))
         for part in parts:
-            if shares > 1 and isinstance(self.source, SnapshotRows):
-                yield from self.source.shares(part, shares, self.columns, self.where, kinds=kinds)
-            else:
+            if not isinstance(self.source, SnapshotRows):
                 yield partial(self.read, part, kinds=kinds)
+            elif shares > 1:
+                yield from self.source.shares(part, shares, self.columns, self.where, kinds=kinds)
+            elif (read := self.source.indexed(part, self.columns, self.where, kinds=kinds)) is not None:
+                yield read
 
     def to_arrow(self) -> pa.Table:
         """All rows in memory."""

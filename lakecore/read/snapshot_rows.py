@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.predicate.tree import Predicate
 from lakecore.read.context import ReadContext
-from lakecore.read.split_reader import read_split, split_shares
+from lakecore.read.split_reader import indexed_split, read_split, split_shares
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.scan.scanner import Scanner
 from lakecore.scan.split import Split, SplitPlan
@@ -57,6 +57,13 @@ class SnapshotRows:
         """See `read_split`."""
         split = self._merging(part)
         return read_split(self.context, split, columns, where, kinds=kinds, retracts=self.retracts)
+
+    def indexed(
+        self, part: Split, columns: Sequence[str], where: Predicate | None, *, kinds: bool
+    ) -> Callable[[], Iterator[pa.RecordBatch]] | None:
+        """The same rows, file indexes asked now; see `indexed_split`."""
+        split = self._merging(part)
+        return indexed_split(self.context, split, columns, where, kinds=kinds, retracts=self.retracts)
 
     def shares(
         self, part: Split, count: int, columns: Sequence[str], where: Predicate | None, *, kinds: bool

@@ -8,7 +8,7 @@ none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -25,6 +25,7 @@ from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind, retrac
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of, restricted
 from lakecore.read.context import ReadContext
+from lakecore.read.file_index import Found, IndexSearch
 from lakecore.read.file_reader import read_file
 from lakecore.read.joined_rows import read_joined
 from lakecore.read.key_cuts import ranges, sample_cuts
@@ -33,7 +34,7 @@ from lakecore.read.sizes import ReadSizes, row_bytes, sizes_for
 from lakecore.scan.split import Split
 from lakecore.store.indexes import load_deletions
 
-__all__ = ["read_split", "split_shares"]
+__all__ = ["indexed_split", "read_split", "split_shares"]
 
 _FEW_RUNS = 4
 _SMALL_FILE = 1 << 20
@@ -57,8 +58,28 @@ def read_split(
     local disk. Raises NotFoundError when a file is gone,
     CorruptDataError, UnsupportedError.
     """
+    rows = indexed_split(ctx, split, columns, predicate, kinds=kinds, retracts=retracts)
+    if rows is not None:
+        yield from rows()
+
+
+def indexed_split(
+    ctx: ReadContext,
+    split: Split,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    *,
+    kinds: bool = False,
+    retracts: bool = False,
+) -> Callable[[], Iterator[pa.RecordBatch]] | None:
+    """`read_split`, after file indexes were asked here; None: by them no row can match.
+
+    Looks into indexes are short and many: threads that do them at the same time wait for each other.
+    """
     reader = _Reader(ctx, split, columns, predicate, kinds=kinds, retracts=retracts)
-    yield from reader.finished(reader.rows(split))
+    if not reader.may_match(split):
+        return None
+    return lambda: reader.finished(reader.rows(split))
 
 
 def split_shares(
@@ -121,6 +142,7 @@ class _Reader:
         self._columns = (*needed, KIND_NAME) if self._stored_kinds else needed
         self._predicate = predicate
         self._retracts = retracts
+        self._found: Mapping[str, Found] = {}
 
     @property
     def key_predicate(self) -> Predicate | None:
@@ -130,6 +152,13 @@ class _Reader:
     def merges(self, split: Split) -> bool:
         """Does the split need a merge at all?"""
         return self._ctx.keyed and not split.raw_convertible and not self._ctx.options.data_evolution
+
+    def may_match(self, split: Split) -> bool:
+        """Asks the indexes of files that are read alone; False when they leave no row."""
+        if self._predicate is None or self.merges(split) or self._ctx.options.data_evolution:
+            return True
+        self._found = IndexSearch(self._ctx, self._predicate).of_files(self.bucket_dir, split.files)
+        return any(found.rows is None or found.rows for found in self._found.values())
 
     def sections(self, split: Split) -> tuple[Section, ...]:
         return sections(split.files, key_order(self._ctx.schema.key_type))
@@ -151,14 +180,21 @@ class _Reader:
         if self._ctx.options.data_evolution:
             yield from self._joined(split)
         elif not self._ctx.keyed:
-            for file in split.files:
+            for file in self._possible(split):
                 yield from self._file(file, self._columns, self._predicate)
         elif split.raw_convertible:
-            for file in split.files:
+            for file in self._possible(split):
                 yield from self._live(file, self._predicate)
         else:
             for section in self.sections(split):
                 yield from self._section(section, None)
+
+    def _possible(self, split: Split) -> Iterator[DataFile]:
+        """The files without those whose indexes were asked and leave no row."""
+        for file in split.files:
+            found = self._found.get(file.file_name)
+            if found is None or found.rows is None or found.rows:
+                yield file
 
     def section(self, section: Section, bounds: KeyRange | None) -> Iterator[pa.RecordBatch]:
         """The rows of one section within `bounds`, finished."""
@@ -259,6 +295,7 @@ class _Reader:
             buffer_size=sizes.buffer_size,
             predicate=prunable,
             deletions=self._deleted(file),
+            found=self._found.get(file.file_name),
         )
 
     def _deleted(self, file: DataFile) -> BitMap | None:
