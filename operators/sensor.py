@@ -103,7 +103,7 @@ class TableSensor(BaseSensorOperator):
             if self.soft_fail or self.never_fail:
                 raise AirflowSkipException(f"skipped, as soft_fail or never_fail wants it: {err}") from err
             raise
-        except Exception as err:
+        except Exception as err:  # as Airflow's own loop: silent_fail and never_fail are about any error
             if self.silent_fail:
                 self.log.exception("the first look at %s failed; looking again later", self.table)
                 return PokeReturnValue(is_done=False)

@@ -8,7 +8,7 @@ from typing import Any
 
 from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.jobs.moment import parse_moment
-from lakecore.jobs.new_snapshots import NEW_DATA, SnapshotRange
+from lakecore.jobs.new_snapshots import NEW_DATA, SnapshotRange, only_moves_rows
 from lakecore.metadata.data_file import EntryKind
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.row.partition_path import parse_partitions
@@ -127,7 +127,8 @@ class Arrivals:
         """Those that are wanted, and the rows they added as far as rows are asked for."""
         found, rows = [], 0
         for snapshot in snapshots:
-            added = self._added(snapshot) if snapshot.commit_kind in self.wanted.kinds else None
+            asked = snapshot.commit_kind in self.wanted.kinds and not only_moves_rows(snapshot)
+            added = self._added(snapshot) if asked else None
             if added is not None:
                 found.append(snapshot)
                 rows += added

@@ -11,12 +11,19 @@ from dataclasses import asdict, dataclass
 
 from lakecore.errors import CorruptDataError, NotFoundError, reason
 from lakecore.fs.file_io import FileIO
-from lakecore.metadata.snapshot import CommitKind
+from lakecore.metadata.snapshot import RESCALED, CommitKind, Snapshot
 
-__all__ = ["NEW_DATA", "Position", "PositionStore", "SnapshotRange"]
+__all__ = ["NEW_DATA", "Position", "PositionStore", "SnapshotRange", "only_moves_rows"]
 
 NEW_DATA = frozenset({CommitKind.APPEND, CommitKind.OVERWRITE})
 """Compactions and statistics bring no new data: a DAG that compacts does not wake itself."""
+
+
+def only_moves_rows(snapshot: Snapshot) -> bool:
+    """Whether a commit says that none of its rows is new, whatever its kind: lakecore's rescale does. What
+    another engine overwrites may be new.
+    """
+    return RESCALED in (snapshot.properties or {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,13 @@ from typing import Any
 
 from lakecore.errors import CorruptDataError, UnsupportedError, reason
 
-__all__ = ["BATCH_IDENTIFIER", "CommitKind", "Snapshot"]
+__all__ = ["BATCH_IDENTIFIER", "RESCALED", "CommitKind", "Snapshot"]
 
 BATCH_IDENTIFIER = 9223372036854775807
 """Identifier of commits by batch jobs of other writers (Long.MAX_VALUE); lakecore's jobs use real ones."""
 
-
+RESCALED = "lakecore.rescaled"
+"""Property of an OVERWRITE that gave partitions another number of buckets, its value: no row is new."""
 _VERSION = 3
 
 

@@ -33,7 +33,7 @@ from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.index_file import DELETION_VECTORS, IndexFile
 from lakecore.metadata.key_order import key_order
-from lakecore.metadata.snapshot import CommitKind, Snapshot
+from lakecore.metadata.snapshot import RESCALED, CommitKind, Snapshot
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.scan.support import check_compactable
 from lakecore.verify.proof import PickProof, proof_properties, prove_pick
@@ -259,7 +259,7 @@ class RescaleRun:
                     [message for moved in left for message in _messages(moved, index_files)],
                     commit_user=self._request.commit_user,
                     identifier=self._identifier,
-                    properties=proof_properties(moved.proof for moved in left),
+                    properties=proof_properties(moved.proof for moved in left) | {RESCALED: str(self.count)},
                     unchanged=Unchanged(one_count=True),
                 )
             except CommitConflictError as err:

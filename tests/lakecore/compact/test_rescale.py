@@ -14,6 +14,7 @@ from lakecore.compact.rescale.plan import bucket_groups, target_count
 from lakecore.errors import CorruptDataError, InvalidInputError, LakeError, ProofError, UnsupportedError
 from lakecore.executor import SerialExecutor
 from lakecore.jobs import compact, rescale
+from lakecore.jobs.arrivals import Arrivals, Wanted
 from lakecore.jobs.rescale import Job
 from lakecore.metadata.snapshot import CommitKind
 from lakecore.table import Table
@@ -55,7 +56,9 @@ def test_rows_and_levels_stay(old: int, new: int) -> None:
     table = keyed(catalog, old)
     rows, levels = rows_of(table), {f.level for f in live_files(table)}
     count = sum(file.row_count for file in live_files(table))
+    last = table.snapshots.list_ids()[-1]
     report = rescale.run(Job(table=table.name, bucket_num=new), catalog, clock=catalog.clock)
+    assert Arrivals(table, Wanted()).after(last) is None, "no row is new to a sensor"
     assert rows_of(table) == rows
     for row in rows[::7]:
         assert rows_of(table, where=f"k = {row[0]} and p = '{row[1]}'") == [row]
