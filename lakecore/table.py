@@ -21,6 +21,7 @@ from lakecore.errors import (
     NotFoundError,
 )
 from lakecore.fs.file_io import FileIO
+from lakecore.metadata.callbacks import callback_warnings
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.options import BUCKET, BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
@@ -68,6 +69,7 @@ _FIXED_OPTIONS = frozenset({
     "data-file.path-directory",
 })  # fmt: skip
 _PLACING_TRIES = 4
+_FORCE = "commit.force-create-snapshot"
 _USER_PREFIX = "commit.user-prefix"
 
 
@@ -114,8 +116,8 @@ class Table:
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """Why rows that are written may not be read; empty for most tables."""
-        return visibility_warnings(self.schema, self.options)
+        """Why rows that are written may not be read, and who is not told of them; empty for most tables."""
+        return visibility_warnings(self.schema, self.options) + callback_warnings(self.schema.options)
 
     @cached_property
     def snapshots(self) -> SnapshotStore:
@@ -402,7 +404,8 @@ class Table:
             write.abort()
             raise
         try:
-            result = self._commit(messages, commit, overwrite, write.unchanged)
+            forced = not messages and overwrite is None and self._forces_snapshot()
+            result = self._commit(messages, commit, overwrite, write.unchanged, even_empty=forced)
         except CommitUncertainError:
             raise
         except LakeError:
@@ -423,6 +426,8 @@ class Table:
         commit: Commit,
         overwrite: Overwrite | None = None,
         unchanged: Unchanged | None = None,
+        *,
+        even_empty: bool = False,
     ) -> CommitResult:
         result = self.committer().commit(
             messages,
@@ -432,10 +437,19 @@ class Table:
             watermark=commit.watermark,
             properties=commit.properties,
             unchanged=unchanged,
+            even_empty=even_empty,
         )
         if result.snapshot_ids:
             self.tag_after_commit(wrote=True)
         return result
+
+    def _forces_snapshot(self) -> bool:
+        """Whether a write without rows makes a snapshot. Costs nothing where no option may ask for it."""
+        if not any(key in self.schema.options for key in ("tag.automatic-creation", _FORCE)):
+            return False
+        from lakecore.maintain.auto_tags.force import forces_snapshot
+
+        return forces_snapshot(self.name, self.file_io, self.paths, self.schema, self.clock)
 
     def tag_after_commit(self, *, wrote: bool) -> None:
         """Make the automatic tags that the table's options ask for. `wrote`: after a write, not a compaction.

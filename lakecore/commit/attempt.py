@@ -124,7 +124,8 @@ class ChangeCommit:
         self._check_unchanged(latest, schema)
         base, entries = self._compare(latest, schema)
         index = self._index(latest, schema, base, entries)
-        if not len(entries) and not len(self._change.changelog) and index is None:
+        changed = len(entries) or len(self._change.changelog) or index is not None
+        if not changed and not self._request.even_empty:
             return None
         previous = latest and self._complete(latest, schema, base)
         return next_snapshot(

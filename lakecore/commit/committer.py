@@ -52,6 +52,7 @@ class Committer:
         properties: Mapping[str, str] | None = None,
         check_append: bool = False,
         unchanged: Unchanged | None = None,
+        even_empty: bool = False,
     ) -> CommitResult:
         """Publish what `messages` hold: data files first, then compactions, each as a snapshot of its own.
 
@@ -59,8 +60,8 @@ class Committer:
         compared with the live files of the partitions it touches and raises CommitConflictError, naming
         files, when it no longer fits; nothing of that snapshot is then visible. Raises CommitUncertainError
         when storage does not tell whether the snapshot landed: commit again with the same user and
-        identifier, which finds out. Cost of telling duplicates: `lakecore.commit.duplicates.LOOK_BACK` reads
-        at most; none for BATCH_IDENTIFIER.
+        identifier, which finds out. `even_empty`: also without any change there is a snapshot. Cost of
+        telling duplicates: `lakecore.commit.duplicates.LOOK_BACK` reads at most; none for BATCH_IDENTIFIER.
         """
         request = CommitRequest(
             user=commit_user,
@@ -70,6 +71,7 @@ class Committer:
             properties=properties or {},
             check_append=check_append,
             unchanged=unchanged,
+            even_empty=even_empty,
         )
         ids: list[int] = []
         repeated: list[bool] = []

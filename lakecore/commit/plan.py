@@ -60,7 +60,7 @@ class SnapshotLists:
 
 
 def plan_changes(messages: Sequence[CommitMessage], request: CommitRequest) -> tuple[Change, ...]:
-    """The changes of a commit, in order; empty ones are left out.
+    """The changes of a commit, in order; empty ones are left out, unless the request says otherwise.
 
     An overwrite is kept even without new files (it removes), unless it is dynamic. Changelog files of an
     overwrite are not part of the table: a change stream ignores overwrites.
@@ -71,7 +71,7 @@ def plan_changes(messages: Sequence[CommitMessage], request: CommitRequest) -> t
     index = _data_index(messages)
     removes = replaces or index.deletes_rows or any(message.deleted_files for message in messages)
     written = _additions(messages, _written_changelog)
-    if len(data) or len(written) or index or _replaces_unconditionally(request):
+    if len(data) or len(written) or index or _replaces_unconditionally(request) or request.even_empty:
         changes.append(
             Change(
                 kind=CommitKind.OVERWRITE if removes else CommitKind.APPEND,

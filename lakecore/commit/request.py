@@ -64,7 +64,7 @@ class CommitRequest:
 
     `identifier`: BATCH_IDENTIFIER tells nothing apart; then a repetition by a new process is not noticed.
     `watermark`: milliseconds. `check_append`: look for conflicts in plain appends too. `unchanged`: what the
-    written rows (not the compacted ones) count on.
+    written rows (not the compacted ones) count on. `even_empty`: a commit without any change is a snapshot.
     """
 
     user: str
@@ -74,6 +74,7 @@ class CommitRequest:
     properties: Mapping[str, str] = field(default_factory=dict)
     check_append: bool = False
     unchanged: Unchanged | None = None
+    even_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)

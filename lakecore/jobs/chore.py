@@ -23,6 +23,7 @@ from lakecore.maintain.quarantine import purge_quietly
 from lakecore.maintain.runs import Removal, RunStore
 from lakecore.maintain.sweep import Sweeper, Swept, nothing
 from lakecore.maintain.target import Target
+from lakecore.metadata.callbacks import callback_warnings
 from lakecore.metadata.snapshot import CommitKind
 from lakecore.store.paths import MAIN_BRANCH
 from lakecore.table import Table
@@ -163,6 +164,8 @@ class Chore:
     def timed(self, report: Report) -> Report:
         """With the seconds since the beginning; of a dry run, with what the run would take and meet."""
         report = replace(report, seconds=round(self.target.clock.monotonic() - self.started, 3))
+        if not report.nothing_to_do:
+            report = replace(report, notes=report.notes + callback_warnings(self.target.schema.options))
         if report.dry_run and not report.nothing_to_do:
             found = forecast_of(self.target, report.job, _work(report), self.sweeper.executor.name)
             before = self.before or counts_of(self.target)

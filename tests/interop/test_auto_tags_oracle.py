@@ -9,13 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import lakecore
 from lakecore.jobs import auto_tags, batch_tags, compact, expire_snapshots
+from lakecore.table import Commit
 from lakecore.verify.fsck import fsck
 from tests.support.fake_clock import FakeClock
 from tests.support.lake import key_table, put
-from tests.support.oracle import Oracle, OracleError
+from tests.support.oracle import Oracle, OracleError, findings
 from tests.support.twins import Twins
 
 pytestmark = pytest.mark.slow
@@ -206,3 +209,36 @@ def test_tags_of_days_are_read_by_java_and_stop_no_writer(
     shutil.copy(folder / f"tag-{max(_tags(twins, twins.java))}", folder / "tag-2026-03-01")
     with pytest.raises(OracleError, match="more than 1 auto-created tags of the same snapshot"):
         oracle.write(twins.java, "d.t", [{"k": 100, "v": "x"}])
+
+
+WATERMARK = {"tag.automatic-creation": "watermark"}
+FORCED: list[tuple[Mapping[str, str], bool]] = [
+    ({}, False),
+    ({"tag.automatic-creation": "process-time"}, True),
+    ({"tag.automatic-creation": "process-time"}, False),  # the write before has made the tag that was due
+    ({"commit.force-create-snapshot": "true"}, True),
+    (WATERMARK, False),
+    (WATERMARK | {"snapshot.watermark-idle-timeout": "1 h"}, True),
+    (WATERMARK | {"snapshot.watermark-idle-timeout": "1 h", "write-only": "true"}, False),
+    (WATERMARK | {"snapshot.watermark-idle-timeout": "3 h"}, False),
+]
+
+
+def test_writes_without_rows_make_snapshots_where_java_would(tmp_path: Path, oracle: Oracle) -> None:
+    oracle.create(tmp_path, "d.t", {"columns": ["v INT"], "options": {}})
+    now = int(time.time() * 1000)
+    oracle.write(tmp_path, "d.t", [{"v": 1}], "--watermark", now - 2 * HOUR)
+    lake = lakecore.load_catalog(str(tmp_path), **{"local.fsync": "false"})
+    for options, forced in FORCED:
+        flags = [part for key, value in options.items() for part in ("--option", f"{key}={value}")]
+        assert oracle.call("forces-snapshot", tmp_path, "d.t", *flags) is forced, options
+        written = (
+            lake.load_table("d.t").with_options(options).append(pa.table({"v": pa.array([], pa.int32())}))
+        )
+        assert bool(written.snapshot_ids) is forced, options
+    later = lake.load_table("d.t").with_options(dict(FORCED[5][0]))
+    commit = Commit(watermark=now + 50 * HOUR)
+    later.write(pa.table({"v": pa.array([], pa.int32())}), commit)
+    assert len(later.tags.list()) == 2  # by the time of the commit, then by the new watermark
+    assert oracle.read(tmp_path, "d.t") == ['{"v":1}']
+    assert findings(oracle.fsck(tmp_path, "d.t")) == set()

@@ -32,7 +32,7 @@ from lakecore.maintain.wall_clock import WallClock
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.scan.auto_tags import AutoTagNames
 
-__all__ = ["BATCH_PREFIX", "DueTags", "due_tags", "expired", "make"]
+__all__ = ["BATCH_PREFIX", "DueTags", "due_tags", "expired", "make", "newest_tag"]
 
 BATCH_PREFIX = "batch-write-"
 _NO_WATERMARK = -(1 << 63)
@@ -127,6 +127,11 @@ def _last_automatic(target: Target) -> str | None:
         own = [name for name in target.tags.list() if name.startswith(BATCH_PREFIX)]
         return BATCH_NAME.read(options) or max(own, default=None)
     return None
+
+
+def newest_tag(target: Target) -> AutoTag | None:
+    """The last automatic tag, by its name. Costs a listing and a read. Raises InvalidOptionError."""
+    return _newest(target, _named(target, AutoTagNames.from_options(target.schema.options)))
 
 
 def _named(target: Target, names: AutoTagNames) -> dict[str, int]:

@@ -11,6 +11,8 @@ from lakecore.scan.auto_tags import AutoTagNames
 
 __all__ = [
     "BATCH_NAME",
+    "FORCE",
+    "IDLE_TIMEOUT",
     "MODE",
     "NUM_RETAINED",
     "PROCESS_ZONE",
@@ -33,6 +35,15 @@ TIME_EXPIRE = Option(
 )
 BATCH_NAME: Option[str | None] = Option(
     "tag.batch.customized-name", str, None, "Name of the tag that a batch write makes."
+)
+FORCE = Option(
+    "commit.force-create-snapshot", parse_bool, False, "Whether a write without rows makes a snapshot."
+)
+IDLE_TIMEOUT: Option[int | None] = Option(
+    "snapshot.watermark-idle-timeout",
+    parse_duration_ms,
+    None,
+    "How far the watermark may lie in the past before a write without rows makes a snapshot.",
 )
 PROCESS_ZONE: Option[str | None] = Option(
     "sink.process-time-zone", str, None, "Zone of the days and hours of commits; default that of the run."

@@ -11,7 +11,7 @@ from enum import Enum
 
 from lakecore.scan.auto_tags import AutoTagNames
 
-__all__ = ["AutoRule", "AutoTag", "CreationMode", "Moment", "NewTag", "next_tags", "surplus"]
+__all__ = ["AutoRule", "AutoTag", "CreationMode", "Moment", "NewTag", "is_due", "next_tags", "surplus"]
 
 
 class CreationMode(Enum):
@@ -63,6 +63,11 @@ class NewTag:
     name: str
     time_ms: int
     snapshot: int
+
+
+def is_due(rule: AutoRule, newest: AutoTag | None, time_ms: int) -> bool:
+    """Whether a snapshot of that time would get a tag."""
+    return newest is None or time_ms - rule.delay_ms >= newest.time_ms + 2 * rule.names.length_ms
 
 
 def next_tags(rule: AutoRule, newest: AutoTag | None, moments: Sequence[Moment]) -> tuple[NewTag, ...]:

@@ -3,7 +3,8 @@
 Rules of the format: the actions of option `partition.mark-done-action` in their order, partition by
 partition. `success-file` writes `_SUCCESS`; `http-report` posts {params, table, path, partition} as JSON to
 `partition.mark-done-action.http.url` and wants {"result": "SUCCESS"}. `done-partition` and `mark-event` tell
-a metastore and `custom` runs a Java class: refused before anything is marked.
+a metastore: by the format a catalog without one refuses them before anything is marked. So does `custom`
+here, which runs a Java class.
 """
 
 from __future__ import annotations

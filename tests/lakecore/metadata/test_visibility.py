@@ -1,9 +1,10 @@
-"""Who is warned that rows wait for a compaction."""
+"""Who is warned that rows wait for a compaction, or that nobody is told of them."""
 
 from __future__ import annotations
 
 import pytest
 
+from lakecore.metadata.callbacks import callback_warnings
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.visibility import visibility_warnings
 from tests.support.builders import table_schema
@@ -31,3 +32,12 @@ def test_tables_that_read_as_empty_until_compacted_are_told(options: str, hint: 
         primary_keys=(), options={"write-only": "true", "deletion-vectors.enabled": "true"}
     )
     assert visibility_warnings(keyless, TableOptions.from_schema(keyless)) == ()
+
+
+def test_java_classes_that_are_not_called_are_named() -> None:
+    raw = {"commit.callbacks": "a.B", "tag.callbacks": " ", "metadata.iceberg.storage": "table-location"}
+    assert [warning.split(":")[0] for warning in callback_warnings(raw)] == [
+        "commit.callbacks=a.B",
+        "metadata.iceberg.storage=table-location",
+    ]
+    assert callback_warnings({"metadata.iceberg.storage": "disabled"}) == ()

@@ -37,6 +37,7 @@ class Chores {
                 for (PartitionMarkDoneAction one : PartitionMarkDoneAction.createActions(Chores.class.getClassLoader(), t, new CoreOptions(t.options()))) one.markDone(first);
                 return Oracle.ok();
             case "splits": return splits(t);
+            case "forces-snapshot": try (TableCommitImpl commit = t.newCommit("x")) { return commit.forceCreatingSnapshot(); }
             case "cluster-picks": return clusterPicks(manager(t, a).createCompactUnits(a.has("full")));
             case "cluster": return cluster(t, manager(t, a), a.has("full"));
             case "write-columns": return Evolution.writeColumns(t, a);

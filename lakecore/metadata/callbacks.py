@@ -1,0 +1,29 @@
+"""Options that want a Java class, or another format's metadata, after commits and tags. Pure.
+
+Nothing here can run them. That loses nothing of the table, so it is said, not refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+__all__ = ["callback_warnings"]
+
+_CALLBACKS = {"commit.callbacks": "commits", "tag.callbacks": "tags"}
+_ICEBERG = "metadata.iceberg.storage"
+
+
+def callback_warnings(raw: Mapping[str, str]) -> tuple[str, ...]:
+    """Who is not told of what is done here; empty for most tables."""
+    found = [
+        f"{key}={classes}: Java classes, which do not run here: whom they tell of {what} is not told of these"
+        for key, what in _CALLBACKS.items()
+        if (classes := raw.get(key, "").strip())
+    ]
+    storage = raw.get(_ICEBERG, "").strip()
+    if storage not in ("", "disabled"):
+        found.append(
+            f"{_ICEBERG}={storage}: no metadata for Iceberg is written here: its readers see these commits "
+            "when another engine has committed"
+        )
+    return tuple(found)
