@@ -18,7 +18,7 @@ from tests.support.maintained import History
 
 KEYED = {"columns": ["k INT", "v STRING"], "primaryKeys": ["k"], "options": {"bucket": "1"}}
 WANTED = Job(strategy=Strategy.FULL, commit_user="test", max_concurrent_tables=1)
-MODES = (FaultMode.ERROR, FaultMode.ERROR_AFTER_EFFECT)
+MODES = (FaultMode.ERROR, FaultMode.ERROR_AFTER_EFFECT, FaultMode.DEAD, FaultMode.DEAD_AFTER_EFFECT)
 
 
 def named(table: Table) -> set[str]:
