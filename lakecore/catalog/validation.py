@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
+from lakecore.catalog.apart_rules import check_apart
 from lakecore.catalog.option_rules import check_option_rules
 from lakecore.catalog.scan_rules import check_scan_rules
 from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedError
 from lakecore.merge.engines.choice import engine_of
+from lakecore.metadata.dedicated import Dedicated
 from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME
 from lakecore.metadata.schema import TableSchema
@@ -54,7 +56,8 @@ def check_schema(schema: TableSchema) -> None:
     check_scan_rules(schema)
     check_option_rules(schema, options)
     _check_engine(schema, options)
-    _check_formats(schema)
+    check_apart(schema, options)
+    _check_formats(schema, options)
 
 
 def check_columns(columns: Sequence[DataField]) -> None:
@@ -111,11 +114,16 @@ def _check_engine(schema: TableSchema, options: TableOptions) -> None:
             engine_of("to be made", schema, options)
 
 
-def _check_formats(schema: TableSchema) -> None:
-    """The format of every level, and the types that it can hold."""
+def _check_formats(schema: TableSchema, options: TableOptions) -> None:
+    """The format of every level, and the types that it can hold; likewise that of vector files."""
     formats = {FileRules.of(schema.options, level).format for level in {0, *_levels(schema)}}
-    for kind in sorted(formats):
-        for column in schema.fields:
+    dedicated = Dedicated.of(schema.row_type, schema.options, options.target_file_size)
+    places = [(kind, dedicated.ordinary) for kind in sorted(formats)]
+    if dedicated.vectors:
+        rules = FileRules.of(schema.options, 0).with_format(dedicated.vector_format)
+        places.append((rules.format, dedicated.vectors))
+    for kind, names in places:
+        for column in map(schema.row_type.field, names):
             if (problem := _problem(column.type, kind)) is not None:
                 raise InvalidInputError(f"column {column.name}: {problem} does not go into {kind} files")
 
@@ -128,6 +136,8 @@ def _levels(schema: TableSchema) -> tuple[int, ...]:
 
 def _problem(kind: DataType, file_format: str) -> str | None:
     match kind:
+        case VectorType() if file_format == "orc":
+            return "VECTOR"
         case AtomicType():
             return _atomic_problem(kind, file_format)
         case ArrayType() | MultisetType() | VectorType():
@@ -144,6 +154,4 @@ def _atomic_problem(kind: AtomicType, file_format: str) -> str | None:
         return str(kind)
     if file_format == "orc" and kind.root is TypeRoot.VARIANT:
         return str(kind)
-    if kind.root is TypeRoot.BLOB:
-        raise UnsupportedError("BLOB columns: this release does not write them; use another engine")
     return None

@@ -124,11 +124,15 @@ def splits_by_blob_size(raw: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Dedicated:
-    """Which columns of new files lie apart: `blobs` each alone, `vectors` together. Sizes in bytes."""
+    """Which columns of new files lie apart: `blobs` each alone, `vectors` together. Sizes in bytes.
+
+    `references`: columns among the ordinary ones that hold no other bytes.
+    """
 
     ordinary: tuple[str, ...]
     blobs: tuple[str, ...]
     vectors: tuple[str, ...]
+    references: tuple[str, ...]
     vector_format: str
     blob_size: int
     vector_size: int
@@ -145,11 +149,12 @@ class Dedicated:
             tuple(f.name for f in fields if f.name not in {*blobs, *vectors}),
             blobs,
             vectors,
+            tuple(f.name for f in fields if f.name in descriptor_columns(raw)),
             chosen or "",
             BLOB_TARGET_SIZE.read(raw) or size,
             VECTOR_TARGET_SIZE.read(raw) or size,
         )
 
     def __bool__(self) -> bool:
-        """Does any column lie apart?"""
-        return bool(self.blobs or self.vectors)
+        """Is any column written in another way than others?"""
+        return bool(self.blobs or self.vectors or self.references)

@@ -21,7 +21,7 @@ from lakecore.format.blob_file import OLDER, BlobSource, load_blob_index
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.data_file import DataFile
 
-__all__ = ["BlobColumn", "locate_blobs", "resolved", "within_memory"]
+__all__ = ["BlobColumn", "is_reference", "locate_blobs", "resolved", "within_memory"]
 
 _MAGIC = 0x424C4F4244455343
 _VERSION = 2
@@ -114,6 +114,11 @@ def within_memory(columns: Sequence[BlobColumn], rows: Ints) -> Iterator[tuple[i
     yield from pairwise(bounds)
 
 
+def is_reference(value: bytes) -> bool:
+    """Are these bytes a reference to others?"""
+    return len(value) >= _HEAD.size + _TAIL.size and struct.unpack_from("<q", value, 1)[0] == _MAGIC
+
+
 def encode_reference(path: str, offset: int, length: int) -> bytes:
     """A reference to bytes of a file."""
     uri = (f"file:{path}" if path.startswith("/") else path).encode()
@@ -129,7 +134,7 @@ def resolved(file_io: FileIO, root: str, name: str, column: pa.Array) -> pa.Arra
 
 
 def _resolve(file_io: FileIO, root: str, name: str, value: bytes | None) -> bytes | None:
-    if value is None or len(value) < _HEAD.size or struct.unpack_from("<q", value, 1)[0] != _MAGIC:
+    if value is None or not is_reference(value):
         return value
     _, _, length = _HEAD.unpack_from(value)
     if value[0] > _VERSION or not 0 <= length <= len(value) - _HEAD.size - _TAIL.size:

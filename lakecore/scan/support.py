@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from lakecore.errors import UnsupportedError
 from lakecore.index.definition import index_specs
-from lakecore.metadata.dedicated import holds_blobs
+from lakecore.metadata.dedicated import holds_blobs, is_blob
 from lakecore.metadata.index_file import DELETION_VECTORS, IndexFile
 from lakecore.metadata.options import (
     BucketMode,
@@ -19,7 +19,6 @@ from lakecore.metadata.options import (
 )
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import parse_bool
-from lakecore.types.datatypes import AtomicType, DataType, TypeRoot, VectorType
 
 __all__ = [
     "check_compactable",
@@ -106,8 +105,17 @@ def check_writable(table: str, schema: TableSchema, options: TableOptions) -> No
     _check_new_files(table, schema, options, "write")
 
 
-def _apart(kind: DataType) -> bool:
-    return isinstance(kind, VectorType) or (isinstance(kind, AtomicType) and kind.root is TypeRoot.BLOB)
+def _check_blobs(table: str, schema: TableSchema) -> None:
+    for key in ("blob-view-field", "blob-external-storage-field"):
+        value = schema.options.get(key, "").strip()
+        if value:
+            raise _refuse(table, key, value, "write", "its blobs lie elsewhere; use another engine")
+    for field in schema.fields:
+        if holds_blobs(field.type) and not is_blob(field.type):
+            raise UnsupportedError(
+                f"table {table}: column {field.name}: this release does not write lists and maps of BLOB; "
+                "use another engine"
+            )
 
 
 def check_deletable(table: str, schema: TableSchema, options: TableOptions) -> None:
@@ -148,9 +156,8 @@ def _check_new_files(table: str, schema: TableSchema, options: TableOptions, ver
     raw = schema.options
     _check_rows(table, schema, options, verb)
     _check_changelog(table, schema, options, verb)
-    if verb == "write" and options.data_evolution and any(_apart(field.type) for field in schema.fields):
-        remedy = "blob and vector columns go to files of their own; use another engine"
-        raise _refuse(table, "data-evolution.enabled", "true", verb, remedy)
+    if verb == "write":
+        _check_blobs(table, schema)
     index_specs(schema)  # each of them can be made
     if raw.get("data-file.external-paths", "").strip():
         remedy = "new files belong into other roots; use another engine"

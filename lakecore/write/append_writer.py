@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.data_file import DataFile
+from lakecore.write.dedicated_files import DedicatedFiles, open_files
 from lakecore.write.incoming import Rows
 from lakecore.write.rolling import FileSpec, RollingWriter
 
@@ -20,14 +21,16 @@ _BUFFER_BYTES = 8 << 20
 class AppendWriter:
     """Gathers rows until they are worth a call of the file writer: a file may be one of a thousand open."""
 
-    def __init__(self, file_io: FileIO, spec: FileSpec, now_ms: Callable[[], int]) -> None:
+    def __init__(self, file_io: FileIO, spec: FileSpec, now_ms: Callable[[], int], root: str = "") -> None:
+        """`root`: path of the table."""
+        self._root = root
         self._file_io = file_io
         self._spec = spec
         self._now_ms = now_ms
         self._batches: list[pa.RecordBatch] = []
-        self._current: RollingWriter | None = None
+        self._current: RollingWriter | DedicatedFiles | None = None
         self._files: list[DataFile] = []
-        self._made: list[RollingWriter] = []
+        self._made: list[RollingWriter | DedicatedFiles] = []
         self.buffered = 0
 
     @property
@@ -46,7 +49,7 @@ class AppendWriter:
         if not self._batches:
             return
         if self._current is None:
-            self._current = RollingWriter(self._file_io, self._spec, self._now_ms)
+            self._current = open_files(self._file_io, self._spec, self._now_ms, self._root)
             self._made.append(self._current)
         batches, self._batches, self.buffered = self._batches, [], 0
         self._current.write(batches[0] if len(batches) == 1 else pa.concat_batches(batches))

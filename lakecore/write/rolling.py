@@ -34,7 +34,7 @@ from lakecore.types.datatypes import RowType
 from lakecore.write.file_meta import FileSummary, data_file
 from lakecore.write.options import FileRules
 
-__all__ = ["FileSpec", "RollingWriter", "check_file_options"]
+__all__ = ["FileSpec", "RollingWriter", "check_file_options", "slices", "tolerated"]
 
 logger = logging.getLogger(__name__)
 
@@ -116,8 +116,16 @@ class RollingWriter:
     After a failure of `write` or `close` call `abort`: it removes every file this writer made.
     """
 
-    def __init__(self, file_io: FileIO, spec: FileSpec, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        file_io: FileIO,
+        spec: FileSpec,
+        now_ms: Callable[[], int],
+        number: Callable[[], int] | None = None,
+    ) -> None:
+        """`number`: gives the number of each new file; None: they are counted from `first_index` on."""
         self._file_io = file_io
+        self._number = number
         self._spec = spec
         self._now_ms = now_ms
         self._schema = arrow_schema(spec.row_type)
@@ -133,6 +141,11 @@ class RollingWriter:
         return self._index - self._spec.first_index
 
     @property
+    def open_size(self) -> int:
+        """Bytes of the file that is being written."""
+        return 0 if self._current is None else self._current.writer.size_estimate
+
+    @property
     def paths(self) -> tuple[str, ...]:
         """Every file this writer made so far, indexes included."""
         return tuple(self._paths)
@@ -141,7 +154,7 @@ class RollingWriter:
         """Append rows; columns are taken by name (key columns of thin files are left out)."""
         conformed = _conform(batch, self._schema)
         start = 0
-        for length in _slices(batch, self._spec.target_size):
+        for length in slices(batch, self._spec.target_size):
             self._write_slice(batch.slice(start, length), conformed.slice(start, length))
             start += length
 
@@ -158,11 +171,11 @@ class RollingWriter:
         paths, self._paths = self._paths, []
         self._files.clear()
         if self._current is not None:
-            with _tolerated(self._current.name):
+            with tolerated(self._current.name):
                 self._current.writer.abort()
             self._current = None
         for path in paths:
-            with _tolerated(path):
+            with tolerated(path):
                 self._file_io.delete(path)
 
     def _write_slice(self, batch: pa.RecordBatch, conformed: pa.RecordBatch) -> None:
@@ -178,7 +191,8 @@ class RollingWriter:
 
     def _open(self) -> _OpenFile:
         spec = self._spec
-        name = f"{spec.name_prefix}-{self._index}{spec.infix}.{spec.rules.extension}"
+        number = self._index if self._number is None else self._number()
+        name = f"{spec.name_prefix}-{number}{spec.infix}.{spec.rules.extension}"
         path = f"{spec.directory}/{name}"
         self._index += 1
         self._paths.append(path)
@@ -218,7 +232,8 @@ class RollingWriter:
 
 
 @contextmanager
-def _tolerated(path: str) -> Iterator[None]:
+def tolerated(path: str) -> Iterator[None]:
+    """Logs what storage refuses to remove."""
     try:
         yield
     except LakeError as err:
@@ -238,7 +253,7 @@ class _Described(Protocol):
     nbytes: int
 
 
-def _slices(batch: _Described, target_size: int) -> list[int]:
+def slices(batch: _Described, target_size: int) -> list[int]:
     """Lengths of the parts between two looks at the file's size: several looks for every file."""
     step = batch.num_rows
     if batch.nbytes * _CHECKS_PER_FILE > target_size:

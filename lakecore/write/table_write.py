@@ -313,7 +313,7 @@ class TableWrite:
         target = self._target
         files = self._file_spec(share)
         if not self._schema.primary_keys:
-            return AppendWriter(target.file_io, files, target.clock.now_ms)
+            return AppendWriter(target.file_io, files, target.clock.now_ms, target.paths.table_path)
         if self._postpones:
             return PostponeWriter(target.file_io, self._postponed(files), target.clock.now_ms)
         spec = KeyValueSpec(

@@ -116,10 +116,13 @@ def test_what_is_refused() -> None:
     options = {key.replace("__", ".").replace("_", "-"): value for key, value in EVOLVING.items()} | {
         "bucket": "-1"
     }
-    schema = table_schema("k BIGINT, b BLOB", primary_keys=(), options=options)
-    check_compactable("d.t", schema, TableOptions.from_schema(schema))
-    for check in (check_writable,):
-        with pytest.raises(UnsupportedError, match="blob and vector columns"):
-            check("d.t", schema, TableOptions.from_schema(schema))
+    for columns, more, problem in (
+        ("k BIGINT, b ARRAY<BLOB>", {}, "lists and maps of BLOB"),
+        ("k BIGINT, b BLOB", {"blob-view-field": "b"}, "blob-view-field=b"),
+    ):
+        schema = table_schema(columns, primary_keys=(), options=options | more)
+        check_compactable("d.t", schema, TableOptions.from_schema(schema))
+        with pytest.raises(UnsupportedError, match=problem):
+            check_writable("d.t", schema, TableOptions.from_schema(schema))
     with pytest.raises(UnsupportedError, match=r"data-evolution\.enabled=true"):
         table_of(0)[1].delete("k = 1")

@@ -1,0 +1,59 @@
+"""Rules of the format for columns in files of their own: BLOB, and VECTOR with vector.file.format. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedError
+from lakecore.metadata.dedicated import Dedicated, descriptor_columns, holds_blobs, is_blob, view_columns
+from lakecore.metadata.options import TableOptions
+from lakecore.metadata.schema import TableSchema
+from lakecore.types.datatypes import ArrayType, DataType, MapType, MultisetType, RowType, VectorType
+
+__all__ = ["check_apart"]
+
+
+def check_apart(schema: TableSchema, options: TableOptions) -> None:
+    """Raises InvalidInputError or InvalidOptionError naming the column or option that cannot be,
+    UnsupportedError for BLOB where this release does not write it.
+    """
+    blobs = {field.name for field in schema.fields if _has_blob(field.type)}
+    dedicated = Dedicated.of(schema.row_type, schema.options, options.target_file_size)
+    _check_blobs(schema, blobs)
+    if not options.data_evolution:
+        for name in sorted(blobs):
+            raise InvalidInputError(f"column {name}: BLOB needs data-evolution.enabled=true")
+        if dedicated.vector_format:
+            raise InvalidOptionError("option vector.file.format: needs data-evolution.enabled=true")
+    if dedicated and not dedicated.ordinary:
+        raise InvalidInputError(f"column {schema.fields[0].name}: needs other columns than BLOB and VECTOR")
+    for name in schema.partition_keys:
+        if name in blobs.union(dedicated.vectors):
+            raise InvalidInputError(f"column {name}: a partition column cannot lie in files of its own")
+
+
+def _check_blobs(schema: TableSchema, blobs: Collection[str]) -> None:
+    for field in schema.fields:
+        if field.name in blobs and not is_blob(field.type):
+            kind = "lists and maps of BLOB" if holds_blobs(field.type) else "BLOB inside other types"
+            raise UnsupportedError(f"column {field.name}: {kind}: this release does not write them")
+    if blobs and schema.primary_keys:
+        raise UnsupportedError(f"column {min(blobs)}: this release writes no BLOB beside a primary key")
+    for key, names in (
+        ("blob-descriptor-field", descriptor_columns(schema.options)),
+        ("blob-view-field", view_columns(schema.options)),
+    ):
+        for name in names:
+            if name not in blobs:
+                raise InvalidOptionError(f"option {key}: {name!r} is no BLOB column")
+
+
+def _has_blob(kind: DataType) -> bool:
+    match kind:
+        case ArrayType() | MultisetType() | VectorType():
+            return _has_blob(kind.element)
+        case MapType():
+            return _has_blob(kind.key) or _has_blob(kind.value)
+        case RowType():
+            return any(_has_blob(field.type) for field in kind.fields)
+    return is_blob(kind)
