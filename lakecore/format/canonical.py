@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakecore.errors import CorruptDataError
+from lakecore.errors import CorruptDataError, UnsupportedError
+from lakecore.format.shredded_variants import is_shredded, reassembled
 from lakecore.types.arrow import arrow_type
 from lakecore.types.datatypes import ArrayType, DataType, MapType, MultisetType, RowType, VectorType
 
@@ -48,11 +49,18 @@ def _convert(array: pa.Array, kind: DataType, target: pa.DataType, path: str) ->
             return _map(
                 array, (canonical(array.keys, key, path), canonical(array.items, value, path)), target
             )
+        case MapType() if (
+            pa.types.is_struct(array.type) and array.type.get_field_index("__field_mapping") >= 0
+        ):
+            raise UnsupportedError(
+                f"{path}: a MAP with keys spread over columns (map.storage-layout=shared-shredding): this "
+                "release cannot read it; use another engine"
+            )
         case MultisetType(element=element) if pa.types.is_map(array.type):
             return _map(array, (canonical(array.keys, element, path), array.items.cast(pa.int32())), target)
         case VectorType():
             return array.cast(target)
-    return _atomic(array, target)
+    return _atomic(array, target, path)
 
 
 def _map(array: pa.Array, pair: tuple[pa.Array, pa.Array], target: pa.DataType) -> pa.Array:
@@ -76,13 +84,15 @@ def _mask(array: pa.Array) -> pa.Array | None:
     return pc.is_null(array) if array.null_count else None
 
 
-def _atomic(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _atomic(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
     source = array.type
     if pa.types.is_timestamp(target) and (pa.types.is_timestamp(source) or pa.types.is_int64(source)):
         return _timestamp(array, target)
     if pa.types.is_time32(target) and pa.types.is_int32(source):
         return array.view(target)
     if pa.types.is_struct(target):  # VARIANT
+        if is_shredded(source):
+            return reassembled(array, target, path)
         children = [array.field(field.name).cast(field.type) for field in target]
         return pa.StructArray.from_arrays(children, fields=list(target), mask=_mask(array))
     return array.cast(target)

@@ -10,13 +10,25 @@ import base64
 import json
 import struct
 import uuid
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 from lakecore.errors import CorruptDataError, InvalidInputError
 from lakecore.types.text import date_text, java_float_text, time_text, timestamp_text
 
-__all__ = ["parse_variant", "variant_text"]
+__all__ = [
+    "VariantKeys",
+    "array_bytes",
+    "binary_bytes",
+    "date_bytes",
+    "float_bytes",
+    "object_bytes",
+    "object_fields",
+    "parse_variant",
+    "scalar_bytes",
+    "variant_text",
+]
 
 _VERSION = 1
 _MAX_DEPTH = 128
@@ -42,7 +54,7 @@ def parse_variant(text: str) -> tuple[bytes, bytes]:
     """JSON text as (value, metadata). Raises InvalidInputError when `text` is no JSON or too deep."""
     try:
         tree = json.loads(text, parse_float=_number)
-        keys = _Keys()
+        keys = VariantKeys()
         value = _encode(tree, keys)
     except (ValueError, RecursionError, OverflowError) as err:
         raise InvalidInputError(f"{text[:60]!r} is not JSON for a VARIANT: {err}") from err
@@ -168,11 +180,20 @@ def _decimal_text(value: Decimal) -> str:
 # --- writing
 
 
-class _Keys:
+class VariantKeys:
     """The dictionary under construction, in order of first use."""
 
-    def __init__(self) -> None:
-        self._ids: dict[str, int] = {}
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._ids: dict[str, int] = {name: number for number, name in enumerate(names)}
+
+    @classmethod
+    def of(cls, metadata: bytes) -> VariantKeys:
+        """A dictionary that may grow: ids in values that use it stay right. Raises ValueError, IndexError."""
+        return cls(_dictionary(metadata))
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._ids)
 
     def id(self, key: str) -> int:
         return self._ids.setdefault(key, len(self._ids))
@@ -201,7 +222,7 @@ def _number(text: str) -> float | Decimal:
     return value if exact else float(text)
 
 
-def _encode(tree: Any, keys: _Keys, depth: int = 0) -> bytes:
+def _encode(tree: Any, keys: VariantKeys, depth: int = 0) -> bytes:
     if depth > _MAX_DEPTH:
         raise ValueError("nested too deeply")
     if tree is None or isinstance(tree, bool):
@@ -259,3 +280,76 @@ def _container(basic: int, ids: list[int], parts: list[bytes]) -> bytes:
     out += b"".join(i.to_bytes(id_width, "little") for i in ids)
     out += b"".join(offset.to_bytes(width, "little") for offset in offsets)
     return out + b"".join(parts)
+
+
+# --- parts of values
+
+
+def scalar_bytes(value: bool | int | float | str | Decimal) -> bytes:
+    """A value without parts."""
+    return _encode(value, VariantKeys())
+
+
+def float_bytes(value: float) -> bytes:
+    """A FLOAT."""
+    return bytes([_FLOAT << 2]) + struct.pack("<f", value)
+
+
+def date_bytes(days: int) -> bytes:
+    """A DATE."""
+    return bytes([_DATE << 2]) + struct.pack("<i", days)
+
+
+def binary_bytes(data: bytes) -> bytes:
+    """A BINARY."""
+    return bytes([_BINARY << 2]) + struct.pack("<I", len(data)) + data
+
+
+def array_bytes(parts: Sequence[bytes]) -> bytes:
+    """An array of values."""
+    return _container(_ARRAY, [], list(parts))
+
+
+def object_bytes(fields: Mapping[str, bytes], keys: VariantKeys) -> bytes:
+    """An object of values that use `keys`, its fields in the order of their names."""
+    names = sorted(fields)
+    return _container(_OBJECT, [keys.id(name) for name in names], [fields[name] for name in names])
+
+
+def object_fields(value: bytes, keys: VariantKeys) -> dict[str, bytes]:
+    """Fields of an object, as values that use the same keys. Raises ValueError when it is none."""
+    if value[0] & 3 != _OBJECT:
+        raise ValueError("what is beside shredded fields is no object")
+    header, names = value[0] >> 2, keys.names
+    offset_size, id_size = (header & 3) + 1, (header >> 2 & 3) + 1
+    size = 4 if header >> 4 & 1 else 1
+    count = _uint(value, 1, size)
+    ids, offsets = 1 + size, 1 + size + count * id_size
+    first = offsets + (count + 1) * offset_size
+    starts = [first + _uint(value, offsets + i * offset_size, offset_size) for i in range(count)]
+    return {
+        names[_uint(value, ids + i * id_size, id_size)]: value[start : start + _size(value, start)]
+        for i, start in enumerate(starts)
+    }
+
+
+_SIZES = {
+    _NULL: 0, _TRUE: 0, _FALSE: 0, _INT8: 1, _INT16: 2, _INT32: 4, _INT64: 8, _DOUBLE: 8, _DECIMAL4: 5,
+    _DECIMAL8: 9, _DECIMAL16: 17, _DATE: 4, _TIMESTAMP: 8, _TIMESTAMP_NTZ: 8, _FLOAT: 4, _TIME: 8,
+    _TIMESTAMP_NANOS: 8, _TIMESTAMP_NTZ_NANOS: 8, _UUID: 16,
+}  # fmt: skip
+
+
+def _size(data: bytes, at: int) -> int:
+    """Bytes of the value at `at`."""
+    basic, header = data[at] & 3, data[at] >> 2
+    if basic == _SHORT:
+        return 1 + header
+    if basic == _PRIMITIVE:
+        return 1 + (4 + _uint(data, at + 1, 4) if header in (_BINARY, _STRING) else _SIZES[header])
+    id_size = (header >> 2 & 3) + 1 if basic == _OBJECT else 0
+    size = 4 if header >> (4 if basic == _OBJECT else 2) & 1 else 1
+    offset_size = (header & 3) + 1
+    count = _uint(data, at + 1, size)
+    last = 1 + size + count * (id_size + offset_size)
+    return last + offset_size + _uint(data, at + last, offset_size)

@@ -36,6 +36,7 @@ _READ_ELSEWHERE = (
     ("chain-table.enabled", "partitions continue those of other branches"),
 )
 _CHAIN = "chain-table.enabled"
+_BY_SNAPSHOT = "sequence.snapshot-ordering"
 _POSTPONED_TOO = "postpone.merge-on-read"
 _OFF = ("", "false")
 
@@ -181,6 +182,9 @@ def _check_rows(table: str, schema: TableSchema, options: TableOptions, verb: st
     """What decides the rows of a table, whatever is done with it."""
     _check_kind(table, schema)
     _check_merge_engine(table, schema, options, verb)
+    if schema.primary_keys and _is_on(schema.options, _BY_SNAPSHOT):
+        remedy = "rows of a key are ordered by their snapshots, not by their numbers; use another engine"
+        raise _refuse(table, _BY_SNAPSHOT, "true", verb, remedy)
     if options.data_evolution and verb == "stream":
         raise _refuse(table, "data-evolution.enabled", "true", verb, "use another engine")
 

@@ -1,19 +1,24 @@
-"""Data files that hold less than their table: what a table taken over from Hive has."""
+"""Data files with other columns than their table: adopted from Hive, variants and maps in typed columns."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import lakecore
+from lakecore.errors import UnsupportedError
 from lakecore.jobs import compact
 from lakecore.metadata.data_file import EMPTY_ROW, EMPTY_STATS
 from lakecore.row.binary_row import encode_row
+from lakecore.row.json_rows import batch_to_json
 from tests.support.builders import commit_message
+from tests.support.golden import canonical
 from tests.support.lake import live_files, rows_of
 from tests.support.oracle import Oracle
 
@@ -55,3 +60,51 @@ def test_partition_columns_that_files_lack(oracle: Oracle, tmp_path: Path) -> No
     assert compact.run(job, lake).snapshot is not None
     assert oracle.read(tmp_path, "d.t") == before
     assert oracle.fsck(tmp_path, "d.t")["errors"] == []
+
+
+TYPED = {"name": "v", "type": {"type": "ROW", "fields": [
+    {"id": 0, "name": "a", "type": "INT"}, {"id": 1, "name": "b", "type": "STRING"},
+    {"id": 2, "name": "l", "type": {"type": "ARRAY", "element": "DOUBLE"}},
+    {"id": 3, "name": "d", "type": "DECIMAL(9, 2)"}, {"id": 4, "name": "t", "type": "BOOLEAN"}]}}  # fmt: skip
+VARIANTS = [
+    '{"a":1,"b":"x"}', '{"a":"no","c":[1,2]}', "5", '"s"', '{"b":"y","z":{"q":1.5,"a":null}}', None, "[1,{\"a\":2}]",
+    '{"l":[1.5,"x",{"a":1}],"d":1.25,"t":true}', '{"l":[1.5,-2.25],"d":3,"é":{"é":[]}}', "{}", "null",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("version", ["1.4.2", "2.0.0"])
+def test_shredded_variants(version: str, oracles: dict[str, Oracle], tmp_path: Path) -> None:
+    """What the types do not fit stands beside the typed columns; compacted files are read by Java."""
+    java = oracles[version]
+    options = {"bucket": "1", "variant.inferShreddingSchema": "true", "write-only": "true"}
+    given = {"parquet.variant.shreddingSchema": json.dumps({"type": "ROW", "fields": [{"id": 0, **TYPED}]})}
+    lake = lakecore.load_catalog(str(tmp_path))
+    for name, chosen in (("d.inferred", options), ("d.given", options | given)):
+        columns = ["k INT NOT NULL", "v VARIANT"]
+        java.create(tmp_path, name, {"columns": columns, "primaryKeys": ["k"], "options": chosen})
+        rows = [{"k": number, "v": text} for number, text in enumerate(VARIANTS)]
+        java.write(tmp_path, name, rows)
+        java.write(tmp_path, name, rows[3:5])
+        wanted = java.read(tmp_path, name)
+        kinds = [
+            str(pq.read_schema(path))
+            for path in (tmp_path / f"{name.replace('.', '.db/')}").glob("bucket-0/*")
+        ]
+        assert name == "d.inferred" or any("typed_value" in kind for kind in kinds)
+        for proof in (None, compact.ProofMode.FULL):
+            if proof is not None:
+                job = compact.Job(table=name, strategy=compact.Strategy.FULL, proof=proof)
+                assert compact.run(job, lake).snapshot is not None
+            scan = lake.load_table(name).scan()
+            found = canonical(line for b in scan.to_batches() for line in batch_to_json(b, scan.row_type))
+            assert found == wanted == java.read(tmp_path, name)
+
+
+def test_shredded_maps_are_refused(oracle2: Oracle, tmp_path: Path) -> None:
+    layout = {"bucket": "-1", "fields.m.map.storage-layout": "shared-shredding"}
+    columns = ["k INT", "m MAP<STRING NOT NULL, INT>"]
+    oracle2.create(tmp_path, "d.t", {"columns": columns, "options": layout})
+    oracle2.write(tmp_path, "d.t", [{"k": 1, "m": [["a", 1]]}])
+    scan = lakecore.load_catalog(str(tmp_path)).load_table("d.t").scan()
+    with pytest.raises(UnsupportedError, match="shared-shredding"):
+        scan.to_arrow()

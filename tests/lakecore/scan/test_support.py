@@ -58,6 +58,7 @@ def _is_refused(check: Callable[..., None], schema: TableSchema) -> bool:
         ("bucket=-2", "rwc"),
         ("bucket=-2;postpone.merge-on-read=true", "-wc"),
         ("sequence.field=v;sequence.field.sort-order=descending", "rwc"),
+        ("sequence.snapshot-ordering=true;write-only=true", "---"),
         ("rowkind.field=v", "rwc"),
         ("ignore-delete=true", "rwc"),
         ("data-file.thin-mode=true", "rwc"),

@@ -1,0 +1,132 @@
+"""Shredded VARIANT columns: values that a file keeps in typed columns, put together again.
+
+Spec: Variant shredding of Parquet. A group has `value` (the binary form, of what the types did not fit) and
+`typed_value` (a scalar, a group of shredded fields, or a list of groups). Both null: the field is missing.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from lakecore.errors import CorruptDataError, UnsupportedError
+from lakecore.row.variant import (
+    VariantKeys,
+    array_bytes,
+    binary_bytes,
+    date_bytes,
+    float_bytes,
+    object_bytes,
+    object_fields,
+    scalar_bytes,
+)
+
+__all__ = ["is_shredded", "reassembled"]
+
+_TYPED, _VALUE, _METADATA = "typed_value", "value", "metadata"
+Node = Callable[[int, VariantKeys], bytes | None]
+
+
+def is_shredded(kind: pa.DataType) -> bool:
+    """Whether a stored VARIANT column has typed parts."""
+    return bool(pa.types.is_struct(kind) and kind.get_field_index(_TYPED) >= 0)
+
+
+def reassembled(array: pa.StructArray, target: pa.DataType, path: str) -> pa.Array:
+    """The column as value and metadata. Costs Python for every row.
+
+    Raises CorruptDataError, UnsupportedError.
+    """
+    values: list[bytes | None] = []
+    metadata: list[bytes | None] = []
+    try:
+        node = _node(array, path)
+        stored = array.field(_METADATA).to_pylist()
+        for row, present in enumerate(array.is_valid().to_pylist()):
+            keys = VariantKeys.of(stored[row]) if present else None
+            value = None if keys is None else node(row, keys)
+            if present and value is None:
+                raise ValueError(f"row {row} has neither value nor typed_value")
+            values.append(value)
+            metadata.append(None if keys is None else keys.metadata())
+    except (ValueError, IndexError, KeyError, TypeError, struct.error) as err:
+        raise CorruptDataError(path, f"not a shredded variant: {err}") from err
+    children = {_VALUE: values, _METADATA: metadata}
+    filled = [pa.array([b"" if v is None else v for v in children[f.name]], f.type) for f in target]
+    mask = pa.array([value is None for value in values], pa.bool_())
+    return pa.StructArray.from_arrays(filled, fields=list(target), mask=mask)
+
+
+def _node(array: pa.StructArray, path: str) -> Node:
+    """Bytes of a group by its row; None: missing."""
+    kind = array.type
+    values = array.field(_VALUE).to_pylist() if kind.get_field_index(_VALUE) >= 0 else [None] * len(array)
+    if not is_shredded(kind):
+        return lambda row, _keys: values[row]
+    column = array.field(_TYPED)
+    typed = column.is_valid().to_pylist()
+    if pa.types.is_struct(column.type):
+        return _object(column, typed, values, path)
+    convert = _list(column, path) if pa.types.is_list(column.type) else _scalar(column, path)
+    return lambda row, keys: convert(row, keys) if typed[row] else values[row]
+
+
+def _object(column: pa.StructArray, typed: list[bool], values: list[bytes | None], path: str) -> Node:
+    fields = {field.name: _node(column.field(i), path) for i, field in enumerate(column.type)}
+
+    def convert(row: int, keys: VariantKeys) -> bytes | None:
+        rest = values[row]
+        if not typed[row]:
+            return rest
+        parts = {name: part for name, node in fields.items() if (part := node(row, keys)) is not None}
+        if rest is not None:
+            others = object_fields(rest, keys)
+            if twice := others.keys() & fields.keys():
+                raise ValueError(f"field {min(twice)} is shredded and is not")
+            parts |= others
+        return object_bytes(parts, keys)
+
+    return convert
+
+
+def _list(column: pa.ListArray, path: str) -> Callable[[int, VariantKeys], bytes]:
+    element, ends = _node(column.values, path), column.offsets.to_pylist()
+
+    def convert(row: int, keys: VariantKeys) -> bytes:
+        parts = [element(item, keys) for item in range(ends[row], ends[row + 1])]
+        if None in parts:
+            raise ValueError("an element of a list is missing")
+        return array_bytes([part for part in parts if part is not None])
+
+    return convert
+
+
+def _scalar(column: pa.Array, path: str) -> Callable[[int, VariantKeys], bytes]:
+    kind = column.type
+    encode: Callable[[Any], bytes] = scalar_bytes
+    if pa.types.is_date32(kind):
+        column, encode = column.view(pa.int32()), date_bytes
+    elif pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        encode = binary_bytes
+    elif pa.types.is_float32(kind):
+        encode = float_bytes
+    elif not _plain(kind):
+        raise UnsupportedError(f"{path}: a VARIANT shredded as {kind}; this release cannot read it")
+    values = column.to_pylist()
+    return lambda row, _keys: encode(values[row])
+
+
+def _plain(kind: pa.DataType) -> bool:
+    return any(
+        test(kind)
+        for test in (
+            pa.types.is_integer,
+            pa.types.is_boolean,
+            pa.types.is_float64,
+            pa.types.is_string,
+            pa.types.is_decimal,
+        )
+    )
