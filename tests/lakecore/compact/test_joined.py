@@ -18,6 +18,7 @@ from lakecore.lsm.options import AppendPolicy
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.options import TableOptions
 from lakecore.scan.support import check_compactable, check_writable
+from lakecore.types.datatypes import ArrayType, DataField, parse_type
 from tests.support.builders import data_file, manifest_entry, table_schema
 from tests.support.lake import append_table, live_files, memory_catalog
 
@@ -116,11 +117,13 @@ def test_what_is_refused() -> None:
     options = {key.replace("__", ".").replace("_", "-"): value for key, value in EVOLVING.items()} | {
         "bucket": "-1"
     }
-    for columns, more, problem in (
-        ("k BIGINT, b ARRAY<BLOB>", {}, "lists and maps of BLOB"),
-        ("k BIGINT, b BLOB", {"blob-view-field": "b"}, "blob-view-field=b"),
+    blob = parse_type("BLOB")
+    for kind, more, problem in (
+        (ArrayType(blob), {}, "lists and maps of BLOB"),
+        (blob, {"blob-view-field": "b"}, "blob-view-field=b"),
     ):
-        schema = table_schema(columns, primary_keys=(), options=options | more)
+        schema = table_schema("k BIGINT", primary_keys=(), options=options | more)
+        schema = replace(schema, fields=(*schema.fields, DataField(1, "b", kind)))
         check_compactable("d.t", schema, TableOptions.from_schema(schema))
         with pytest.raises(UnsupportedError, match=problem):
             check_writable("d.t", schema, TableOptions.from_schema(schema))
