@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from lakecore.cli.chores import Care, Options, Tables, run_jobs, tables_of
-from lakecore.cli.engine import key_values
+from lakecore.cli.chores import Care, Options, RunEngine, Tables, run_jobs, tables_of
+from lakecore.cli.engine import Engine, key_values
 from lakecore.cli.option_groups import AtOnce, RunName
 from lakecore.jobs import analyze as jobs
 
@@ -21,6 +21,7 @@ def analyze(
         str | None, typer.Option(help="Columns to look at: 'a,b', or 'all'; without it only rows count.")
     ] = None,
     option: Options = None,
+    engine: RunEngine = Engine.LOCAL,
     *,
     care: Care,
     run_name: RunName,
@@ -39,4 +40,4 @@ def analyze(
         )
         for name in tables_of(context, table)
     ]
-    run_jobs(context, work, jobs.run, at_once=at_once)
+    run_jobs(context, work, jobs.run, engine, at_once=at_once)

@@ -12,7 +12,8 @@ from lakecore.executor import Executor
 from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json, parameters
 from lakecore.jobs.counts import Change, counts_of_entries
 from lakecore.maintain.analyze.apply import Statistics, commit_statistics
-from lakecore.maintain.analyze.columns import ColumnSketch, can_analyze
+from lakecore.maintain.analyze.columns import can_analyze
+from lakecore.maintain.analyze.units import analyze_splits
 from lakecore.maintain.runs import Removal, RunState
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.snapshot import CommitKind, Snapshot
@@ -28,7 +29,7 @@ ALL_COLUMNS = "all"
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """Count the rows of the latest snapshot, merged, and look at `columns`: names, or `all` of those that can
-    have statistics; none: only rows are counted. Reads the columns once, in this process.
+    have statistics; none: only rows are counted. Reads the columns once, on the executor.
 
     (`commit_user`, `commit_identifier`) names the run: one that has committed is not repeated. An empty user
     means a fresh one.
@@ -105,23 +106,15 @@ def _fields(job: Job, chore: Chore) -> tuple[list[DataField], list[str]]:
 
 
 def _statistics(chore: Chore, latest: Snapshot, fields: list[DataField], live: ManifestEntries) -> Statistics:
-    """Reads the rows of `latest` as a query does. Memory: a batch, and 256 kB a column."""
-    table = chore.table
-    sketches = {field.name: ColumnSketch(field) for field in fields}
-    counted = list(sketches) or [table.schema.fields[0].name]
-    rows = 0
+    """Reads the rows of `latest` as a query does, on the executor."""
+    table, sweeper = chore.table, chore.sweeper
     reader = SnapshotRows(table.scanner, table.read_context(), latest)
-    for split in reader.plan(None):
-        for batch in reader.read(split, counted, None, kinds=False):
-            rows += batch.num_rows
-            for name, sketch in sketches.items():
-                sketch.add(batch.column(name))
-        chore.sweeper.alive()
+    found = analyze_splits(reader.context, reader.plan(None), fields, sweeper.executor, sweeper.alive)
     size, stored = int(live.file_size.sum()), int(live.row_count.sum())
     return Statistics(
         snapshot_id=latest.id,
         schema_id=table.schema.id,
-        rows=rows,
-        size=size * rows // max(stored, 1),
-        columns={name: sketch.to_json() for name, sketch in sketches.items()},
+        rows=found.rows,
+        size=size * found.rows // max(stored, 1),
+        columns={name: column.to_json() for name, column in found.columns.items()},
     )

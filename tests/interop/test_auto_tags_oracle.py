@@ -240,5 +240,5 @@ def test_writes_without_rows_make_snapshots_where_java_would(tmp_path: Path, ora
     commit = Commit(watermark=now + 50 * HOUR)
     later.write(pa.table({"v": pa.array([], pa.int32())}), commit)
     assert len(later.tags.list()) == 2  # by the time of the commit, then by the new watermark
-    assert oracle.read(tmp_path, "d.t") == ['{"v":1}']
+    assert oracle.read(tmp_path, "d.t") == ['{"v": 1}']
     assert findings(oracle.fsck(tmp_path, "d.t")) == set()

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakecore.catalog.filesystem import load_catalog
-from lakecore.jobs import rescale
+from lakecore.jobs import analyze, rescale
 from lakecore.jobs.compact import Job, OrderStrategy, Strategy, run
 from lakecore.spark.executor import SparkExecutor
 from tests.support.lake import append_table, key_table, live_files
@@ -52,7 +52,7 @@ def test_a_cut_bucket_reads_right_in_java(spark: SparkExecutor, oracle: Oracle, 
     assert findings(oracle.fsck(tmp_path, "d.k")) == set()
 
 
-def test_one_partition_is_put_in_order_in_ranges(spark: SparkExecutor, tmp_path: Path) -> None:
+def test_one_partition_is_put_in_order_in_ranges_and_analyzed(spark: SparkExecutor, tmp_path: Path) -> None:
     catalog = load_catalog(str(tmp_path), create_warehouse=True, **{"local.fsync": "false"})
     table = append_table(catalog, ("a BIGINT", "b BIGINT"), target_file_size="4 kb")
     for n in range(4):
@@ -63,6 +63,16 @@ def test_one_partition_is_put_in_order_in_ranges(spark: SparkExecutor, tmp_path:
     assert (report.error, report.engine, report.rows_in, report.picks_done) == (None, "spark", 4000, 1)
     assert len({file.file_name.rpartition("-")[0] for file in live_files(table)}) == 2
     assert table.scan().to_arrow().sort_by("b").equals(before)
+    options = {"clustering.incremental": "true", "clustering.columns": "b"}
+    report = run(Job(table="d.a", strategy=Strategy.FULL, options=options), catalog, spark)
+    assert (report.error, {file.level for file in live_files(table)}) == (None, {5})
+    assert table.scan().to_arrow().column("b").to_pylist() == list(range(4000))
+    found = []
+    for executor in (spark, None):
+        analyze.run(analyze.Job(table="d.a", columns=("all",)), catalog, executor)
+        (row,) = catalog.load_table("d.a$statistics").scan().to_arrow().to_pylist()
+        found.append({name: row[name] for name in ("mergedRecordCount", "colstat")})
+    assert found[0] == found[1]
 
 
 def test_buckets_are_rescaled_by_units(spark: SparkExecutor, tmp_path: Path) -> None:

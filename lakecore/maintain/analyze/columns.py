@@ -94,6 +94,20 @@ class ColumnSketch:
         else:
             self._bound(column)
 
+    def merged(self, other: ColumnSketch) -> ColumnSketch:
+        """Of the rows of both: what one sketch of all of them would say."""
+        both = ColumnSketch(self._field)
+        hashes = np.union1d(self._hashes, other._hashes)
+        both._whole = self._whole and other._whole and len(hashes) <= _KEPT
+        both._hashes = hashes[:_KEPT]  # the lowest of all are among the lowest of each
+        both._values, both._nulls = self._values + other._values, self._nulls + other._nulls
+        both._bounds.add(self._bounds.low, self._bounds.high)
+        both._bounds.add(other._bounds.low, other._bounds.high)
+        both._nan = self._nan or other._nan
+        both._length = self._length + other._length
+        both._longest = max(self._longest, other._longest)
+        return both
+
     def to_json(self) -> dict[str, Any]:
         """As the statistics file has it; what is unknown is left out."""
         found: dict[str, Any] = {"colId": self._field.id, "distinctCount": self.distinct}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from decimal import Decimal
 from typing import Any
 
@@ -10,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
-from lakecore.errors import CommitConflictError, InvalidInputError
+from lakecore.errors import CommitConflictError, InvalidInputError, NotFoundError
+from lakecore.executor import SerialExecutor
 from lakecore.jobs import analyze
 from lakecore.jobs.analyze import Job
 from lakecore.maintain.analyze import columns
@@ -19,7 +21,7 @@ from lakecore.metadata.snapshot import CommitKind
 from lakecore.table import Table
 from lakecore.types.datatypes import DataField, parse_type
 from lakecore.verify.fsck import fsck
-from tests.support.lake import append_table, key_table, memory_catalog, put, rows_of
+from tests.support.lake import append_table, key_table, memory_catalog, paths_of, put, rows_of
 
 
 def stats_of(table: Table) -> dict[str, Any]:
@@ -65,6 +67,52 @@ def test_the_rows_are_those_of_a_merged_read() -> None:
     put(table, [{"k": 100, "v": "new", "a": []}])
     assert stats_of(table) == found
     assert len(rows_of(table)) == 10
+
+
+class Shared(SerialExecutor):
+    """Says that it runs units at once, and hands all of them over as another process would."""
+
+    parallelism = 3
+
+    def run(self, function: Any, tasks: Any) -> Any:
+        for task in tasks:
+            self.units = getattr(self, "units", 0) + 1
+            (found,) = super().run(function, [pickle.loads(pickle.dumps(task))])
+            yield pickle.loads(pickle.dumps(found))
+
+
+@pytest.mark.parametrize("kept", [4, 1 << 15])
+def test_units_find_together_what_one_finds(monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
+    monkeypatch.setattr(columns, "_KEPT", kept)
+    catalog = memory_catalog("analyze-units")
+    table = append_table(catalog, ("v INT", "d DOUBLE", "s STRING", "p STRING"), ("p",))
+    for n in range(8):
+        texts = [None, "x" * n, f"{n}"]
+        put(
+            table,
+            [
+                {"v": n * i % 7, "d": float("nan" if n == 5 else n), "s": texts[i], "p": "ab"[n % 2]}
+                for i in range(3)
+            ],
+        )
+    found, shared = [], Shared()
+    for executor in (None, shared):
+        analyze.run(Job(table=table.name, columns=("all",)), catalog, executor, catalog.clock)
+        found.append(stats_of(table))
+    assert found[0]["colStats"] == found[1]["colStats"]
+    assert found[1]["mergedRecordCount"] == 24
+    assert shared.units == 2
+
+
+def test_a_unit_that_fails_leaves_no_statistics() -> None:
+    catalog = memory_catalog("analyze-fails")
+    table = append_table(catalog)
+    put(table, [{"v": 1, "p": "x"}])
+    (path,) = paths_of(table)
+    table.file_io.delete(path)
+    with pytest.raises(NotFoundError):
+        analyze.run(Job(table=table.name), catalog, Shared(), catalog.clock)
+    assert table.snapshots.latest_id() == 1
 
 
 def test_without_columns_only_rows_count() -> None:

@@ -1,0 +1,92 @@
+"""Statistics of a share of a table's rows: a unit reads some splits, and what units find adds up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from lakecore.executor import Executor
+from lakecore.maintain.analyze.columns import ColumnSketch
+from lakecore.read.context import ReadContext
+from lakecore.read.split_reader import read_split
+from lakecore.scan.split import Split, SplitPlan
+from lakecore.types.datatypes import DataField
+
+__all__ = ["Found", "analyze_splits"]
+
+_UNITS_PER_CORE = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnalyzeUnit:
+    """Count the rows of `splits` and look at `fields`; of any column, if there are none. Pickles."""
+
+    context: ReadContext
+    splits: tuple[Split, ...]
+    fields: tuple[DataField, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """How many rows there are, and the columns that were looked at, by name."""
+
+    rows: int
+    columns: dict[str, ColumnSketch]
+
+    def __add__(self, other: Found) -> Found:
+        """Of all rows of both, which have none in common."""
+        together = {name: column.merged(other.columns[name]) for name, column in self.columns.items()}
+        return Found(self.rows + other.rows, together)
+
+
+def analyze_splits(
+    context: ReadContext,
+    plan: SplitPlan,
+    fields: Sequence[DataField],
+    executor: Executor,
+    alive: Callable[[], None],
+) -> Found:
+    """The same whatever the executor. `alive` is called between units. Raises what a read raises.
+
+    Memory: a unit holds what a merging read holds, and 256 kB a column; results of units that wait for
+    earlier ones are as large, twice as many at most as units run at once. A bucket with a key is one split.
+    """
+    found = Found(0, {field.name: ColumnSketch(field) for field in fields})
+    units = (
+        AnalyzeUnit(context=context, splits=splits, fields=tuple(fields))
+        for splits in _shares(plan, executor.parallelism * _UNITS_PER_CORE)
+    )
+    for result in executor.run(analyze_unit, units):
+        if isinstance(result, BaseException):
+            raise result
+        found += result
+        alive()
+    return found
+
+
+def analyze_unit(unit: AnalyzeUnit) -> Found:
+    """Reads the columns of the splits once."""
+    sketches = {field.name: ColumnSketch(field) for field in unit.fields}
+    counted = list(sketches) or [unit.context.schema.fields[0].name]
+    rows = 0
+    for split in unit.splits:
+        for batch in read_split(unit.context, split, counted):
+            rows += batch.num_rows
+            for name, sketch in sketches.items():
+                sketch.add(batch.column(name))
+    return Found(rows, sketches)
+
+
+def _shares(plan: SplitPlan, count: int) -> Iterator[tuple[Split, ...]]:
+    """Neighbours, in about `count` shares of about as many bytes."""
+    whole = plan.size
+    share: list[Split] = []
+    size = 0
+    for split in plan:
+        share.append(split)
+        size += split.size
+        if size * count >= whole:
+            yield tuple(share)
+            share, size = [], 0
+    if share:
+        yield tuple(share)
