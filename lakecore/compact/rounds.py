@@ -10,7 +10,7 @@ from lakecore.compact.driver import MAX_COMMITS, Driver, RunSettings
 from lakecore.compact.identity import EarlierCommits, RunFiles, earlier_commits
 from lakecore.compact.outcome import Outcome, Progress
 from lakecore.compact.planning import CompactTarget, Planner, RoundPlan
-from lakecore.compact.postpone.run import fold_picks, fold_postponed
+from lakecore.compact.postpone.apply import Folding, fold_picks
 from lakecore.compact.vectors import VectorUpkeep
 from lakecore.compact.work import Strategy
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
@@ -99,17 +99,19 @@ class CompactRun:
             (self._target.reading.paths.root, request.commit_user, request.identifier),
             self._target.clock.fresh_id(),
         )
-        self._rounds(self._fold(snapshot, names.own[0]), names, executor)
+        self._rounds(self._fold(snapshot, names.own, executor), names, executor)
         if self.outcome.snapshots and request.named:
             names.remove_older(self._target.scanner.manifests, self.outcome.directories, self.landed)
 
-    def _fold(self, snapshot: Snapshot | None, prefix: str) -> Snapshot | None:
+    def _fold(
+        self, snapshot: Snapshot | None, prefixes: tuple[str, ...], executor: Executor
+    ) -> Snapshot | None:
         """Rows without a bucket get one first. Where others did the same meanwhile, what is left."""
         if self._target.reading.options.bucket_mode is not BucketMode.POSTPONE:
             return snapshot
         for attempt in range(_FOLD_TRIES):
             try:
-                if snapshot is None or not self._fold_once(snapshot, prefix):
+                if snapshot is None or not self._fold_once(snapshot, prefixes, executor):
                     return snapshot
                 break
             except CommitConflictError as err:
@@ -119,17 +121,21 @@ class CompactRun:
                 snapshot = self._target.scanner.snapshots.latest()
         return self._target.scanner.snapshots.latest()
 
-    def _fold_once(self, snapshot: Snapshot, prefix: str) -> bool:
-        """False when there was nothing to do."""
+    def _fold_once(self, snapshot: Snapshot, prefixes: tuple[str, ...], executor: Executor) -> bool:
+        """False when there was nothing to do, or the executor was cancelled."""
         target, request = self._target, self._request
         live = target.scanner.live_entries(snapshot, request.where)
         self.before = live
         if (live.bucket < 0).any() and (fresh := self._begin(snapshot)) is not None:
-            return self._fold_once(fresh, prefix)
-        folded = fold_postponed(self._planner(SerialExecutor()).unit_table(live), live, prefix)
-        if folded is None:
+            return self._fold_once(fresh, prefixes, executor)
+        folding = Folding(self._planner(executor).unit_table(live), live, prefixes, executor)
+        if not folding.folds:
             return False
-        self.picks_planned += len(folded.picks)
+        self.picks_planned += len(folding.folds)
+        folded = folding.run()
+        if folded is None:
+            self.outcome = replace(self.outcome, picks_left=len(folding.folds))
+            return False
         try:
             result = target.committer.commit(
                 folded.messages,
@@ -140,16 +146,17 @@ class CompactRun:
         except CommitUncertainError:
             raise
         except LakeError:  # an interruption may come after landing: it removes nothing
-            folded.abort()
+            folding.abort()
             raise
         if result.duplicate:
-            folded.abort()
+            folding.abort()
             raise CommitConflictError(
                 f"commit {self._next_identifier()} of {request.commit_user} is in snapshot "
                 f"{result.snapshot_ids[-1]} already: another run of this name is at work"
             )
         self._commits += 1
         self._folded = frozenset(file.file_name for pick in folded.picks for file in pick.files)
+        folding.clean(folded)
         committed = self.outcome.committed(folded.picks, result.snapshot_ids)
         self.outcome = replace(committed, directories=committed.directories | folded.directories)
         return True

@@ -71,7 +71,7 @@ class CompactTask:
             table = lake.load_table(self._job.table).with_options(self._job.options)
             with ExitStack() as ends:
                 if self._budget is not None:
-                    ends.enter_context(self._budget.holding(plan_bytes(table.read_context(), table.scanner)))
+                    ends.enter_context(self._budget.holding(plan_bytes(table.scanner)))
                 where = part_of(table, self._job, self._clock.now_ms())
                 run = self._compact_run(table, where, lake, ends)
                 self._report = replace(self._report, warnings=table.warnings)

@@ -63,7 +63,7 @@ def held(budget: PlanBudget | None, open_table: Callable[[], Table]) -> Iterator
         return
     try:
         table = open_table()
-        size = plan_bytes(table.read_context(), table.scanner)
+        size = plan_bytes(table.scanner)
     except LakeError:
         size = 0
     with budget.holding(size):

@@ -1,13 +1,14 @@
 """Proof that postponed rows got into real buckets: what was written is the last row of every key, no other.
 
 Shares nothing with the writer: rows are read from bytes, and the last of each key is found by hashes of its
-key (128 bits). Where rows of a key do not simply replace each other, only keys and counts are compared.
-Memory: 33 bytes a postponed row of one partition.
+key (128 bits). Where rows of a key do not simply replace each other, only keys and counts are compared. Every
+row that was written is in the bucket of its key. Memory: 33 bytes a row of 4 million postponed rows (some 60
+while they are sorted); where there are more, both sides are read again for each further 4 million.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,15 +18,19 @@ import pyarrow as pa
 
 from lakecore.errors import ProofError
 from lakecore.metadata.row_kind import KEY_FIELD_ID_START, KIND_FIELD_ID, RowKind
+from lakecore.row.bucket import assign_buckets
 from lakecore.verify.bytes_hash import Words
 from lakecore.verify.columns import StoredFile, read_covered
-from lakecore.verify.digest import Tally, hash_rows
+from lakecore.verify.digest import ZERO, Tally, hash_rows
 from lakecore.verify.proof import PickProof
 from lakecore.verify.proof_context import ProofContext
+from lakecore.verify.rescaled import BucketRule
+from lakecore.verify.shape import RowShape
 
-__all__ = ["prove_fold"]
+__all__ = ["FoldShare", "FoldTally", "check_fold", "prove_fold"]
 
 _OTHER_IDS = 1 << 40
+_MOST_ROWS = 4_000_000
 _MASK = 0xFFFFFFFFFFFFFFFF
 
 
@@ -52,69 +57,146 @@ class _Rows:
         ends = np.ones(len(order), bool)
         ends[:-1] = (keys[1:] != keys[:-1]) | (others[1:] != others[:-1])
         picked = order[ends]
-        return self._take(picked)
+        return self.take(picked)
 
     def without(self, kinds: frozenset[RowKind]) -> _Rows:
         """Rows of other kinds."""
-        return self._take(np.flatnonzero(~np.isin(self.kinds, [int(kind) for kind in kinds])))
+        return self.take(np.flatnonzero(~np.isin(self.kinds, [int(kind) for kind in kinds])))
 
-    def _take(self, rows: npt.NDArray[Any]) -> _Rows:
+    def take(self, rows: npt.NDArray[Any]) -> _Rows:
         return _Rows(self.keys[rows], self.others[rows], self.digests[rows], self.kinds[rows])
 
 
-def prove_fold(
+@dataclass(frozen=True, slots=True)
+class FoldShare:
+    """The postponed rows whose buckets have one remainder. `steps`: of how many; by default all rows."""
+
+    rule: BucketRule
+    steps: int = 1
+    remainder: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FoldTally:
+    """Of a share: all postponed rows, those that the table takes, and what was written for them. Adds up."""
+
+    everything: Tally = ZERO
+    taken: Tally = ZERO
+    written: Tally = ZERO
+
+    def __add__(self, other: FoldTally) -> FoldTally:
+        return FoldTally(
+            self.everything + other.everything, self.taken + other.taken, self.written + other.written
+        )
+
+
+def check_fold(
     context: ProofContext,
     name: str,
     postponed: Sequence[StoredFile],
-    written: Sequence[StoredFile],
+    written: Sequence[tuple[StoredFile, int]],
+    share: FoldShare,
     *,
     replaces: bool,
     ignored: frozenset[RowKind] = frozenset(),
-) -> PickProof:
-    """Compare what was written with the last rows of the `postponed` files, given in order of their rows.
+) -> FoldTally:
+    """Compare what was written, files with their buckets, with the last rows of a share of the `postponed`
+    files, given in order of their rows.
 
     `replaces`: the last row of a key is the one that counts (merge engine deduplicate without sequence
     fields). `ignored`: kinds of rows that the table does not take (ignore-delete and the like). Raises
-    ProofError naming `name`. Cost: reads the covered columns of both sides once.
+    ProofError naming `name`. Cost: reads the covered columns of both sides, once for each 4 million rows of
+    the share.
     """
-    everything = _read(context, name, postponed, whole=replaces)
-    before = everything.without(ignored)
-    after = _read(context, name, written, whole=replaces)
-    wanted = before.last()
-    if len(after.last()) != len(after):
-        raise ProofError(name, f"{len(after)} rows were written for {len(after.last())} keys")
-    if wanted.tally != after.tally:
-        raise ProofError(
-            name,
-            f"the postponed rows have as last rows of their keys {wanted.tally}; written were {after.tally}",
-        )
-    covered = tuple(field.name for field in context.shape.values) if replaces else ()
+    rows = sum(stored.file.row_count for stored in postponed)
+    passes = max(1, -(-rows // (share.steps * _MOST_ROWS)))
+    reader = _Reader(context, name, share, whole=replaces)
+    found = FoldTally()
+    for number in range(passes):
+        everything = reader.postponed(postponed, passes, number)
+        before = everything.without(ignored)
+        after = reader.written(written, passes, number)
+        wanted = before.last()
+        if len(after.last()) != len(after):
+            raise ProofError(name, f"{len(after)} rows were written for {len(after.last())} keys")
+        if wanted.tally != after.tally:
+            raise ProofError(
+                name,
+                f"the postponed rows have as last rows of their keys {wanted.tally}; written were "
+                f"{after.tally}",
+            )
+        found += FoldTally(everything.tally, before.tally, after.tally)
+    return found
+
+
+def prove_fold(
+    shape: RowShape, name: str, rows: int, shares: Iterable[FoldTally], *, replaces: bool
+) -> PickProof:
+    """All shares of the postponed files of a partition, which have so many `rows`. Raises ProofError."""
+    whole = sum(shares, FoldTally())
+    if whole.everything.rows != rows:
+        raise ProofError(name, f"its units read {whole.everything.rows} rows, its inputs have {rows}")
     return PickProof(
         pick=name,
-        mode=context.shape.mode.value,
-        inputs=everything.tally,
-        outputs=after.tally,
-        lost=before.tally - wanted.tally,
-        dropped=everything.tally - before.tally,
+        mode=shape.mode.value,
+        inputs=whole.everything,
+        outputs=whole.written,
+        lost=whole.taken - whole.written,
+        dropped=whole.everything - whole.taken,
         keyed=True,
         placed=replaces,
-        covered=covered,
-        uncompared=context.shape.uncompared,
+        covered=tuple(field.name for field in shape.values) if replaces else (),
+        uncompared=shape.uncompared,
     )
 
 
-def _read(context: ProofContext, name: str, files: Iterable[StoredFile], *, whole: bool) -> _Rows:
-    parts = [_empty()]
-    for stored in files:
-        rows = 0
-        schema = context.schemas[stored.file.schema_id]
-        for columns in read_covered(context.file_io, stored.path, context.shape, schema):
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads the rows of a share, in each of several passes those keys whose hashes have one remainder."""
+
+    context: ProofContext
+    name: str
+    share: FoldShare
+    whole: bool
+
+    def postponed(self, files: Iterable[StoredFile], passes: int, number: int) -> _Rows:
+        parts = [_empty()]
+        for stored in files:
+            for columns, buckets in self._columns(stored):
+                mine = buckets % self.share.steps == self.share.remainder
+                parts.append(self._hashed(columns, mine, passes, number))
+        return _concatenated(parts)
+
+    def written(self, files: Iterable[tuple[StoredFile, int]], passes: int, number: int) -> _Rows:
+        parts = [_empty()]
+        for stored, bucket in files:
+            for columns, buckets in self._columns(stored):
+                if (buckets != bucket).any():
+                    raise ProofError(self.name, f"{stored.path} has rows of other buckets than {bucket}")
+                parts.append(self._hashed(columns, np.ones(len(buckets), bool), passes, number))
+        return _concatenated(parts)
+
+    def _columns(self, stored: StoredFile) -> Iterator[tuple[Sequence[pa.Array], npt.NDArray[Any]]]:
+        """Covered columns, and the bucket that each row belongs to."""
+        context, rule, rows = self.context, self.share.rule, 0
+        names = [field.name for field in context.shape.key]
+        at = [names.index(name) for name in rule.key.names]
+        for columns in read_covered(
+            context.file_io, stored.path, context.shape, context.schemas[stored.file.schema_id]
+        ):
             rows += len(columns[0])
-            parts.append(_hashed(context, columns, whole=whole))
+            batch = pa.RecordBatch.from_arrays([columns[i] for i in at], names=list(rule.key.names))
+            yield columns, assign_buckets(batch, rule.key, rule.total, rule.function)
         if rows != stored.file.row_count:
-            raise ProofError(name, f"{stored.path} has {rows} rows, not {stored.file.row_count}")
-    joined: list[Any] = [np.concatenate(words) for words in zip(*map(_words, parts), strict=True)]
-    return _Rows(*joined)
+            raise ProofError(self.name, f"{stored.path} has {rows} rows, not {stored.file.row_count}")
+
+    def _hashed(
+        self, columns: Sequence[pa.Array], mine: npt.NDArray[np.bool_], passes: int, number: int
+    ) -> _Rows:
+        rows = _hashed(self.context, columns, whole=self.whole)
+        if passes > 1:
+            mine = mine & (rows.keys % np.uint64(passes) == np.uint64(number))
+        return rows if mine.all() else rows.take(np.flatnonzero(mine))
 
 
 def _hashed(context: ProofContext, columns: Sequence[pa.Array], *, whole: bool) -> _Rows:
@@ -134,6 +216,11 @@ def _hashed(context: ProofContext, columns: Sequence[pa.Array], *, whole: bool) 
 def _empty() -> _Rows:
     none = np.zeros(0, np.uint64)
     return _Rows(none, none, none, np.zeros(0, np.int8))
+
+
+def _concatenated(parts: Sequence[_Rows]) -> _Rows:
+    joined: list[Any] = [np.concatenate(words) for words in zip(*map(_words, parts), strict=True)]
+    return _Rows(*joined)
 
 
 def _words(rows: _Rows) -> tuple[npt.NDArray[Any], ...]:

@@ -59,6 +59,21 @@ def test_a_worker_killed_once_is_tried_again(
     check(table, before)
 
 
+@pytest.mark.parametrize("spark", ["local[2]"], indirect=True)
+def test_postponed_rows_are_folded_by_units_also_when_a_worker_is_killed(
+    spark: SparkExecutor, tmp_path: Path
+) -> None:
+    lake = load_catalog(str(tmp_path / "lake"), create_warehouse=True, **{"local.fsync": "false"})
+    table = key_table(lake, ("p INT", "k INT", "v STRING"), keys=("p", "k"), partitions=("p",), bucket="-2")
+    waiting = table.with_options({"postpone.batch-write-fixed-bucket": "false"})
+    put(waiting, *([{"p": p, "k": k, "v": f"{n}"} for p in range(3) for k in range(9)] for n in range(2)))
+    marker = tmp_path / "killed"
+    report = compact(lake, spark, KillPoint(name="close", part="p=1/bucket-", once=str(marker)))
+    assert marker.exists()
+    assert (report.engine, report.rows_in, report.rows_out) == ("spark", 54, 27)
+    check(table, [(p, k, "1") for p in range(3) for k in range(9)])
+
+
 @pytest.mark.parametrize("spark", ["local-cluster[2,1,1024]"], indirect=True)
 def test_an_executor_killed_once_is_replaced(
     spark: SparkExecutor, lake: FilesystemCatalog, tmp_path: Path

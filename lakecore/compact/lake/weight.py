@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from lakecore.errors import NotFoundError
-from lakecore.metadata.options import BucketMode
-from lakecore.read.context import ReadContext
 from lakecore.scan.scanner import Scanner
-from lakecore.write.options import WriteRules
 
 __all__ = ["FILE_BYTES", "plan_bytes"]
 
@@ -16,11 +13,10 @@ FILE_BYTES = 3_000
 """
 
 
-def plan_bytes(reading: ReadContext, scanner: Scanner) -> int:
+def plan_bytes(scanner: Scanner) -> int:
     """Bytes, as a bound: every entry of the manifests counts as a file that is picked.
 
-    Postponed rows are folded where the plan is, so their write buffer counts. Costs reads of the latest
-    snapshot and its manifest lists; 0 when these expired meanwhile.
+    Costs reads of the latest snapshot and its manifest lists; 0 when these expired meanwhile.
     """
     snapshot = scanner.snapshots.latest()
     if snapshot is None:
@@ -29,6 +25,4 @@ def plan_bytes(reading: ReadContext, scanner: Scanner) -> int:
         entries = sum(file.entry_count for file in scanner.manifests.data_manifests(snapshot))
     except NotFoundError:
         return 0
-    postponed = reading.options.bucket_mode is BucketMode.POSTPONE
-    buffer = WriteRules.from_options(reading.schema.options).buffer_size if postponed else 0
-    return entries * FILE_BYTES + buffer
+    return entries * FILE_BYTES

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.entries import ManifestEntries
 
-__all__ = ["Fold", "plan_folds", "real_totals"]
+__all__ = ["Fold", "cut", "plan_folds", "real_totals"]
 
 _POSTPONED = -2
+_UNIT_ROWS = 4_000_000
+_LEAST_ROWS = 1_000_000
 _NAME = re.compile(r"-s-(?P<writer>\d+)-w-(?P<unique>.+)-(?P<number>\d+)\.")
 
 
@@ -51,6 +53,14 @@ def plan_folds(live: ManifestEntries, buckets_for: Callable[[int], int]) -> tupl
         )
         for partition in sorted(files)
     )
+
+
+def cut(fold: Fold, idle: int) -> int:
+    """Into how many units: each takes the buckets with one remainder. `idle`: places for units that no other
+    fold takes. Every unit decodes all files, so a fold is cut only where it is large.
+    """
+    wanted = max(-(-fold.rows // _UNIT_ROWS), min(idle, fold.rows // _LEAST_ROWS))
+    return max(1, min(fold.total_buckets, wanted))
 
 
 def real_totals(live: ManifestEntries) -> Mapping[bytes, int]:

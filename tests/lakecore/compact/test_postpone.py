@@ -9,13 +9,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import lakecore.compact.postpone.plan as plans
 import lakecore.compact.postpone.run as fold
+import lakecore.verify.postponed as proofs
+import lakecore.write.postpone as writing
 from lakecore.catalog.filesystem import FilesystemCatalog
-from lakecore.compact.postpone.plan import plan_folds
+from lakecore.compact.postpone.plan import cut, plan_folds
 from lakecore.errors import ProofError
 from lakecore.jobs.compact import Job, Report, Strategy, run
 from lakecore.metadata.data_file import EMPTY_ROW, EntryKind, ManifestEntry
 from lakecore.metadata.entries import ManifestEntries
+from lakecore.row.bucket import assign_buckets
 from lakecore.table import Table
 from lakecore.verify.shape import ProofMode
 from lakecore.write.incoming import Rows
@@ -114,6 +118,30 @@ def test_the_proof_stops_a_fold_that_changes_rows(
     assert "5 rows in = 4 out" in merged
     assert [row[0] for row in rows_of(table)] == [0, 1, 2, 4]
     assert compact(table).nothing_to_do
+
+
+def test_the_proof_stops_a_fold_into_other_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = waiting_table("fold-places", postpone__default_bucket_num="3")
+    before = paths_of(table, "")
+    monkeypatch.setattr(writing, "assign_buckets", lambda *args: (assign_buckets(*args) + 1) % 3)
+    with pytest.raises(ProofError, match=r"has rows of other buckets than \d"):
+        compact(table)
+    assert paths_of(table, "") == before
+
+
+def test_a_large_partition_is_cut_by_buckets_and_proven_in_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "_UNIT_ROWS", 7)
+    monkeypatch.setattr(proofs, "_MOST_ROWS", 3)
+    table = waiting_table("fold-cut", postpone__default_bucket_num="3")
+    report = compact(table, strategy=Strategy.FULL)
+    assert "21 postponed rows = 5 keys + 16 further rows" in report.proof
+    assert [row[1:] for row in rows_of(table)] == [("15", 15), ("16", 16), ("17", 17), ("19", 19)]
+    assert len({file.file_name.rpartition("-")[0] for file in live_files(table)}) > 1
+    (whole,) = plan_folds(ManifestEntries.from_rows([entry("a", 1)]), lambda rows: 64)
+    large = replace(whole, files=(replace(whole.files[0], row_count=30_000_000),))
+    monkeypatch.undo()
+    assert [cut(one, idle) for one in (whole, large) for idle in (0, 4, 50)] == [1, 1, 1, 8, 8, 30]
+    assert cut(replace(large, total_buckets=2), 50) == 2
 
 
 def test_retractions_that_the_table_does_not_take_any_more_are_left_out() -> None:
