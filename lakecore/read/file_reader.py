@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +39,7 @@ class FileColumns:
     """How stored columns become wanted ones: `stored` to read, and per wanted column where it comes from.
 
     `sources`: index into `stored`, or None for a column the file does not have. `constants`: columns that
-    have one value in the whole file, as arrays of one row.
+    have one value in the whole file, as arrays of one row. `plain`: all are stored as they are wanted.
     """
 
     stored: tuple[str, ...]
@@ -48,6 +48,7 @@ class FileColumns:
     wanted: RowType
     schema: pa.Schema
     constants: Mapping[str, pa.Array]
+    plain: bool = False
 
 
 def read_type(ctx: ReadContext) -> RowType:
@@ -160,7 +161,19 @@ def read_columns(
             names.append(found[0])
         sources.append(names.index(found[0]))
     schema_of = arrow_schema(wanted)
-    return FileColumns(tuple(names), tuple(sources), tuple(fields), wanted, schema_of, ctx.partition_values)
+    plan = FileColumns(tuple(names), tuple(sources), tuple(fields), wanted, schema_of, ctx.partition_values)
+    return replace(plan, plain=file_format(path) != "orc" and _is_plain(plan, stored))
+
+
+def _is_plain(plan: FileColumns, stored: pa.Schema) -> bool:
+    columns = zip(plan.wanted.fields, plan.sources, plan.fields, plan.schema.types, strict=True)
+    return all(
+        source is not None
+        and field is not None
+        and same_values(field.type, wanted.type)
+        and stored.field(plan.stored[source]).type == kind
+        for wanted, source, field, kind in columns
+    )
 
 
 def _stored_fields(schema: RowType, ctx: ReadContext, stored: pa.Schema) -> dict[int, tuple[str, DataField]]:
@@ -181,7 +194,10 @@ def _stored_fields(schema: RowType, ctx: ReadContext, stored: pa.Schema) -> dict
 
 def convert(ctx: ReadContext, path: str, plan: FileColumns, batch: pa.RecordBatch) -> pa.RecordBatch:
     """A stored batch (columns `plan.stored`) as the wanted columns."""
-    arrays = []
+    arrays: list[pa.Array] = []
+    if plan.plain and plan.stored:
+        arrays += [batch.column(source) for source in plan.sources]
+        return pa.RecordBatch.from_arrays(arrays, schema=plan.schema)
     for field, source, stored in zip(plan.wanted.fields, plan.sources, plan.fields, strict=True):
         if (constant := plan.constants.get(field.name)) is not None:
             arrays.append(constant.take(pa.array(np.zeros(batch.num_rows, np.int32))))
