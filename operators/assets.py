@@ -6,7 +6,7 @@ they are known also `tags` and `partitions` (at most 20 each), and `job` when a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetAlias
@@ -17,15 +17,24 @@ if TYPE_CHECKING:
 __all__ = ["announce", "table_asset"]
 
 _DEFAULT_CONN = "lake_default"
+_PARTITIONED = "partitioned"
+_KEYS = ("partitions", "tags")
 
 
-def table_asset(table: str, *, lake_conn_id: str = _DEFAULT_CONN, **asset: Any) -> Asset:
+def table_asset(
+    table: str, *, lake_conn_id: str = _DEFAULT_CONN, partitioned: bool = False, **asset: Any
+) -> Asset:
     """The asset of a table. Tables of different connections are different assets.
 
     :param table: `database.table`; no template, an asset is known before any run.
+    :param partitioned: tasks with this outlet make an event for each partition or tag that they are about,
+        with its name as Airflow's partition key: one run a key of DAGs with a partitioned schedule. Airflow
+        starts no run of another schedule for such events.
     :param asset: what `Asset` takes besides its name and address: `watchers`, `extra`, `access_control`.
     """
     extra = {"table": table, "lake_conn_id": lake_conn_id, **asset.pop("extra", {})}
+    if partitioned:
+        extra[_PARTITIONED] = True
     return Asset(**_identity(table, lake_conn_id), group="paimon", extra=extra, **asset)
 
 
@@ -34,17 +43,26 @@ def _identity(table: str, lake_conn_id: str) -> dict[str, str]:
     return {"name": f"{lake_conn_id}/{table}", "uri": address}
 
 
-def announce(context: Context, task: Any, job: str, report: Mapping[str, Any], names_are: str) -> None:
+def announce(
+    context: Context, task: Any, job: str, report: Mapping[str, Any], about: tuple[str, Sequence[str]]
+) -> None:
     """Fill the events of a task's outlets in. An outlet that is an alias gets the table's asset, when the
     task has changed something: so a task that is mapped over tables names the ones it changed.
+
+    `about`: what the names of the report are, and all of them. They are keys also of a task that found its
+    work done: its first try may have died before it told.
     """
+    names_are, keys = about
     extra = {"table": report["table"], "job": job, "snapshot": report.get("snapshot")}
     if report.get("names"):
         extra[names_are] = list(report["names"])
     idle = bool(report.get("nothing_to_do") or report.get("dry_run"))
     for outlet in task.outlets or ():
         if isinstance(outlet, Asset):
-            context["outlet_events"][outlet].extra.update(extra | {"nothing_to_do": idle})
+            event = context["outlet_events"][outlet]
+            event.extra.update(extra | {"nothing_to_do": idle})
+            if outlet.extra.get(_PARTITIONED) and names_are in _KEYS and not report.get("dry_run"):
+                event.add_partitions(list(keys))
         elif isinstance(outlet, AssetAlias) and not idle:
             asset = table_asset(str(report["table"]), lake_conn_id=task.lake_conn_id)
             context["outlet_events"][outlet].add(asset, extra)

@@ -10,11 +10,13 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from operators.hooks import LakeHook, airflow_errors
 from operators.identity import commit_identity
 from operators.task import TableTask, small
+from operators.turn import Told, Turn
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from lakecore.executor import Executor
     from lakecore.jobs.chore import Lake, Report, Safety
 
-__all__ = ["ChoreOperator", "flag", "lease_owner", "sentence"]
+__all__ = ["ChoreOperator", "flag", "lease_owner", "parsed", "sentence"]
 
 _SHOWN = 5
 _GENERAL = ("table", "preview", "quarantine", "lake_conn_id")
@@ -100,10 +102,25 @@ class ChoreOperator(TableTask):
         with airflow_errors():
             safety = Safety(quarantine=flag("quarantine", self.quarantine), owner=lease_owner(context["ti"]))
             dry_run = bool(flag("dry_run", self.preview))
-            catalog = LakeHook(self.lake_conn_id).catalog()
-            report = self.run_job(self.table, given, catalog, safety, dry_run=dry_run)
+            hook = LakeHook(self.lake_conn_id)
+            with self.workers(hook) as executor:
+                report = self.run_job(
+                    self.table, given, hook.catalog(), safety, dry_run=dry_run, executor=executor
+                )
         self.log.info("%s", sentence(report))
-        return self.told(context, report.job, small(report.to_json(), "snapshots", "names", "notes"))
+        return self.told(context, report.job, _small(report), report.names)
+
+    def workers(self, hook: LakeHook) -> AbstractContextManager[Executor | None]:
+        """Where its units run; None: in this process."""
+        return nullcontext()
+
+    @classmethod
+    def take(cls, turn: Turn) -> Told:
+        """The chore by a policy. Raises errors of lakecore."""
+        report = cls.run_job(
+            turn.table, turn.given, turn.lake, turn.safety, dry_run=turn.dry_run, executor=turn.executor
+        )
+        return Told(job=report.job, report=_small(report), text=sentence(report))
 
     @classmethod
     def run_job(
@@ -121,11 +138,16 @@ class ChoreOperator(TableTask):
         values = {
             key: value
             for name, raw in given.items()
-            for key, value in _parsed(name, cls.parameters.get(name, "as it is"), raw).items()
+            for key, value in parsed(name, cls.parameters.get(name, "as it is"), raw).items()
         }
         job = getattr(module, cls.job)(table=table, dry_run=dry_run, safety=safety, **values)
         report: Report = module.run(job, lake, executor)
         return report
+
+
+def _small(report: Report) -> dict[str, Any]:
+    """For XCom."""
+    return small(report.to_json(), "snapshots", "names", "notes")
 
 
 def sentence(report: Report) -> str:
@@ -166,7 +188,7 @@ def lease_owner(ti: Any) -> str:
     return f"{ti.dag_id}/{ti.task_id}/{ti.run_id}/{ti.map_index}".replace(" ", "_")
 
 
-def _parsed(name: str, kind: str, value: Any) -> dict[str, Any]:
+def parsed(name: str, kind: str, value: Any) -> dict[str, Any]:
     """The argument of the job, or none: rendered templates are text, and an empty one means nothing."""
     from lakecore.errors import InvalidInputError
     from lakecore.jobs.moment import parse_moment, parse_span

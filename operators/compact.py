@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
-from operators.engine import open_executor
+from operators.engine import EngineTask
 from operators.hooks import LakeHook, airflow_errors
 from operators.identity import commit_identity
 from operators.task import TableTask, small
@@ -19,7 +17,6 @@ from operators.window import window_end_ms
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from lakecore.executor import Executor
     from lakecore.jobs.compact import Progress, Report
 
 __all__ = ["CompactTableOperator"]
@@ -30,7 +27,7 @@ _LISTED = 20
 _LEASE_MS = 60_000
 
 
-class CompactTableOperator(TableTask):
+class CompactTableOperator(EngineTask, TableTask):
     """Compact one table and return the report of `lakecore.jobs.compact` (small, JSON) as XCom.
 
     A retry repeats the commit identity of the first try, so a commit whose answer was lost is recognised and
@@ -77,6 +74,7 @@ class CompactTableOperator(TableTask):
         "proof",
         "lake_conn_id",
     )
+    doing = "compacting a table"
     ui_color = "#dcefe3"
 
     def __init__(
@@ -119,8 +117,6 @@ class CompactTableOperator(TableTask):
         self.proof = proof
         self.skip_unsupported = skip_unsupported
         self.lake_conn_id = lake_conn_id
-        self._executor: Executor | None = None
-        self._killed = False
 
     def execute(self, context: Context) -> dict[str, Any]:
         from lakecore.errors import UnsupportedError
@@ -167,10 +163,8 @@ class CompactTableOperator(TableTask):
             commit_identifier=identifier,
             lease_ms=_LEASE_MS,
         )
-        with ExitStack() as ends:
-            ends.callback(setattr, self, "_executor", None)
-            self._executor = self._make_executor(hook, ends)
-            return compact.run(job, hook.catalog(), self._executor, clock, on_progress=self._tell)
+        with self.workers(hook) as executor:
+            return compact.run(job, hook.catalog(), executor, clock, on_progress=self._tell)
 
     def _tell(self, progress: Progress) -> None:
         done, total = progress.picks_done, progress.picks
@@ -190,26 +184,6 @@ class CompactTableOperator(TableTask):
             self.log.warning(
                 "%s: %d picks left for the next run; lost to other commits: %s", self.table, left, dropped
             )
-
-    def _make_executor(self, hook: LakeHook, ends: ExitStack) -> Executor:
-        return open_executor(self.engine, self.master, self.spark_conf, hook, ends)
-
-    def on_kill(self) -> None:
-        """Stop the units; what is committed stays, the rest leaves no files. Airflow kills hard 5 s later.
-
-        Runs inside the signal handler of the task's main thread: that thread may hold the lock that a
-        cancellation takes, so another one cancels. A unit of the local engine is in this very thread, and
-        is ended by an exception.
-        """
-        executor = self._executor
-        if executor is None:
-            return
-        self._killed = True
-        if executor.name != "local":
-            threading.Thread(target=executor.cancel, name="lakecore-cancel", daemon=True).start()
-        else:
-            executor.cancel()
-            raise AirflowException(f"killed while compacting {self.table}")
 
 
 def _choice(kind: type[E], text: str, argument: str) -> E:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from operators.engine import open_executor
+from operators.engine import EngineTask
 from operators.hooks import LakeHook, airflow_errors, is_permanent
 from operators.identity import commit_identity
 from operators.metrics import count
@@ -20,14 +17,13 @@ from operators.window import window_end_ms
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from lakecore.executor import Executor
     from lakecore.jobs import compact
     from lakecore.jobs.compact_database import Job, Report
 
 __all__ = ["CompactDatabaseOperator"]
 
 
-class CompactDatabaseOperator(BaseOperator):
+class CompactDatabaseOperator(EngineTask):
     """Compact every table that patterns want, many at once on one Spark session, in one task: for lakes of
     more tables than there should be mapped tasks.
 
@@ -70,6 +66,8 @@ class CompactDatabaseOperator(BaseOperator):
         "proof",
         "lake_conn_id",
     )
+    doing = "compacting many tables"
+    only_waits = True
     ui_color = "#dcefe3"
 
     def __init__(
@@ -112,17 +110,13 @@ class CompactDatabaseOperator(BaseOperator):
         self.skip_unsupported = skip_unsupported
         self.preview = dry_run
         self.lake_conn_id = lake_conn_id
-        self._executor: Executor | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
         from lakecore.jobs import compact_database
 
         hook = LakeHook(self.lake_conn_id)
-        with airflow_errors(), ExitStack() as ends:
-            job = self._job(context)
-            ends.callback(setattr, self, "_executor", None)
-            self._executor = self._make_executor(hook, ends)
-            report = compact_database.run(job, hook.catalog(), self._executor, on_done=self._tell)
+        with airflow_errors(), self.workers(hook) as executor:
+            report = compact_database.run(self._job(context), hook.catalog(), executor, on_done=self._tell)
         for table in report.changed:
             count("compact", table.to_json())
         found = _small(report)
@@ -166,21 +160,6 @@ class CompactDatabaseOperator(BaseOperator):
         elif report.snapshots:
             before, after = report.before.files, report.after.files
             self.log.info("%s: %d -> %d files; %s", report.table, before, after, report.proof)
-
-    def _make_executor(self, hook: LakeHook, ends: ExitStack) -> Executor:
-        return open_executor(self.engine, self.master, self.spark_conf, hook, ends)
-
-    def on_kill(self) -> None:
-        """Stop the units; what is committed stays, the rest leaves no files. Airflow kills hard 5 s later.
-
-        Runs inside the signal handler of the main thread, which only waits for those of the tables: another
-        thread cancels, and the exception ends the wait.
-        """
-        executor = self._executor
-        if executor is None:
-            return
-        threading.Thread(target=executor.cancel, name="lakecore-cancel", daemon=True).start()
-        raise AirflowException("killed while compacting many tables: what is committed stays")
 
 
 def _small(report: Report) -> dict[str, Any]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from operators.chore import ChoreOperator, flag, lease_owner, sentence
+from operators.chore import flag, lease_owner
 from operators.consumers import ExpireConsumersOperator
+from operators.engine import EngineTask
 from operators.expire import ExpireChangelogsOperator, ExpireSnapshotsOperator
 from operators.hooks import LakeHook, airflow_errors, is_permanent
 from operators.identity import commit_identity
@@ -17,19 +19,25 @@ from operators.orphans import RemoveOrphanFilesOperator
 from operators.partitions import ExpirePartitionsOperator
 from operators.period_tags import CreateBatchTagsOperator, TriggerTagAutomaticCreationOperator
 from operators.repair import CompactManifestOperator
+from operators.rewriting import CompactChore, RewriteFileIndexChore
 from operators.tags import ExpireTagsOperator
-from operators.task import TableTask, small
+from operators.task import TableTask
+from operators.turn import PolicyChore, Turn
 from operators.window import run_started_ms, window_end_ms
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from lakecore.errors import LakeError
+
 __all__ = ["CHORES", "MaintainTableOperator", "PlanMaintenanceOperator"]
 
-CHORES: Mapping[str, type[ChoreOperator]] = {
+CHORES: Mapping[str, type[PolicyChore]] = {
     "trigger-tag-automatic-creation": TriggerTagAutomaticCreationOperator,
     "create-batch-tags": CreateBatchTagsOperator,
     "expire-partitions": ExpirePartitionsOperator,
+    "compact": CompactChore,
+    "rewrite-file-index": RewriteFileIndexChore,
     "expire-tags": ExpireTagsOperator,
     "expire-consumers": ExpireConsumersOperator,
     "expire-snapshots": ExpireSnapshotsOperator,
@@ -37,11 +45,26 @@ CHORES: Mapping[str, type[ChoreOperator]] = {
     "compact-manifest": CompactManifestOperator,
     "remove-orphan-files": RemoveOrphanFilesOperator,
 }
-"""What a policy may ask for, in the order in which a table gets it: tags before the snapshots go, then what
-frees more comes first.
+"""What a policy may ask for, in the order in which a table gets it: tags before the snapshots go, what is
+rewritten before the snapshots with the old files go, then what frees more comes first.
 """
 
-_REPORTED = ("job", "run", "files", "bytes", "snapshots_count", "names_count", "blocker", "seconds")
+_REPORTED = (
+    "job",
+    "run",
+    "snapshot",
+    "files",
+    "bytes",
+    "files_in",
+    "files_out",
+    "picks_left",
+    "files_left",
+    "dropped_count",
+    "snapshots_count",
+    "names_count",
+    "blocker",
+    "seconds",
+)
 
 
 class PlanMaintenanceOperator(BaseOperator):
@@ -78,7 +101,7 @@ class PlanMaintenanceOperator(BaseOperator):
         return wanted
 
 
-class MaintainTableOperator(TableTask):
+class MaintainTableOperator(EngineTask, TableTask):
     """The chores of one table, one after another, within a window. Returns what each did, small and JSON.
 
     A chore that fails does not stop the next; the task fails at the end, and is retried when a retry may
@@ -89,10 +112,25 @@ class MaintainTableOperator(TableTask):
         A time may be given as an age, `2 d` before the run started. (templated)
     :param until: begin no further chore after this time: a date and time, or `HH:MM` (UTC) after the run's
         start. (templated)
+        A compaction that runs then commits what is proven and leaves the rest.
     :param dry_run: report what would happen and change nothing. (templated)
+    :param engine: where files are rewritten, and where many are deleted or listed: `local`, or `spark`: a
+        session starts with the first work for it. (templated)
+    :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
+    :param spark_conf: settings of the Spark session. (templated)
     """
 
-    template_fields: Sequence[str] = ("table", "chores", "until", "preview", "lake_conn_id")
+    doing = "maintaining a table"
+    template_fields: Sequence[str] = (
+        "table",
+        "chores",
+        "until",
+        "preview",
+        "engine",
+        "master",
+        "spark_conf",
+        "lake_conn_id",
+    )
     ui_color = "#e8e3f3"
 
     def __init__(
@@ -102,6 +140,9 @@ class MaintainTableOperator(TableTask):
         chores: Mapping[str, Mapping[str, Any]],
         until: str | None = None,
         dry_run: bool | str = False,
+        engine: str = "local",
+        master: str | None = None,
+        spark_conf: Mapping[str, str] | None = None,
         lake_conn_id: str = LakeHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
@@ -110,50 +151,76 @@ class MaintainTableOperator(TableTask):
         self.chores = chores
         self.until = until
         self.preview = dry_run
+        self.engine = engine
+        self.master = master
+        self.spark_conf = spark_conf
         self.lake_conn_id = lake_conn_id
 
     def execute(self, context: Context) -> dict[str, Any]:
         from lakecore.clock import SystemClock
-        from lakecore.errors import LakeError, UnsupportedError
+        from lakecore.jobs.chore import Safety
 
         clock = SystemClock()
-        done: list[dict[str, Any]] = []
         errors: list[LakeError] = []
-        report: dict[str, Any] = {"table": self.table, "done": done, "refused": {}, "failed": {}, "left": []}
+        report: dict[str, Any] = {"table": self.table, "done": [], "refused": {}, "failed": {}, "left": []}
         with airflow_errors():
             end = window_end_ms(self.until, context, clock)
             asked = _ordered(self.chores)
-        for name, parameters in asked.items():
-            if end is not None and clock.now_ms() >= end:
-                report["left"].append(name)
-                continue
-            try:
-                done.append(self._do(name, parameters, context, run_started_ms(context, clock)))
-            except UnsupportedError as err:
-                report["refused"][name] = str(err)
-            except LakeError as err:
-                self.log.exception("%s of %s failed", name, self.table)
-                report["failed"][name] = f"{type(err).__name__}: {err}"
-                errors.append(err)
+            hook = LakeHook(self.lake_conn_id)
+            with self.workers(hook) as executor:
+                turn = Turn(
+                    table=self.table,
+                    given={},
+                    lake=hook.catalog(),
+                    safety=Safety(owner=lease_owner(context["ti"])),
+                    executor=executor,
+                    dry_run=bool(flag("dry_run", self.preview)),
+                    until_ms=end,
+                )
+                for name, parameters in asked.items():
+                    if self._killed:
+                        raise AirflowException(f"killed before {name} of {self.table}")
+                    if end is not None and clock.now_ms() >= end:
+                        report["left"].append(name)
+                        continue
+                    errors += self._try(name, parameters, turn, context, report)
         return self._ended(context, report, errors)
 
-    def _do(
-        self, name: str, parameters: Mapping[str, Any], context: Context, started_ms: int
-    ) -> dict[str, Any]:
-        from lakecore.jobs.chore import Safety
+    def _try(
+        self,
+        name: str,
+        parameters: Mapping[str, Any],
+        turn: Turn,
+        context: Context,
+        report: dict[str, Any],
+    ) -> list[LakeError]:
+        """The error of the chore, if any; adds to `report`."""
+        from lakecore.clock import SystemClock
+        from lakecore.errors import LakeError, UnsupportedError
 
+        try:
+            started_ms = run_started_ms(context, SystemClock())
+            report["done"].append(self._do(name, parameters, turn, context, started_ms))
+        except UnsupportedError as err:
+            report["refused"][name] = str(err)
+        except LakeError as err:
+            self.log.exception("%s of %s failed", name, self.table)
+            report["failed"][name] = f"{type(err).__name__}: {err}"
+            return [err]
+        return []
+
+    def _do(
+        self, name: str, parameters: Mapping[str, Any], turn: Turn, context: Context, started_ms: int
+    ) -> dict[str, Any]:
         chore = CHORES[name]
         given = _given(chore, name, parameters, started_ms)
         keeps = flag("quarantine", given.pop("quarantine", None))
         if chore.repeatable:
             given["commit_user"], given["commit_identifier"] = commit_identity(context["ti"], name)
-        safety = Safety(quarantine=keeps, owner=lease_owner(context["ti"]))
-        catalog = LakeHook(self.lake_conn_id).catalog()
-        dry_run = bool(flag("dry_run", self.preview))
-        found = chore.run_job(self.table, given, catalog, safety, dry_run=dry_run)
-        self.log.info("%s", sentence(found))
-        told = self.told(context, found.job, small(found.to_json(), "snapshots", "names", "notes"))
-        return {key: told[key] for key in _REPORTED if told[key] not in (None, "", 0)}
+        found = chore.take(replace(turn, given=given, safety=replace(turn.safety, quarantine=keeps)))
+        self.log.info("%s", found.text)
+        told = self.told(context, found.job, found.report)
+        return {key: told[key] for key in _REPORTED if told.get(key) not in (None, "", 0)}
 
     def _ended(self, context: Context, report: dict[str, Any], errors: Sequence[Exception]) -> dict[str, Any]:
         if report["left"]:
@@ -175,7 +242,7 @@ def _ordered(chores: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, 
 
 
 def _given(
-    chore: type[ChoreOperator], name: str, parameters: Mapping[str, Any], started_ms: int
+    chore: type[PolicyChore], name: str, parameters: Mapping[str, Any], started_ms: int
 ) -> dict[str, Any]:
     """Parameters by the names of the job; an age becomes a time."""
     from lakecore.errors import InvalidInputError

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from operators.chore import ChoreOperator
+from operators.engine import EngineTask
 
 if TYPE_CHECKING:
     from lakecore.executor import Executor
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["RescaleOperator"]
 
 
-class RescaleOperator(ChoreOperator):
+class RescaleOperator(EngineTask, ChoreOperator):
     """Move the rows of partitions to another number of buckets; partitions that have it are left alone.
 
     Writers refuse a partition whose number is not that of option `bucket`; stop them, and set the option to
@@ -26,6 +27,7 @@ class RescaleOperator(ChoreOperator):
     :param master: Spark master; None: `local[*]`.
     """
 
+    doing = "moving rows to other buckets"
     module = "rescale"
     parameters: ClassVar = {
         "bucket_num": "int",
@@ -47,16 +49,6 @@ class RescaleOperator(ChoreOperator):
         dry_run: bool = False,
         executor: Executor | None = None,
     ) -> Report:
-        """As a chore does, on Spark if asked to."""
-        from lakecore.errors import InvalidInputError
-
-        values = dict(given)
-        engine, master = (str(values.pop(name, None) or "") for name in ("engine", "master"))
-        if engine in ("", "local"):
-            return super().run_job(table, values, lake, safety, dry_run=dry_run, executor=executor)
-        if engine != "spark":
-            raise InvalidInputError(f"{table}: engine {engine!r}: use spark or local")
-        from lakecore.spark.executor import SparkExecutor
-
-        with SparkExecutor(master=master or None) as spark:
-            return super().run_job(table, values, lake, safety, dry_run=dry_run, executor=spark)
+        """As a chore does; where it runs is no matter of the job."""
+        values = {name: value for name, value in given.items() if name not in ("engine", "master")}
+        return super().run_job(table, values, lake, safety, dry_run=dry_run, executor=executor)

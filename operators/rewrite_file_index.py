@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowException
 
-from operators.chore import flag
-from operators.engine import open_executor
+from operators.chore import flag, lease_owner
+from operators.engine import EngineTask
 from operators.hooks import LakeHook, airflow_errors
 from operators.identity import commit_identity
 from operators.task import TableTask, small
@@ -18,12 +16,13 @@ from operators.task import TableTask, small
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from lakecore.executor import Executor
 
 __all__ = ["RewriteFileIndexOperator"]
 
+_LEASE_MS = 60_000
 
-class RewriteFileIndexOperator(TableTask):
+
+class RewriteFileIndexOperator(EngineTask, TableTask):
     """Make the file indexes that a table's options ask for and its files lack, and return the report of
     `lakecore.jobs.rewrite_file_index` (small, JSON) as XCom: figures, and the coverage of every index.
 
@@ -49,6 +48,7 @@ class RewriteFileIndexOperator(TableTask):
         "spark_conf",
         "lake_conn_id",
     )
+    doing = "making file indexes"
     ui_color = "#dcefe3"
 
     def __init__(
@@ -73,15 +73,13 @@ class RewriteFileIndexOperator(TableTask):
         self.master = master
         self.spark_conf = spark_conf
         self.lake_conn_id = lake_conn_id
-        self._executor: Executor | None = None
-        self._killed = False
 
     def execute(self, context: Context) -> dict[str, Any]:
         from lakecore.jobs import rewrite_file_index
 
         user, identifier = commit_identity(context["ti"])
         hook = LakeHook(self.lake_conn_id)
-        with airflow_errors(), ExitStack() as ends:
+        with airflow_errors(), self.workers(hook) as executor:
             job = rewrite_file_index.Job(
                 table=self.table,
                 where=self.where or None,
@@ -89,10 +87,10 @@ class RewriteFileIndexOperator(TableTask):
                 dry_run=bool(flag("dry_run", self.only_look)),
                 commit_user=user,
                 commit_identifier=identifier,
+                lease_ms=_LEASE_MS,
+                owner=lease_owner(context["ti"]),
             )
-            ends.callback(setattr, self, "_executor", None)
-            self._executor = self._make_executor(hook, ends)
-            report = rewrite_file_index.run(job, hook.catalog(), self._executor)
+            report = rewrite_file_index.run(job, hook.catalog(), executor)
         self.log.info(
             "%s: %d of %d files have new indexes, for %d rows read",
             self.table,
@@ -105,23 +103,3 @@ class RewriteFileIndexOperator(TableTask):
                 f"killed: {report.files} files have new indexes, {report.files_left} do not"
             )
         return self.told(context, "rewrite-file-index", small(report.to_json(), "dropped"))
-
-    def _make_executor(self, hook: LakeHook, ends: ExitStack) -> Executor:
-        return open_executor(self.engine, self.master, self.spark_conf, hook, ends)
-
-    def on_kill(self) -> None:
-        """Stop the units; what is committed stays, the rest leaves no files.
-
-        Runs inside the signal handler of the task's main thread, which may hold the lock that a cancellation
-        takes: another one cancels. A unit of the local engine is in this very thread, and is ended by an
-        exception.
-        """
-        executor = self._executor
-        if executor is None:
-            return
-        self._killed = True
-        if executor.name != "local":
-            threading.Thread(target=executor.cancel, name="lakecore-cancel", daemon=True).start()
-        else:
-            executor.cancel()
-            raise AirflowException(f"killed while indexing {self.table}")

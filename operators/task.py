@@ -31,11 +31,13 @@ class TableTask(BaseOperator):
     lake_conn_id: str
     _report: Mapping[str, Any] | None = None
 
-    def told(self, context: Context, job: str, report: dict[str, Any]) -> dict[str, Any]:
-        """The report, after its outlets and the metrics have heard of it."""
+    def told(
+        self, context: Context, job: str, report: dict[str, Any], names: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """The report, after its outlets and the metrics have heard of it. `names`: all that it is about."""
         if self._report is None or not report.get("nothing_to_do"):
             self._report = report  # of several reports lineage tells the last that changed something
-        announce(context, self, job, report, self.names_are)
+        announce(context, self, job, report, (self.names_are, names))
         count(job, report)
         return report
 

@@ -14,14 +14,12 @@ import typer
 from lakecore.cli.output import print_json, table_of
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.table_names import expand_tables
-from lakecore.clock import SystemClock
-from lakecore.errors import CorruptDataError, InvalidInputError, LakeError
+from lakecore.errors import InvalidInputError, LakeError
+from lakecore.jobs.fsck import Checked, Job, run
 from lakecore.jobs.moment import parse_moment
 from lakecore.jobs.repair_plan import plan_repair
 from lakecore.maintain.repair.plan import RepairPlan
-from lakecore.store.paths import TablePaths
-from lakecore.verify.findings import Finding, FindingKind, FsckReport
-from lakecore.verify.fsck import fsck as check_table
+from lakecore.verify.findings import FsckReport
 
 __all__ = ["fsck"]
 
@@ -29,25 +27,21 @@ _ERROR, _FINDINGS = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
-class _Checked:
-    """One table's answer: a report, or the error that kept it from being checked."""
+class _Answer:
+    """Of one table: what was found, or the error that kept it from being checked."""
 
     table: str
-    seconds: float
-    report: FsckReport | None
-    error: str | None
+    checked: Checked | None = None
+    error: str | None = None
+
+    @property
+    def report(self) -> FsckReport | None:
+        return None if self.checked is None else self.checked.report
 
     def to_json(self) -> dict[str, Any]:
-        out: dict[str, Any] = {"table": self.table, "seconds": round(self.seconds, 3), "error": self.error}
-        if self.report is None:
-            return {**out, "findings": []}
-        counts = ("snapshots", "manifests", "data_files", "files_read", "rows_read", "moved")
-        out |= {name: getattr(self.report, name) for name in counts}
-        out["findings"] = [
-            {"kind": f.kind.value, "damage": f.kind.is_damage, "path": f.path, "problem": f.problem}
-            for f in self.report.findings
-        ]
-        return out
+        if self.checked is None:
+            return {"table": self.table, "seconds": 0.0, "error": self.error, "findings": []}
+        return {"table": self.table, "error": None, **self.checked.to_json()}
 
 
 def fsck(
@@ -74,7 +68,7 @@ def fsck(
         raise InvalidInputError(f"--plan is for one table, not for {len(names)}")
     for name in names:
         with session.err.status(f"checking {name}") if session.err.is_terminal else nullcontext():
-            checked.append(_check(session, name, deep=deep, read_data=not no_data))
+            checked.append(_check(session, Job(table=name, deep=deep, read_data=not no_data)))
     if plan is not None:
         _write_plan(session, plan, checked[0], older_than)
     if session.json:
@@ -87,24 +81,14 @@ def fsck(
         raise typer.Exit(_FINDINGS)
 
 
-def _check(session: Session, name: str, *, deep: bool, read_data: bool) -> _Checked:
-    clock = SystemClock()
-    start = clock.monotonic()
-    report: FsckReport | None = None
-    error: str | None = None
+def _check(session: Session, job: Job) -> _Answer:
     try:
-        loaded = session.catalog.load_table(name)
-        main = loaded.paths.with_branch(TablePaths("").branch)
-        report = check_table(loaded.file_io, main, now_ms=clock.now_ms(), deep=deep, read_data=read_data)
-    except CorruptDataError as err:
-        # The table cannot even be opened: that is a finding, not a failure of the check.
-        report = _unreadable(Finding(FindingKind.SCHEMA, err.path, err.problem))
+        return _Answer(job.table, run(job, session.catalog))
     except LakeError as err:
-        error = str(err)
-    return _Checked(name, clock.monotonic() - start, report, error)
+        return _Answer(job.table, error=str(err))
 
 
-def _write_plan(session: Session, path: Path, checked: _Checked, older_than: str | None) -> None:
+def _write_plan(session: Session, path: Path, checked: _Answer, older_than: str | None) -> None:
     """Nothing is written for a table that cannot even be opened."""
     if checked.report is None:
         return
@@ -129,11 +113,7 @@ def _print_plan(session: Session, path: Path, plan: RepairPlan) -> None:
     session.out.print(f"written to {path}; apply it with: lakecore repair {plan.table} --plan {path} --all")
 
 
-def _unreadable(finding: Finding) -> FsckReport:
-    return FsckReport(findings=(finding,), snapshots=0, manifests=0, data_files=0, files_read=0, rows_read=0)
-
-
-def _print(session: Session, checked: Sequence[_Checked]) -> None:
+def _print(session: Session, checked: Sequence[_Answer]) -> None:
     columns = ["table", "result", "damage", "other", "snapshots", "files", "rows read", "seconds"]
     session.out.print(table_of(columns, [_row(one) for one in checked]))
     for one in checked:
@@ -145,11 +125,12 @@ def _print(session: Session, checked: Sequence[_Checked]) -> None:
             session.out.print(f"{one.table}: snapshots came or went meanwhile; check again", markup=False)
 
 
-def _row(one: _Checked) -> list[Any]:
+def _row(one: _Answer) -> list[Any]:
     report = one.report
+    seconds = f"{0 if one.checked is None else one.checked.seconds:.1f}"
     if report is None:
-        return [one.table, "failed", None, None, None, None, None, f"{one.seconds:.1f}"]
+        return [one.table, "failed", None, None, None, None, None, seconds]
     damage = len(report.damage)
     result = "damaged" if damage else "findings" if report.findings else "ok"
     counts = [report.snapshots, report.data_files, report.rows_read]
-    return [one.table, result, damage, len(report.findings) - damage, *counts, f"{one.seconds:.1f}"]
+    return [one.table, result, damage, len(report.findings) - damage, *counts, seconds]

@@ -9,11 +9,13 @@ import typer
 
 from lakecore.cli.chores import foretold
 from lakecore.cli.engine import Engine, executor, key_values
+from lakecore.cli.lease_time import LeaseTime
 from lakecore.cli.option_groups import AtOnce, RunName
 from lakecore.cli.output import print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.table_names import expand_tables
 from lakecore.jobs import rewrite_file_index as jobs
+from lakecore.jobs.moment import parse_span
 
 __all__ = ["rewrite_file_index"]
 
@@ -27,6 +29,7 @@ def rewrite_file_index(
     master: Annotated[str | None, typer.Option(help="Spark master; default local[*].")] = None,
     conf: Annotated[list[str] | None, typer.Option(help="Spark setting: key=value.")] = None,
     option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None,
+    lease: LeaseTime = "60 s",
     *,
     run_name: RunName,
     at_once: AtOnce,
@@ -42,6 +45,7 @@ def rewrite_file_index(
             dry_run=dry_run,
             commit_user=user,
             commit_identifier=run_name.identifier,
+            lease_ms=parse_span(lease, "--lease"),
         )
         for name in expand_tables(session.catalog, table)
     ]

@@ -176,7 +176,8 @@ class CompactTask:
         def begin() -> None:
             from lakecore.maintain.lease import leased  # a table with nothing to do takes none
 
-            owner = f"{self._user}:{job.commit_identifier}".replace(" ", "_")  # the same for a second try
+            named = f"{self._user}:{job.commit_identifier}"  # the same for a second try
+            owner = (job.owner or named).replace(" ", "_")
             held = leased(lake.file_io, lake.warehouse, job.table, owner, self._clock, job.lease_ms)
             ends.enter_context(self._heartbeat.keeping(ends.enter_context(held)))
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -21,6 +22,8 @@ from lakecore.jobs.limits import Limits
 from lakecore.jobs.many import held, of_tables, unexpected
 from lakecore.jobs.metered import peak_memory
 from lakecore.maintain.forecast.plan import Forecast, Work
+from lakecore.maintain.heartbeat import Heartbeat
+from lakecore.maintain.lease import leased
 from lakecore.maintain.target import Target
 from lakecore.table import Table
 
@@ -37,7 +40,8 @@ class Job:
 
     `where`: partitions as `dt=a,hh=b;dt=c`, None for all. `options`: table options for this run only.
     (`commit_user`, `commit_identifier`) names the run, so that a repeated one is recognised; its commits take
-    the identifiers from there on. An empty user means a fresh one.
+    the identifiers from there on. An empty user means a fresh one. `lease_ms`: hold the table's lease, so
+    long that it outlives this process if that is killed; 0 takes none. `owner`: who takes it over at once.
     """
 
     table: str
@@ -46,6 +50,8 @@ class Job:
     dry_run: bool = False
     commit_user: str = ""
     commit_identifier: int = 1
+    lease_ms: int = 0
+    owner: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -168,7 +174,8 @@ def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> tuple[Rep
         if job.dry_run:
             work.plan()
         else:
-            work.run(executor)
+            with _leased(job, catalog, clock):
+                work.run(executor)
         after = work.coverage_now() if work.outcome.snapshots else work.coverage
     except LakeError as err:
         error = err
@@ -183,6 +190,21 @@ def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> tuple[Rep
         took = {"seconds": seconds, "memory": peak_memory(), "lost": len(found.dropped)}
         remember(target, _NAME, done, executor.name, started_ms=started_ms, outcome=took)
     return found, error
+
+
+@contextmanager
+def _leased(job: Job, lake: Lake, clock: Clock) -> Iterator[None]:
+    """Raises BusyError for a table that another chore holds."""
+    if not job.lease_ms:
+        yield
+        return
+    owner = (job.owner or f"{_NAME} {clock.fresh_id()[:8]}").replace(" ", "_")
+    with (
+        leased(lake.file_io, lake.warehouse, job.table, owner, clock, job.lease_ms) as lease,
+        Heartbeat() as heartbeat,
+        heartbeat.keeping(lease),
+    ):
+        yield
 
 
 def _foretold(report: Report, target: Target) -> Report:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
 from lakecore.catalog.filesystem import load_catalog
+from operators.fsck import FsckOperator
 from operators.ledger import ListRunsOperator, PurgeQuarantineOperator, UndoOperator, WhyOperator
+from operators.repair import RepairOperator
 from operators.tags import CreateTagOperator, DeleteTagOperator
 from tests.operators.conftest import context
 from tests.support.golden import GoldenTable
@@ -58,6 +61,30 @@ def test_what_is_purged_cannot_come_back(table: str) -> None:
         UndoOperator(task_id="undo", undo_run=gone["run"]).execute(context())
     with pytest.raises(AirflowFailException, match="quarantine_cap"):
         PurgeQuarantineOperator(task_id="purge", quarantine_cap="lots").execute(context())
+
+
+def test_a_check_fails_or_reports_and_plans_the_repair(table: str, lake: Path) -> None:
+    def check(**arguments: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        run = context()
+        return FsckOperator(task_id="fsck", table=table, **arguments).execute(run), run["ti"].xcoms
+
+    assert check(deep="true", fail_on="any")[0]["findings"] == []
+    folder = lake / "g1.db" / "a_pk_dedup_l0"
+    (folder / "snapshot" / "LATEST").write_text("1")
+    found, told = check(plan=True)
+    assert ([one["kind"] for one in found["findings"]], found["findings_count"]) == (["hint"], 1)
+    with pytest.raises(AirflowFailException, match="hint"):
+        check(fail_on="any")
+    RepairOperator(task_id="repair", table=table, plan=told["plan"]).execute(context())
+    assert check(fail_on="any")[0]["findings"] == []
+    next((folder / "bucket-0").iterdir()).unlink()
+    run = context()
+    with pytest.raises(AirflowFailException, match="data-file"):
+        FsckOperator(task_id="fsck", table=table).execute(run)
+    assert run["ti"].xcoms["report"]["findings_count"] >= 1
+    assert check(fail_on="nothing")[0]["findings"]
+    with pytest.raises(AirflowFailException, match="fail_on='often'"):
+        check(fail_on="often")
 
 
 def test_why_names_what_holds_a_snapshot(table: str) -> None:

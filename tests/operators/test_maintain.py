@@ -68,6 +68,31 @@ def test_chores_are_done_in_order_and_reported(table: str, lake: Path) -> None:
     assert (report["failed"], report["left"], report["refused"]) == ({}, [], {})
 
 
+def test_files_are_rewritten_by_policy_and_once(table: str, lake: Path) -> None:
+    chores = {
+        "expire-snapshots": {"retain-max": 1, "retain-min": 1},
+        "compact": {"strategy": "full", "proof": "full"},
+        "rewrite-file-index": {"options": {"file-index.bloom-filter.columns": "v"}},
+        "compact-manifest": {},
+    }
+    look = _maintain(chores=chores, dry_run=True).execute(context())
+    assert [one["job"] for one in look["done"]][:2] == ["compact", "rewrite-file-index"]
+    loaded = load_catalog(lake).load_table(TABLE)
+    rows, ids = loaded.scan().to_arrow().num_rows, loaded.snapshots.list_ids()
+    report = _maintain(chores=chores).execute(context())
+    assert (report["failed"], report["refused"]) == ({}, {})
+    compacted, indexed = report["done"][:2]
+    assert (compacted["snapshot"], compacted["files_out"]) == (ids[-1] + 1, 1)
+    assert (indexed["snapshot"], indexed["files"]) == (ids[-1] + 2, 1)
+    assert loaded.scan().to_arrow().num_rows == rows
+    last = loaded.snapshots.list_ids()[-1]
+    _maintain(chores=chores).execute(context())
+    assert loaded.snapshots.list_ids()[-1] == last, "the same task run commits once"
+    for wrong, problem in (({"strategy": "sideways"}, "sideways"), ({"engine": "x"}, "no parameter")):
+        with pytest.raises(AirflowFailException, match=problem):
+            _maintain(chores={"compact": wrong}).execute(context())
+
+
 def test_after_the_window_no_chore_begins(table: str, lake: Path) -> None:
     report = _maintain(until="2020-01-01T05:00:00Z").execute(context())
     assert (report["done"], report["left"]) == ([], ["expire-snapshots", "remove-orphan-files"])

@@ -48,7 +48,19 @@ def test_an_outlet_carries_table_snapshot_tag_and_partition(table: str) -> None:
     parted = Asset("parted")
     spec = "dt=2024-01-01"
     _, events = _run(MarkPartitionDoneOperator(task_id="t", table=PARTED, partitions=spec, outlets=[parted]))
-    assert events[parted].extra["partitions"] == [spec]
+    assert (events[parted].extra["partitions"], events[parted].partition_keys) == ([spec], set())
+
+
+def test_a_partitioned_asset_gets_a_key_for_each_partition_and_tag(table: str) -> None:
+    asset = table_asset(PARTED, partitioned=True)
+    days = [f"dt=2024-01-{day:02}" for day in range(1, 29)]
+    mark = MarkPartitionDoneOperator(task_id="t", table=PARTED, partitions=";".join(days), outlets=[asset])
+    report, events = _run(mark)
+    assert (len(report["names"]), events[asset].partition_keys) == (20, set(days))
+    arguments: dict[str, Any] = {"table": table, "tag": "day", "outlets": [asset]}
+    for dry_run, keys in ((True, set()), (False, {"day"}), (False, {"day"})):  # a retry tells it again
+        _, events = _run(CreateTagOperator(task_id="t", dry_run=dry_run, **arguments))
+        assert events[asset].partition_keys == keys
 
 
 def test_an_alias_gets_the_tables_that_were_changed(table: str) -> None:
