@@ -152,7 +152,6 @@ def _row_tracking(schema: TableSchema, options: TableOptions) -> None:
     if options.data_evolution:
         key = "data-evolution.enabled"
         _need(options.row_tracking, key, "needs row-tracking.enabled=true")
-        _need(not options.deletion_vectors, key, "not with deletion-vectors.enabled")
         _need(not _is_on(schema, "clustering.incremental"), key, "not with clustering.incremental")
 
 

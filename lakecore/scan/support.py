@@ -122,8 +122,6 @@ def _check_blobs(table: str, schema: TableSchema) -> None:
 def check_deletable(table: str, schema: TableSchema, options: TableOptions) -> None:
     """Raises UnsupportedError unless rows of `table` can be deleted by a condition."""
     check_writable(table, schema, options)
-    if options.data_evolution:
-        raise _refuse(table, "data-evolution.enabled", "true", "delete rows of", "use another engine")
     if not schema.primary_keys:
         if not options.deletion_vectors:
             remedy = "without a key rows are deleted by deletion vectors: set the option first"

@@ -20,11 +20,14 @@ from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.index_file import DELETION_VECTORS, IndexFile
 from lakecore.metadata.options import BucketMode
+from lakecore.metadata.row_kind import ROW_ID_NAME
+from lakecore.metadata.row_range import row_ranges
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of
 from lakecore.read.context import ReadContext
 from lakecore.read.file_reader import read_file
+from lakecore.read.joined_rows import read_joined
 from lakecore.scan.scanner import Scanner
 from lakecore.scan.split import Split
 from lakecore.store.indexes import IndexStore, load_deletions
@@ -129,6 +132,8 @@ class RowDeletion:
         out = {}
         reading = self.reading.in_partition(split.partition)
         directory = reading.bucket_dir(split.partition, split.bucket)
+        if reading.options.data_evolution:
+            return _joined_matches(reading, directory, split, predicate)
         columns = sorted(columns_of(predicate)) or [self.reading.schema.fields[0].name]
         for file in split.files:
             deletion = split.deletions_of.get(file.file_name)
@@ -163,3 +168,23 @@ class RowDeletion:
             new_index_files=new,
             deleted_index_files=old,
         )
+
+
+def _joined_matches(
+    reading: ReadContext, directory: str, split: Split, predicate: Predicate
+) -> dict[str, BitMap]:
+    """The same for rows whose columns lie in several files.
+
+    Rule of the format: the vector of a range of rows belongs to its oldest ordinary file.
+    """
+    deletions = {name: load_deletions(reading.file_io, where) for name, where in split.deletions_of.items()}
+    columns = [*sorted(columns_of(predicate)), ROW_ID_NAME]
+    found: dict[str, BitMap] = {}
+    for rows in row_ranges(split.files):
+        ids = BitMap()
+        for batch in read_joined(reading, directory, rows.files, columns, deletions, predicate):
+            hits = batch.column(ROW_ID_NAME).filter(mask(predicate, batch)).to_numpy(zero_copy_only=False)
+            ids |= BitMap((hits - rows.first).astype(np.uint32))
+        if ids:
+            found[rows.anchor.file_name] = ids
+    return found

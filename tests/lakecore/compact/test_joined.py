@@ -127,5 +127,5 @@ def test_what_is_refused() -> None:
         check_compactable("d.t", schema, TableOptions.from_schema(schema))
         with pytest.raises(UnsupportedError, match=problem):
             check_writable("d.t", schema, TableOptions.from_schema(schema))
-    with pytest.raises(UnsupportedError, match=r"data-evolution\.enabled=true"):
+    with pytest.raises(UnsupportedError, match=r"deletion-vectors\.enabled=false"):
         table_of(0)[1].delete("k = 1")
