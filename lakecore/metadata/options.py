@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from lakecore.metadata.schema import TableSchema
 
 __all__ = [
+    "BY_OTHER_COLUMNS",
+    "BY_SNAPSHOT",
     "BucketFunction",
     "BucketMode",
     "ChangelogProducer",
@@ -106,6 +108,12 @@ PATH_DIRECTORY: Option[str | None] = Option(
     "data-file.path-directory", str, None, "Sub-directory for data under the table."
 )
 ROW_TRACKING = Option("row-tracking.enabled", parse_bool, False, "Row ids for append tables.")
+BY_SNAPSHOT = Option(
+    "sequence.snapshot-ordering", parse_bool, False, "Rows of a key are ordered by snapshot, not by number."
+)
+BY_OTHER_COLUMNS = Option(
+    "pk-clustering-override", parse_bool, False, "Files of keyed tables are sorted by other columns."
+)
 DATA_EVOLUTION = Option("data-evolution.enabled", parse_bool, False, "Column-wise files.")
 FORCE_LOOKUP = Option("force-lookup", parse_bool, False, "Lookup compaction without changelog.")
 ROW_DEDUPLICATE = Option(

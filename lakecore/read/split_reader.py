@@ -15,12 +15,13 @@ from functools import partial
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lakecore.errors import UnsupportedError
 from lakecore.lsm.sections import Section, sections
 from lakecore.merge.passes import Scratch, reduce_runs, run_limit, stage_runs
 from lakecore.merge.sorted_merge import MergeSpec, merge_runs
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.key_order import key_order
-from lakecore.metadata.options import SequenceOrder
+from lakecore.metadata.options import BY_OTHER_COLUMNS, SequenceOrder
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind, retracting
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of, restricted
@@ -224,6 +225,11 @@ class _Reader:
 
     def _merge(self, section: Section, bounds: KeyRange | None) -> Iterator[pa.RecordBatch]:
         options, engine = self._ctx.options, self._ctx.engine
+        if BY_OTHER_COLUMNS.read(self._ctx.schema.options):
+            raise UnsupportedError(
+                f"{self.bucket_dir}: {BY_OTHER_COLUMNS.key}=true: this release does not merge files that are "
+                "sorted by other columns than the key; read whole states, or use another engine"
+            )
         keys = self._ctx.schema.trimmed_primary_keys
         beside = () if engine is None else engine.needed(self._columns)
         needed = (*self._columns, *keys, *options.sequence_fields, *beside, SEQUENCE_NAME, KIND_NAME)

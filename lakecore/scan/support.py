@@ -12,6 +12,7 @@ from lakecore.index.definition import index_specs
 from lakecore.metadata.dedicated import holds_blobs, is_blob
 from lakecore.metadata.index_file import DELETION_VECTORS, IndexFile
 from lakecore.metadata.options import (
+    BY_SNAPSHOT,
     BucketMode,
     ChangelogProducer,
     MergeEngine,
@@ -36,7 +37,6 @@ _READ_ELSEWHERE = (
     ("chain-table.enabled", "partitions continue those of other branches"),
 )
 _CHAIN = "chain-table.enabled"
-_BY_SNAPSHOT = "sequence.snapshot-ordering"
 _POSTPONED_TOO = "postpone.merge-on-read"
 _OFF = ("", "false")
 
@@ -180,9 +180,9 @@ def _check_rows(table: str, schema: TableSchema, options: TableOptions, verb: st
     """What decides the rows of a table, whatever is done with it."""
     _check_kind(table, schema)
     _check_merge_engine(table, schema, options, verb)
-    if schema.primary_keys and _is_on(schema.options, _BY_SNAPSHOT):
+    if schema.primary_keys and _is_on(schema.options, BY_SNAPSHOT.key):
         remedy = "rows of a key are ordered by their snapshots, not by their numbers; use another engine"
-        raise _refuse(table, _BY_SNAPSHOT, "true", verb, remedy)
+        raise _refuse(table, BY_SNAPSHOT.key, "true", verb, remedy)
     if options.data_evolution and verb == "stream":
         raise _refuse(table, "data-evolution.enabled", "true", verb, "use another engine")
 

@@ -11,7 +11,7 @@ from lakecore.fs.file_io import FileIO
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.dedicated import is_blob_file
 from lakecore.metadata.key_order import comparable, key_order
-from lakecore.metadata.options import TableOptions
+from lakecore.metadata.options import BY_OTHER_COLUMNS, BY_SNAPSHOT, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.verify.columns import read_covered
 from lakecore.verify.file_indexes import index_problems
@@ -100,11 +100,10 @@ class DataFileCheck:
         file = reference.file
         if file.delete_row_count is not None:
             self._equal(reference, "deletes", seen.deletes, file.delete_row_count)
-        bounds = (seen.low, seen.high)
-        self._equal(
-            reference, "sequence numbers", bounds, (file.min_sequence_number, file.max_sequence_number)
-        )
-        if not reference.ordered:
+        if not BY_SNAPSHOT.read(schema.options):
+            bounds = (file.min_sequence_number, file.max_sequence_number)
+            self._equal(reference, "sequence numbers", (seen.low, seen.high), bounds)
+        if not reference.ordered or BY_OTHER_COLUMNS.read(schema.options):
             return
         if not seen.in_order:
             self._add(FindingKind.KEY_ORDER, reference, "its keys do not strictly increase")

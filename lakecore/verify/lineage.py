@@ -24,6 +24,7 @@ from lakecore.metadata.index_file import IndexFile
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest_file import ManifestFile
 from lakecore.metadata.netting import live, remaining_deletes
+from lakecore.metadata.options import BY_OTHER_COLUMNS
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.store.manifests import ManifestStore
@@ -192,7 +193,7 @@ class Lineage:
             )
             self._expect(files, owner)
             self._live = files
-            if self.schema.primary_keys:
+            if self.schema.primary_keys and not BY_OTHER_COLUMNS.read(self.schema.options):
                 self._check_levels(files, path)
         except CorruptDataError as err:
             self.findings.failed(FindingKind.MANIFEST, path, err, owner)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from lakecore.jobs import compact
 from lakecore.metadata.data_file import EMPTY_ROW, EMPTY_STATS
 from lakecore.row.binary_row import encode_row
 from lakecore.row.json_rows import batch_to_json
+from lakecore.verify.fsck import fsck
 from tests.support.builders import commit_message
 from tests.support.golden import canonical
 from tests.support.lake import live_files, rows_of
@@ -108,3 +110,26 @@ def test_shredded_maps_are_refused(oracle2: Oracle, tmp_path: Path) -> None:
     scan = lakecore.load_catalog(str(tmp_path)).load_table("d.t").scan()
     with pytest.raises(UnsupportedError, match="shared-shredding"):
         scan.to_arrow()
+
+
+def test_files_that_are_sorted_by_other_columns(oracle2: Oracle, tmp_path: Path) -> None:
+    """Whole states are read, and a check finds nothing; what would need a merge is refused."""
+    options = {
+        "bucket": "1",
+        "pk-clustering-override": "true",
+        "clustering.columns": "n",
+        "deletion-vectors.enabled": "true",
+    }
+    schema = {"columns": ["k INT NOT NULL", "n INT"], "primaryKeys": ["k"], "options": options}
+    oracle2.create(tmp_path, "d.t", schema)
+    for number in range(3):
+        oracle2.write(tmp_path, "d.t", [{"k": k, "n": (7 * k + number) % 10} for k in range(number, 9)])
+    table = lakecore.load_catalog(str(tmp_path)).load_table("d.t")
+    assert canonical(table.scan().to_arrow().to_pylist()) == oracle2.read(tmp_path, "d.t")
+    assert fsck(table.file_io, table.paths, now_ms=int(time.time() * 1000), read_data=True).damage == ()
+    newest = table.snapshots.latest_id()
+    found = table.with_options(
+        {"incremental-between": f"1,{newest}", "incremental-between-scan-mode": "diff"}
+    )
+    with pytest.raises(UnsupportedError, match="pk-clustering-override"):
+        found.scan().to_arrow()
