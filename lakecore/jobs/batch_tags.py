@@ -37,6 +37,7 @@ __all__ = ["By", "Job", "Report", "run"]
 
 _JOB = "create-batch-tags"
 _SHOWN = 31
+_LOOKS = 5
 _RANGE = 10_000
 """Periods that are looked at where no range is given."""
 _DAY = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)")
@@ -120,10 +121,8 @@ class _Work:
         self._most = _most(job, options)
 
     def run(self) -> Report:
-        job, chore = self._job, self._chore
-        known = read_known(chore.target, by_watermark=self._by_watermark)
-        wanted, asked = self._periods(known)
-        duties = plan(wanted, known.points, known.tags, over_ms=self._over_ms(known))
+        job = self._job
+        known, duties, asked = self._look()
         asking = [duty for duty in duties if job.backfill or (asked and duty.period.name == asked.name)]
         kept, surplus = retire(asking, self._series, known.tags, self._most)
         work = [duty for duty in kept if duty.state is not State.OTHER or job.replace]
@@ -140,6 +139,19 @@ class _Work:
             notes=(*notes, *report.notes),
             nothing_to_do=not changed and not surplus,
         )
+
+    def _look(self) -> tuple[Known, tuple[Duty, ...], Period | None]:
+        """What is left, what is to be done, and the period asked for. Looks again where snapshots expire."""
+        problem = ""
+        for _ in range(_LOOKS):
+            try:
+                known = read_known(self._chore.target, by_watermark=self._by_watermark)
+                wanted, asked = self._periods(known)
+                return known, plan(wanted, known.points, known.tags, over_ms=self._over_ms(known)), asked
+            except NotFoundError as err:
+                problem = str(err)
+        name = self._chore.target.name
+        raise UnavailableError(f"{name}: its snapshots keep expiring ({problem}): run again later")
 
     def _periods(self, known: Known) -> tuple[list[Period], Period | None]:
         """Those to look at, and the one that is asked for by `date` (None where only a range is)."""

@@ -21,7 +21,7 @@ from lakecore.store.schemas import SchemaStore
 from lakecore.store.snapshots import SnapshotStore
 from lakecore.store.tags import TagStore
 
-__all__ = ["Root", "RootKind", "RootSet", "read_roots"]
+__all__ = ["NamedRoot", "Root", "RootKind", "RootSet", "named_roots", "read_roots", "root_reader"]
 
 _TRIES = 5
 
@@ -50,6 +50,15 @@ class Root:
     def __str__(self) -> str:
         text = f"{self.kind.value} {self.name}"
         return text if self.branch == MAIN_BRANCH else f"{text} of branch {self.branch}"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRoot:
+    """A root that was listed, not read."""
+
+    kind: RootKind
+    name: str
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +105,11 @@ def read_roots(file_io: FileIO, paths: TablePaths) -> RootSet:
 
 
 def _of_branch(file_io: FileIO, paths: TablePaths, branch: str) -> tuple[Root, ...]:
+    return tuple(in_threads(root_reader(file_io, branch), named_roots(file_io, paths, branch)))
+
+
+def named_roots(file_io: FileIO, paths: TablePaths, branch: str) -> tuple[NamedRoot, ...]:
+    """The roots of a branch, unread. Costs three listings. Raises as `read_roots` does."""
     own = paths.with_branch(branch)
     if not SchemaStore(file_io, own).list_ids():
         if branch != MAIN_BRANCH and not _has_files(file_io, own.root):
@@ -112,13 +126,15 @@ def _of_branch(file_io: FileIO, paths: TablePaths, branch: str) -> tuple[Root, .
     wanted += [(RootKind.TAG, tag, own.tag(tag)) for tag in TagStore(file_io, own).list()]
     changelogs = ChangelogStore(file_io, own).list_ids()
     wanted += [(RootKind.CHANGELOG, str(i), own.changelog(i)) for i in changelogs]
-    return tuple(in_threads(_reader(file_io, branch), wanted))
+    return tuple(NamedRoot(*one) for one in wanted)
 
 
-def _reader(file_io: FileIO, branch: str) -> Callable[[tuple[RootKind, str, str]], Root]:
-    def read(wanted: tuple[RootKind, str, str]) -> Root:
-        kind, name, path = wanted
-        return Root(kind, branch, name, path, Snapshot.from_json(file_io.read(path), path))
+def root_reader(file_io: FileIO, branch: str) -> Callable[[NamedRoot], Root]:
+    """Reads roots of a branch. It raises NotFoundError for one that is gone, CorruptDataError."""
+
+    def read(named: NamedRoot) -> Root:
+        snapshot = Snapshot.from_json(file_io.read(named.path), named.path)
+        return Root(named.kind, branch, named.name, named.path, snapshot)
 
     return read
 

@@ -2,56 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import overload
 
-from lakecore.errors import InvalidInputError
+from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.maintain.auto_tags.options import MODE
 from lakecore.maintain.batch_tags.plan import Duty, Point, Series, State
-from lakecore.maintain.roots import Root, RootKind, read_roots
+from lakecore.maintain.roots import NamedRoot, Root, RootKind, named_roots, root_reader
 from lakecore.maintain.sweep import Sweeper, Swept
 from lakecore.maintain.tags.apply import Lifetime, create, mark_missing, replace
-from lakecore.maintain.target import Target
+from lakecore.maintain.target import Target, in_threads
 from lakecore.scan.auto_tags import AutoTagNames
+
+Clock = Callable[[Root], int | None]
 
 __all__ = ["Known", "check_series", "make", "read_known", "replace_others"]
 
 
-@dataclass(frozen=True)
 class Known:
-    """What is left of a history. `points`: by id. `roots`: of the snapshots that can be tagged.
+    """What is left of a history; snapshots and changelogs are read when they are asked for, once.
 
-    `tags`: names to snapshots.
+    `tags`: names to snapshots. Whatever reads raises NotFoundError when a snapshot expires meanwhile.
     """
 
-    points: tuple[Point, ...]
-    roots: Mapping[int, Root]
-    tags: Mapping[str, int]
+    def __init__(self, listed: Iterable[NamedRoot], read: Callable[[NamedRoot], Root], clock: Clock) -> None:
+        self._read, self._clock = read, clock
+        wanted = list(listed)
+        tags = list(in_threads(read, [one for one in wanted if one.kind is RootKind.TAG]))
+        self.tags: Mapping[str, int] = {root.name: root.snapshot.id for root in tags}
+        self._loaded = {root.snapshot.id: root for root in tags}
+        by_kind = {
+            kind: {int(one.name): one for one in wanted if one.kind is kind}
+            for kind in (RootKind.CHANGELOG, RootKind.SNAPSHOT)
+        }
+        self._snapshots = by_kind[RootKind.SNAPSHOT]
+        self._files = by_kind[RootKind.CHANGELOG] | self._snapshots
+        self._kept = self._snapshots.keys() | self._loaded.keys()
+        for snapshot in self._snapshots.keys() & self._loaded.keys():
+            del self._loaded[snapshot]  # what keeps it is the snapshot, too
+        self.points: Sequence[Point] = _Points(sorted(self._files.keys() | self._kept), self._point)
+
+    def root(self, snapshot: int) -> Root | None:
+        """What keeps a snapshot: its file, else a tag; None when it cannot be tagged."""
+        return self._root(snapshot) if snapshot in self._kept else None
 
     @property
     def newest_ms(self) -> int | None:
-        """The highest time that a clock of the points has shown."""
-        return max((p.clock_ms for p in self.points if p.clock_ms is not None), default=None)
+        """The highest time that a clock of the points has shown: that of the last one, or of a tag."""
+        times = [self._clock(root) for root in self._loaded.values()]
+        last = self.points[-1].clock_ms if self.points else None
+        return max((time for time in (*times, last) if time is not None), default=None)
 
     @property
     def oldest(self) -> Point | None:
         """The oldest snapshot that can be tagged."""
-        return next((point for point in self.points if point.kept), None)
+        return self._point(min(self._kept)) if self._kept else None
+
+    def _point(self, snapshot: int) -> Point:
+        return Point(snapshot, self._clock(self._root(snapshot)), snapshot in self._kept)
+
+    def _root(self, snapshot: int) -> Root:
+        if snapshot not in self._loaded:
+            self._loaded[snapshot] = self._read(self._files[snapshot])
+        return self._loaded[snapshot]
+
+
+class _Points(Sequence[Point]):
+    """Points by id, made when they are looked at."""
+
+    def __init__(self, ids: Sequence[int], made: Callable[[int], Point]) -> None:
+        self._ids, self._made = ids, made
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @overload
+    def __getitem__(self, at: int) -> Point: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Point, ...]: ...
+    def __getitem__(self, at: int | slice) -> Point | tuple[Point, ...]:
+        if isinstance(at, slice):
+            return tuple(map(self._made, self._ids[at]))
+        return self._made(self._ids[at])
 
 
 def read_known(target: Target, *, by_watermark: bool) -> Known:
-    """Costs three listings and a small read of every snapshot, tag and changelog."""
-    found = read_roots(target.file_io, target.paths)
+    """Costs three listings and a small read of every tag; and later one of each snapshot that is asked for,
+    which are some log2 of them for each period. Raises UnavailableError when a listing disagrees with the
+    hints, NotFoundError when a tag vanishes meanwhile.
+    """
     branch = target.paths.branch
-    tags, snapshots = found.of(RootKind.TAG, branch), found.of(RootKind.SNAPSHOT, branch)
-    changelogs = found.of(RootKind.CHANGELOG, branch)
-    kept = {root.snapshot.id: root for root in (*tags, *snapshots)}
-    known = {root.snapshot.id: root for root in (*changelogs, *kept.values())}
-    points = tuple(
-        Point(number, _clock(root, by_watermark=by_watermark), number in kept)
-        for number, root in sorted(known.items())
-    )
-    return Known(points, kept, {root.name: root.snapshot.id for root in tags})
+    listed, read = named_roots(target.file_io, target.paths, branch), root_reader(target.file_io, branch)
+    return Known(listed, read, partial(_clock, by_watermark=by_watermark))
 
 
 def check_series(target: Target, series: Series) -> None:
@@ -75,7 +118,7 @@ def make(target: Target, duties: Sequence[Duty], known: Known, lifetime: Lifetim
     made = []
     for duty in duties:
         if duty.state is State.NEW and duty.snapshot is not None:
-            if create(target, duty.period.name, known.roots[duty.snapshot], lifetime):
+            if create(target, duty.period.name, _tagged(known, duty.snapshot), lifetime):
                 made.append(duty.period.name)
         elif duty.found is not None:
             mark_missing(target, [duty.period.name])
@@ -102,7 +145,7 @@ def replace_others(
                 "one of these snapshots a tag of its own first (create-tag), then replace them"
             )
         parameters: dict[str, object] = {"tag": duty.period.name, "snapshot": duty.snapshot}
-        root = known.roots[duty.snapshot]
+        root = _tagged(known, duty.snapshot)
         name = duty.period.name
         done[name] = replace(name, root, lifetime, sweeper, keeps=keeps, parameters=parameters)
         left.remove(duty)
@@ -111,13 +154,20 @@ def replace_others(
 
 def _may_move(duty: Duty, left: Sequence[Duty], known: Known) -> bool:
     """Whether what the tag holds is held by others too, or nobody waits for it."""
-    if duty.snapshot not in known.roots:
+    if duty.snapshot is None or known.root(duty.snapshot) is None:
         return False
     waited = any(other.snapshot == duty.found for other in left if other is not duty)
-    root = known.roots.get(duty.found or 0)
+    root = known.root(duty.found or 0)
     by_snapshot = root is not None and root.kind is RootKind.SNAPSHOT
     holders = sum(snapshot == duty.found for snapshot in known.tags.values())
     return not waited or by_snapshot or holders > 1
+
+
+def _tagged(known: Known, snapshot: int) -> Root:
+    root = known.root(snapshot)
+    if root is None:
+        raise NotFoundError(f"snapshot {snapshot} was expired meanwhile; run again")
+    return root
 
 
 def _clock(root: Root, *, by_watermark: bool) -> int | None:

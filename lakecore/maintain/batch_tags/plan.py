@@ -85,12 +85,11 @@ class Answer:
 def last_before(points: Sequence[Point], end_ms: int) -> Answer:
     """The snapshot before the first one whose clock has reached `end_ms`. `points`: by id, the latest last.
 
-    It is only given when it is certain: an unknown snapshot between the two might have been the one. Where
-    clocks went back, that holds for what is known.
+    It is only given when it is certain: an unknown snapshot between the two might have been the one. Clocks
+    are taken to grow with ids, as the format assumes. Looks at some log2 of the points, and at those
+    without a clock that it meets.
     """
-    number = next(
-        (n for n, p in enumerate(points) if p.clock_ms is not None and p.clock_ms >= end_ms), len(points)
-    )
+    number = _first_at(points, end_ms)
     before = points[number - 1] if number else None
     after = points[number].snapshot if number < len(points) else None
     if before is None:
@@ -102,6 +101,22 @@ def last_before(points: Sequence[Point], end_ms: int) -> Answer:
     if not before.kept:
         return Answer(None, _expired(before.snapshot, before.snapshot))
     return Answer(before.snapshot)
+
+
+def _first_at(points: Sequence[Point], end_ms: int) -> int:
+    """The place of the first one whose clock has reached `end_ms`; their number where none has."""
+    low, high, found = 0, len(points), len(points)
+    while low < high:
+        middle = (low + high) // 2
+        timed = next((n for n in range(middle, high) if points[n].clock_ms is not None), None)
+        clock = None if timed is None else points[timed].clock_ms
+        if timed is None or clock is None:
+            high = middle
+        elif clock >= end_ms:
+            found, high = timed, middle
+        else:
+            low = timed + 1
+    return found
 
 
 def _expired(first: int, last: int) -> str:

@@ -348,3 +348,33 @@ def test_jobs_that_cannot_be(lake: FilesystemCatalog, parameters: dict[str, Any]
 def test_a_job_travels_as_json() -> None:
     job = batch_tags.Job(table="d.k", date="2023-11-06", backfill=True)
     assert batch_tags.Job.from_json(json.loads(json.dumps(job.to_json()))) == job
+
+
+@pytest.mark.parametrize("by", ["commit-time", "watermark"])
+def test_a_long_history_is_searched_not_read(lake: FilesystemCatalog, by: str) -> None:
+    """Copies of a snapshot, an hour apart; the first has no watermark, and some are gone."""
+    table = table_of(lake)
+    write(table)
+    text = json.loads(table.file_io.read(table.paths.snapshot(1)))
+    for number in range(2, 400):
+        at = {
+            "id": number,
+            "timeMillis": NOON + number * HOUR * 1000,
+            "watermark": NOON + number * HOUR * 1000,
+        }
+        if number % 50:
+            table.file_io.write_new(table.paths.snapshot(number), json.dumps(text | at).encode())
+    table.clock.sleep(400 * HOUR)
+    table.snapshots.write_hints(399)
+    storage = FaultyFileIO(lake.file_io)
+    watched = replace(lake, file_io=storage)
+    job = batch_tags.Job(table="d.k", date="2023-11-10", by=by)
+    assert batch_tags.run(job, watched, clock=lake.clock).snapshot == 107
+    read = {line for line in storage.log if line.startswith("read ") and "/snapshot/snapshot-" in line}
+    assert len(read) < 25
+    whole = batch_tags.Job(table="d.k", start="2023-11-07", end="2023-11-21", by=by, backfill=True)
+    batch_tags.run(whole, lake, clock=lake.clock)
+    last = {day: 11 + 24 * (day - 6) for day in range(7, 22)}
+    certain = {day: number for day, number in last.items() if number % 50 and (number + 1) % 50}
+    assert found(table) == {f"2023-11-{day:02}": number for day, number in certain.items()}
+    assert len(certain) < len(last)
