@@ -13,6 +13,7 @@ import pytest
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.errors import LakeError
 from lakecore.fs.memory import MemoryFileIO
+from lakecore.metadata.snapshot import Snapshot
 from lakecore.table import Commit, Table
 from tests.support.fake_clock import FakeClock
 from tests.support.fault_fs import FaultMode, FaultyFileIO
@@ -103,22 +104,30 @@ def rows(table: Table) -> list[str]:
     return sorted(str(row) for row in table.scan().to_arrow().to_pylist())
 
 
-def data_files(table: Table) -> set[str]:
+def stored_files(table: Table) -> set[str]:
     found, folders = set(), [table.path]
     while folders:
         for status in table.file_io.list(folders.pop()):
             if status.is_dir:
                 folders.append(status.path)
-            elif "/bucket-" in status.path or "/index/" in status.path:
+            elif any(part in status.path for part in ("/bucket-", "/index/", "/manifest/")):
                 found.add(status.name)
     return found
 
 
+def metadata_names(table: Table, snapshot: Snapshot) -> set[str]:
+    """Of its manifest lists, their manifests and its index manifest."""
+    lists = {snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list}
+    held = {file.file_name for name in filter(None, lists) for file in table.manifests.read_list(name)}
+    return {name for name in (*lists, *held, snapshot.index_manifest) if name is not None}
+
+
 def named_files(table: Table) -> set[str]:
-    """Data files that a snapshot names, live or replaced; changelog and index files too."""
+    """What a snapshot names: metadata, data files, live or replaced, changelog and index files."""
     names = set()
     for snapshot_id in table.snapshots.list_ids():
         snapshot = table.snapshots.load(snapshot_id)
+        names |= metadata_names(table, snapshot)
         for name in filter(None, (snapshot.delta_manifest_list, snapshot.changelog_manifest_list)):
             entries = table.manifests.read(table.manifests.read_list(name))
             names |= {name for entry in entries for name in entry.file.all_names}
@@ -168,8 +177,8 @@ def test_every_operation_fails_once(
         assert got in (old, new), where
         if error is None:
             assert got == new, where
-        stray = data_files(table) - named_files(table)
-        assert named_files(table) <= data_files(table), where
+        stray = stored_files(table) - named_files(table)
+        assert named_files(table) <= stored_files(table), where
         if mode in SETTLED and number < storage.count and "abort" not in storage.log[number - 1]:
             assert not {name for name in stray if not storage.log[number - 1].endswith(name)}, where
         write(table)
