@@ -13,6 +13,7 @@ from lakecore.metadata.dedicated import is_blob_file
 from lakecore.metadata.key_order import comparable, key_order
 from lakecore.metadata.options import BY_OTHER_COLUMNS, BY_SNAPSHOT, TableOptions
 from lakecore.metadata.schema import TableSchema
+from lakecore.verify.column_stats import ColumnStats
 from lakecore.verify.columns import read_covered
 from lakecore.verify.file_indexes import index_problems
 from lakecore.verify.findings import FindingKind, Findings
@@ -28,7 +29,8 @@ class DataFileCheck:
     """Opens data files. Memory: one batch.
 
     `keyed`: key-value files are read (key, sequence, kind), others only counted by footer. `deep`: every
-    column of every file is decoded, and its file indexes are asked for some of its values.
+    column of every file is decoded and compared with its statistics, and file indexes are asked for some
+    of the values.
     """
 
     file_io: FileIO
@@ -61,17 +63,21 @@ class DataFileCheck:
         schema = _held(reference.schemas.load(reference.file.schema_id), reference.file)
         mode = ProofMode.FULL if self.deep else ProofMode.CHEAP
         shape = shape_of(schema, TableOptions.from_schema(schema), mode)
-        seen = KeyedRows(shape)
+        seen, stats = KeyedRows(shape), ColumnStats(shape)
         rows = 0
         for columns in read_covered(self.file_io, reference.path, shape, schema):
             rows += len(columns[0])
             if shape.keyed:
                 seen.add(columns)
+            if self.deep:
+                stats.add(columns)
         self.findings.rows_read += rows
         self._equal(reference, "rows", rows, reference.file.row_count)
         if shape.keyed and rows:
             self._check_keyed(reference, seen, schema)
         if self.deep:
+            for problem in stats.problems(reference.file, schema) if rows else ():
+                self._add(FindingKind.ROWS, reference, problem)
             self._check_indexes(reference, schema)
 
     def _check_blobs(self, reference: DataReference) -> None:

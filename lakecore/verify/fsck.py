@@ -32,9 +32,9 @@ def fsck(
 
     `read_data` opens every data file: row counts, for primary-key tables also key order, bounds, sequence
     numbers and deletes. `deep` checks the state at every snapshot on its own instead of following changes,
-    and with `read_data` decodes every column and compares the keys of dynamic buckets with their indexes.
-    `now_ms`: for the age of orphans. Raises NotFoundError when there is no table, UnavailableError when
-    storage does not answer; damage is in the report.
+    and with `read_data` compares every column with its statistics, and the keys of dynamic buckets with
+    their indexes. `now_ms`: for the age of orphans. Raises NotFoundError when there is no table,
+    UnavailableError when storage does not answer; damage is in the report.
     """
     findings = Findings()
     schema = _latest_schema(file_io, paths)

@@ -133,7 +133,7 @@ def test_damage_inside_a_data_file_needs_its_data_to_be_read(table: Path) -> Non
     data[4:400] = bytes(396)
     path.write_bytes(bytes(data))
     assert check(table).findings == ()
-    assert {FindingKind.ROWS} <= kinds(check(table, read_data=True))
+    assert {FindingKind.BYTES} <= kinds(check(table, read_data=True))
 
 
 def test_swapped_hints(table: Path) -> None:
@@ -277,6 +277,20 @@ def test_bounds_narrower_than_the_rows(table: Path) -> None:
     rewrite(table, described(min_key=low.max_key))
     expire_all_but_newest(table)
     expect(table, FindingKind.KEY_ORDER, table / "bucket-0" / low.file_name, "outside", read_data=True)
+
+
+def test_statistics_that_would_hide_rows(table: Path) -> None:
+    file = max(entries_of(table, newest(table)), key=lambda entry: entry.file.row_count).file
+    stats = file.value_stats
+    narrow = replace(stats, max_values=stats.min_values, null_counts=(7, *stats.null_counts[1:]))
+    rewrite(table, described(value_stats=narrow, key_stats=replace(file.key_stats, null_counts=(1,))))
+    assert not [f for f in check(table, read_data=True).findings if "statistics" in f.problem]
+    found = [f for f in check(table, deep=True, read_data=True).findings if "statistics" in f.problem]
+    assert {(f.kind, Path(f.path).name) for f in found} == {(FindingKind.ROWS, file.file_name)}
+    texts = "\n".join(f.problem for f in found)
+    assert "count 7 nulls, it has 0" in texts
+    assert "count 1 nulls, it has 0" in texts
+    assert "it holds" in texts
 
 
 def test_overlap_within_a_level(table: Path) -> None:
