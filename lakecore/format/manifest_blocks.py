@@ -25,6 +25,7 @@ from lakecore.format.avro_values import Decode, decoder
 from lakecore.format.manifest_record import file_from_record
 from lakecore.metadata.byte_words import ByteWords
 from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.entries import NO_TIME, RowSource
 from lakecore.metadata.stats_rows import StatsPart, StatsRows
 
 __all__ = ["BlockSource"]
@@ -34,6 +35,7 @@ Ints: TypeAlias = npt.NDArray[Any]
 
 _CACHED_BLOCKS = 64
 _STATS_BLOCKS = 512
+_TIME = "_FILE._CREATION_TIME"
 _COLS = "_FILE._VALUE_STATS_COLS"
 _NAMES = decoder(AvroArray(AvroAtom("string")))
 
@@ -80,23 +82,27 @@ class BlockSource:
     def names(self, at: Ints) -> ByteWords:
         return self.words.select(at)
 
+    def times(self, at: Ints) -> Ints:
+        """Cost: the blocks are inflated again, then about 0.5 us a file."""
+        out = np.full(len(at), NO_TIME, np.int64)
+        for places, numbers in self._runs(at):
+            try:
+                found = LaneOutput(longs={_TIME: np.full(len(places), NO_TIME, np.int64)})
+                self._decode(at[places], numbers, found)
+                out[places] = found.longs[_TIME]
+            except (ValueError, IndexError):
+                out[places] = RowSource(tuple(self.files(at[places]))).times(np.arange(len(places)))
+        return out
+
     def stats(self, at: Ints, part: StatsPart) -> Iterator[tuple[Ints, StatsRows]]:
         """Cost: the blocks are inflated again, then about 1 us a file."""
-        blocks = list(self._by_block(at))
-        for low in range(0, len(blocks), _STATS_BLOCKS):
-            chunk = blocks[low : low + _STATS_BLOCKS]
-            places = np.concatenate([places for places, _ in chunk])
+        for places, numbers in self._runs(at):
             try:
-                yield places, self._stats(at[places], [number for _, number in chunk], part)
+                yield places, self._stats(at[places], numbers, part)
             except (ValueError, IndexError):
                 yield places, StatsRows.from_files(self.files(at[places]), part)
 
     def _stats(self, at: Ints, numbers: Sequence[int], part: StatsPart) -> StatsRows:
-        """In lock-step, a lane for each entry. `numbers`: the blocks they lie in, in the order of `at`."""
-        parts = [self._inflate(number) for number in numbers]
-        data = np.frombuffer(b"".join([*parts, bytes(LANE_PADDING)]), np.uint8)
-        base = np.zeros(max(numbers) + 1, np.int64)
-        base[list(numbers)] = np.cumsum([0, *map(len, parts[:-1])])
         prefix = f"_FILE.{part.value}."
         bounds = (prefix + "_MIN_VALUES", prefix + "_MAX_VALUES")
         out = LaneOutput(
@@ -105,12 +111,10 @@ class BlockSource:
             lengths={name: np.empty(len(at), np.int64) for name in bounds},
             sparse={prefix + "_NULL_COUNTS": [], _COLS: []},
         )
-        lanes = lanes_of(data, out)
-        run = compile_root(self.blocks[0][0].schema, out)
-        run(lanes, base[self.block[at]] + self.offset[at], np.arange(len(at), dtype=np.int64))
+        lanes = self._decode(at, numbers, out)
         codes, columns = _columns(lanes, len(at)) if part is StatsPart.VALUE else _no_columns(len(at))
         return StatsRows(
-            buffer=data,
+            buffer=lanes.data,
             minimum=out.starts[bounds[0]],
             minimum_length=out.lengths[bounds[0]],
             maximum=out.starts[bounds[1]],
@@ -119,6 +123,24 @@ class BlockSource:
             column_code=codes,
             columns=columns,
         )
+
+    def _decode(self, at: Ints, numbers: Sequence[int], out: LaneOutput) -> Lanes:
+        """In lock-step, a lane for each entry. `numbers`: the blocks they lie in, in the order of `at`."""
+        parts = [self._inflate(number) for number in numbers]
+        data = np.frombuffer(b"".join([*parts, bytes(LANE_PADDING)]), np.uint8)
+        base = np.zeros(max(numbers) + 1, np.int64)
+        base[list(numbers)] = np.cumsum([0, *map(len, parts[:-1])])
+        lanes = lanes_of(data, out)
+        run = compile_root(self.blocks[0][0].schema, out)
+        run(lanes, base[self.block[at]] + self.offset[at], np.arange(len(at), dtype=np.int64))
+        return lanes
+
+    def _runs(self, at: Ints) -> Iterator[tuple[Ints, list[int]]]:
+        """Pieces of bounded size: the places in `at` that lie in some blocks, and the blocks."""
+        blocks = list(self._by_block(at))
+        for low in range(0, len(blocks), _STATS_BLOCKS):
+            chunk = blocks[low : low + _STATS_BLOCKS]
+            yield np.concatenate([places for places, _ in chunk]), [number for _, number in chunk]
 
     def _by_block(self, at: Ints) -> Iterator[tuple[Ints, int]]:
         """The places in `at` that lie in one block, and the number of the block."""

@@ -17,7 +17,7 @@ from lakecore.metadata.byte_words import ByteWords, hash_bytes
 from lakecore.metadata.data_file import DataFile, EntryKind, ManifestEntry
 from lakecore.metadata.stats_rows import StatsPart, StatsRows
 
-__all__ = ["EXTRA_WEIGHTS", "EntrySource", "ManifestEntries", "RowSource"]
+__all__ = ["EXTRA_WEIGHTS", "NO_TIME", "EntrySource", "ManifestEntries", "RowSource"]
 
 Ints = npt.NDArray[Any]
 Index = npt.NDArray[Any] | slice | Sequence[int]
@@ -28,6 +28,8 @@ _ITER_CHUNK = 4096
 EXTRA_WEIGHTS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
 """Of the extra files (as an avro array of strings), the embedded index and the external path."""
 
+NO_TIME = int(np.iinfo(np.int64).min)
+
 
 class EntrySource(Protocol):
     """Where the details of entries are. Positions are the source's own."""
@@ -37,6 +39,9 @@ class EntrySource(Protocol):
 
     def names(self, at: Ints) -> ByteWords:
         """Their file names (UTF-8). Cheap."""
+
+    def times(self, at: Ints) -> Ints:
+        """When the files were made: `DataFile.creation_time`, or NO_TIME. Some 1 us each."""
 
     def stats(self, at: Ints, part: StatsPart) -> Iterator[tuple[Ints, StatsRows]]:
         """Their statistics, in pieces of bounded size; each with its places in `at`."""
@@ -53,6 +58,10 @@ class RowSource:
 
     def names(self, at: Ints) -> ByteWords:
         return ByteWords.from_bytes([self.rows[i].file_name.encode() for i in at.tolist()])
+
+    def times(self, at: Ints) -> Ints:
+        times = (self.rows[i].creation_time for i in at.tolist())
+        return np.array([NO_TIME if time is None else time for time in times], np.int64)
 
     def stats(self, at: Ints, part: StatsPart) -> Iterator[tuple[Ints, StatsRows]]:
         for low in range(0, len(at), _ITER_CHUNK):
@@ -256,6 +265,19 @@ class ManifestEntries:
         """The file names, to compare many at once."""
         parts = [(lanes, source.names(self.position[lanes])) for lanes, source in self.by_source()]
         return ByteWords.assemble(len(self), parts)
+
+    def times(self) -> Ints:
+        """When the files were made, by their writers' wall clocks (milliseconds), or NO_TIME."""
+        out = np.full(len(self), NO_TIME, np.int64)
+        for lanes, source in self.by_source():
+            out[lanes] = source.times(self.position[lanes])
+        return out
+
+    def newest(self) -> Ints:
+        """For each of `partitions`, when the newest of its files was made; 0 where none tells."""
+        out = np.zeros(len(self.partitions), np.int64)
+        np.maximum.at(out, self.partition, self.times())
+        return out
 
     def partition_of(self, index: int) -> bytes:
         """The serialised partition of one entry."""

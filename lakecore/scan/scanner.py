@@ -10,7 +10,7 @@ import numpy as np
 
 from lakecore.errors import NotFoundError, UnsupportedError
 from lakecore.metadata.dedicated import splits_by_blob_size
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.entries import NO_TIME, ManifestEntries
 from lakecore.metadata.index_file import DeletionFile, IndexFile
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.netting import live
@@ -92,7 +92,7 @@ class Scanner:
 
         Files that cannot hold a row for which `predicate` is true are left out where that is certain: the
         reader still has to filter. Postponed buckets (negative numbers) hold rows that are not part of the
-        table yet. `created_ms`: only files made at or after this time; costs the details of every file.
+        table yet. `created_ms`: only files made at or after this time.
         `with_level_0`: also where a batch read skips it (streams read on from there).
         Errors as `live_entries`; `check` first whether the table can be read.
         """
@@ -162,6 +162,6 @@ class Scanner:
 
 
 def made_since(entries: ManifestEntries, created_ms: int) -> ManifestEntries:
-    """The files made at or after a time, or at an unknown one. Costs the details of every file."""
-    times = (file.creation_time for file in entries.files())
-    return entries.select(np.array([time is None or time >= created_ms for time in times], np.bool_))
+    """The files made at or after a time, or at an unknown one. Some 1 us each."""
+    times = entries.times()
+    return entries.select((times == NO_TIME) | (times >= created_ms))

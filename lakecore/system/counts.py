@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from lakecore.metadata.data_file import EntryKind
 from lakecore.metadata.index_file import DELETION_VECTORS
 from lakecore.metadata.snapshot import Snapshot
@@ -59,33 +61,48 @@ MANIFESTS = Listing(
 )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Count:
-    """Sums over entries; `newest`: creation of the newest file that any entry names, in milliseconds."""
+    """Sums over entries; `newest`: creation of the newest file that any entry names, in milliseconds.
 
-    rows: int = 0
-    size: int = 0
-    files: int = 0
-    newest: int = 0
-    total_buckets: int = 0
+    `total_buckets`: as the last entry has it.
+    """
+
+    rows: int
+    size: int
+    files: int
+    newest: int
+    total_buckets: int
 
 
 def _counted(
     table: Readable, snapshot: Snapshot, *, by_bucket: bool, lowest_level: int = 0, lowest_bucket: int = 0
 ) -> dict[tuple[bytes, int], _Count]:
-    """By partition, and bucket (-1 for all). Rule of the format: deleted files count for the newest, too."""
-    counts: dict[tuple[bytes, int], _Count] = {}
-    for entry in table.manifests.read(table.manifests.data_manifests(snapshot)):
-        if entry.file.level < lowest_level or entry.bucket < lowest_bucket:
-            continue
-        count = counts.setdefault((entry.partition, entry.bucket if by_bucket else -1), _Count())
-        sign = 1 if entry.kind is EntryKind.ADD else -1
-        count.rows += sign * entry.file.row_count
-        count.size += sign * entry.file.file_size
-        count.files += sign
-        count.newest = max(count.newest, entry.file.creation_time or 0)
-        count.total_buckets = entry.total_buckets
-    return {place: count for place, count in counts.items() if count.files > 0}
+    """By partition, and bucket (-1 for all). Rule of the format: deleted files count for the newest, too.
+
+    Cost: a plan, and some 1 us an entry.
+    """
+    entries = table.manifests.read(table.manifests.data_manifests(snapshot))
+    entries = entries.select((entries.level >= lowest_level) & (entries.bucket >= lowest_bucket))
+    bucket = entries.bucket if by_bucket else np.full(len(entries), -1)
+    places = np.stack([entries.partition, bucket], axis=1).astype(np.int64)
+    found, first, group = np.unique(places, axis=0, return_index=True, return_inverse=True)
+    group = group.reshape(-1)
+    sign = np.where(entries.kind == EntryKind.ADD.value, 1, -1)
+    sums = np.zeros((len(found), 4), np.int64)
+    for column, values in enumerate((sign * entries.row_count, sign * entries.file_size, sign)):
+        np.add.at(sums[:, column], group, values)
+    np.maximum.at(sums[:, 3], group, np.maximum(entries.times(), 0))
+    last = np.zeros(len(found), np.int64)
+    last[group] = np.arange(len(entries))
+    out: dict[tuple[bytes, int], _Count] = {}
+    for n in np.argsort(first).tolist():
+        rows, size, files, newest = sums[n].tolist()
+        if files > 0:
+            code, bucket_id = found[n].tolist()
+            total = int(entries.total_buckets[last[n]])
+            out[entries.partitions[code], bucket_id] = _Count(rows, size, files, newest, total)
+    return out
 
 
 def partition_counts(table: Readable, snapshot: Snapshot) -> dict[bytes, _Count]:

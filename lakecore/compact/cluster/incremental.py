@@ -176,18 +176,16 @@ def idle_places(
     """Partitions with files below the last level, none of these younger than the idle time, oldest first.
 
     `entries`: of all partitions. `asked`: partitions that are not meant. `local_now_ms`: what the writers'
-    wall clock shows. Cost: the details of every file below the last level (some 30 us each).
+    wall clock shows. Cost: some 1 us for each file below the last level.
     """
     if policy.idle_ms is None:
         return frozenset()
     open_files = entries.select(entries.level < policy.max_level)
-    youngest: dict[bytes, int] = {}
-    codes = open_files.partition.tolist()
-    for code, file in zip(codes, open_files.files(), strict=True):
-        partition = open_files.partitions[code]
-        youngest[partition] = max(youngest.get(partition, 0), file.creation_time or 0)
+    newest = open_files.newest().tolist()
     limit = local_now_ms - policy.idle_ms
-    idle = sorted((time, key) for key, time in youngest.items() if time < limit and key not in asked)
+    present = np.unique(open_files.partition).tolist()
+    times = ((newest[code], open_files.partitions[code]) for code in present)
+    idle = sorted((time, key) for time, key in times if time < limit and key not in asked)
     return frozenset(key for _, key in idle[: max(policy.limit, 0)])
 
 

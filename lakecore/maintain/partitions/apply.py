@@ -25,19 +25,17 @@ def aged(
 ) -> list[AgedPartition]:
     """The partitions that have files. `offset_ms`: of the writers' wall clock to UTC.
 
-    By update time it costs the details of every file (some 30 us each), else a look at each partition.
+    By update time it costs a look at every file (some 1 us each), else at each partition.
     """
     kind = target.schema.partition_type
-    youngest = np.zeros(len(entries.partitions), np.int64)
-    if strategy is ExpireStrategy.UPDATE_TIME:
-        times = np.array([file.creation_time or 0 for file in entries.files()], np.int64)
-        np.maximum.at(youngest, entries.partition, times)
+    by_update = strategy is ExpireStrategy.UPDATE_TIME
+    newest = entries.newest() if by_update else np.zeros(len(entries.partitions), np.int64)
     out = []
     for code in np.unique(entries.partition).tolist():
         row = decode_row(entries.partitions[code], kind, target.paths.table_path)
         texts = tuple(_text(value, field.type) for value, field in zip(row, kind.fields, strict=True))
         values = dict(zip(kind.names, row, strict=True))
-        out.append(AgedPartition(values=values, texts=texts, updated_ms=int(youngest[code]) - offset_ms))
+        out.append(AgedPartition(values=values, texts=texts, updated_ms=int(newest[code]) - offset_ms))
     return out
 
 

@@ -27,7 +27,7 @@ from lakecore.format.manifest import (
 )
 from lakecore.format.manifest_schema import MANIFEST_LIST_SCHEMA, MANIFEST_SCHEMA
 from lakecore.metadata.data_file import DataFile, EntryKind, FileSource, ManifestEntry, SimpleStats
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.entries import NO_TIME, ManifestEntries
 from lakecore.metadata.stats_rows import StatsPart
 from tests.support.golden import golden_tables
 
@@ -185,6 +185,17 @@ def test_statistics_agree_whatever_holds_them() -> None:
     plain = ManifestEntries.from_rows(rows)
     for part in StatsPart:
         assert _stats(lazy, part) == _stats(plain, part)
+
+
+@pytest.mark.usefixtures("in_lock_step")
+def test_times_agree_whatever_holds_them() -> None:
+    for data, path in list(golden_manifests("manifest"))[::5]:
+        entries = decode_manifest(data, path)
+        made = [NO_TIME if file.creation_time is None else file.creation_time for file in entries.files()]
+        assert entries.times().tolist() == made
+        mixed = ManifestEntries.concat([entries, ManifestEntries.from_rows(entries.rows())])
+        assert mixed.times().tolist() == made * 2
+        assert max(mixed.newest().tolist(), default=0) == max([0, *made])
 
 
 def _stats(entries: ManifestEntries, part: StatsPart) -> dict[int, Any]:
