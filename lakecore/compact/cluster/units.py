@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lakecore.compact.cluster.plan import Bounds, SortPick, file_groups, quantiles, sample_rows
+from lakecore.compact.cluster.ranges import Edges, file_edges, files_by_range
 from lakecore.compact.cluster.run import SampleTask, SortUnit, sample
 from lakecore.compact.naming import place_name
 from lakecore.compact.vectors import counted
@@ -83,10 +84,15 @@ class UnitMaker:
             units=units,
         )
 
+    def _edges(self, pick: SortPick, bounds: Bounds) -> list[Edges]:
+        if not bounds:
+            return [(None, None)] * len(pick.files)
+        return file_edges(pick.files, self.rule, self.table.schema, self.table.schemas)
+
     def _units(
         self, pick: SortPick, name: str, deletions: Deleted, bounds: Bounds, prefix: str
     ) -> Iterator[SortUnit]:
-        shares = list(_groups(pick) if pick.local else _ranges(pick, bounds))
+        shares = list(_groups(pick) if pick.local else _ranges(pick, self._edges(pick, bounds), bounds))
         part = "group" if pick.local else "range"
         table = self.table.in_partition(pick.place.partition)
         for number, share in enumerate(shares):
@@ -122,9 +128,16 @@ def _groups(pick: SortPick) -> Iterator[_Share]:
         yield _Share(group, tuple(range(len(group))), (None, None), rows)
 
 
-def _ranges(pick: SortPick, bounds: Bounds) -> Iterator[_Share]:
-    edges = list(pairwise((None, *bounds, None)))
-    every = range(len(pick.files))
-    rows = sum(file.row_count for file in pick.files) // len(edges)
-    for number, edge in enumerate(edges):
-        yield _Share(every, tuple(every[number :: len(edges)]), edge, rows)
+def _ranges(pick: SortPick, edges: Sequence[Edges], bounds: Bounds) -> Iterator[_Share]:
+    """Each file is counted by the unit that reads the fewest to be counted, of those that read it."""
+    by_range = files_by_range(edges, bounds)
+    counted: list[list[int]] = [[] for _ in by_range]
+    for at in range(len(pick.files)):
+        readers = [number for number, files in enumerate(by_range) if at in files]
+        counted[min(readers, key=lambda number: len(counted[number]))].append(at)
+    ends = pairwise((None, *bounds, None))
+    for files, own, end in zip(by_range, counted, ends, strict=True):
+        if not files:
+            continue
+        rows = sum(pick.files[at].row_count for at in files) // len(by_range)
+        yield _Share(files, tuple(files.index(at) for at in own), end, rows)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
-from lakecore.compact.cluster import sorter
+from lakecore.compact.cluster import sorter, units
 from lakecore.errors import InvalidInputError, ProofError, UnsupportedError
 from lakecore.executor import SerialExecutor
 from lakecore.jobs import compact
@@ -96,6 +96,50 @@ def test_rows_are_in_order_within_and_between_files(
     latest = table.snapshots.latest()
     assert latest is not None
     assert latest.commit_kind is CommitKind.COMPACT
+
+
+class Watching(TwoCores):
+    """Remembers how many files each unit was given."""
+
+    def run(self, function: Any, tasks: Any) -> Any:
+        given = list(tasks)
+        self.files = [len(measured.task.files) for measured in given]
+        return super().run(function, given)
+
+
+@pytest.mark.parametrize(
+    ("rule", "files"),
+    [
+        ((ORDER, ("a",)), [4, 4]),  # one file has rows of both, one has nulls, which come first
+        ((ORDER, ("s", "a")), [4, 4]),
+        ((ZORDER, ("a", "s")), [4, 4]),
+        ((HILBERT, ("a", "s")), [6, 6]),
+        ((ORDER, ("d",)), [6, 6]),
+    ],
+    ids=str,
+)
+def test_a_range_reads_the_files_that_may_have_its_rows(
+    rule: tuple[OrderStrategy, tuple[str, ...]], files: list[int]
+) -> None:
+    catalog = memory_catalog("cluster-ranges")
+    table = append_table(catalog, ("a INT", "s STRING", "d DOUBLE"), target_file_size="1 kb")
+    for n in range(6):
+        rows = [{"a": 100 * n + i, "s": f"{n}{i:03}" * 9, "d": float(i)} for i in range(100)]
+        put(table, rows + ([{"a": None, "s": None, "d": 1.0}] if n == 4 else []))
+    before, engine = rows_of(table), Watching()
+    report = compact.run(job(table, rule[0], *rule[1]), catalog, engine, catalog.clock)
+    assert (report.error, rows_of(table)) == (None, before)
+    assert engine.files == files
+
+
+def test_statistics_that_lie_stop_a_sort_before_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A range is told not to read a file that has rows of it."""
+    monkeypatch.setattr(units, "file_edges", lambda files, *_: [((1, -(10**6)), (1, -(10**5)))] * len(files))
+    catalog = memory_catalog("cluster-lies")
+    table = filled(catalog, target_file_size="1 kb")
+    with pytest.raises(ProofError, match="its units read"):
+        compact.run(job(table, ORDER, "b"), catalog, TwoCores(), catalog.clock)
+    assert table.snapshots.latest_id() == 5
 
 
 def test_clustering_columns_of_the_table_are_the_default() -> None:
