@@ -38,7 +38,7 @@ from lakecore.row.partition_path import parse_partitions
 from lakecore.row.values import array_values
 from lakecore.scan.scanner import Scanner
 from lakecore.scan.startup import START_OPTIONS, Incremental, Startup
-from lakecore.scan.support import check_deletable, check_writable
+from lakecore.scan.support import check_deletable, check_updatable, check_writable
 from lakecore.scan.travel import Travel
 from lakecore.store.branches import BranchStore
 from lakecore.store.changelogs import ChangelogStore
@@ -51,6 +51,7 @@ from lakecore.store.snapshots import SnapshotStore
 from lakecore.store.tags import TagStore
 from lakecore.types.arrow import arrow_type
 from lakecore.write.bucket_state import BucketState
+from lakecore.write.column_update import ColumnUpdate, UpdatedRows
 from lakecore.write.cross_partition import Emptied, LiveKeys, remembers
 from lakecore.write.deletes import Deletes
 from lakecore.write.incoming import batches_of, is_repeatable
@@ -59,7 +60,7 @@ from lakecore.write.row_deletion import DeletedRows, RowDeletion
 from lakecore.write.table_write import TableWrite, WriteTarget
 from lakecore.write.upgrade import upgraded
 
-__all__ = ["Commit", "DeletedRows", "Scan", "Table"]
+__all__ = ["Commit", "DeletedRows", "Scan", "Table", "UpdatedRows"]
 
 logger = logging.getLogger(__name__)
 
@@ -308,6 +309,19 @@ class Table:
             return DeletedRows(rows.count, result)
         deletion = RowDeletion(self.scanner, self.read_context(), self.indexes, self.clock)
         return deletion.run(found, lambda messages: self._commit(messages, given))
+
+    def update_columns(self, data: pa.Table, commit: Commit | None = None) -> UpdatedRows:
+        """Give rows new values, in one snapshot: `data` has their `_ROW_ID` and the columns to change.
+
+        For tables with `data-evolution.enabled`; `t$row_tracking` tells the ids. Only these columns are
+        written, for every row of the files that are touched; other columns stay in their files. Of two
+        updates of the same rows at once the second is planned anew. Raises InvalidInputError for ids of no
+        row, UnsupportedError for columns in files of their own, CommitConflictError when others kept winning.
+        """
+        check_updatable(self.name, self.schema, self.options)
+        given = self._named(commit)
+        update = ColumnUpdate(self.scanner, self.read_context(), self.clock)
+        return update.run(data, lambda messages, base: self._commit(messages, given, unchanged=base))
 
     def overwrite(
         self,

@@ -26,7 +26,7 @@ from lakecore.commit.plan import Change, SnapshotLists, next_snapshot, record_de
 from lakecore.commit.publish import ManifestDraft
 from lakecore.commit.request import CommitRequest
 from lakecore.commit.retry import RetryPolicy
-from lakecore.commit.row_ids import assign_row_ids, range_conflicts
+from lakecore.commit.row_ids import assign_row_ids, displaced_columns, holds_columns, range_conflicts
 from lakecore.commit.support import check_committable
 from lakecore.commit.unchanged import has_same_identity, index_moves, may_rescale, row_moves
 from lakecore.commit.view import LiveView, data_files
@@ -142,7 +142,8 @@ class ChangeCommit:
     ) -> tuple[ManifestEntries | None, ManifestEntries]:
         """The live entries that were looked at, if any, and the delta to commit. Raises on a conflict."""
         change = self._change
-        if not change.checked:
+        placed = self._request.unchanged is not None and holds_columns(change.kind, change.entries)
+        if not change.checked and not placed:
             return None, change.entries
         base = self._live(latest, schema)
         entries = change.entries
@@ -153,10 +154,22 @@ class ChangeCommit:
         conflicts = find_conflicts(base, entries, change.kind, key_of)
         if change.kind is CommitKind.COMPACT and TableOptions.from_schema(schema).data_evolution:
             conflicts += range_conflicts(base, entries)
+        conflicts += self._displaced(base, entries, latest)
         if self._request.unchanged is not None and self._request.unchanged.one_count:
             conflicts += several_counts(base, entries)
         self._refuse((*conflicts, *find_missing(base, change.consulted)), latest)
         return base, entries
+
+    def _displaced(
+        self, base: ManifestEntries, entries: ManifestEntries, latest: Snapshot | None
+    ) -> tuple[Conflict, ...]:
+        """Columns of rows that were there: of the same files, and not changed since they were read."""
+        unchanged = self._request.unchanged
+        if unchanged is None or not holds_columns(self._change.kind, entries):
+            return ()
+        same = None not in self._newer(unchanged.rows_of, latest)
+        since = unchanged.rows_of.id if same and unchanged.rows_of is not None else -1
+        return displaced_columns(base, entries, since)
 
     def _check_unchanged(self, latest: Snapshot | None, schema: TableSchema) -> None:
         """Raises on a conflict with what the rows were placed by."""

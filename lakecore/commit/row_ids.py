@@ -18,8 +18,9 @@ from lakecore.metadata.dedicated import is_blob_file, is_ordinary_file
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.netting import live
 from lakecore.metadata.row_kind import ROW_ID_NAME
+from lakecore.metadata.snapshot import CommitKind
 
-__all__ = ["assign_row_ids", "range_conflicts"]
+__all__ = ["assign_row_ids", "displaced_columns", "holds_columns", "range_conflicts"]
 
 
 def assign_row_ids(entries: ManifestEntries, snapshot_id: int, first: int) -> tuple[ManifestEntries, int]:
@@ -72,3 +73,37 @@ def range_conflicts(base: ManifestEntries, delta: ManifestEntries) -> tuple[Conf
         places = [(row.partition, row.bucket, row.file.file_name) for row in (left, right)]
         found += [Conflict(reason, *place) for place in ([p for p in places if p in ours] or places)]
     return tuple(found)
+
+
+def holds_columns(kind: CommitKind, delta: ManifestEntries) -> bool:
+    """Does it bring columns of rows that are there already?"""
+    return kind is CommitKind.APPEND and bool((delta.first_row_id >= 0).any())
+
+
+def displaced_columns(base: ManifestEntries, delta: ManifestEntries, since: int) -> tuple[Conflict, ...]:
+    """Files of `delta` with columns of rows that have moved, or were written to after snapshot `since`.
+
+    Rule of the format: the sequence number of such a file is the snapshot that wrote it, and compaction keeps
+    the highest. `base`: the live entries of the partitions that `delta` touches.
+    """
+    wanted = delta.select(delta.first_row_id >= 0).rows()
+    near = base.select(np.isin(base.first_row_id, delta.first_row_id[delta.first_row_id >= 0])).rows()
+    newest: dict[tuple[bytes, int, int | None, int], int] = {}
+    for row in near:
+        if is_ordinary_file(row.file.file_name):
+            where = _rows_of(row)
+            newest[where] = max(newest.get(where, 0), row.file.max_sequence_number)
+    found = []
+    for row in wanted:
+        written = newest.get(_rows_of(row))
+        place = (row.partition, row.bucket, row.file.file_name)
+        if written is None:
+            found.append(Conflict(f"no file has the rows of {row.file.file_name} any more", *place))
+        elif written > since:
+            reason = f"the rows of {row.file.file_name} were written to by snapshot {written}"
+            found.append(Conflict(reason, *place))
+    return tuple(found)
+
+
+def _rows_of(entry: ManifestEntry) -> tuple[bytes, int, int | None, int]:
+    return entry.partition, entry.bucket, entry.file.first_row_id, entry.file.row_count

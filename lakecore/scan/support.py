@@ -28,6 +28,7 @@ __all__ = [
     "check_overwrites_streamable",
     "check_readable",
     "check_streamable",
+    "check_updatable",
     "check_writable",
 ]
 
@@ -139,6 +140,14 @@ def check_deletable(table: str, schema: TableSchema, options: TableOptions) -> N
         if on:
             remedy = "a written -D would not remove the row; write what the merge expects instead"
             raise _refuse(table, key, value, "delete rows of", remedy)
+
+
+def check_updatable(table: str, schema: TableSchema, options: TableOptions) -> None:
+    """Raises UnsupportedError unless single columns of rows of `table` can be written."""
+    check_writable(table, schema, options)
+    if not options.data_evolution:
+        remedy = "columns lie in one file with others: overwrite the rows, or make another table"
+        raise _refuse(table, "data-evolution.enabled", "false", "update columns of", remedy)
 
 
 def check_compactable(table: str, schema: TableSchema, options: TableOptions) -> None:

@@ -70,6 +70,23 @@ def deleted_table() -> tuple[Table, Callable[[Table], None]]:
     return table, lambda t: _ignore(t.delete("p = 'b' or k = 3", COMMIT))
 
 
+def evolving_table() -> tuple[Table, Callable[[Table], None]]:
+    """Blobs in files of their own."""
+    options = {
+        "row-tracking.enabled": "true",
+        "data-evolution.enabled": "true",
+        "blob.target-file-size": "1 b",
+    }
+    table = fresh_table("fault-evolving", {"columns": ["k INT", "b BLOB"], "options": options})
+    return table, lambda t: _run(t.append, {"k": [7, 8], "b": [b"y", None]})
+
+
+def updated_table() -> tuple[Table, Callable[[Table], None]]:
+    table, _ = evolving_table()
+    table.append(pa.table({"k": [1, 2, 3]}))
+    return table, lambda t: _run(t.update_columns, {"_ROW_ID": [2, 0], "k": [50, 10]})
+
+
 def _ignore(_: object) -> None:
     return None
 
@@ -136,9 +153,10 @@ def named_files(table: Table) -> set[str]:
 
 
 SCENARIOS = (append_table, key_table, overwritten_table, deleted_table)
-PLACED = (dynamic_table, moving_table, postponing_table)
+PLACED = (dynamic_table, moving_table, postponing_table, evolving_table, updated_table)
 FAST = {
     (dynamic_table, FaultMode.ERROR_AFTER_EFFECT),
+    (updated_table, FaultMode.ERROR_AFTER_EFFECT),
     (append_table, FaultMode.TORN),
     (deleted_table, FaultMode.ERROR),
     (key_table, FaultMode.ERROR),

@@ -146,6 +146,37 @@ def test_java_reads_our_blobs_and_vectors(
     assert [row for row in after if row["k"] != 900] == before
 
 
+def test_columns_that_we_write_over(oracles: dict[str, Oracle], tmp_path: Path) -> None:
+    """Both releases read them, compact them, and write over them again."""
+    java, newer = oracles.values()
+    columns_ = ["k INT", "s STRING", "n DECIMAL(9, 2)", "b BLOB"]
+    java.create(
+        tmp_path, "d.t", {"columns": columns_, "options": {**EVOLVING, "compaction.min.file-num": "2"}}
+    )
+    for start in (0, 10):
+        rows = [{"k": start + k, "s": f"s{k}", "n": "1.50", "b": f"0x{k:02x}"} for k in range(10)]
+        java.write(tmp_path, "d.t", rows)
+    catalog = load_catalog(str(tmp_path))
+    table = catalog.load_table("d.t")
+    expected = {n: {"k": n, "s": f"s{n % 10}", "n": "1.50", "b": f"0x{n % 10:02x}"} for n in range(20)}
+    changes = [{13: "ours"}, {0: None, 13: "again", 19: "x"}, {5: "y"}]
+    for number, change in enumerate(changes):
+        given = pa.table({"_ROW_ID": list(change), "s": list(change.values())})
+        assert table.update_columns(given).rows == len(change)
+        for row_id, value in change.items():
+            expected[row_id]["s"] = value
+        for judge in (java, newer):
+            assert judge.read(tmp_path, "d.t") == ours(table) == canonical(expected.values())
+            assert findings(judge.fsck(tmp_path, "d.t")) == set()
+        ids = {row["_ROW_ID"]: row["k"] for row in map(json.loads, newer.read(tmp_path, "d.t$row_tracking"))}
+        assert ids == {n: n for n in range(20)}
+        if number == 1:
+            columns(newer, tmp_path, "d.t", 0, [{"n": "9.00"}] * 20)
+            expected |= {n: expected[n] | {"n": "9.00"} for n in range(20)}
+        elif number == 0:
+            java.compact(tmp_path, "d.t")
+
+
 @pytest.mark.parametrize("who", ["ours", "java"])
 def test_compaction_joins_ordinary_columns(who: str, oracle2: Oracle, tmp_path: Path) -> None:
     """Blob and vector files stay; the vectors of deleted rows move with the rows. Java on top of ours, too."""

@@ -1,0 +1,221 @@
+"""New values for some columns of rows that are there, found by row id, in tables with data evolution.
+
+Rule of the format: a file with these columns, for all rows of a range in their order, counts before older
+files of the range; the other files stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakecore.clock import Clock
+from lakecore.commit.request import CommitResult, Unchanged
+from lakecore.commit.retry import RetryPolicy
+from lakecore.errors import (
+    CommitConflictError,
+    CommitUncertainError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedError,
+)
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.data_file import FileSource
+from lakecore.metadata.dedicated import Dedicated
+from lakecore.metadata.row_kind import ROW_ID_NAME
+from lakecore.metadata.row_range import RowRange, row_ranges
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.read.context import ReadContext
+from lakecore.read.joined_rows import read_joined
+from lakecore.scan.scanner import Scanner
+from lakecore.scan.split import Split
+from lakecore.types.datatypes import AtomicType, TypeRoot
+from lakecore.write.casting import cast_column, first_null
+from lakecore.write.rolling import FileSpec, RollingWriter
+
+__all__ = ["ColumnUpdate", "UpdatedRows"]
+
+Ints = npt.NDArray[np.int64]
+CommitFunction = Callable[[Sequence[CommitMessage], Unchanged], CommitResult]
+
+_ONE_FILE = 1 << 62
+_ID_TYPE = AtomicType(TypeRoot.BIGINT, nullable=False)
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatedRows:
+    """How many rows got new values, and the commit: no snapshot when there were none."""
+
+    rows: int
+    commit: CommitResult
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """Row ids in ascending order, and the new values of these rows."""
+
+    ids: Ints
+    columns: pa.Table
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.columns.column_names)
+
+
+@dataclass(frozen=True)
+class ColumnUpdate:
+    """Updates one table. Costs an object a file of the table; holds the new values, and a batch of old ones.
+
+    Reads the old values of the columns in all ranges that have one of the rows, and writes them anew.
+    """
+
+    scanner: Scanner
+    reading: ReadContext
+    clock: Clock
+
+    def run(self, data: pa.Table, commit: CommitFunction) -> UpdatedRows:
+        """Give the rows of `data` (`_ROW_ID`, and the columns to change) their new values, in one snapshot.
+
+        When other commits change these rows or their files meanwhile, the update is planned again. Rows that
+        are deleted stay so. Raises InvalidInputError for ids that no row ever had, or twice;
+        UnavailableError or CommitConflictError when it does not come to an end, CommitUncertainError.
+        """
+        values = self._checked(data)
+        if not len(values.ids):
+            return UpdatedRows(0, CommitResult())
+        policy = RetryPolicy.from_options(self.reading.schema.options)
+        started = self.clock.monotonic()
+        retry = 0
+        while True:
+            snapshot = self.scanner.snapshots.latest()
+            try:
+                return UpdatedRows(len(values.ids), self._try(snapshot, values, commit))
+            except CommitConflictError:
+                wait = policy.wait_seconds(retry, (self.clock.monotonic() - started) * 1000, 0.5)
+                if wait is None:
+                    raise
+            except NotFoundError:
+                if snapshot is None or self.scanner.snapshots.latest_id() == snapshot.id:
+                    raise
+                wait = 0.0  # the snapshot expired: there is a newer one
+            self.clock.sleep(wait)
+            retry += 1
+
+    def _checked(self, data: pa.Table) -> _Values:
+        schema = self.reading.schema
+        names = [name for name in data.column_names if name != ROW_ID_NAME]
+        if data.column_names.count(ROW_ID_NAME) != 1 or not names or len(set(names)) < len(names):
+            raise InvalidInputError(f"the data needs {ROW_ID_NAME} and some other columns, each once")
+        dedicated = Dedicated.of(schema.row_type, schema.options, self.reading.options.target_file_size)
+        for name in names:
+            if name not in schema.row_type.names or name in schema.partition_keys:
+                raise InvalidInputError(f"column {name!r} is not in the table, or a partition column")
+            if name not in dedicated.ordinary or name in dedicated.references:
+                raise UnsupportedError(
+                    f"table {self.scanner.table}: column {name} lies in files of its own: this release "
+                    "updates ordinary columns only; use another engine"
+                )
+        ids = cast_column(data.column(ROW_ID_NAME).combine_chunks(), _ID_TYPE, ROW_ID_NAME)
+        if ids.null_count:
+            raise InvalidInputError(f"column {ROW_ID_NAME}: row {first_null(ids)} has no value")
+        order = pc.array_sort_indices(ids)
+        numbers = ids.take(order).to_numpy(zero_copy_only=False)
+        if len(twice := np.flatnonzero(np.diff(numbers) == 0)):
+            raise InvalidInputError(f"column {ROW_ID_NAME}: {numbers[twice[0]]} is there twice")
+        return _Values(numbers, pa.table({name: self._column(data, name).take(order) for name in names}))
+
+    def _column(self, data: pa.Table, name: str) -> pa.Array:
+        field = self.reading.schema.row_type.field(name)
+        column = cast_column(data.column(name).combine_chunks(), field.type, name)
+        if column.null_count and not field.type.nullable:
+            raise InvalidInputError(f"column {name} is NOT NULL: row {first_null(column)} has no value")
+        return column
+
+    def _try(self, snapshot: Snapshot | None, values: _Values, commit: CommitFunction) -> CommitResult:
+        """One try. New files are removed again unless they are, or may be, in the table."""
+        made: list[RollingWriter] = []
+        try:
+            messages = [
+                self._message(split, rows, values, made) for split, rows in self._touched(snapshot, values)
+            ]
+            result = commit(messages, Unchanged(rows_of=snapshot))
+        except CommitUncertainError:
+            raise
+        except BaseException:
+            _remove(made)
+            raise
+        if result.duplicate:
+            _remove(made)
+        return result
+
+    def _touched(self, snapshot: Snapshot | None, values: _Values) -> list[tuple[Split, RowRange]]:
+        """The ranges that have the rows. Raises InvalidInputError for a row that is not there."""
+        found: list[tuple[Split, RowRange]] = []
+        known = np.zeros(len(values.ids), np.bool_)
+        for split in () if snapshot is None else self.scanner.plan(snapshot, self.reading.schema):
+            for rows in row_ranges(split.files):
+                low, high = np.searchsorted(values.ids, (rows.first, rows.first + rows.count)).tolist()
+                if low < high:
+                    known[low:high] = True
+                    found.append((split, rows))
+        if not known.all():
+            missing = values.ids[np.flatnonzero(~known)[0]]
+            raise InvalidInputError(f"table {self.scanner.table} has no row with {ROW_ID_NAME} {missing}")
+        return found
+
+    def _message(
+        self, split: Split, rows: RowRange, values: _Values, made: list[RollingWriter]
+    ) -> CommitMessage:
+        reading = self.reading.in_partition(split.partition)
+        directory = reading.bucket_dir(split.partition, split.bucket)
+        writer = RollingWriter(reading.file_io, self._spec(directory, values.names), self.clock.now_ms)
+        made.append(writer)
+        at = rows.first
+        for batch in read_joined(reading, directory, rows.files, values.names, {}):
+            low, high = np.searchsorted(values.ids, (at, at + batch.num_rows)).tolist()
+            writer.write(_changed(batch, values, low, high, at))
+            at += batch.num_rows
+        (file,) = writer.close()
+        return CommitMessage(
+            partition=split.partition,
+            bucket=split.bucket,
+            total_buckets=split.total_buckets,
+            new_files=(replace(file, first_row_id=rows.first),),
+        )
+
+    def _spec(self, directory: str, names: tuple[str, ...]) -> FileSpec:
+        schema, options = self.reading.schema, self.reading.options
+        return FileSpec(
+            directory=directory,
+            name_prefix=f"{options.data_file_prefix}{self.clock.fresh_id()}",
+            schema=schema,
+            keyed=False,
+            source=FileSource.APPEND,
+            target_size=_ONE_FILE,
+            options=schema.options,
+            columns=names,
+        )
+
+
+def _changed(batch: pa.RecordBatch, values: _Values, low: int, high: int, first: int) -> pa.RecordBatch:
+    """`batch`, whose first row has id `first`, with the new values from `low` to `high`."""
+    if low == high:
+        return batch
+    source: Any = np.arange(batch.num_rows)
+    source[values.ids[low:high] - first] = np.arange(high - low) + batch.num_rows
+    arrays = []
+    for field, old in zip(batch.schema, batch.columns, strict=True):
+        new = values.columns.column(field.name).slice(low, high - low).combine_chunks()
+        arrays.append(pa.concat_arrays([old, new.cast(old.type)]).take(pa.array(source)))
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+
+
+def _remove(writers: Sequence[RollingWriter]) -> None:
+    for writer in writers:
+        writer.abort()
