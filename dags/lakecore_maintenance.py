@@ -22,6 +22,7 @@ processor):
     - tables: ["shop.audit"]
       chores:
         expire-snapshots: off
+        compact: {}
 
 * Later rules win, chore by chore. Chores and parameters are those of the commands (`lakecore --help`); how
   long snapshots are kept is up to the options of each table (`snapshot.time-retained`, ...).
@@ -65,6 +66,9 @@ with DAG(
             description="End of the window: HH:MM (UTC) after the run's start, or a date and time. "
             "Empty: no end.",
         ),
+        "engine": Param(
+            "local", enum=["local", "spark"], description="Where files are rewritten, and many deleted."
+        ),
         "dry_run": Param(
             False, type="boolean", description="Only report what each table would lose.", title="Dry run"
         ),
@@ -81,6 +85,7 @@ with DAG(
         task_id="maintain",
         until="{{ params.until or '' }}",
         dry_run="{{ params.dry_run }}",
+        engine="{{ params.engine }}",
         max_active_tis_per_dag=4,
         map_index_template="{{ task.table }}",
         doc_md="The chores of one table, one after another. Its report is the XCom `return_value`.",

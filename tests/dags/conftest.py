@@ -29,6 +29,8 @@ _DAGS = (
     "lakecore_slow",
     "lakecore_maintenance",
     "lakecore_waits",
+    "lakecore_keys",
+    "lakecore_by_key",
     "lakecore_on_asset",
     "lakecore_batch_tags",
 )

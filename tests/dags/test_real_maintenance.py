@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lakecore.jobs import partitions, tags
+from lakecore.jobs import tags
 from tests.dags.conftest import WATCHED, AirflowLake
 
 pytestmark = pytest.mark.slow
@@ -21,10 +21,14 @@ pytestmark = pytest.mark.slow
 def test_a_policy_maintains_the_lake(airflow: AirflowLake) -> None:
     names = ("g1.a_pk_dedup_l0", "g1.a_old082_append")
     first, second = (airflow.place(name, "policy") for name in names)
-    chores = {"expire-tags": {}, "expire-snapshots": {"retain-max": 3, "retain-min": 3}}
+    limits = {"retain-max": 3, "retain-min": 3}
+    chores = {"expire-tags": {}, "compact": {"strategy": "full"}, "expire-snapshots": limits}
     policy = [
         {"tables": ["policy.*"], "chores": chores},
-        {"tables": [second.name], "chores": {"expire-snapshots": "off", "remove-orphan-files": True}},
+        {
+            "tables": [second.name],
+            "chores": {"expire-snapshots": "off", "compact": "off", "remove-orphan-files": True},
+        },
     ]
     before = second.snapshots.list_ids()
     state, tasks = airflow.run("lakecore_maintenance", {"policy": policy, "until": ""})
@@ -32,10 +36,10 @@ def test_a_policy_maintains_the_lake(airflow: AirflowLake) -> None:
     done = {task["rendered_map_index"]: task for task in tasks if task["task_id"] == "maintain"}
     jobs = {name: [one["job"] for one in airflow.api.xcom(task)["done"]] for name, task in done.items()}
     assert jobs == {
-        first.name: ["expire-tags", "expire-snapshots"],
+        first.name: ["compact", "expire-tags", "expire-snapshots"],
         second.name: ["expire-tags", "remove-orphan-files"],
     }
-    assert first.snapshots.list_ids() == (6, 7, 8)
+    assert first.snapshots.list_ids() == (7, 8, 9)
     assert second.snapshots.list_ids() == before
     place = f"/api/v2/dags/lakecore_maintenance/dagRuns/{urllib.parse.quote(tasks[0]['dag_run_id'], safe='')}"
     task = done[first.name]
@@ -78,11 +82,16 @@ def test_a_tag_and_finished_partitions_are_waited_for(airflow: AirflowLake) -> N
     catalog = airflow.catalog
     tags.run(tags.CreateTag(table=table.name, tag=day, snapshot=2), catalog)
     both = "dt=2024-01-01;dt=2024-01-02"
-    partitions.run(partitions.MarkPartitionDone(table=table.name, partitions=both), catalog)
+    assert airflow.run("lakecore_keys", {})[0] == "success", "it marks both"
     assert airflow.end_of("lakecore_waits", run_id) == "success"
     found = {task["task_id"]: airflow.api.xcom(task) for task in airflow.api.tasks("lakecore_waits", run_id)}
     assert (found["tag"]["tag"], found["tag"]["snapshot"]) == (day, 2)
     assert found["partition"]["partitions"] == both.split(";")
+
+    def started() -> set[str]:
+        return {run["partition_key"] for run in airflow.api.runs("lakecore_by_key")}
+
+    airflow.api.wait("a run for each partition", lambda: started() == set(both.split(";")), 60)
 
 
 def test_new_snapshots_of_watched_tables_start_runs(airflow: AirflowLake, tmp_path: Path) -> None:

@@ -296,7 +296,15 @@ CHORES = {
     "compact-manifest": Chore(run=run(repair, repair.CompactManifest, commit_user="job"), commits=True),
     "repair-hints": Chore(make=misled, run=repair_hints),
     "rewrite-file-index": Chore(
-        run=run(rewrite_file_index, rewrite_file_index.Job, options=INDEXED, **NAMED), commits=True
+        run=run(
+            rewrite_file_index,
+            rewrite_file_index.Job,
+            options=INDEXED,
+            lease_ms=60_000,
+            owner="test",
+            **NAMED,
+        ),
+        commits=True,
     ),
     "analyze": Chore(run=run(analyze, analyze.Job, columns=("all",), **NAMED), commits=True),
     "rescale": Chore(

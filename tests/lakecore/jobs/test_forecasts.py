@@ -10,7 +10,16 @@ import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import BusyError, UnavailableError
-from lakecore.jobs import compact, expire_snapshots, quarantine, rewrite_file_index, tags
+from lakecore.jobs import (
+    branches,
+    compact,
+    expire_snapshots,
+    merge_branch,
+    quarantine,
+    rewrite_file_index,
+    tags,
+    unexisting,
+)
 from lakecore.jobs.chore import Report, Safety
 from lakecore.jobs.chore_many import run_many
 from lakecore.jobs.counts import Counts, counts_of_entries
@@ -24,7 +33,7 @@ from lakecore.table import Table
 from tests.support.chores import CHORES, Run
 from tests.support.fake_clock import FakeClock
 from tests.support.fault_fs import FaultyFileIO
-from tests.support.lake import append_table, key_table, memory_catalog, paths_of, put
+from tests.support.lake import append_table, key_table, live_files, memory_catalog, paths_of, put
 
 SHAPES = ("files", "sorted_runs", "levels")
 
@@ -245,3 +254,24 @@ def agree(told: Counts, found: Counts) -> set[str]:
     known = {name for name, value in asdict(told).items() if value is not None}
     assert {name: getattr(told, name) for name in known} == {name: getattr(found, name) for name in known}
     return known
+
+
+def test_a_merge_and_the_removal_of_what_is_gone_are_counted(catalog: FilesystemCatalog) -> None:
+    table = append_table(catalog, ("v INT",))
+    put(table, [{"v": 1}], [{"v": 2}])
+    tags.run(tags.CreateTag(table=table.name, tag="t"), catalog, clock=catalog.clock)
+    branches.run(branches.CreateBranch(table=table.name, branch="b", tag="t"), catalog, clock=catalog.clock)
+    put(table.at_branch("b"), [{"v": 3}, {"v": 4}])
+    known = live_files(table)
+    merging = merge_branch.Job(table=table.name, source_branch="b")
+    removing = unexisting.RemoveUnexistingFiles(table=table.name, accept_rows=2)
+    for module, wanted, rows in ((merge_branch, merging, 4), (unexisting, removing, 2)):
+        told = module.run(replace(wanted, dry_run=True), catalog, clock=catalog.clock)
+        target = target_of(table, catalog, catalog.clock)
+        assert agree(told.before, full_counts(target)) >= {"files", "rows", "snapshots"}
+        module.run(wanted, catalog, clock=catalog.clock)
+        after = full_counts(target)
+        assert agree(told.after, after) >= {"files", "rows", "snapshots"}
+        assert after.rows == rows
+        for file in set(live_files(table)) - set(known):
+            catalog.file_io.delete(f"{table.path}/bucket-0/{file.file_name}")
