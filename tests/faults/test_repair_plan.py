@@ -16,6 +16,8 @@ from lakecore.errors import InvalidInputError, LakeError
 from lakecore.jobs import expire_snapshots, quarantine, repair_plan
 from lakecore.jobs.chore import Report
 from lakecore.maintain.repair.plan import RepairPlan
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.data_file import ManifestEntry
 from lakecore.verify.findings import Finding
 from lakecore.verify.fsck import fsck
 from tests.support.fake_clock import FakeClock
@@ -127,6 +129,21 @@ def _wrong_total(made: History) -> None:
     made.catalog.file_io.overwrite(path, json.dumps({**raw, "totalRecordCount": 77}).encode())
 
 
+def _overlap(made: History) -> None:
+    """The newest file on the level of the compacted one, as a broken writer may leave it."""
+    [entry] = [one for one in _entries(made) if one.file.level == 0]
+    moved = {"compact_before": (entry.file,), "compact_after": (replace(entry.file, level=5),)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lakecore.commit.attempt.find_conflicts", lambda *_: ())
+        message = CommitMessage(partition=entry.partition, bucket=0, total_buckets=1, **moved)
+        made.table.committer().commit([message], commit_user="broken", identifier=1)
+    assert len(rows_of(made.table)) > len({row[0] for row in rows_of(made.table)})
+
+
+def _entries(made: History) -> list[ManifestEntry]:
+    return made.table.scanner.live_entries(made.table.snapshots.latest()).rows()
+
+
 DYNAMIC = {"bucket": "-1", "dynamic_bucket__target_row_num": "2"}
 DAMAGE: dict[str, tuple[Callable[[History], None], tuple[str, ...]]] = {
     "hint": (_hint, ("repair-hints",)),
@@ -143,6 +160,7 @@ DAMAGE: dict[str, tuple[Callable[[History], None], tuple[str, ...]]] = {
     "wrong hashes": (_wrong_hashes, ("rebuild-hash-index",)),
     "wrong bytes": (_wrong_bytes, ("set-aside-damaged",)),
     "wrong total": (_wrong_total, ("correct-totals",)),
+    "overlap": (_overlap, ("lower-overlapping-files",)),
 }
 LOSES = ("lost file", "lost manifest", "lost list", "wrong bytes")
 LEFT = {
@@ -151,6 +169,7 @@ LEFT = {
     "wrong bytes": "missing (needed by",
     "gap": "are missing before it",
     "wrong total": "totalRecordCount is 77",
+    "overlap": "overlap on level 5",
 }
 """What is wrong with older snapshots, until they expire."""
 
@@ -197,6 +216,7 @@ def test_damage_is_repaired_by_its_plan_once(case: str) -> None:
     found = [str(f) for f in checked(made) if f.kind.value != "orphan"]
     assert [text for text in found if LEFT.get(case, "\0") not in text] == []
     assert rows_of(made.table)
+    assert len(rows_of(made.table)) == len({row[0] for row in rows_of(made.table)})
     assert planned(made).steps == ()
     put(made.table, [{"k": 900, "v": "after"}])
     expire_snapshots.run(
@@ -254,7 +274,7 @@ def test_only_planned_orphans_go() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["lost manifest", "lost tag", "lost hashes", "wrong total"])
+@pytest.mark.parametrize("case", ["lost manifest", "lost tag", "lost hashes", "wrong total", "overlap"])
 def test_every_operation_fails_once(case: str) -> None:
     """Run again with the same plan, it finishes what it began; or a new plan does."""
     made = damaged(case, "faults")

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
-from lakecore.jobs import repair_plan
+from lakecore.jobs import compact, repair_plan
 from lakecore.maintain.repair.plan import RepairPlan
+from lakecore.metadata.commit_message import CommitMessage
 from lakecore.verify.fsck import fsck
 from tests.support.golden import GoldenTable, golden_tables
-from tests.support.oracle import Oracle
+from tests.support.oracle import Oracle, findings
 from tests.support.twins import Twins
 
 pytestmark = pytest.mark.slow
@@ -99,3 +101,36 @@ def test_java_goes_on_with_a_hash_index_that_was_made_again(
     assert latest is not None
     found = fsck(fresh.file_io, fresh.paths, now_ms=0, deep=True, read_data=True).damage
     assert [str(f) for f in found if f.problem.endswith(f"by snapshot {latest.id})")] == []
+
+
+def test_java_reads_and_compacts_files_that_were_lowered(
+    tmp_path: Path, oracles: dict[str, Oracle], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    golden = next(t for t in golden_tables() if t.table == "a_pk_dedup_b1")
+    twins = Twins.of_golden(golden, tmp_path)
+    name, table, java = golden.name, twins.opened, oracles[golden.version]
+    compact.run(compact.Job(table=name, strategy=compact.Strategy.FULL), twins.lake)
+    rows = java.read(twins.ours, name)
+    java.write(twins.ours, name, [json.loads(line) for line in rows[: len(rows) // 2]])
+    [entry] = [
+        one for one in table.scanner.live_entries(table.snapshots.latest()).rows() if one.file.level == 0
+    ]
+    moved = {"compact_before": (entry.file,), "compact_after": (replace(entry.file, level=5),)}
+    with monkeypatch.context() as patch:
+        patch.setattr("lakecore.commit.attempt.find_conflicts", lambda *_: ())
+        message = CommitMessage(
+            partition=entry.partition, bucket=0, total_buckets=entry.total_buckets, **moved
+        )
+        table.committer().commit([message], commit_user="broken", identifier=1)
+    assert len(java.read(twins.ours, name)) > len(rows)
+    plan = _plan(twins.lake, name)
+    assert [step.action for step in plan.steps] == ["lower-overlapping-files"]
+    repair_plan.run(repair_plan.Job(table=name, plan=plan.to_json()), twins.lake)
+    assert _plan(twins.lake, name).steps == ()
+    for judge in oracles.values():
+        assert judge.read(twins.ours, name) == rows
+        judge.compact(twins.ours, name, full=True)
+        assert judge.read(twins.ours, name) == rows
+    java.call("expire-snapshots", twins.ours, name, "--retain-max", "1", "--retain-min", "1")
+    assert java.read(twins.ours, name) == rows
+    assert findings(java.fsck(twins.ours, name)) == set()

@@ -11,6 +11,7 @@ from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError
 from lakecore.maintain.repair.bench import Action, Bench, Done
 from lakecore.maintain.repair.contents import DAMAGED_FILES, FILES, MANIFESTS, ORPHANS, VECTORS
 from lakecore.maintain.repair.hash_index import HASHES
+from lakecore.maintain.repair.levels import LEVELS
 from lakecore.maintain.repair.metadata import (
     BROKEN_ROOTS,
     EARLIEST,
@@ -39,6 +40,7 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
         "remove-unexisting-files": FILES,
         "remove-stale-vectors": VECTORS,
         "rebuild-hash-index": HASHES,
+        "lower-overlapping-files": LEVELS,
         "correct-totals": TOTALS,
         "repair-hints": HINTS,
         "repair-earliest-snapshot": EARLIEST,
@@ -54,7 +56,9 @@ _ADVICE = {
     FindingKind.BYTES: "put it back from a copy; if only old snapshots need it, let these expire",
     FindingKind.INDEX_FILE: "if only old snapshots need it, let these expire; lost deletion vectors cannot "
     "be made again: put the file back from a copy, or roll back",
-    FindingKind.LEVELS: "run a full compaction; where it refuses, write the rows of the bucket again",
+    FindingKind.LEVELS: "if only old snapshots have it, let these expire; with this merge engine, deletion "
+    "vectors or changelog nothing tells how the rows of both files add up: write the rows of the bucket "
+    "again from their source, or roll back",
     FindingKind.KEY_ORDER: "merges go by the order of keys, and which rows they overlooked cannot be told "
     "afterwards: write the rows of its bucket again from their source, or roll back",
     FindingKind.ROWS: "it can be decoded, so either it or its description is of another file, and nothing "

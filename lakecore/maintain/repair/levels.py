@@ -1,0 +1,168 @@
+"""Repair of levels whose files overlap: newer ones become files of level 0, where they may, and are merged.
+
+Readers take a level above 0 for one sorted run, and show a key twice that two of its files have. On level 0
+the sequence numbers of its rows decide, as ever. Only where that is certain to be right: with merge engine
+deduplicate (two files that hold the same rows would be added up by others), without deletion vectors (level 0
+would not be read), and where compactions make no changelog (it would tell the rows again).
+
+Files are copied: the same file must not come back to a level on which it has been, since manifests are netted
+by name and level.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from lakecore.commit.committer import Committer
+from lakecore.errors import CommitUncertainError, LakeError
+from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters
+from lakecore.maintain.repair.plan import Work
+from lakecore.maintain.target import Target
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.data_file import DataFile, ManifestEntry
+from lakecore.metadata.key_order import key_order
+from lakecore.metadata.netting import live
+from lakecore.metadata.options import ChangelogProducer, MergeEngine, TableOptions
+from lakecore.metadata.snapshot import BATCH_IDENTIFIER
+from lakecore.row.binary_row import decode_row
+from lakecore.row.partition_path import partition_text
+from lakecore.verify.references import bucket_directory
+
+__all__ = ["LEVELS"]
+
+logger = logging.getLogger(__name__)
+
+_COPY_BYTES = 8 << 20
+
+_SAFE_CHANGELOGS = (ChangelogProducer.NONE, ChangelogProducer.INPUT)
+
+
+def _may(target: Target) -> bool:
+    options = TableOptions.from_schema(target.schema)
+    return (
+        bool(target.schema.primary_keys)
+        and options.merge_engine is MergeEngine.DEDUPLICATE
+        and not options.deletion_vectors
+        and not target.schema.options.get("data-file.external-paths", "").strip()
+        and options.changelog_producer in _SAFE_CHANGELOGS
+    )
+
+
+def _find(target: Target) -> list[ManifestEntry]:
+    """Files of the latest snapshot to be lowered. Cost: two keys a file are decoded."""
+    latest = target.snapshots.latest()
+    if latest is None or not _may(target):
+        return []
+    files = live(target.manifests.read(target.manifests.data_manifests(latest)))
+    levels: dict[tuple[bytes, int, int], list[ManifestEntry]] = defaultdict(list)
+    for entry in files.select((files.level > 0) & (files.bucket >= 0)).rows():
+        levels[entry.partition, entry.bucket, entry.file.level].append(entry)
+    key = key_order(target.schema.key_type)
+    return [entry for group in levels.values() for entry in _overlapping(group, key)]
+
+
+def _overlapping(group: Sequence[ManifestEntry], key: Any) -> Iterator[ManifestEntry]:
+    """Those of one level that overlap older ones which stay."""
+    kept: list[tuple[Any, Any]] = []
+    """Key ranges without overlap, in order."""
+    for entry in sorted(group, key=lambda one: (one.file.max_sequence_number, one.file.file_name)):
+        low, high = key(entry.file.min_key), key(entry.file.max_key)
+        at = bisect(kept, low, key=lambda one: one[0])
+        if (at and kept[at - 1][1] >= low) or (at < len(kept) and kept[at][0] <= high):
+            yield entry
+        else:
+            kept.insert(at, (low, high))
+
+
+def _look(bench: Bench, branch: str, _: Parameters) -> Work | None:
+    target = bench.at(branch)
+    found, latest = _find(target), target.snapshots.latest_id()
+    if not found or latest is None:
+        return None
+    return Work(
+        why=f"snapshot {latest} has files that overlap others of their level: keys in both are read twice",
+        changes=tuple(sorted(_line(target, entry) for entry in found)),
+        paths=frozenset({target.paths.snapshot(latest)}),
+    )
+
+
+def _line(target: Target, entry: ManifestEntry) -> str:
+    kind = target.schema.partition_type
+    name = partition_text(decode_row(entry.partition, kind, target.paths.table_path), kind)
+    place = f"{name + ' ' if name else ''}bucket {entry.bucket}"
+    return f"{place}: {entry.file.file_name} from level {entry.file.level} to level 0"
+
+
+def _renamed(file: DataFile, stem: str) -> DataFile:
+    """The file, and those beside it, under names that begin with `stem`."""
+    old, dot, rest = file.file_name.partition(".")
+    extras = tuple(f"{stem}{name.removeprefix(old)}" for name in file.extra_files)
+    return replace(file, file_name=f"{stem}{dot}{rest}", extra_files=extras, level=0)
+
+
+def _copy(target: Target, directory: str, pairs: Sequence[tuple[str, str]]) -> None:
+    """Cost: one read and write of the files; 8 MB of memory. Nothing is left where it fails."""
+    for source, name in pairs:
+        output = target.file_io.open_output(f"{directory}/{name}")
+        try:
+            with target.file_io.open_input(f"{directory}/{source}") as stored:
+                while data := stored.read(_COPY_BYTES):
+                    output.write(data)
+            output.close()
+        except BaseException:
+            output.abort()
+            raise
+
+
+def _discard(target: Target, paths: Sequence[str]) -> None:
+    for path in paths:
+        try:
+            target.file_io.delete(path)
+        except LakeError as err:
+            logger.warning("%s is not needed but could not be removed: %s", path, err)
+
+
+def _lower(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
+    """A COMPACT. Raises CommitConflictError when others replaced one of the files meanwhile."""
+    target = bench.at(branch)
+    directory = bucket_directory(target.paths, target.schema)
+    prefix = TableOptions.from_schema(target.schema).data_file_prefix
+    messages: list[CommitMessage] = []
+    made: list[str] = []
+    try:
+        for entry in _find(target):
+            if _line(target, entry) not in wanted:
+                continue
+            folder = directory(entry.partition, entry.bucket)
+            copy = _renamed(entry.file, f"{prefix}{target.clock.fresh_id()}-0")
+            made += [f"{folder}/{name}" for name in copy.all_names]
+            _copy(target, folder, list(zip(entry.file.all_names, copy.all_names, strict=True)))
+            messages.append(
+                CommitMessage(
+                    partition=entry.partition,
+                    bucket=entry.bucket,
+                    total_buckets=entry.total_buckets,
+                    compact_before=(entry.file,),
+                    compact_after=(copy,),
+                )
+            )
+    except BaseException:
+        _discard(target, made)
+        raise
+    committer = Committer(target.snapshots, target.schemas, target.manifests, clock=target.clock)
+    try:
+        result = committer.commit(messages, commit_user=bench.user, identifier=BATCH_IDENTIFIER)
+    except CommitUncertainError:
+        raise
+    except LakeError:
+        _discard(target, made)
+        raise
+    return Done(snapshot=result.snapshot_ids[-1] if result.snapshot_ids else None, files=len(messages))
+
+
+LEVELS = Action(look=_look, do=_lower)
