@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lakecore.commit.author import Author
@@ -9,6 +10,7 @@ from lakecore.commit.manifest_merge import MergePolicy
 from lakecore.commit.publish import ManifestDraft
 from lakecore.errors import CommitConflictError
 from lakecore.maintain.target import Target
+from lakecore.metadata.manifest_file import ManifestFile
 from lakecore.metadata.snapshot import CommitKind
 from lakecore.metadata.successor import successor
 
@@ -41,7 +43,7 @@ def compact_manifests(target: Target, author: Author, *, dry_run: bool) -> Compa
         if len(work) <= 1 and not any(manifest.num_deleted_files for manifest in work):
             return None
         if dry_run:
-            return Compacted(len(before), len(before) - len(work) + 1, None)
+            return Compacted(len(before), len(before) - len(work) + _expected(work, policy), None)
         draft = ManifestDraft(target.manifests)
         after = draft.merge(before, target.schema.partition_type, policy)
         kept = draft.keep()
@@ -55,3 +57,12 @@ def compact_manifests(target: Target, author: Author, *, dry_run: bool) -> Compa
         draft.take_back([*kept, base[0], change[0]])
         draft.discard()
     raise CommitConflictError(f"{target.name}: others committed first {_TRIES} times; run again")
+
+
+def _expected(work: Sequence[ManifestFile], policy: MergePolicy) -> int:
+    """How many manifests the live entries of these will fill, if all of their entries take as much room."""
+    size = 0.0
+    for manifest in work:
+        added, deleted = manifest.num_added_files, manifest.num_deleted_files
+        size += manifest.file_size * max(added - deleted, 0) / max(added + deleted, 1)
+    return max(1, round(size / policy.target_size))
