@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedError
+from lakecore.format.blob_lists import key_codec
 from lakecore.metadata.dedicated import Dedicated, descriptor_columns, holds_blobs, is_blob, view_columns
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
@@ -34,9 +35,10 @@ def check_apart(schema: TableSchema, options: TableOptions) -> None:
 
 def _check_blobs(schema: TableSchema, blobs: Collection[str]) -> None:
     for field in schema.fields:
-        if field.name in blobs and not is_blob(field.type):
-            kind = "lists and maps of BLOB" if holds_blobs(field.type) else "BLOB inside other types"
-            raise UnsupportedError(f"column {field.name}: {kind}: this release does not write them")
+        if field.name in blobs and not holds_blobs(field.type):
+            raise InvalidInputError(f"column {field.name}: BLOB goes into lists and maps, and no deeper")
+        if field.name in blobs and isinstance(field.type, MapType):
+            key_codec(field.type.key)
     if blobs and schema.primary_keys:
         raise UnsupportedError(f"column {min(blobs)}: this release writes no BLOB beside a primary key")
     for key, names in (
@@ -44,7 +46,7 @@ def _check_blobs(schema: TableSchema, blobs: Collection[str]) -> None:
         ("blob-view-field", view_columns(schema.options)),
     ):
         for name in names:
-            if name not in blobs:
+            if name not in schema.row_type.names or not is_blob(schema.row_type.field(name).type):
                 raise InvalidOptionError(f"option {key}: {name!r} is no BLOB column")
 
 

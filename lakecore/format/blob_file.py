@@ -20,7 +20,16 @@ from lakecore.errors import CorruptDataError
 from lakecore.format.damage import decoding
 from lakecore.fs.file_io import FileIO, OutputFile
 
-__all__ = ["NULL", "OLDER", "BlobIndex", "BlobSource", "BlobWriter", "load_blob_index"]
+__all__ = [
+    "NULL",
+    "OLDER",
+    "BlobIndex",
+    "BlobSource",
+    "BlobWriter",
+    "decode_lengths",
+    "encode_lengths",
+    "load_blob_index",
+]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -55,13 +64,13 @@ def load_blob_index(file_io: FileIO, path: str) -> BlobIndex:
                 raise CorruptDataError(path, f"not a blob file: version {version}, index of {length} bytes")
             body = size - _FOOTER.size - length
             source.seek(body)
-            return _located(_differences(bytes(source.read(length))).cumsum(), body, path)
+            return _located(decode_lengths(bytes(source.read(length))), body, path)
     finally:
         source.close()
 
 
-def _differences(data: bytes) -> Ints:
-    """Zigzag varints. Raises ValueError for one that does not end."""
+def decode_lengths(data: bytes) -> Ints:
+    """Lengths from the zigzag varints of their differences. Raises ValueError for one that does not end."""
     raw = np.frombuffer(data, np.uint8)
     if not len(raw):
         return np.zeros(0, np.int64)
@@ -73,7 +82,8 @@ def _differences(data: bytes) -> Ints:
     bits = (raw & np.uint8(127)).astype(np.uint64) << (places * np.uint64(7))
     values = np.bitwise_or.reduceat(bits, starts)
     half = (values >> np.uint64(1)).view(np.int64)
-    return np.where(values & np.uint64(1), ~half, half)
+    lengths: Ints = np.where(values & np.uint64(1), ~half, half).cumsum()
+    return lengths
 
 
 def _located(lengths: Ints, body: int, path: str) -> BlobIndex:
@@ -139,7 +149,7 @@ class BlobWriter:
 
     def close(self) -> int:
         """Finish the file; its bytes. Raises UnavailableError when storage refuses."""
-        index = _encoded(self._lengths)
+        index = encode_lengths(self._lengths)
         self._output.write(index)
         self._output.write(_FOOTER.pack(len(index), _VERSION))
         self._output.close()
@@ -149,7 +159,8 @@ class BlobWriter:
         self._output.abort()
 
 
-def _encoded(lengths: Sequence[int]) -> bytes:
+def encode_lengths(lengths: Sequence[int]) -> bytes:
+    """See `decode_lengths`."""
     out = bytearray()
     before = 0
     for length in lengths:

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +19,12 @@ import pyarrow as pa
 
 from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError
 from lakecore.format.blob_file import OLDER, BlobSource, load_blob_index
+from lakecore.format.blob_lists import decode_blobs
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.dedicated import is_blob
+from lakecore.types.arrow import arrow_type
+from lakecore.types.datatypes import DataField, DataType, MapType
 
 __all__ = ["BlobColumn", "is_reference", "locate_blobs", "resolved", "within_memory"]
 
@@ -35,17 +40,23 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class BlobColumn:
-    """Per row of a range: which of `paths` has the value (-1: null), from which byte, and how many."""
+    """Per row of a range: which of `paths` has the value (-1: null), from which byte, and how many.
+
+    `kind`: BLOB, or a list or map of it.
+    """
 
     file_io: FileIO
     name: str
+    kind: DataType
     paths: tuple[str, ...]
     owner: npt.NDArray[np.int32]
     starts: Ints
     sizes: Ints
 
     def references(self, rows: Ints) -> pa.Array:
-        """The references of these rows: nothing is read."""
+        """The references of these rows: nothing is read, but of lists and maps."""
+        if not is_blob(self.kind):
+            return self._nested(rows, referring=True)
         found = [
             None if owner < 0 else encode_reference(self.paths[owner], start, size)
             for owner, start, size in zip(*self._places(rows), strict=True)
@@ -56,6 +67,30 @@ class BlobColumn:
         """The bytes of these rows, each read on its own. Raises NotFoundError, CorruptDataError,
         UnsupportedError for a value that no Arrow array can hold.
         """
+        return pa.array(self._payloads(rows), pa.binary()) if is_blob(self.kind) else self._nested(rows)
+
+    def _nested(self, rows: Ints, *, referring: bool = False) -> pa.Array:
+        found: list[Any] = []
+        for record, owner, start in zip(self._payloads(rows), *self._places(rows)[:2], strict=True):
+            if record is None:
+                found.append(None)
+                continue
+            path = self.paths[owner]
+            parts = decode_blobs(record, self.kind, path)
+            blobs = [
+                None
+                if place is None
+                else encode_reference(path, start + place[0], place[1])
+                if referring
+                else record[place[0] : sum(place)]
+                for place in parts.places
+            ]
+            found.append(
+                list(zip(parts.keys, blobs, strict=True)) if isinstance(self.kind, MapType) else blobs
+            )
+        return pa.array(found, arrow_type(self.kind))
+
+    def _payloads(self, rows: Ints) -> list[bytes | None]:
         open_files: dict[int, BlobSource] = {}
         found: list[bytes | None] = []
         try:
@@ -74,16 +109,16 @@ class BlobColumn:
         finally:
             for source in open_files.values():
                 source.close()
-        return pa.array(found, pa.binary())
+        return found
 
     def _places(self, rows: Ints) -> tuple[list[int], list[int], list[int]]:
         return self.owner[rows].tolist(), self.starts[rows].tolist(), self.sizes[rows].tolist()
 
 
 def locate_blobs(
-    file_io: FileIO, name: str, files: Sequence[tuple[str, DataFile]], first: int, count: int
+    file_io: FileIO, field: DataField, files: Sequence[tuple[str, DataFile]], first: int, count: int
 ) -> BlobColumn:
-    """Where the values of column `name` are, of `count` rows from row id `first` on. `files`: with paths.
+    """Where the values of a column are, of `count` rows from row id `first` on. `files`: with paths.
 
     Reads the index of each file. Memory: 20 bytes a row. Raises NotFoundError, CorruptDataError, also where
     files of one sequence number overlap or leave the range.
@@ -103,7 +138,7 @@ def locate_blobs(
         starts[here][stored] = index.starts[stored]
         sizes[here][stored] = index.sizes[stored]
         open_rows[here] &= ~ours
-    return BlobColumn(file_io, name, tuple(path for path, _ in files), owner, starts, sizes)
+    return BlobColumn(file_io, field.name, field.type, tuple(path for path, _ in files), owner, starts, sizes)
 
 
 def within_memory(columns: Sequence[BlobColumn], rows: Ints) -> Iterator[tuple[int, int]]:

@@ -89,7 +89,7 @@ class _Range:
         blobs = [self._locate(field, givers.blobs[field.name]) for field in fields]
         schema = arrow_schema(self.wanted)
         for places, columns in self._batches(givers):
-            for low, high in [(0, len(places))] if self._referring else within_memory(blobs, places):
+            for low, high in within_memory(blobs, places):
                 here = {name: column.slice(low, high - low) for name, column in columns.items()}
                 here |= {blob.name: self._values(blob, places[low:high]) for blob in blobs}
                 arrays = [self._array(field, here, high - low) for field in self.wanted.fields]
@@ -142,13 +142,8 @@ class _Range:
         return (self.gone & BitMap(range(start, start + file.row_count))).shift(-start)
 
     def _locate(self, column: DataField, files: Sequence[DataFile]) -> BlobColumn:
-        if not is_blob(column.type):
-            raise UnsupportedError(
-                f"table {self.ctx.paths.table_path}: column {column.name}: this release does not read lists "
-                "and maps of BLOB; read other columns, or use another engine"
-            )
         paths = [(self._path(file), file) for file in files]
-        return locate_blobs(self.ctx.file_io, column.name, paths, self.rows.first, self.rows.count)
+        return locate_blobs(self.ctx.file_io, column, paths, self.rows.first, self.rows.count)
 
     @property
     def _referring(self) -> bool:

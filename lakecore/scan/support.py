@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from lakecore.errors import UnsupportedError
 from lakecore.index.definition import index_specs
-from lakecore.metadata.dedicated import holds_blobs, is_blob
+from lakecore.metadata.dedicated import BLOB_AS_DESCRIPTOR, holds_blobs, is_blob
 from lakecore.metadata.index_file import DELETION_VECTORS, IndexFile
 from lakecore.metadata.options import (
     BY_SNAPSHOT,
@@ -112,12 +112,10 @@ def _check_blobs(table: str, schema: TableSchema) -> None:
         value = schema.options.get(key, "").strip()
         if value:
             raise _refuse(table, key, value, "write", "its blobs lie elsewhere; use another engine")
-    for field in schema.fields:
-        if holds_blobs(field.type) and not is_blob(field.type):
-            raise UnsupportedError(
-                f"table {table}: column {field.name}: this release does not write lists and maps of BLOB; "
-                "use another engine"
-            )
+    nested = [field.name for field in schema.fields if holds_blobs(field.type) and not is_blob(field.type)]
+    if nested and BLOB_AS_DESCRIPTOR.read(schema.options):
+        remedy = f"column {nested[0]} has lists or maps of BLOB: write the bytes, without the option"
+        raise _refuse(table, BLOB_AS_DESCRIPTOR.key, "true", "write", remedy)
 
 
 def check_deletable(table: str, schema: TableSchema, options: TableOptions) -> None:

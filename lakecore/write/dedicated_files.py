@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from lakecore.errors import InvalidInputError
 from lakecore.format.blob_file import BlobWriter
+from lakecore.format.blob_lists import encode_blobs
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.data_file import EMPTY_ROW, EMPTY_STATS, DataFile
-from lakecore.metadata.dedicated import BLOB_AS_DESCRIPTOR, BLOB_FORMAT, Dedicated
+from lakecore.metadata.dedicated import BLOB_AS_DESCRIPTOR, BLOB_FORMAT, Dedicated, is_blob
 from lakecore.metadata.options import TableOptions
 from lakecore.read.blob_values import is_reference, resolved
 from lakecore.write.rolling import FileSpec, RollingWriter, slices, tolerated
@@ -90,7 +91,7 @@ class DedicatedFiles:
         self._main.write(batch)
         for name, files in self._blobs.items():
             column = batch.column(name)
-            if BLOB_AS_DESCRIPTOR.read(self._spec.options):
+            if files.plain and BLOB_AS_DESCRIPTOR.read(self._spec.options):
                 column = resolved(self._file_io, self._root, name, column)
             files.write(column)
         if self._vectors is not None:
@@ -152,6 +153,8 @@ class _BlobFiles:
         self._column = column
         self._size = size
         self._number = number
+        self._kind = spec.schema.row_type.field(column).type
+        self.plain = is_blob(self._kind)
         self._current: tuple[str, BlobWriter] | None = None
         self._files: list[DataFile] = []
         self._paths: list[str] = []
@@ -164,7 +167,8 @@ class _BlobFiles:
                 self._paths.append(path)
                 self._current = name, BlobWriter(self._file_io.open_output(path))
             writer = self._current[1]
-            writer.write([value.as_py()])
+            found = value.as_py()
+            writer.write([found if self.plain or found is None else encode_blobs(found, self._kind)])
             if writer.size >= self._size:
                 self._roll()
 

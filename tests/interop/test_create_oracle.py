@@ -147,6 +147,8 @@ NEWER = [
     evolving("x BLOB", blob_descriptor_field="x"), evolving("x BLOB", blob_descriptor_field="v"),
     evolving("x BLOB", partition_keys=["x"]), table("x VECTOR<FLOAT, 2>"), table("x VECTOR<INT, 2>", file__format="orc"),
     table("x VECTOR<INT, 2>", **{"vector.file.format": "avro"}), evolving("x ROW<b BLOB>"),
+    evolving("x ARRAY<BLOB>"), evolving("x MAP<STRING, BLOB>"), evolving("x ARRAY<ARRAY<BLOB>>"),
+    evolving("x ARRAY<BLOB>", blob_descriptor_field="x"),
     evolving("x VECTOR<INT, 2>", **{"vector.file.format": "avro"}, file__format="orc"),
     evolving("x VECTOR<INT, 2>", **{"vector.file.format": "avro"}, partition_keys=["x"]),
 ]  # fmt: skip

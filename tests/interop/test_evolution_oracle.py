@@ -45,6 +45,10 @@ VECTORS = [{"k": 1, "v": [1.5, 2.5, -1]}, {"k": 2, "v": None}, {"k": 3, "v": [0,
 BLOBS = [{"k": 1, "b": "0x0102"}, {"k": 2, "b": None}, {"k": 3, "b": "0x"}, {"k": 4, "b": "0x" + "ab" * 50}]
 
 
+LISTS = [{"k": k, "b": b} for k, b in enumerate([["0x01", None, "0x"], None, [], ["0x" + "cd" * 70]])]
+MAPS = [{"k": k, "b": b} for k, b in enumerate([[["a", "0x01"], ["ö", None]], None, [], [["", "0x"]]])]
+
+
 @pytest.mark.parametrize(
     ("version", "kind", "options", "rows"),
     [
@@ -54,6 +58,8 @@ BLOBS = [{"k": 1, "b": "0x0102"}, {"k": 2, "b": None}, {"k": 3, "b": "0x"}, {"k"
         ("2.0.0", "VECTOR<FLOAT, 3>", {**EVOLVING, "vector.file.format": "parquet"}, VECTORS),
         ("1.4.2", "BLOB", {**EVOLVING, "blob.target-file-size": "40 b"}, BLOBS),
         ("2.0.0", "BLOB", {**EVOLVING, "blob.target-file-size": "1 b"}, BLOBS),
+        ("2.0.0", "ARRAY<BLOB>", {**EVOLVING, "blob.target-file-size": "60 b"}, LISTS),
+        ("2.0.0", "MAP<STRING, BLOB>", EVOLVING, MAPS),
     ],
 )
 def test_vectors_and_blobs_of_java(
@@ -103,6 +109,8 @@ def test_blobs_written_over(oracle2: Oracle, tmp_path: Path) -> None:
     ("kind", "options"),
     [
         ("BLOB", {"blob.target-file-size": "100 b", "target-file-size": "3 kb"}),
+        ("ARRAY<BLOB>", {}),
+        ("MAP<BIGINT, BLOB>", {}),
         ("VECTOR<FLOAT, 3>", {"vector.file.format": "avro"}),
         ("VECTOR<INT, 3>", {"vector.file.format": "parquet", "target-file-size": "2 kb"}),
         ("VECTOR<DOUBLE, 3> NOT NULL", {}),
@@ -120,7 +128,10 @@ def test_java_reads_our_blobs_and_vectors(
     empty = [0, 0, 0] if "NOT NULL" in kind else None
 
     def value(n: int) -> Any:
-        return empty if n % 7 == 3 else bytes([n % 256]) * (n % 40) if kind == "BLOB" else [n, n + 1, n + 2]
+        blob = bytes([n % 256]) * (n % 40)
+        other = [blob, None, b""][: n % 4] if kind == "ARRAY<BLOB>" else [(n, blob), (-1, None)][: n % 3]
+        found = blob if kind == "BLOB" else other if "BLOB" in kind else [n, n + 1, n + 2]
+        return empty if n % 7 == 3 else found
 
     rows = [{"p": f"{n % 2}", "k": n, "x": value(n), "s": f"{n * 7919 % 1000}"} for n in range(300)]
     for part in (rows, rows[:5]):

@@ -119,7 +119,7 @@ def test_what_is_refused() -> None:
     }
     blob = parse_type("BLOB")
     for kind, more, problem in (
-        (ArrayType(blob), {}, "lists and maps of BLOB"),
+        (ArrayType(blob), {"blob-as-descriptor": "true"}, "lists or maps of BLOB"),
         (blob, {"blob-view-field": "b"}, "blob-view-field=b"),
     ):
         schema = table_schema("k BIGINT", primary_keys=(), options=options | more)

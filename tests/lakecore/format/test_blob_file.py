@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecore.errors import CorruptDataError
+from lakecore.errors import CorruptDataError, UnsupportedError
 from lakecore.format.blob_file import BlobSource, BlobWriter, load_blob_index
+from lakecore.format.blob_lists import decode_blobs, encode_blobs
 from lakecore.fs.memory import MemoryFileIO
+from lakecore.types.datatypes import ArrayType, MapType, parse_type
 
 PATH = "memory://blobs/x.blob"
 VALUES = st.lists(st.none() | st.binary(max_size=200))
@@ -32,6 +38,30 @@ def stored(file_io: MemoryFileIO) -> list[bytes | None]:
 @given(VALUES)
 def test_values_come_back(values: list[bytes | None]) -> None:
     assert stored(written(values)) == values
+
+
+KEYED = MapType(parse_type("STRING"), parse_type("BLOB"))
+BLOBS = ArrayType(parse_type("BLOB"))
+
+
+def unpacked(record: bytes, kind: Any) -> Any:
+    parts = decode_blobs(record, kind, PATH)
+    blobs = [None if place is None else record[place[0] : sum(place)] for place in parts.places]
+    return list(zip(parts.keys, blobs, strict=True)) if kind == KEYED else blobs
+
+
+@given(VALUES, st.lists(st.text(), unique=True), st.data())
+def test_lists_and_maps_come_back(values: list[bytes | None], keys: list[str], data: st.DataObject) -> None:
+    """Damage of them is an error, or other bytes, which the checksum of the record tells; never a crash."""
+    pairs = list(zip(keys, values, strict=False))
+    for kind, value in ((BLOBS, values), (KEYED, pairs)):
+        record = encode_blobs(value, kind)
+        assert unpacked(record, kind) == value
+        at = data.draw(st.integers(0, len(record) - 1))
+        with suppress(CorruptDataError, UnsupportedError):
+            unpacked(record[:at] + bytes([data.draw(st.integers(0, 255))]) + record[at + 1 :], kind)
+        with pytest.raises((CorruptDataError, UnsupportedError)):
+            unpacked(record[:at], kind)
 
 
 @given(VALUES, st.data())
