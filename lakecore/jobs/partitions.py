@@ -182,6 +182,7 @@ def _drop(job: _PartitionJob, chore: Chore, partitions: Sequence[Mapping[str, An
     user = job.commit_user or f"lakecore-{chore.report.job}-{target.clock.fresh_id()}"
     size = _batch_size(chore)
     last: int | None = None
+    fresh = False
     first = _next_identifier(job, table) if isinstance(job, ExpirePartitions) else job.commit_identifier
     for number, low in enumerate(range(0, len(partitions), size)):
         result = table.committer().commit(
@@ -191,7 +192,8 @@ def _drop(job: _PartitionJob, chore: Chore, partitions: Sequence[Mapping[str, An
             overwrite=Overwrite.static(*partitions[low : low + size]),
         )
         last = result.snapshot_ids[-1] if result.snapshot_ids else last
-    return replace(report, snapshot=last, nothing_to_do=last is None)
+        fresh |= bool(result.snapshot_ids) and not result.duplicate
+    return replace(report, snapshot=last, nothing_to_do=not fresh)
 
 
 def _batch_size(chore: Chore) -> int:
