@@ -227,6 +227,27 @@ def test_compaction_joins_ordinary_columns(who: str, oracle2: Oracle, tmp_path: 
         before = [without_age(row) for row in java.read(tmp_path, ids)]
 
 
+def test_vectors_stay_when_their_format_is_set_later(oracle2: Oracle, tmp_path: Path) -> None:
+    """Vectors among ordinary columns stay there, those in files of their own too, when it is unset again."""
+    java = oracle2
+    java.create(tmp_path, "d.t", {"columns": ["k INT", "v VECTOR<FLOAT, 2>"], "options": EVOLVING})
+    catalog = load_catalog(str(tmp_path))
+    key = {"key": "vector.file.format"}
+    for start, change in (
+        (0, None),
+        (20, {"op": "set", **key, "value": "avro"}),
+        (40, {"op": "unset", **key}),
+    ):
+        if change is not None:
+            java.call("alter", tmp_path, "d.t", json.dumps([change]))
+        for first in (start, start + 10):
+            java.write(tmp_path, "d.t", [{"k": first + n, "v": [n, start]} for n in range(10)])
+        before = java.read(tmp_path, "d.t")
+        report = compact.run(compact.Job(table="d.t", strategy=compact.Strategy.FULL), catalog)
+        assert (report.error, report.files_out) == (None, 1)
+        assert before == java.read(tmp_path, "d.t") == ours(catalog.load_table("d.t"))
+
+
 def without_age(line: str) -> dict[str, Any]:
     return {name: value for name, value in json.loads(line).items() if name != "_SEQUENCE_NUMBER"}
 
