@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -83,13 +85,7 @@ class FloatMarks:
     def add(self, batch: pa.RecordBatch) -> None:
         """Columns in the order of the schema."""
         for i in self._columns:
-            marks, column = self._marks[self._names[i]], batch.column(i)
-            marks.nan = marks.nan or bool(pc.any(pc.is_nan(column)).as_py())
-            if not (marks.negative_zero and marks.positive_zero):
-                bits = column.view(pa.int32() if column.type == pa.float32() else pa.int64())
-                low = pc.min(bits).as_py()
-                marks.negative_zero |= low == -(1 << (bits.type.bit_width - 1))
-                marks.positive_zero |= bool(pc.any(pc.equal(bits, pa.scalar(0, bits.type))).as_py())
+            _mark(self._marks[self._names[i]], batch.column(i))
 
     def correct(self, name: str, bounds: ColumnBounds) -> ColumnBounds:
         """Bounds of a column whose NaNs were left out and whose zeros may have either sign."""
@@ -104,6 +100,28 @@ class FloatMarks:
         if marks.nan:
             low, high = _NAN if low is None else low, _NAN
         return replace(bounds, minimum=low, maximum=high)
+
+
+def _mark(marks: _Marks, column: pa.Array) -> None:
+    """Most columns hold neither: that takes one look for the smallest value and one for the largest."""
+    if column.null_count == len(column):
+        return
+    values = _slots(column)
+    if values.min() > 0 or values.max() < 0:  # (both false with a NaN; a slot under a null may hold anything)
+        return
+    if column.null_count:
+        values = _slots(column.drop_null())
+    marks.nan = marks.nan or bool(np.isnan(values).any())
+    if not (marks.negative_zero and marks.positive_zero):
+        signs = np.signbit(values[values == 0])
+        marks.negative_zero |= bool(signs.any())
+        marks.positive_zero |= not signs.all()
+
+
+def _slots(column: pa.Array) -> npt.NDArray[Any]:
+    """The values of a column of floats, without a copy; what lies under nulls too."""
+    dtype = np.float32 if column.type == pa.float32() else np.float64
+    return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * np.dtype(dtype).itemsize)
 
 
 def parquet_bounds(

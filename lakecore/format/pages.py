@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakecore.format.bounds import leaves
+from lakecore.format.coded_text import LEAST_ROWS, coded_columns
 from lakecore.format.damage import decoding
 from lakecore.format.page_file import page_file
 from lakecore.format.page_index import ColumnPages, RowGroupPages, page_bounds, read_row_groups
@@ -58,6 +59,7 @@ class FilePages:
         self.schema: pa.Schema = file.schema_arrow
         self._leaves = _leaf_ranges(self.schema)
         self._int96 = any(file.schema.column(i).physical_type == "INT96" for i in range(len(file.schema)))
+        self._coded = coded_columns(file.metadata)
 
     @classmethod
     def open(cls, file_io: FileIO, path: str) -> FilePages | None:
@@ -193,7 +195,8 @@ class FilePages:
     ) -> Iterator[pa.RecordBatch]:
         wanted = {i for name in names for i in self._leaves[name]}
         pages, footer = page_file(self._meta, group, span, wanted, self._read)
-        file = open_parquet(pages, as_bytes(footer) if self._int96 else None, buffer_size)
+        coded = set(self._coded).intersection(names) if batch_size >= LEAST_ROWS and not self._int96 else ()
+        file = open_parquet(pages, as_bytes(footer) if self._int96 else None, buffer_size, tuple(coded))
         for batch in read_batches(file, names, batch_size):
             yield with_timestamps(batch, self.schema, self._path) if self._int96 else batch
 

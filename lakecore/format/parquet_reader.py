@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from lakecore.errors import UnsupportedError
 from lakecore.format import parquet_int96
+from lakecore.format.coded_text import LEAST_ROWS, coded_columns, with_text
 from lakecore.format.damage import decoding
 from lakecore.fs.file_io import FileIO
 
@@ -74,12 +75,20 @@ class ParquetReader:
         """Rows in file order; see DataFileReader."""
         with decoding(self._path):
             if not self._int96:
-                yield from read_batches(self.file, columns, batch_size, row_groups)
+                file = self._coded(columns) if batch_size >= LEAST_ROWS else self.file
+                yield from read_batches(file, columns, batch_size, row_groups)
                 return
             metadata = parquet_int96.as_bytes(read_footer(self._source))
             raw = open_parquet(self._source, metadata, self._buffer_size)
             for batch in read_batches(raw, columns, batch_size, row_groups):
                 yield with_timestamps(batch, self.schema, self._path)
+
+    def _coded(self, columns: Sequence[str] | None) -> Any:
+        """The file, opened so that text of few values comes as codes, where it has some among `columns`."""
+        coded = [name for name in coded_columns(self.file.metadata) if columns is None or name in columns]
+        if not coded:
+            return self.file
+        return open_parquet(self._source, self.file.metadata, self._buffer_size, coded)
 
     def close(self) -> None:
         self.file.close()
@@ -104,13 +113,19 @@ def with_timestamps(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.R
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def open_parquet(source: Any, metadata: Any = None, buffer_size: int = BUFFER_SIZE) -> Any:
-    """A pyarrow ParquetFile that streams: no pre-buffering, small reads. Page checksums are verified."""
+def open_parquet(
+    source: Any, metadata: Any = None, buffer_size: int = BUFFER_SIZE, coded: Sequence[str] = ()
+) -> Any:
+    """A pyarrow ParquetFile that streams: no pre-buffering, small reads. Page checksums are verified.
+
+    `coded`: columns that it hands out as codes (`read_batches` makes text of them).
+    """
     return pq.ParquetFile(
         source,
         pre_buffer=False,
         buffer_size=buffer_size,
         metadata=metadata,
+        read_dictionary=list(coded),
         page_checksum_verification=True,
     )
 
@@ -129,6 +144,7 @@ def read_batches(
         batch_size=batch_size, row_groups=groups, columns=None if dotted else wanted, use_threads=False
     )
     for batch in stream:
+        batch = with_text(batch)
         yield batch if wanted is None or batch.schema.names == wanted else batch.select(wanted)
 
 

@@ -26,7 +26,8 @@ from lakecore.fs.file_io import FileStatus
 __all__ = ["LocalFileIO"]
 
 _PATH_OF = attrgetter("path")
-_BUFFER = 1 << 20
+_BUFFER = 1 << 18
+"""Collects small writes; larger ones, as those of data files, pass by it uncopied."""
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 

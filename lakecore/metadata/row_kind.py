@@ -52,6 +52,5 @@ class RowKind(IntEnum):
 
 
 def retracting(kinds: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Which rows take something back."""
-    found: npt.NDArray[np.bool_] = (kinds == RowKind.DELETE) | (kinds == RowKind.UPDATE_BEFORE)
-    return found
+    """Which rows take something back: those of the odd kinds."""
+    return (kinds & 1).astype(np.bool_)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakecore.format.data_writer import WrittenFile
 from lakecore.format.statistics import DENSE_STORE, key_modes, simple_stats, stats_modes
@@ -45,8 +44,8 @@ class FileSummary:
         if self._key_type is None:
             self.max_sequence = (self.max_sequence or 0) + batch.num_rows
             return
-        bounds = pc.min_max(batch.column(SEQUENCE_NAME))
-        low, high = bounds["min"].as_py(), bounds["max"].as_py()
+        numbers = batch.column(SEQUENCE_NAME).to_numpy()
+        low, high = int(numbers.min()), int(numbers.max())
         self.min_sequence = low if self.min_sequence is None else min(low, self.min_sequence)
         self.max_sequence = high if self.max_sequence is None else max(high, self.max_sequence)
         self.delete_count += int(retracting(batch.column(KIND_NAME).to_numpy()).sum())

@@ -69,10 +69,11 @@ def test_any_rows_of_any_columns(layout: str) -> None:
     ranges += [tuple(sorted(rng.sample(range(ROWS + 1), 2))) for _ in range(12)]
     for start, stop in ranges:
         names = rng.sample(whole.schema.names, rng.randint(1, len(whole.schema.names)))
-        batches = list(pages.batches(names, start, stop, 700))
+        size = rng.choice((700, 5000))
+        batches = list(pages.batches(names, start, stop, size))
         found = pa.Table.from_batches(batches, pa.schema([pages.schema.field(name) for name in names]))
         assert found.equals(whole.select(names).slice(start, stop - start)), (start, stop, names)
-        assert max((batch.num_rows for batch in batches), default=0) <= 700
+        assert max((batch.num_rows for batch in batches), default=0) <= size
 
 
 def test_pages_of_our_own_files() -> None:
