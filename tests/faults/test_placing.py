@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
+from glob import glob
+from tempfile import gettempdir
 from typing import Any
 
 import pyarrow as pa
@@ -18,12 +21,15 @@ from lakecore.errors import (
     CorruptDataError,
     InvalidInputError,
     LakeError,
+    UnavailableError,
     UnsupportedError,
 )
+from lakecore.fs.local import LocalFileIO
 from lakecore.jobs.compact import Job, Strategy, run
 from lakecore.table import Table
 from lakecore.write.cross_partition import KeyLimits
 from lakecore.write.table_write import WriteTarget
+from tests.support.fault_fs import FaultyFileIO
 from tests.support.lake import memory_catalog, paths_of, put, rows_of
 
 DYNAMIC = {
@@ -172,6 +178,39 @@ def test_a_key_is_in_one_partition_wherever_its_rows_come(
         if commit % 3 == 2:
             run(Job(table="d.t", strategy=Strategy.FULL), catalog)
             assert rows_of(table) == sorted(model.values(), key=repr)
+
+
+def test_the_local_disk_fails_once_where_keys_wait_on_it(
+    catalog: FilesystemCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every fourth of its operations: the write fails and leaves nothing, here or there; others work."""
+    table = catalog.create_table("d.t", ACROSS)
+    put(table, [row("a", k) for k in range(6)])
+    before, folders = paths_of(table), len(glob(f"{gettempdir()}/lakecore-merge-*"))
+    rows = pa.Table.from_pylist([row("b", k, "new") for k in range(4, 9)])
+    for number in itertools.count(1, 4):
+        local = FaultyFileIO(LocalFileIO(sync=False), number)
+        few = partial(WriteTarget, key_limits=KeyLimits(keys=3, spool=90), spill_io=local)
+        monkeypatch.setattr("lakecore.table.WriteTarget", few)
+        if local_fails := _fails(table, rows):
+            assert local.fired, number
+            assert paths_of(table) == before, number
+        before = paths_of(table)
+        assert len(glob(f"{gettempdir()}/lakecore-merge-*")) == folders, number
+        if not local_fails and not local.fired:
+            break
+    assert number > 5
+    assert rows_of(table) == sorted(
+        [("a", k, "x") for k in range(4)] + [("b", k, "new") for k in range(4, 9)]
+    )
+
+
+def _fails(table: Table, rows: pa.Table) -> bool:
+    try:
+        table.write(iter(rows.to_batches(max_chunksize=2)))
+    except UnavailableError:
+        return True
+    return False
 
 
 MOVING = pa.schema({"p": pa.string(), "k": pa.int32(), "v": pa.string(), "_kind": pa.string()})
