@@ -248,15 +248,6 @@ def test_a_partition_of_other_bucket_count(catalog: FilesystemCatalog) -> None:
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        (
-            {
-                "columns": ["k INT", "p INT"],
-                "primaryKeys": ["k"],
-                "partitionKeys": ["p"],
-                "options": {"ignore-delete": "true"},
-            },
-            "ignore-delete",
-        ),
         ({"columns": ["k INT"], "options": {"data-file.external-paths": "s3://b/x"}}, "external-paths"),
         ({"columns": ["k STRING"], "options": {"file-index.bsi.columns": "k"}}, "file-index.bsi"),
     ],

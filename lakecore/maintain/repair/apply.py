@@ -63,7 +63,8 @@ _ADVICE = {
     "afterwards: write the rows of its bucket again from their source, or roll back",
     FindingKind.ROWS: "it can be decoded, so either it or its description is of another file, and nothing "
     "tells which: put it back from a copy, or write the rows of its bucket again from their source; where "
-    "only column statistics are wrong, reads without a filter are right: read its rows so, and write them again",
+    "only column statistics are wrong, reads without a filter are right: read its rows so, and write them "
+    "again",
     FindingKind.TOTALS: "nothing counts on it but the commit after it: let the snapshot expire",
     FindingKind.SNAPSHOT: "expire the snapshots before it, or read on from it",
 }

@@ -28,7 +28,7 @@ def prints(keys: list[int]) -> KeyPrints:
     st.lists(st.dictionaries(st.integers(0, 60), st.integers(0, 9), max_size=30), max_size=6),
 )
 def test_it_is_a_dict(start: set[int], changes: list[dict[int, int]]) -> None:
-    index = KeyPlaces.of("t", 1000, [(prints(sorted(start)), 7)])
+    index = KeyPlaces.of("t", [(prints(sorted(start)), 7)])
     model = dict.fromkeys(start, 7)
     for change in changes:
         index.put(prints(list(change)), np.array(list(change.values()), np.int32))
@@ -39,15 +39,17 @@ def test_it_is_a_dict(start: set[int], changes: list[dict[int, int]]) -> None:
 def test_keys_that_agree_in_their_first_hash_only_are_never_confused() -> None:
     one, other = KeyPrints(np.array([5], np.uint64), np.array([1], np.int32)), np.array([2], np.int32)
     twin = KeyPrints(one.high, other)
-    index = KeyPlaces.of("t", 10, [(one, 0)])
-    for look in (lambda: index.find(twin), lambda: KeyPlaces.of("t", 10, [(one, 0), (twin, 1)])):
+    index = KeyPlaces.of("t", [(one, 0)])
+    for look in (lambda: index.find(twin), lambda: KeyPlaces.of("t", [(one, 0), (twin, 1)])):
         with pytest.raises(UnsupportedError, match="same 64-bit hash"):
             look()
 
 
-def test_a_key_in_two_places_and_too_many_keys_are_refused() -> None:
+def test_a_key_in_two_places_is_refused_and_all_keys_can_be_had_again() -> None:
     with pytest.raises(CorruptDataError, match="two places"):
-        KeyPlaces.of("t", 10, [(prints([1, 2]), 0), (prints([2]), 1)])
-    index = KeyPlaces.of("t", 3, [(prints([1, 2]), 0)])
-    with pytest.raises(UnsupportedError, match="index-ttl"):
-        index.put(prints([3, 4]), np.zeros(2, np.int32))
+        KeyPlaces.of("t", [(prints([1, 2]), 0), (prints([2]), 1)])
+    index = KeyPlaces.of("t", [(prints([1, 2]), 0), (prints([5]), np.array([4], np.int32))])
+    index.put(prints([2, 3]), np.array([1, 2], np.int32))
+    again = KeyPlaces.of("t", index.all_keys())
+    assert (len(index), len(again)) == (4, 4)
+    assert again.find(prints([1, 2, 3, 4, 5])).tolist() == [0, 1, 2, -1, 4]
