@@ -13,9 +13,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakecore.errors import CorruptDataError, UnsupportedError
+from lakecore.format.parquet_maps import pairs_of
 from lakecore.format.shredded_variants import is_shredded, reassembled
 from lakecore.types.arrow import arrow_type
-from lakecore.types.datatypes import ArrayType, DataType, MapType, MultisetType, RowType, VectorType
+from lakecore.types.datatypes import (
+    ArrayType,
+    AtomicType,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+    VectorType,
+)
 
 __all__ = ["canonical", "same_lists"]
 
@@ -25,12 +35,27 @@ _NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 def canonical(array: pa.Array, kind: DataType, path: str) -> pa.Array:
     """`array` as `arrow_type(kind)`; free when it is already. Raises CorruptDataError for other values."""
     target = arrow_type(kind)
-    if array.type == target:
+    padded = path.endswith(".orc") and _holds_char(kind)
+    if array.type == target and not padded:
         return array
     try:
         return _convert(array, kind, target, path)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as err:
         raise CorruptDataError(path, f"a column of {array.type} where the schema says {kind}: {err}") from err
+
+
+def _holds_char(kind: DataType) -> bool:
+    """ORC knows no blanks at the end of a CHAR: its readers cut them off."""
+    match kind:
+        case AtomicType(root=TypeRoot.CHAR):
+            return True
+        case RowType(fields=fields):
+            return any(_holds_char(field.type) for field in fields)
+        case ArrayType(element=element) | MultisetType(element=element):
+            return _holds_char(element)
+        case MapType(key=key, value=value):
+            return _holds_char(key) or _holds_char(value)
+    return False
 
 
 def same_lists(array: pa.Array, target: pa.DataType, values: pa.Array) -> pa.Array:
@@ -56,10 +81,18 @@ def _convert(array: pa.Array, kind: DataType, target: pa.DataType, path: str) ->
                 f"{path}: a MAP with keys spread over columns (map.storage-layout=shared-shredding): this "
                 "release cannot read it; use another engine"
             )
+        case MapType(key=key, value=value) if (pairs := pairs_of(array)) is not None:
+            both = pairs.values.field(0), pairs.values.field(1)
+            return _map(pairs, (canonical(both[0], key, path), canonical(both[1], value, path)), target)
+        case MultisetType(element=element) if (pairs := pairs_of(array)) is not None:
+            both = pairs.values.field(0), pairs.values.field(1)
+            return _map(pairs, (canonical(both[0], element, path), both[1].cast(pa.int32())), target)
         case MultisetType(element=element) if pa.types.is_map(array.type):
             return _map(array, (canonical(array.keys, element, path), array.items.cast(pa.int32())), target)
         case VectorType():
             return array.cast(target)
+    if path.endswith(".orc") and _holds_char(kind):
+        return pc.utf8_rtrim(array.cast(target), characters=" ")
     return _atomic(array, target, path)
 
 

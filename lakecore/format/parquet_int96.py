@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakecore.format.parquet_maps import without_loose_maps
 from lakecore.format.relabel import map_children, map_type
 from lakecore.format.thrift_compact import Field, Struct, WireType, decode_struct, encode_struct
 
@@ -26,6 +27,7 @@ __all__ = [
     "nanos",
     "stored_batch",
     "stored_schema",
+    "with_groups",
 ]
 
 MAGIC = b"PAR1"
@@ -50,12 +52,23 @@ def as_bytes(footer: bytes) -> Any | None:
     touched = [e for e in elements if _ELEMENT_TYPE in e and e[_ELEMENT_TYPE].value == _INT96]
     if not touched:
         return None
+    without_loose_maps(elements)
     for element in touched:
         element[_ELEMENT_TYPE].value = _FIXED
         element[_ELEMENT_LENGTH] = Field(WireType.I32, _WIDTH)
     for group in meta[_ROW_GROUPS].value.values:
         for column in group[_COLUMNS].value.values:
             _retype(column[_META_DATA].value)
+    return _metadata(meta)
+
+
+def with_groups(footer: bytes) -> Any | None:
+    """The footer as pyarrow FileMetaData with maps of nullable keys as groups; None when there are none."""
+    meta = decode_struct(footer)
+    return _metadata(meta) if without_loose_maps(meta[_SCHEMA].value.values) else None
+
+
+def _metadata(meta: Struct) -> Any:
     body = encode_struct(meta)
     return pq.read_metadata(pa.BufferReader(MAGIC + body + struct.pack("<I", len(body)) + MAGIC))
 

@@ -118,16 +118,22 @@ def open_parquet(
 ) -> Any:
     """A pyarrow ParquetFile that streams: no pre-buffering, small reads. Page checksums are verified.
 
-    `coded`: columns that it hands out as codes (`read_batches` makes text of them).
+    `coded`: columns that it hands out as codes (`read_batches` makes text of them). Maps with nullable keys,
+    which pyarrow refuses, come as groups (`canonical` makes maps of them).
     """
-    return pq.ParquetFile(
-        source,
-        pre_buffer=False,
-        buffer_size=buffer_size,
-        metadata=metadata,
-        read_dictionary=list(coded),
-        page_checksum_verification=True,
-    )
+    options: dict[str, Any] = {
+        "pre_buffer": False,
+        "buffer_size": buffer_size,
+        "read_dictionary": list(coded),
+        "page_checksum_verification": True,
+    }
+    try:
+        return pq.ParquetFile(source, metadata=metadata, **options)
+    except pa.ArrowInvalid as err:
+        groups = parquet_int96.with_groups(read_footer(source)) if "Map keys" in str(err) else None
+        if groups is None:
+            raise
+        return pq.ParquetFile(source, metadata=groups, **options)
 
 
 def read_batches(

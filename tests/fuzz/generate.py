@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tests.fuzz.history import LAKE, NEW, OLD, History, Step
@@ -14,6 +14,29 @@ __all__ = ["generate"]
 Value = Callable[[random.Random], Any]
 
 _TEXTS = ("", "a", "b", "ab", "Z", "ü", "long text, longer than a word", "日本", "a b")
+_RARE = (
+    ("data-file.path-directory", ("files",)),
+    ("data-file.prefix", ("p-",)),
+    ("file.suffix.include.compression", ("true",)),
+    ("metadata.stats-dense-store", ("false",)),
+    ("metadata.stats-keep-first-n-columns", ("0", "1")),
+    ("fields.k.stats-mode", ("none", "counts", "full")),
+    ("index-file-in-data-file-dir", ("true",)),
+    ("partition.legacy-name", ("false",)),
+    ("manifest.merge-min-count", ("2",)),
+)
+"""Options of any table that change names and statistics, never rows."""
+_RARE_OF_KEYED = (
+    ("file.format.per.level", ("0:avro", "0:orc,5:parquet", "5:avro")),
+    ("file.compression.per.level", ("0:lz4,5:zstd",)),
+    ("metadata.stats-mode.per.level", ("0:none",)),
+    ("changelog-file.format", ("parquet", "orc", "avro")),
+    ("changelog-file.prefix", ("c-",)),
+    ("changelog-producer.row-deduplicate-ignore-fields", ("v0",)),
+    ("lookup-compact", ("gentle",)),
+    ("num-levels", ("3",)),
+    ("compaction.force-up-level-0", ("true",)),
+)
 _TYPES: dict[str, Value] = {
     "INT": lambda dice: dice.choice((0, 1, -1, 7, 2_147_483_647, -2_147_483_648)),
     "BIGINT": lambda dice: dice.choice((0, 1, -5, 1 << 40, -(1 << 62))),
@@ -32,6 +55,12 @@ _TYPES: dict[str, Value] = {
     "TIMESTAMP(6)": lambda dice: dice.choice(("2024-01-02 03:04:05.678901", "1970-01-01 00:00:00.000001")),
     "ARRAY<INT>": lambda dice: [dice.choice((1, 2, None)) for _ in range(dice.randint(0, 3))],
     "MAP<STRING, INT>": lambda dice: [[text, dice.choice((1, None))] for text in dice.sample(_TEXTS[1:4], dice.randint(0, 2))],
+    "TIMESTAMP(3) WITH LOCAL TIME ZONE": lambda dice: dice.choice(("2024-01-02 03:04:05.678Z", "1965-05-05 05:05:05.001Z")),
+    "TIME(3)": lambda dice: dice.choice(("00:00:00.001", "23:59:59.999")),
+    "CHAR(3)": lambda dice: dice.choice(("abc", "日本語", "a  ")),
+    "BINARY(2)": lambda dice: dice.choice(("0x0000", "0xffff")),
+    "DECIMAL(38, 10)": lambda dice: f"{dice.randint(-10**27, 10**27)}.{dice.randint(0, 10**10 - 1):010d}",
+    "ARRAY<ROW<x INT, y MAP<STRING, INT>>>": lambda dice: [dice.choice((None, {"x": 1, "y": [["a", None]]})) for _ in range(dice.randint(0, 2))],
     "ROW<x INT, y STRING>": lambda dice: {"x": dice.choice((1, None)), "y": dice.choice(_TEXTS)},
 }  # fmt: skip
 _KEY_TYPES = (
@@ -84,9 +113,16 @@ def _common(dice: random.Random) -> dict[str, str]:
         options["manifest.full-compaction-threshold-size"] = "1 b"
     if dice.random() < 0.1:
         options["snapshot.num-retained.min"] = "1"
+    if dice.random() < 0.3:
+        options |= _some(dice, _RARE)
     if dice.random() < 0.15:
         options["file.compression"] = dice.choice(("zstd", "snappy", "none"))
     return options
+
+
+def _some(dice: random.Random, rare: Sequence[tuple[str, Sequence[str]]]) -> dict[str, str]:
+    """One or two of them, with a value each."""
+    return {key: dice.choice(values) for key, values in dice.sample(rare, dice.randint(1, 2))}
 
 
 def _append(dice: random.Random) -> dict[str, Any]:
@@ -137,6 +173,8 @@ def _keyed(dice: random.Random) -> dict[str, Any]:
         options["changelog-producer"] = dice.choice(("input", "lookup", "full-compaction"))
         if dice.random() < 0.25:
             options["changelog-producer.row-deduplicate"] = "true"
+    if dice.random() < 0.3:
+        options |= _some(dice, _RARE_OF_KEYED)
     if not across:
         _merging(dice, columns, primary, options)
     if "deletion-vectors.enabled" in options or options["bucket"] == "-1":
