@@ -13,10 +13,11 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakecore.merge.plain_values import plain_array, plain_values
 from lakecore.merge.row_order import Bools, Indices
-from lakecore.metadata.row_kind import KIND_NAME
+from lakecore.metadata.row_kind import KIND_NAME, retracting
 
 __all__ = ["NO_ROW", "Column", "Engine", "Folded", "FoldedGroups", "Groups", "Picked", "Several", "fold"]
 
@@ -130,6 +131,11 @@ class Folded:
 class Engine(Protocol):
     """How the rows of one key become one row (`merge-engine`). Pickles; keeps nothing between calls."""
 
+    @property
+    def keeps_single(self) -> bool:
+        """A row that adds, folded alone, gives its own values: such rows may be folded with all others."""
+        ...
+
     def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Columns that folding `columns` looks at besides them."""
         ...
@@ -176,55 +182,74 @@ def fold(
         wanted = batch.select(names)
         made = wanted if groups.order is None else wanted.take(pa.array(picked))
         return FoldedGroups(made, result_kinds, many, present)
-    member = np.repeat(many, sizes)
-    offsets = np.concatenate(([0], np.cumsum(sizes[many])))
-    folded = engine.fold(Several(batch, groups.rows[member], kinds[member], offsets), names)
-    result_kinds[many] = folded.kinds
+    if engine.keeps_single and not retracting(kinds).any():
+        folded = engine.fold(Several(batch, groups.rows, kinds, np.append(starts, len(kinds))), names)
+        result_kinds[many] = folded.kinds[many]
+        places = None
+    else:
+        member = np.repeat(many, sizes)
+        offsets = np.concatenate(([0], np.cumsum(sizes[many])))
+        folded = engine.fold(Several(batch, groups.rows[member], kinds[member], offsets), names)
+        result_kinds[many] = folded.kinds
+        places = np.flatnonzero(many)
     present = result_kinds != NO_ROW
-    target = _Target(batch, picked, many, present)
-    arrays = [_column(target, name, folded, result_kinds) for name in names]
-    fields = [batch.schema.field(name) for name in names]
-    made = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+    target = _Target(batch, picked, places, present)
+    made = _columns(target, names, folded, result_kinds)
     return FoldedGroups(made, result_kinds[present], many, present)
 
 
 class _Target:
-    """Puts columns together from single rows and folded groups; columns picked alike share their indices."""
+    """Puts columns together from single rows and folded groups. `places`: of the latter; None: all."""
 
-    def __init__(self, batch: pa.RecordBatch, picked: Indices, many: Bools, present: Bools) -> None:
+    def __init__(
+        self, batch: pa.RecordBatch, picked: Indices, places: Indices | None, present: Bools
+    ) -> None:
         self.batch = batch
         self.present = present
         self._all_present = bool(present.all())
         self._picked = picked
-        self._several = np.flatnonzero(many)
-        self._indices: dict[int, pa.Array] = {}
+        self._places = places
 
-    def take(self, name: str, picked: Picked) -> pa.Array:
-        indices = self._indices.get(id(picked))
-        if indices is None:
-            indices = self._indices[id(picked)] = self._index(picked.rows)
-        return self.batch.column(name).take(indices)
+    def take(self, names: Sequence[str], picked: Picked) -> Mapping[str, pa.Array]:
+        """Columns that are picked alike."""
+        indices = self._index(picked.rows)
+        taken = pc.take(self.batch.select(list(names)), indices, boundscheck=bool(indices.null_count))
+        return dict(zip(names, taken.columns, strict=True))
 
     def mixed(self, name: str, made: pa.Array) -> pa.Array:
         column = self.batch.column(name)
         values, new = plain_values(column), plain_values(made)
         if values is not None and new is not None:
-            put = values[self._picked]
-            put[self._several] = new
+            put = self._put(values[self._picked], new)
             return plain_array(put if self._all_present else put[self.present], column.type)
         places = len(column) + np.arange(len(made))
         return pa.concat_arrays([column, made]).take(self._index(places))
 
     def _index(self, several: Indices) -> pa.Array:
-        rows = self._picked.copy()
-        rows[self._several] = several
+        rows = self._put(self._picked.copy(), several)
         if not self._all_present:
             rows = rows[self.present]
         return pa.array(rows, mask=rows < 0) if (several < 0).any() else pa.array(rows)
 
+    def _put(self, values: Any, folded: Any) -> Any:
+        if self._places is None:
+            return folded
+        values[self._places] = folded
+        return values
 
-def _column(target: _Target, name: str, folded: Folded, kinds: Any) -> pa.Array:
-    if name == KIND_NAME:
-        return pa.array(kinds[target.present], pa.int8())
-    value = folded.columns[name]
-    return target.take(name, value) if isinstance(value, Picked) else target.mixed(name, value)
+
+def _columns(target: _Target, names: Sequence[str], folded: Folded, kinds: Any) -> pa.RecordBatch:
+    alike: dict[int, tuple[Picked, list[str]]] = {}
+    arrays: dict[str, pa.Array] = {}
+    for name in names:
+        value = None if name == KIND_NAME else folded.columns[name]
+        if value is None:
+            arrays[name] = pa.array(kinds[target.present], pa.int8())
+        elif isinstance(value, Picked):
+            alike.setdefault(id(value), (value, []))[1].append(name)
+        else:
+            arrays[name] = target.mixed(name, value)
+    for picked, together in alike.values():
+        arrays |= target.take(together, picked)
+    schema = pa.schema([target.batch.schema.field(name) for name in names])
+    return pa.RecordBatch.from_arrays([arrays[name] for name in names], schema=schema)

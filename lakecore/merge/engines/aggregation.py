@@ -55,6 +55,11 @@ class Aggregation:
                 )
         return cls(table, rules, remove)
 
+    @property
+    def keeps_single(self) -> bool:
+        """Functions change values: an empty text is no part of a list."""
+        return False
+
     def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Each column is folded on its own."""
         return ()

@@ -18,6 +18,11 @@ class Deduplicate:
 
     ignore_retracts: bool = False
 
+    @property
+    def keeps_single(self) -> bool:
+        """The last of one row is that row."""
+        return True
+
     def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
         """The order of rows is enough."""
         return ()

@@ -70,6 +70,11 @@ class Events:
         return bool((self.steps == Step.OLDER).any())
 
     @cached_property
+    def only_adds(self) -> bool:
+        """Whether every step is ADD, as in most tables."""
+        return not self.steps.any()
+
+    @cached_property
     def retracts(self) -> Bools:
         """Which steps are RETRACT."""
         return np.asarray(self.steps == Step.RETRACT)
@@ -157,11 +162,12 @@ class Events:
         """The rows of `events`; -1 stays."""
         if not len(self):
             return np.full(len(events), -1, np.int64)
-        return np.asarray(np.where(events < 0, -1, self.rows[events]))
+        rows: Indices = self.rows[events]
+        return rows if events.min(initial=0) >= 0 else np.where(events < 0, -1, rows)
 
     def unless_retracted(self, events: Indices) -> Indices:
         """The rows of `events`, -1 for those that retract; -1 stays."""
-        if not len(self):
+        if not len(self) or not self.has_retracts:
             return self.picks(events)
         gone = (events < 0) | (self.steps[events] == Step.RETRACT)
         return np.where(gone, -1, self.rows[events])

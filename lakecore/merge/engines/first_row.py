@@ -20,6 +20,11 @@ class FirstRow:
     table: str
     ignore_retracts: bool = False
 
+    @property
+    def keeps_single(self) -> bool:
+        """The first of one row is that row."""
+        return True
+
     def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
         """The order of rows is enough."""
         return ()

@@ -70,6 +70,11 @@ class PartialUpdate:
         _check(table, schema, options, groups)
         return cls(table, schema.primary_keys, groups, remove, options.ignore_delete)
 
+    @property
+    def keeps_single(self) -> bool:
+        """Rows without a sequence do not count for its group, unless they are alone."""
+        return not self.groups
+
     def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Sequence columns of the groups of `columns`, and of groups that may delete the key."""
         wanted = set(columns)
@@ -82,6 +87,8 @@ class PartialUpdate:
         starts = several.starts[:-1]
         if self.groups:
             return self._fold_groups(several, columns)
+        if not retracts.any():
+            return self._fold_adds(several, columns)
         deletes = several.kinds == RowKind.DELETE
         if retracts.any() and not (self.ignore_retracts or self.remove_on_delete):
             raise UnsupportedError(
@@ -103,10 +110,23 @@ class PartialUpdate:
         deleted = deletes[ends] if self.remove_on_delete else np.zeros(len(ends), bool)
         return Folded(found, _kinds(several, deleted))
 
+    def _fold_adds(self, several: Several, columns: Sequence[str]) -> Folded:
+        events = Events(several.rows, np.full(len(several.rows), int(Step.ADD), np.int8), several.starts)
+        rule = LastNonNull()
+        found = {
+            name: rule.fold(several.batch.column(name), events) if self._folds(name) else events.latest
+            for name in columns
+            if name != KIND_NAME
+        }
+        return Folded(found, np.full(several.count, int(RowKind.INSERT), np.int8))
+
+    def _folds(self, name: str) -> bool:
+        """Keys and system columns are those of the last row."""
+        return name not in self.keys and not name.startswith("_KEY_") and name != SEQUENCE_NAME
+
     def _system(self, name: str, several: Several) -> Column | None:
         """Keys and system columns are those of the last row; rows that are ignored have number 0."""
-        schema_column = name not in self.keys and not name.startswith("_KEY_") and name != SEQUENCE_NAME
-        if schema_column:
+        if self._folds(name):
             return None
         ends = several.starts[1:] - 1
         if name != SEQUENCE_NAME or not self.ignore_retracts:

@@ -48,6 +48,8 @@ class LastNonNull:
             return events.latest
         valid = events.valid(column)
         steps = events.steps
+        if events.only_adds:
+            return Picked(events.picks(events.last_where(valid)))
         decisive = (steps == Step.SET) | (valid & (steps != Step.OLDER))
         last = events.last_where(decisive)
         picked = events.unless_retracted(last)
