@@ -304,6 +304,8 @@ class _Steps:
         return Step("write", self._by(), rows=self._rows(self.dice.randint(1, 7)))
 
     def _overwrite(self) -> Step:
+        if self.keys and not set(self.partitions) <= self.keys:
+            return self._write()  # the twin has no partitions, so all of it would be replaced
         rows = self._rows(self.dice.randint(0, 3), inserts=True)
         if self.partitions and rows and self.columns["p"] == "INT" and self.dice.random() < 0.5:
             value = rows[0]["p"]

@@ -17,7 +17,7 @@ from lakecore.format.data_writer import WriterOptions, WrittenFile, open_writer
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.row.values import batch_rows, rows_batch
 from lakecore.types.arrow import arrow_schema
-from lakecore.types.datatypes import DataField, RowType, parse_type
+from lakecore.types.datatypes import ArrayType, DataField, RowType, parse_type
 
 COLUMNS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "b": ("BOOLEAN", (True, False, None)),
@@ -304,3 +304,12 @@ def test_dictionaries_only_where_values_repeat(fs: MemoryFileIO) -> None:
     write(fs, "memory://t/e.parquet", types, [(1, "a")] * 9, WriterOptions(dictionary_columns=("i",)))
     group = pq.ParquetFile(pa.BufferReader(fs.read("memory://t/e.parquet"))).metadata.row_group(0)
     assert [group.column(i).has_dictionary_page for i in range(2)] == [True, False]
+
+
+@pytest.mark.parametrize(("kind", "wanted"), [("orc", ["a", " b", None]), ("parquet", ["a  ", " b", None])])
+def test_orc_cuts_blanks_off_the_end_of_a_char(kind: str, wanted: list[str | None]) -> None:
+    """As Java's readers of ORC do, also inside other values."""
+    char, stored = parse_type("CHAR(3)"), pa.array(["a  ", " b", None])
+    assert canonical(stored, char, f"x.{kind}").to_pylist() == wanted
+    lists = pa.ListArray.from_arrays([0, 2, 3], stored)
+    assert canonical(lists, ArrayType(char), f"x.{kind}").to_pylist() == [wanted[:2], wanted[2:]]
