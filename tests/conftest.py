@@ -7,9 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 
 import pytest
+from hypothesis import settings
 
 from tests.support.golden import GoldenTable, golden_tables
 from tests.support.oracle import Oracle
+
+settings.register_profile("lakecore", deadline=None)  # how long an example takes is the machine's affair
+settings.load_profile("lakecore")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -225,12 +225,12 @@ _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 @pytest.mark.parametrize("machine", [KeyTable, AppendTable])
 def test_a_few_histories(machine: type[_Machine]) -> None:
-    few = settings(max_examples=8, stateful_step_count=12, deadline=None, suppress_health_check=_QUIET)
+    few = settings(max_examples=8, stateful_step_count=12, suppress_health_check=_QUIET)
     run_state_machine_as_test(machine, settings=few)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("machine", [KeyTable, AppendTable])
 def test_many_histories(machine: type[_Machine]) -> None:
-    many = settings(max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=_QUIET)
+    many = settings(max_examples=60, stateful_step_count=30, suppress_health_check=_QUIET)
     run_state_machine_as_test(machine, settings=many)

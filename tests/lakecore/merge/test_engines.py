@@ -168,7 +168,7 @@ def group_rows(draw: st.DrawFn, pools: Mapping[str, Sequence[Any]], kinds: Seque
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("mode", ["adds", "retracts", "ignored", "removing", "late", "late ignored"])
 @given(data=st.data())
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 def test_every_function_in_both_engines(name: str, mode: str, data: st.DataObject) -> None:
     kind, pool, extra = CASES[name]
     options = {f"fields.v.{key}": value for key, value in extra.items()}
@@ -209,7 +209,7 @@ ENGINES: dict[str, dict[str, str]] = {
 
 @pytest.mark.parametrize("name", ENGINES)
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_engines(name: str, data: st.DataObject) -> None:
     kinds = dict.fromkeys("abgh", "INT") | {"c": "STRING", "i": "DOUBLE", "z": "STRING"}
     small = [None, 1, 2, 3]
@@ -229,7 +229,7 @@ def test_engines(name: str, data: st.DataObject) -> None:
 
 
 @given(st.lists(st.sampled_from(BITMAPS), min_size=2, max_size=5))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_bitmaps_are_united(values: list[bytes | None]) -> None:
     table = Table({"v": "BYTES"}, {"merge-engine": "aggregation", "fields.v.aggregate-function": "rbm32"})
     (found,) = table.folded([[{"k": 1, SEQUENCE: i, KIND: 0, "v": value} for i, value in enumerate(values)]])

@@ -125,7 +125,7 @@ def expected(
     return out
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @pytest.mark.parametrize("name", KEY_TYPES)
 @given(
     runs=runs_of_rows(), size=st.integers(1, 6), by_field=st.booleans(), descending=st.booleans(),

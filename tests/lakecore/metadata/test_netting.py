@@ -85,7 +85,7 @@ entry_lists = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(entry_lists, st.sampled_from([0, 3, -1]))
 def test_agrees_with_the_plain_rule(drawn: list[tuple[str, int, int, bool]], mask: int) -> None:
     """Also where hashes collide: `mask` leaves few of their bits, or none."""

@@ -81,7 +81,7 @@ def _stats(files: list[pa.RecordBatch], field: DataField, unknown: list[bool]) -
     return ColumnStats(arrow_values(lows, kind), arrow_values(highs, kind), np.array(nulls))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(PREDICATES, st.lists(ROWS, min_size=1, max_size=5), st.data())
 def test_no_matching_file_is_left_out(predicate: Predicate, rows: list[Any], data: st.DataObject) -> None:
     files = [rows_batch(part, TYPE, SCHEMA) for part in rows]
@@ -95,7 +95,7 @@ def test_no_matching_file_is_left_out(predicate: Predicate, rows: list[Any], dat
         assert kept[i] or not pc.any(found).as_py()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(PREDICATES, ROWS)
 def test_not_is_true_where_it_is_false_and_unknown_is_neither(predicate: Predicate, rows: Any) -> None:
     batch = rows_batch(rows, TYPE, SCHEMA)

@@ -200,7 +200,7 @@ def histories(draw: st.DrawFn) -> list[list[tuple[int, int, int]]]:
     return files
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(histories())
 def test_any_files_read_as_a_dict_would(files: list[list[tuple[int, int, int]]]) -> None:
     from lakecore.format.data_writer import WriterOptions

@@ -70,7 +70,7 @@ def test_fields_beyond_the_type_are_left_out() -> None:
         decode_row(data, row_of("INT", "STRING", "BIGINT", "INT"), "here")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_round_trip_of_any_type(data: st.DataObject) -> None:
     row_type = data.draw(row_types())
@@ -83,7 +83,7 @@ def test_round_trip_of_any_type(data: st.DataObject) -> None:
     assert vectorised == b"".join(encode_binary_row(row, row_type) for row in rows)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_slices_encode_like_whole_batches(data: st.DataObject) -> None:
     row_type = data.draw(row_types(max_size=2))
@@ -94,7 +94,7 @@ def test_slices_encode_like_whole_batches(data: st.DataObject) -> None:
     assert encoded.words.tobytes() == b"".join(encode_binary_row(row, row_type) for row in rows[1:3])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_random_bytes_are_corrupt_or_a_row(data: st.DataObject) -> None:
     row_type = data.draw(row_types())
@@ -103,7 +103,7 @@ def test_random_bytes_are_corrupt_or_a_row(data: st.DataObject) -> None:
         decode_row(raw, row_type, "somewhere")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_damaged_rows_are_corrupt_or_a_row(data: st.DataObject) -> None:
     row_type = data.draw(row_types())

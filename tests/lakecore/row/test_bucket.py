@@ -77,7 +77,7 @@ def _murmur(data: bytes) -> int:
     return h - 2**32 if h >= 2**31 else h
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_hash_equals_murmur_of_each_row(data: st.DataObject) -> None:
     row_type = data.draw(row_types(atomic_types(), max_size=3))

@@ -44,7 +44,7 @@ def test_lines_of_java_come_back_to_the_letter(name: str, golden: Callable[[str]
         )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_round_trip(data: st.DataObject) -> None:
     row_type = data.draw(row_types(atomic_types()))

@@ -18,7 +18,7 @@ NUMBERS = st.sets(st.tuples(KEYS, st.one_of(st.integers(0, 9), st.integers(0, 65
 
 
 @given(NUMBERS, NUMBERS, NUMBERS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_union_holds_the_numbers_of_all(
     a: set[tuple[int, int]], b: set[tuple[int, int]], c: set[tuple[int, int]]
 ) -> None:

@@ -34,7 +34,7 @@ def test_numbers_and_order(text: str, back: str) -> None:
     assert variant_text(*parse_variant(text)) == back
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=60), st.binary(max_size=20))
 def test_random_bytes_are_corrupt_or_text(value: bytes, metadata: bytes) -> None:
     with contextlib.suppress(CorruptDataError):

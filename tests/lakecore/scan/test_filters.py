@@ -132,7 +132,7 @@ _specs = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(_places, _specs, st.frozensets(st.integers(-2, 3)))
 def test_a_manifest_that_is_left_out_holds_nothing_wanted(
     places: list[Place], specs: list[dict[str, Any]], buckets: frozenset[int]

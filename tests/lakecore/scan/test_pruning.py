@@ -152,7 +152,7 @@ _predicates = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(_rows, min_size=1, max_size=4), _predicates, st.booleans())
 def test_no_file_with_a_matching_row_is_left_out(
     files: list[list[dict[str, Any]]], predicate: Predicate, dense: bool

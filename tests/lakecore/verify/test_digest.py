@@ -107,7 +107,7 @@ def test_large_values_are_hashed_in_parts() -> None:
     assert one(pa.array(values)) == [one(pa.array([value, b"-"]))[0] for value in values]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=90)), min_size=1, max_size=20), st.integers(0, 5))
 def test_slices_hash_like_the_whole(values: list[bytes | None], start: int) -> None:
     array = pa.array(values, pa.binary())

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecore.errors import UnavailableError
@@ -105,7 +105,6 @@ row = st.tuples(
 batches_of_rows = st.lists(st.lists(row, min_size=1, max_size=12), min_size=1, max_size=8)
 
 
-@settings(deadline=None)
 @given(batches_of_rows, st.sets(st.integers(0, 7)), st.booleans(), st.booleans())
 def test_the_latest_row_of_a_key_survives(
     batches: list[list[Row]], spills: set[int], changelog: bool, descending: bool

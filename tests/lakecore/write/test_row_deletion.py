@@ -176,7 +176,7 @@ def test_refusals(keyed: bool, options: dict[str, str], problem: str) -> None:
         table.delete("v is null")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(
         st.tuples(
