@@ -30,7 +30,7 @@ _SHOWN = 5
 _GENERAL = ("table", "preview", "quarantine", "lake_conn_id")
 
 
-def _named_init(parameters: Mapping[str, str]) -> Callable[..., None]:
+def _named_init(parameters: Sequence[str]) -> Callable[..., None]:
     """The constructor with the parameters by name: mapping and `default_args` look at its signature."""
 
     def init(self: ChoreOperator, **kwargs: Any) -> None:
@@ -64,6 +64,8 @@ class ChoreOperator(TableTask):
     """What the operator takes besides: name to kind (`text`, `int`, `bool`, `moment`, `span`,
     `options`, `names`).
     """
+    settings: ClassVar[Sequence[str]] = ()
+    """What the task takes that is no parameter of its job."""
     repeatable: ClassVar[bool] = False
     """Whether its commits are those of the task run: a retry whose first try has committed does nothing."""
 
@@ -72,8 +74,9 @@ class ChoreOperator(TableTask):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.template_fields = (*_GENERAL, *cls.parameters)
-        setattr(cls, "__init__", _named_init(cls.parameters))  # noqa: B010 - mypy takes it for a mistake
+        own = (*cls.parameters, *cls.settings)
+        cls.template_fields = (*_GENERAL, *own)
+        setattr(cls, "__init__", _named_init(own))  # noqa: B010 - mypy takes it for a mistake
 
     def __init__(
         self,
@@ -84,7 +87,7 @@ class ChoreOperator(TableTask):
         lake_conn_id: str = LakeHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
-        given = {name: kwargs.pop(name, None) for name in self.parameters}
+        given = {name: kwargs.pop(name, None) for name in (*self.parameters, *self.settings)}
         super().__init__(**kwargs)
         self.table = table
         self.preview = dry_run

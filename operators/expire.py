@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from operators.chore import ChoreOperator
+from operators.engine_chore import EngineChoreOperator
 
 __all__ = ["ExpireChangelogsOperator", "ExpireSnapshotsOperator"]
 
 
-class ExpireSnapshotsOperator(ChoreOperator):
+class ExpireSnapshotsOperator(EngineChoreOperator):
     """Delete old snapshots and the files that only they need.
 
     :param retain_max: keep at most so many; None as the table's options say.
@@ -19,6 +19,7 @@ class ExpireSnapshotsOperator(ChoreOperator):
     :param options: table options for this run only.
     """
 
+    doing = "expiring snapshots"
     module = "expire_snapshots"
     parameters: ClassVar = {
         "retain_max": "int",
@@ -29,11 +30,12 @@ class ExpireSnapshotsOperator(ChoreOperator):
     }
 
 
-class ExpireChangelogsOperator(ChoreOperator):
+class ExpireChangelogsOperator(EngineChoreOperator):
     """Delete old changelogs that outlived their snapshots; parameters as for snapshots.
 
     :param delete_all: all of them, whatever the limits say.
     """
 
+    doing = "expiring changelogs"
     module = "expire_changelogs"
     parameters: ClassVar = {**ExpireSnapshotsOperator.parameters, "delete_all": "bool"}

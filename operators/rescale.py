@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
-from operators.chore import ChoreOperator
-from operators.engine import EngineTask
-
-if TYPE_CHECKING:
-    from lakecore.executor import Executor
-    from lakecore.jobs.chore import Lake, Report, Safety
+from operators.engine_chore import EngineChoreOperator
 
 __all__ = ["RescaleOperator"]
 
 
-class RescaleOperator(EngineTask, ChoreOperator):
+class RescaleOperator(EngineChoreOperator):
     """Move the rows of partitions to another number of buckets; partitions that have it are left alone.
 
     Writers refuse a partition whose number is not that of option `bucket`; stop them, and set the option to
@@ -23,8 +17,6 @@ class RescaleOperator(EngineTask, ChoreOperator):
 
     :param bucket_num: how many buckets; None: as option `bucket` says.
     :param where: partitions as in Paimon, `dt=a,hh=b;dt=c`; None: all with another number.
-    :param engine: `spark`; None or `local`: in the task's own process.
-    :param master: Spark master; None: `local[*]`.
     """
 
     doing = "moving rows to other buckets"
@@ -33,22 +25,5 @@ class RescaleOperator(EngineTask, ChoreOperator):
         "bucket_num": "int",
         "where": "text",
         "options": "options",
-        "engine": "text",
-        "master": "text",
     }
     repeatable = True
-
-    @classmethod
-    def run_job(
-        cls,
-        table: str,
-        given: Mapping[str, Any],
-        lake: Lake,
-        safety: Safety,
-        *,
-        dry_run: bool = False,
-        executor: Executor | None = None,
-    ) -> Report:
-        """As a chore does; where it runs is no matter of the job."""
-        values = {name: value for name, value in given.items() if name not in ("engine", "master")}
-        return super().run_job(table, values, lake, safety, dry_run=dry_run, executor=executor)

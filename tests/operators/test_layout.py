@@ -38,6 +38,9 @@ def test_buckets_and_statistics(lake: Path, golden: Callable[[str], GoldenTable]
     assert first.execute(context())["nothing_to_do"]
     with pytest.raises(AirflowFailException, match="use spark or local"):
         RescaleOperator(task_id="wrong", table=BUCKETS, engine="flink").execute(context())
-    found = AnalyzeOperator(task_id="analyze", table=BUCKETS, columns="all").execute(context())
+    with pytest.raises(AirflowFailException, match="use spark or local"):
+        AnalyzeOperator(task_id="wrong", table=BUCKETS, engine="flink").execute(context())
+    analyze = AnalyzeOperator(task_id="analyze", table=BUCKETS, columns="all", engine="local")
+    found = analyze.execute(context())
     rows = load_catalog(lake).load_table(f"{BUCKETS}$statistics").scan().to_arrow().to_pylist()
     assert [row["snapshot_id"] + 1 for row in rows] == [found["snapshot"]]
