@@ -20,6 +20,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite", action="store_true", help="store new output in testdata files; review the diff"
     )
+    parser.addoption(
+        "--every-kill",
+        action="store_true",
+        help="kill chores after each change that they make, not after some",
+    )
 
 
 _ALONE = ("tests/dags/", "tests/spark/")

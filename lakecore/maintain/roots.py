@@ -12,6 +12,7 @@ from enum import Enum
 
 from lakecore.errors import CorruptDataError, NotFoundError, UnavailableError
 from lakecore.fs.file_io import FileIO
+from lakecore.fs.temporary import is_temporary
 from lakecore.maintain.target import in_threads
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.branches import BranchStore
@@ -140,4 +141,8 @@ def root_reader(file_io: FileIO, branch: str) -> Callable[[NamedRoot], Root]:
 
 
 def _has_files(file_io: FileIO, directory: str) -> bool:
-    return any(not s.is_dir or _has_files(file_io, s.path) for s in file_io.list(directory))
+    """But for what a process left that was killed when it made the first one."""
+    return any(
+        _has_files(file_io, status.path) if status.is_dir else not is_temporary(status.name)
+        for status in file_io.list(directory)
+    )

@@ -103,6 +103,8 @@ class Sweeper:
         for record in self.runs.pending(self.target.name):
             logger.info("%s: finishing the interrupted run %s", self.target.name, record.id)
             removal = self.runs.removal(record)
+            if record.keeps:
+                self._drop_second_name(record, removal)
             files: tuple[Doomed, ...] = ()
             spared: tuple[Doomed, ...] = ()
             if removal.files:
@@ -127,6 +129,21 @@ class Sweeper:
             logger.info("%s was gone already", doomed.path)
         except AlreadyExistsError:
             self.target.file_io.delete(doomed.path)  # a killed move left it under both names
+
+    def _drop_second_name(self, record: RunRecord, removal: Removal) -> None:
+        """Of the root that a killed move left under both names: it stays, and its copy goes.
+
+        Roots go one after another: it is the first that is still there, unless the run has put another file
+        in its place. A look a root.
+        """
+        storage = self.target.file_io
+        for number, doomed in enumerate(removal.roots):
+            if storage.stat(doomed.path) is None:
+                continue
+            copy = self.runs.kept_path(record, number, doomed.path)
+            if storage.stat(copy) is not None and storage.read(copy) == storage.read(doomed.path):
+                storage.delete(copy)
+            return
 
     def _still_free(
         self, files: Sequence[Doomed], kept: RootSet

@@ -49,6 +49,12 @@ class Scenario:
         for path, data in self.image.items():
             storage.write_new(path, data)
 
+    def untouched(self) -> bool:
+        """Whether every byte of the table is as it was."""
+        storage = self.catalog.file_io
+        same = paths_of(self.table, "") == self.image.keys()
+        return same and all(storage.read(path) == data for path, data in self.image.items())
+
     def compact(self, storage: Any = None) -> Report:
         catalog = self.catalog if storage is None else replace(self.catalog, file_io=storage)
         job = Job(table=self.table.name, strategy=self.strategy, commit_user="job", commit_identifier=7)
@@ -166,6 +172,8 @@ def test_every_operation_fails_once(make: Callable[[], Scenario], mode: FaultMod
         scenario.reset()
         storage = FaultyFileIO(scenario.catalog.file_io, fail_at=number, mode=mode)
         error = _failure(scenario, storage)
+        if storage.fired and scenario.untouched():
+            continue  # what the job does with these bytes is known
         where = f"operation {number} ({storage.log[number - 1 : number]}), then {error!r}"
         assert rows_of(scenario.table) in (before, after), where
         _check_files(scenario, storage, error, where)

@@ -55,6 +55,8 @@ def test_every_operation_fails_once(mode: FaultMode) -> None:
             run(job, replace(catalog, file_io=storage), clock=catalog.clock)
         except (LakeError, KeyboardInterrupt) as err:
             error = err
+        if storage.fired and image == {path: catalog.file_io.read(path) for path in paths_of(table, "")}:
+            continue  # what the job does with these bytes is known
         where = f"operation {number} ({storage.log[number - 1 : number]}), {error!r}"
         assert rows_of(table) == rows, where
         assert {f.file_name for f in live_files(table)} == {f.file_name for f in before}, where

@@ -31,7 +31,13 @@ MODES = {
     "compact-manifest": (ERROR,),
     "rescale": (DEAD_AFTER,),
     "analyze": (ERROR,),
-    "rewrite-file-index": (),  # in test_file_index_faults.py
+    "rewrite-file-index": (),  # from here on: in tests of their own
+    "compact": (),
+    "cluster": (),
+    "merge-branch": (),
+    "remove-unexisting-files": (),
+    "remove-unexisting-manifests": (),
+    "repair": (),
 }
 """Where a try takes long, the ways of failing are shared out: what removes files, and what commits, is the same
 code for all.

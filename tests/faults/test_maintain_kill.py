@@ -1,27 +1,26 @@
-"""SIGKILL at a few of the operations of every chore, on a real disk: the next run finishes the work.
+"""SIGKILL after the changes that each chore makes to a real disk: the next run finishes the work.
 
-Which operations matter is found by test_maintain_faults.py, which stops at every one; here a process really dies.
+Here a process really dies, in the middle of atomic operations, too. Some changes of each chore are taken, others
+for every chore; `pytest --every-kill` takes all of them (minutes).
 """
 
 from __future__ import annotations
 
 import shutil
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
-from lakecore.fs.local import LocalFileIO
 from tests.support.chores import CHORES, Chore, check_rest, run_chore
-from tests.support.fault_fs import FaultyFileIO
-from tests.support.killing_fs import CHANGES, KillPoint, run_and_die
+from tests.support.killing_fs import ChangingFileIO, run_and_die
 from tests.support.maintained import History, views
 
 pytestmark = pytest.mark.slow
 
-SHARES = (0.35, 0.75)
-"""Of the changes that a chore makes, after which it is killed."""
+SAMPLE = 3
 
 
 class Disk:
@@ -51,23 +50,41 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Disk]:
     return Disk(tmp_path_factory.mktemp("killed"))
 
 
+def points(name: str, changes: int) -> list[int]:
+    """Some of the numbers from 1 to `changes`, spread; where they begin differs from chore to chore."""
+    first = zlib.crc32(name.encode()) % 1000 / 1000
+    return sorted({1 + int((first + k) / SAMPLE * changes) for k in range(SAMPLE)})
+
+
 @pytest.mark.parametrize("name", CHORES)
-def test_a_killed_chore_is_finished_by_the_next(name: str, disk: Disk) -> None:
+def test_a_killed_chore_is_finished_by_the_next(
+    name: str, disk: Disk, request: pytest.FixtureRequest
+) -> None:
     chore = CHORES[name]
     made = disk.made(chore)
-    counted = FaultyFileIO(LocalFileIO(sync=False))
-    chore.run(made.through(counted))
-    changes = sum(line.partition(" ")[0] in CHANGES for line in counted.log)
+    before, counted = made.state(), ChangingFileIO()
+    with counted.within():
+        chore.run(made.through(counted))
+    kept, changes = made.quarantined(), len(counted.log)
     check_rest(chore, made, name)
     done, after, left = made.files(), views(made.table), made.table.branches.list()
-    for nth in sorted({max(1, round(share * changes)) for share in SHARES}):
+    assert changes > 2
+    whole, left_over = {before}, {before}
+    every = request.config.getoption("--every-kill")
+    for nth in range(1, changes + 1) if every else points(name, changes):
         disk.made(chore)
-        where = f"{name}: change {nth} of {changes}"
-        run_and_die(KillPoint(name="", part="", nth=nth, after=True), run_chore, made.catalog.warehouse, name)
-        made.check_views(where, after)
-        made.check_whole(where, orphans=False)
+        where = f"{name}: change {nth} of {changes}, like {counted.log[nth - 1]}"
+        run_and_die(nth, run_chore, made.catalog.warehouse, name)
+        if (state := made.state()) not in whole:
+            whole.add(state)
+            made.check_views(where, after)
+            made.check_whole(where, orphans=False, damage=chore.damage)
         chore.again(made.catalog)
-        check_rest(chore, made, where)
-        assert views(made.table) == after, where
+        assert chore.commits or made.quarantined() == kept, where
+        if (state := made.state()) not in left_over:
+            left_over.add(state)
+            check_rest(chore, made, where)
+            assert views(made.table) == after, where
         assert chore.commits or made.files() == done, where
         assert made.table.branches.list() == left, where
+    print(f"\n{name}: killed after {changes if every else SAMPLE} of {changes} changes")

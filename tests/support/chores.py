@@ -5,6 +5,7 @@ Faults and kills are injected into all of them alike; a new chore is one more ro
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,19 +21,23 @@ from lakecore.jobs import (
     consumers,
     expire_changelogs,
     expire_snapshots,
+    merge_branch,
     partitions,
     quarantine,
     remove_orphan_files,
     repair,
+    repair_plan,
     rescale,
     rewrite_file_index,
     rollback,
     tags,
+    unexisting,
 )
 from lakecore.jobs.chore import Safety
+from lakecore.verify.fsck import fsck
 from tests.support.fake_clock import FakeClock
-from tests.support.lake import key_table, memory_catalog, put
-from tests.support.maintained import OWNER, History, history
+from tests.support.lake import append_table, key_table, live_files, memory_catalog, put
+from tests.support.maintained import NONE, OWNER, History, history
 
 __all__ = ["CHORES", "FUTURE", "Chore", "check_rest", "run_chore", "tidy"]
 
@@ -64,7 +69,7 @@ def run(module: Any, kind: Any, **parameters: Any) -> Run:
     """The job of `d.k`. `clock`: not the warehouse's own."""
     clock = parameters.pop("clock", None)
     values = {"table": "d.k"} | parameters
-    if module is not rewrite_file_index:
+    if module not in (rewrite_file_index, compact):
         values.setdefault("safety", OWNER)
     return Run(module, kind, values, clock)
 
@@ -76,10 +81,10 @@ repair_hints = run(repair, repair.RepairHints)
 remove_orphans = run(remove_orphan_files, remove_orphan_files.Job, clock=FUTURE)
 
 
-def tidy(lake: Lake) -> None:
+def tidy(lake: Lake, table: str = "d.k") -> None:
     """What every night does: hints that a killed commit did not get to, files that it left."""
-    repair_hints(lake)
-    remove_orphans(lake)
+    run(repair, repair.RepairHints, table=table)(lake)
+    run(remove_orphan_files, remove_orphan_files.Job, table=table, clock=FUTURE)(lake)
 
 
 def roll_back_to_timestamp(lake: Lake) -> Any:
@@ -90,6 +95,23 @@ def roll_back_to_timestamp(lake: Lake) -> Any:
 def undo(lake: Lake) -> Any:
     record = next(r for r in quarantine.runs_of(lake, "d.k") if r.keeps)
     return quarantine.run(quarantine.Undo(run_id=record.id, safety=OWNER), lake, clock=lake.clock)
+
+
+def plan_path(lake: Lake) -> str:
+    return f"{lake.warehouse}/plan.json"
+
+
+def repair_as_planned(lake: Lake) -> Any:
+    plan = json.loads(lake.file_io.read(plan_path(lake)))
+    job = repair_plan.Job(table="d.k", plan=plan, allow_loss=True, safety=OWNER)
+    return repair_plan.run(job, lake, clock=FUTURE)
+
+
+def planned(lake: Lake) -> bytes:
+    table = lake.load_table("d.k")
+    report = fsck(table.file_io, table.paths, now_ms=0)
+    plan = repair_plan.plan_repair("d.k", lake, report, FUTURE, FUTURE.now_ms() - 1)
+    return json.dumps(plan.to_json()).encode()
 
 
 def purge(lake: Lake) -> Any:
@@ -183,6 +205,48 @@ def partitioned(where: str | Lake) -> History:
     return History.of(catalog, table)
 
 
+def appended(where: str | Lake) -> History:
+    """An append table with five commits."""
+    catalog = memory_catalog(where) if isinstance(where, str) else where
+    table = append_table(catalog)
+    put(table, *([{"v": 9 - n, "p": "x"}, {"v": n, "p": "y"}] for n in range(5)))
+    return History.of(catalog, table)
+
+
+def apart(where: str | Lake) -> History:
+    """An append table with two more commits on main, and two on branch `b`."""
+    made = remade(appended(where), run(branches, branches.CreateBranch, table="d.a", branch="b"))
+    put(made.table.at_branch("b"), *([{"v": n, "p": "branch"}] for n in (11, 12)))
+    put(made.table, *([{"v": n, "p": "main"}] for n in (1, 2)))
+    return remade(made)
+
+
+def without_a_file(where: str | Lake) -> History:
+    made = appended(where)
+    made.catalog.file_io.delete(f"{made.table.path}/bucket-0/{live_files(made.table)[1].file_name}")
+    return remade(made)
+
+
+def without_a_manifest(where: str | Lake) -> History:
+    made = appended(where)
+    _lose_a_manifest(made, 1)
+    return remade(made)
+
+
+def damaged(where: str | Lake) -> History:
+    """Without a manifest of the latest snapshot; and a plan."""
+    made = history(where)
+    _lose_a_manifest(made, -1)
+    made.catalog.file_io.write_new(plan_path(made.catalog), planned(made.catalog))
+    return remade(made)
+
+
+def _lose_a_manifest(made: History, which: int) -> None:
+    latest = made.table.snapshots.load(made.table.snapshots.list_ids()[-1])
+    lost = made.table.manifests.data_manifests(latest)[which]
+    made.catalog.file_io.delete(made.table.paths.manifest(lost.file_name))
+
+
 NAMED = {"commit_user": "job", "commit_identifier": 7}
 
 
@@ -191,7 +255,8 @@ class Chore:
     """One row. `make`: the table before. `run`: the chore.
 
     `commits`: it makes a snapshot, so what a failed try wrote is left for the removal of orphans. `leaves`: so
-    are files of the states that it took away. `refusal`: what it says when it is done already.
+    are files of the states that it took away. `refusal`: what it says when it is done already. `damage`: what
+    the check says of older snapshots, before and after.
     """
 
     run: Callable[[Lake], Any]
@@ -199,6 +264,7 @@ class Chore:
     commits: bool = False
     leaves: bool = False
     refusal: type[LakeError] | None = None
+    damage: str = NONE
 
     def again(self, lake: Lake) -> None:
         """What somebody does whose first try failed, whatever came of it."""
@@ -312,6 +378,38 @@ CHORES = {
         run=run(rescale, rescale.Job, bucket_num=2, where="p=2020-01-01", **NAMED),
         commits=True,
     ),
+    "compact": Chore(
+        run=run(compact, compact.Job, strategy=compact.Strategy.FULL, **NAMED),
+        commits=True,
+    ),
+    "cluster": Chore(
+        make=appended,
+        run=run(
+            compact,
+            compact.Job,
+            table="d.a",
+            order_strategy=compact.OrderStrategy.ORDER,
+            order_by=("v",),
+            **NAMED,
+        ),
+        commits=True,
+    ),
+    "merge-branch": Chore(
+        make=apart, run=run(merge_branch, merge_branch.Job, table="d.a", source_branch="b"), commits=True
+    ),
+    "remove-unexisting-files": Chore(
+        make=without_a_file,
+        run=run(unexisting, unexisting.RemoveUnexistingFiles, table="d.a", accept_rows=2),
+        commits=True,
+        damage="missing",
+    ),
+    "remove-unexisting-manifests": Chore(
+        make=without_a_manifest,
+        run=run(unexisting, unexisting.RemoveUnexistingManifests, table="d.a", accept_rows=2),
+        commits=True,
+        damage="missing",
+    ),
+    "repair": Chore(make=damaged, run=repair_as_planned, commits=True, damage="missing"),
     "orphans": Chore(make=littered, run=remove_orphans),
     "undo": Chore(make=undoable, run=undo, refusal=InvalidInputError),
     "purge": Chore(make=undoable, run=purge),
@@ -324,7 +422,14 @@ def run_chore(warehouse: str, name: str) -> None:
 
 
 def check_rest(chore: Chore, made: History, where: str) -> None:
-    """Nothing is left over; after the next removal of orphans, of what writes files that a commit names."""
-    if chore.commits:
-        tidy(made.catalog)
-    made.check_whole(where, orphans=not chore.leaves)
+    """Nothing is left over; after the next removal of orphans, of what writes files that a commit names.
+
+    Nor is anything but temporary files of a process that was killed, which that removal finds, too. In a
+    damaged table nobody can tell what is left over.
+    """
+    whole = chore.damage == NONE
+    if whole and chore.commits:
+        tidy(made.catalog, made.table.name)
+    elif whole and any(path.endswith(".tmp") for path in made.files()):
+        run(remove_orphan_files, remove_orphan_files.Job, table=made.table.name, clock=FUTURE)(made.catalog)
+    made.check_whole(where, orphans=whole and not chore.leaves, damage=chore.damage)

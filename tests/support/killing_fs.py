@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from typing import Any
 from lakecore.fs.local import LocalFileIO
 from tests.support.fault_fs import FaultyFileIO
 
-__all__ = ["CHANGES", "KillPoint", "KillingFileIO", "run_and_die"]
+__all__ = ["CHANGES", "ChangingFileIO", "KillPoint", "KillingFileIO", "run_and_die"]
 
 
 CHANGES = ("close", "delete", "move", "open_output", "overwrite", "publish", "write", "write_new")
@@ -67,6 +69,58 @@ class KillingFileIO(FaultyFileIO):
         raise AssertionError("still alive")
 
 
+class ChangingFileIO(FaultyFileIO):
+    """A local disk that counts how often it changes, and kills its process after change number `last` (0: never).
+
+    A file that is made changes the disk as it appears and as it is whole; publishing, overwriting and moving
+    do so in the middle, too: a complete temporary file is there, then a file has two names.
+    """
+
+    def __init__(self, last: int = 0) -> None:
+        super().__init__(LocalFileIO(sync=False))
+        self._last = last
+        self._counting = threading.Lock()
+        self._two_names = threading.local()
+
+    def operation(self, name: str, path: str, effect: Any, torn: Any = None) -> Any:
+        result = effect()
+        if name in CHANGES and name != "write":  # bytes stay in a buffer until the file is closed
+            self._changed(f"{name} {path}")
+        return result
+
+    def _changed(self, what: str) -> None:
+        with self._counting:
+            self.log.append(what)
+            if len(self.log) == self._last:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    @contextlib.contextmanager
+    def within(self) -> Iterator[None]:
+        """Counts in the middle of operations, too, as long as it is entered."""
+        link, replace, unlink = os.link, os.replace, os.unlink
+
+        def counted_link(source: str, target: str, **more: Any) -> None:
+            self._changed(f"before link {target}")
+            self._two_names.set = True
+            link(source, target, **more)
+
+        def counted_replace(source: str, target: str) -> None:
+            self._changed(f"before replace {target}")
+            replace(source, target)
+
+        def counted_unlink(path: str, **more: Any) -> None:
+            if getattr(self._two_names, "set", False):
+                self._two_names.set = False
+                self._changed(f"two names {path}")
+            unlink(path, **more)
+
+        os.link, os.replace, os.unlink = counted_link, counted_replace, counted_unlink  # type: ignore[assignment]
+        try:
+            yield
+        finally:
+            os.link, os.replace, os.unlink = link, replace, unlink
+
+
 def _grandparent() -> int:
     stat = Path(f"/proc/{os.getppid()}/stat").read_text()
     return int(stat.rpartition(")")[2].split()[1])
@@ -76,23 +130,33 @@ def _command(process: int) -> str:
     return Path(f"/proc/{process}/cmdline").read_text().replace("\0", " ")
 
 
-def run_and_die(point: KillPoint | None, function: Callable[..., object], *arguments: object) -> None:
+def run_and_die(point: KillPoint | int | None, function: Callable[..., object], *arguments: object) -> None:
     """Call `function` in a process of its own, with all local storage behind `point`; it has to die of it.
 
-    `point` None: in the middle of the atomic creation of a file. The process is forked from a server that
+    `point` None: in the middle of the atomic creation of a file; a number: see `ChangingFileIO`. The process is forked from a server that
     has the imports done, and no threads.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["lakecore.jobs.compact", "lakecore.cli.main", "tests.support.chores"])
+    context.set_forkserver_preload(
+        ["lakecore.jobs.compact", "lakecore.cli.main", "tests.support.chores", "pandas"]
+    )
     process = context.Process(target=_doomed, args=(point, function, arguments))
     process.start()
     process.join(120)
     assert process.exitcode == -signal.SIGKILL, f"not killed: exit code {process.exitcode}"
 
 
-def _doomed(point: KillPoint | None, function: Callable[..., object], arguments: tuple[object, ...]) -> None:
+def _doomed(
+    point: KillPoint | int | None, function: Callable[..., object], arguments: tuple[object, ...]
+) -> None:
     from lakecore.catalog import filesystem
 
+    if isinstance(point, int):
+        storage = ChangingFileIO(point)
+        filesystem.file_io_for = lambda *_: storage  # type: ignore[assignment]
+        with storage.within():
+            function(*arguments)
+        return
     if point is None:
         os.link = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
     else:

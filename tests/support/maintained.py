@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
 from lakecore.catalog.filesystem import FilesystemCatalog
+from lakecore.errors import LakeError
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.jobs import compact
 from lakecore.jobs.chore import Safety
@@ -14,7 +16,10 @@ from lakecore.verify.findings import FindingKind
 from lakecore.verify.fsck import fsck
 from tests.support.lake import key_table, memory_catalog, paths_of, put, rows_of
 
-__all__ = ["OWNER", "History", "Views", "history", "views"]
+__all__ = ["NONE", "OWNER", "History", "Views", "history", "views"]
+
+NONE = "(?!)"
+"""A pattern that matches nothing."""
 
 OWNER = Safety(owner="test")
 """One owner: a second try need not wait for the lease of the first."""
@@ -70,25 +75,37 @@ class History:
             right = (self.rows.get(name), (after or {}).get(name))
             assert rows in right, f"{where}: {name} reads {rows}, not one of {right}"
 
-    def check_whole(self, where: str, *, orphans: bool) -> None:
-        """Nothing is damaged; with `orphans`, nothing is left over either."""
+    def check_whole(self, where: str, *, orphans: bool, damage: str = NONE) -> None:
+        """Nothing is damaged, but for problems that match `damage`; with `orphans`, nothing is left over either."""
         table = self.catalog.load_table(self.table.name)
         report = fsck(table.file_io, table.paths, now_ms=self.catalog.clock.now_ms(), deep=orphans)
         allowed = set() if orphans else {FindingKind.ORPHAN, FindingKind.HINT}
-        found = [f for f in report.findings if f.kind not in allowed]
+        found = [f for f in report.findings if f.kind not in allowed and not re.search(damage, f.problem)]
         assert [f for f in found if orphans or "are missing before it" not in f.problem] == [], where
 
 
 def views(table: Table) -> Views:
-    """The rows at every snapshot and tag there is, of every branch."""
+    """The rows at every snapshot and tag there is, of every branch; the error where they cannot be read."""
     found = {}
-    branches = [name for name in table.branches.list() if paths_of(table, f"/branch/branch-{name}/")]
+    branches = [name for name in table.branches.list() if _begun(table, name)]
     for branch in ("", *branches):
         at = table.at_branch(branch) if branch else table
         of = f" of {branch}" if branch else ""
-        found |= {f"snapshot {i}{of}": rows_of(at, snapshot=i) for i in at.snapshots.list_ids()}
-        found |= {f"tag {name}{of}": rows_of(at, tag=name) for name in at.tags.list()}
+        found |= {f"snapshot {i}{of}": _seen(at, snapshot=i) for i in at.snapshots.list_ids()}
+        found |= {f"tag {name}{of}": _seen(at, tag=name) for name in at.tags.list()}
     return found
+
+
+def _begun(table: Table, branch: str) -> bool:
+    """Whether the branch has more than a directory, and a file that a killed process left there."""
+    return any(not path.endswith(".tmp") for path in paths_of(table, f"/branch/branch-{branch}/"))
+
+
+def _seen(table: Table, **at: Any) -> list[tuple[Any, ...]]:
+    try:
+        return rows_of(table, **at)
+    except LakeError as err:
+        return [(type(err).__name__,)]
 
 
 def history(where: str | FilesystemCatalog, **options: str) -> History:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from lakecore.fs.publish import publish_resolved
+from lakecore.fs.temporary import is_temporary
 from lakecore.maintain.hints import repair_hints
 from lakecore.maintain.reachable import Doomed
 from lakecore.maintain.roots import Root, RootKind, RootSet, read_roots
@@ -45,7 +46,7 @@ def create(target: Target, name: str, tag: str | None) -> bool:
     check_name(name)
     branch = target.paths.with_branch(name)
     wanted = _new_branch(target, branch, tag)
-    present = {path: target.file_io.read(path) for path in _files(target, branch.root)}
+    present = _contents(target, branch)
     if any(wanted.get(path) != data for path, data in present.items()):
         raise AlreadyExistsError(
             f"branch {name!r} of {target.name} exists; choose another name, or delete it"
@@ -139,7 +140,7 @@ def rename(name: str, new_name: str, sweeper: Sweeper, *, parameters: dict[str, 
         _remove_directories(target, old.root)
         raise NotFoundError(f"branch {name!r} of {target.name} does not exist")
     copies = {new.root + path.removeprefix(old.root): data for path, data in source.items()}
-    present = {path: target.file_io.read(path) for path in _files(target, new.root)}
+    present = _contents(target, new)
     begun = _was_interrupted(sweeper, parameters)
     if any(copies.get(path, data if begun else None) != data for path, data in present.items()):
         raise AlreadyExistsError(f"branch {new_name!r} of {target.name} exists; choose another name")
@@ -255,6 +256,12 @@ class FastForward:
 def fast_forward(target: Target, name: str) -> FastForward:
     """What it would do."""
     return FastForward(target, name)
+
+
+def _contents(target: Target, branch: TablePaths) -> dict[str, bytes]:
+    """Files of the branch, without what a killed process left beside them."""
+    paths = (path for path in _files(target, branch.root) if not is_temporary(path.rpartition("/")[2]))
+    return {path: target.file_io.read(path) for path in paths}
 
 
 def _files(target: Target, directory: str) -> Iterator[str]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.fs.file_io import FileStatus
+from lakecore.fs.temporary import is_temporary
 from lakecore.maintain.drop import Needs
 from lakecore.maintain.name_sets import within
 from lakecore.maintain.orphans.external import is_made_by_writers
@@ -36,7 +37,6 @@ _NAMED = {
     "snapshot": re.compile(r"snapshot-.+|LATEST|EARLIEST"),
     "changelog": re.compile(r"changelog-.+|LATEST|EARLIEST"),
 }
-_TEMPORARY = re.compile(r"\..+\.tmp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,7 @@ def plan(
     unnamed, dead = _data(walk, known, external)
     orphans += [Doomed(status.path, status.size, _WHY) for status in unnamed]
     orphans += _dead(reach, roots, dead)
+    orphans += [Doomed(status.path, status.size, _HALF) for status in walk.halves]
     orphan_size = sum(doomed.size for doomed in orphans)
     found = Found(walk.files, walk.size, len(orphans), orphan_size)
     limits.check_share(target.name, found)
@@ -118,9 +119,10 @@ def _temporary(walk: Walk, roots: RootSet) -> Iterator[Doomed]:
             for status in walk.old_files(directory):
                 if not _NAMED[name].fullmatch(status.name):
                     yield Doomed(status.path, status.size, _HALF)
-        for directory in (paths.schema_dir, paths.tag_dir, paths.consumer_dir):
+        marks = f"{paths.tag_dir}/tag-success-file"
+        for directory in (paths.schema_dir, paths.tag_dir, marks, paths.consumer_dir):
             for status in walk.old_files(directory):
-                if _TEMPORARY.fullmatch(status.name):
+                if is_temporary(status.name):
                     yield Doomed(status.path, status.size, _HALF)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
 from lakecore.fs.file_io import FileStatus
+from lakecore.fs.temporary import is_temporary
 from lakecore.maintain.name_sets import Hashes, within
 from lakecore.maintain.orphans.listing import Listed, Lister
 from lakecore.maintain.target import Target
@@ -45,14 +46,27 @@ class Look:
     removed: tuple[tuple[FileStatus, int], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Above:
+    """A directory above those of data files: where to go on, and its old temporary files."""
+
+    folders: list[str]
+    halves: tuple[FileStatus, ...]
+
+
 @dataclass(slots=True)
 class Walk:
-    """Counts what it sees. Files that are younger than `lister` is told are left alone."""
+    """Counts what it sees. Files that are younger than `lister` is told are left alone.
+
+    `halves`: old temporary files beside the directories of data files (of marks of partitions), complete once
+    all of `data_files` was seen.
+    """
 
     target: Target
     lister: Lister
     files: int = 0
     size: int = 0
+    halves: list[FileStatus] = field(default_factory=list)
 
     def old_files(self, directory: str) -> tuple[FileStatus, ...]:
         """Those of one directory."""
@@ -72,9 +86,12 @@ class Walk:
         parts = (self.target.paths.table_path, (directory or "").strip("/"))
         level = ["/".join(part for part in parts if part)]
         for _ in self.target.schema.partition_keys:
-            level = [path for below in self.lister.each(level, _partitions) for path in below]
-        for below in self.lister.each(level, _bucket_dirs):
-            yield from below
+            above = list(self.lister.each(level, _partitions))
+            self.halves += [half for seen in above for half in seen.halves]
+            level = [path for seen in above for path in seen.folders]
+        for seen in self.lister.each(level, _bucket_dirs):
+            self.halves += seen.halves
+            yield from seen.folders
 
     def add(self, other: Walk) -> None:
         """Count what another walk saw."""
@@ -85,12 +102,16 @@ class Walk:
         self.size += size
 
 
-def _partitions(found: Listed) -> list[str]:
-    return [path for path in found.folders if "=" in _name(path)]
+def _partitions(found: Listed) -> _Above:
+    return _Above([path for path in found.folders if "=" in _name(path)], _halves(found))
 
 
-def _bucket_dirs(found: Listed) -> list[str]:
-    return [path for path in found.folders if _name(path).startswith("bucket-")]
+def _bucket_dirs(found: Listed) -> _Above:
+    return _Above([path for path in found.folders if _name(path).startswith("bucket-")], _halves(found))
+
+
+def _halves(found: Listed) -> tuple[FileStatus, ...]:
+    return tuple(status for status in found.old if is_temporary(status.name))
 
 
 def _name(path: str) -> str:
