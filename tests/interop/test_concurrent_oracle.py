@@ -22,7 +22,7 @@ from tests.support.oracle import Oracle, findings
 
 pytestmark = pytest.mark.slow
 
-ROUNDS = 75
+ROUNDS = {"keyed": 75, "append": 24}
 KEYS = 20
 PATIENT = {"commit.max-retries": "500", "commit.max-retry-wait": "50 ms"}
 
@@ -37,12 +37,13 @@ def rows_of_round(user: str, number: int) -> dict[str, list[Any]]:
     return {"who": [user] * 5, "k": keys, "v": [f"{user}{number}.{i}" for i in range(5)]}
 
 
-def write_rounds(warehouse: str, user: str, landed: Any) -> None:
-    """Write all rounds; every 25th waits for a compaction, so that a fast writer leaves none out."""
+def write_rounds(warehouse: str, user: str, rounds: int, landed: Any) -> None:
+    """Write all rounds; after every third of them wait for a compaction, so that a fast writer leaves none out."""
     table = table_at(warehouse)
-    for number in range(ROUNDS):
-        if number % 25 == 24:
-            wait_for(lambda wanted=number // 25: landed.value > wanted)
+    third = rounds // 3
+    for number in range(rounds):
+        if number % third == third - 1:
+            wait_for(lambda wanted=number // third: landed.value > wanted)
         rows = rows_of_round(user, number)
         table.write(
             pa.table({**rows, "k": pa.array(rows["k"], pa.int32())}), Commit(user=user, identifier=number)
@@ -87,7 +88,10 @@ def test_two_writers_and_a_compactor(kind: str, oracle: Oracle, tmp_path: Path) 
     oracle.create(tmp_path, "d.t", {"columns": columns, **TABLES[kind]})
     context = multiprocessing.get_context("spawn")
     done, landed = context.Event(), context.Value("i", 0)
-    writers = [context.Process(target=write_rounds, args=(str(tmp_path), user, landed)) for user in "ab"]
+    writers = [
+        context.Process(target=write_rounds, args=(str(tmp_path), user, ROUNDS[kind], landed))
+        for user in "ab"
+    ]
     compactor = context.Process(target=compact_rounds, args=(str(tmp_path), done, landed))
     for process in (*writers, compactor):
         process.start()
@@ -106,14 +110,14 @@ def test_two_writers_and_a_compactor(kind: str, oracle: Oracle, tmp_path: Path) 
     ids = table.snapshots.list_ids()
     assert ids == tuple(range(1, len(ids) + 1))
     kinds = [table.snapshots.load(snapshot_id).commit_kind for snapshot_id in ids]
-    assert kinds.count(CommitKind.APPEND) == 2 * ROUNDS
-    assert kinds.count(CommitKind.COMPACT) == len(ids) - 2 * ROUNDS >= 3
+    assert kinds.count(CommitKind.APPEND) == 2 * ROUNDS[kind]
+    assert kinds.count(CommitKind.COMPACT) == len(ids) - 2 * ROUNDS[kind] >= 3
 
 
 def _expected(kind: str) -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = []
     for user in "ab":
-        for number in range(ROUNDS):
+        for number in range(ROUNDS[kind]):
             made = rows_of_round(user, number)
             rows += zip(made["who"], made["k"], made["v"], strict=True)
     if kind == "keyed":
