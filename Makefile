@@ -1,7 +1,7 @@
 # lakecore. Every target works on a fresh clone; `make setup` is done once and again when a lock file changes.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests test fast lint format check bench bench-small fuzz fuzz-bytes demo clean
+.PHONY: help setup setup-tests test fast lint format check bench bench-small fuzz fuzz-bytes kills demo clean
 
 PYTHON := .venv/bin/python
 
@@ -44,6 +44,9 @@ fuzz: setup-tests ## histories of lakecore and Java in turns: SEED=1 MINUTES=5, 
 
 fuzz-bytes: setup-tests ## damaged bytes for every decoder: SEED=1 CASES=2000 (each)
 	$(PYTHON) -m tests.fuzz.damage --seed $(or $(SEED),1) --cases $(or $(CASES),2000)
+
+kills: setup-tests ## kill every chore after each change that it makes (a quarter of an hour or more)
+	$(PYTHON) -m pytest --every-kill -o timeout=7200 tests/faults/test_maintain_kill.py
 
 demo: setup ## compact a small lake with Airflow and Spark, and show before and after
 	$(PYTHON) -m tools.demo
