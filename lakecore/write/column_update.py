@@ -17,12 +17,9 @@ import pyarrow.compute as pc
 
 from lakecore.clock import Clock
 from lakecore.commit.request import CommitResult, Unchanged
-from lakecore.commit.retry import RetryPolicy
 from lakecore.errors import (
-    CommitConflictError,
     CommitUncertainError,
     InvalidInputError,
-    NotFoundError,
     UnsupportedError,
 )
 from lakecore.metadata.commit_message import CommitMessage
@@ -37,6 +34,7 @@ from lakecore.scan.scanner import Scanner
 from lakecore.scan.split import Split
 from lakecore.types.datatypes import AtomicType, TypeRoot
 from lakecore.write.casting import cast_column, first_null
+from lakecore.write.replanned import replanned
 from lakecore.write.rolling import FileSpec, RollingWriter
 
 __all__ = ["ColumnUpdate", "UpdatedRows"]
@@ -89,23 +87,11 @@ class ColumnUpdate:
         values = self._checked(data)
         if not len(values.ids):
             return UpdatedRows(0, CommitResult())
-        policy = RetryPolicy.from_options(self.reading.schema.options)
-        started = self.clock.monotonic()
-        retry = 0
-        while True:
-            snapshot = self.scanner.snapshots.latest()
-            try:
-                return UpdatedRows(len(values.ids), self._try(snapshot, values, commit))
-            except CommitConflictError:
-                wait = policy.wait_seconds(retry, (self.clock.monotonic() - started) * 1000, 0.5)
-                if wait is None:
-                    raise
-            except NotFoundError:
-                if snapshot is None or self.scanner.snapshots.latest_id() == snapshot.id:
-                    raise
-                wait = 0.0  # the snapshot expired: there is a newer one
-            self.clock.sleep(wait)
-            retry += 1
+
+        def attempt(snapshot: Snapshot | None) -> UpdatedRows:
+            return UpdatedRows(len(values.ids), self._try(snapshot, values, commit))
+
+        return replanned(self.scanner.snapshots, self.reading.schema.options, self.clock, attempt)
 
     def _checked(self, data: pa.Table) -> _Values:
         schema = self.reading.schema

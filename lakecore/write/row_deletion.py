@@ -15,8 +15,7 @@ from pyroaring import BitMap
 
 from lakecore.clock import Clock
 from lakecore.commit.request import CommitResult
-from lakecore.commit.retry import RetryPolicy
-from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, NotFoundError
+from lakecore.errors import CommitUncertainError, LakeError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.index_file import DELETION_VECTORS, IndexFile
 from lakecore.metadata.options import BucketMode
@@ -32,6 +31,7 @@ from lakecore.scan.scanner import Scanner
 from lakecore.scan.split import Split
 from lakecore.store.indexes import IndexStore, load_deletions
 from lakecore.store.vector_files import replace_vectors
+from lakecore.write.replanned import replanned
 
 __all__ = ["DeletedRows", "RowDeletion"]
 
@@ -72,24 +72,12 @@ class RowDeletion:
         When other commits change files or vectors meanwhile, the rows are looked up again. Raises
         UnavailableError or CommitConflictError when that does not come to an end, CommitUncertainError.
         """
-        policy = RetryPolicy.from_options(self.reading.schema.options)
-        started = self.clock.monotonic()
-        retry = 0
-        while True:
-            snapshot = self.scanner.snapshots.latest()
-            try:
-                draft = self._draft(snapshot, predicate)
-                return DeletedRows(draft.rows, self._commit(draft, commit))
-            except CommitConflictError:
-                wait = policy.wait_seconds(retry, (self.clock.monotonic() - started) * 1000, 0.5)
-                if wait is None:
-                    raise
-            except NotFoundError:
-                if snapshot is None or self.scanner.snapshots.latest_id() == snapshot.id:
-                    raise
-                wait = 0.0  # the snapshot expired: there is a newer one
-            self.clock.sleep(wait)
-            retry += 1
+
+        def attempt(snapshot: Snapshot | None) -> DeletedRows:
+            draft = self._draft(snapshot, predicate)
+            return DeletedRows(draft.rows, self._commit(draft, commit))
+
+        return replanned(self.scanner.snapshots, self.reading.schema.options, self.clock, attempt)
 
     def _commit(self, draft: _Draft, commit: CommitFunction) -> CommitResult:
         """Remove the new index files again unless they are, or may be, in the table."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lakecore.errors import NotFoundError
+from lakecore.commit.committer import Committer
+from lakecore.errors import CommitUncertainError, LakeError, NotFoundError
 from lakecore.maintain.repair.plan import Work
 from lakecore.maintain.roots import RootSet
 from lakecore.maintain.runs import Removal
 from lakecore.maintain.sweep import Sweeper, Swept, nothing
 from lakecore.maintain.target import Target
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.snapshot import BATCH_IDENTIFIER
 
 __all__ = ["Action", "Bench", "Done", "set_aside"]
 
@@ -36,6 +39,21 @@ class Bench:
         if schema is None:
             raise NotFoundError(f"branch {branch!r} of {self.main.name} has no schema")
         return replace(target, schema=schema)
+
+    def commit(self, target: Target, messages: Sequence[CommitMessage], discard: Callable[[], None]) -> Done:
+        """A snapshot of these messages. `discard` removes their files unless they are, or may be, in it.
+
+        Raises CommitConflictError when others changed the same files meanwhile, CommitUncertainError.
+        """
+        committer = Committer(target.snapshots, target.schemas, target.manifests, clock=target.clock)
+        try:
+            result = committer.commit(messages, commit_user=self.user, identifier=BATCH_IDENTIFIER)
+        except CommitUncertainError:
+            raise
+        except LakeError:
+            discard()
+            raise
+        return Done(snapshot=result.snapshot_ids[-1] if result.snapshot_ids else None, files=len(messages))
 
 
 @dataclass(frozen=True, slots=True)

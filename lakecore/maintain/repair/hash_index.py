@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from lakecore.commit.committer import Committer
-from lakecore.errors import CommitUncertainError, LakeError
 from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters
 from lakecore.maintain.repair.plan import Work
 from lakecore.maintain.target import Target
@@ -22,7 +21,6 @@ from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.index_file import HASH_INDEX, IndexFile
 from lakecore.metadata.netting import live
 from lakecore.metadata.options import BucketMode, TableOptions
-from lakecore.metadata.snapshot import BATCH_IDENTIFIER
 from lakecore.read.context import ReadContext
 from lakecore.read.file_reader import read_file
 from lakecore.read.key_value import key_names
@@ -119,15 +117,7 @@ def _rebuild(bench: Bench, branch: str, parameters: Parameters, wanted: frozense
     except BaseException:
         _discard(store, messages)
         raise
-    committer = Committer(target.snapshots, target.schemas, target.manifests, clock=target.clock)
-    try:
-        result = committer.commit(messages, commit_user=bench.user, identifier=BATCH_IDENTIFIER)
-    except CommitUncertainError:
-        raise
-    except LakeError:
-        _discard(store, messages)
-        raise
-    return Done(snapshot=result.snapshot_ids[-1] if result.snapshot_ids else None, files=len(messages))
+    return bench.commit(target, messages, partial(_discard, store, messages))
 
 
 def _message(

@@ -16,10 +16,10 @@ from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from lakecore.commit.committer import Committer
-from lakecore.errors import CommitUncertainError, LakeError
+from lakecore.errors import LakeError
 from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters
 from lakecore.maintain.repair.plan import Work
 from lakecore.maintain.target import Target
@@ -28,7 +28,6 @@ from lakecore.metadata.data_file import DataFile, ManifestEntry
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.netting import live
 from lakecore.metadata.options import ChangelogProducer, MergeEngine, TableOptions
-from lakecore.metadata.snapshot import BATCH_IDENTIFIER
 from lakecore.row.binary_row import decode_row
 from lakecore.row.partition_path import partition_text
 from lakecore.verify.references import bucket_directory
@@ -154,15 +153,7 @@ def _lower(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> 
     except BaseException:
         _discard(target, made)
         raise
-    committer = Committer(target.snapshots, target.schemas, target.manifests, clock=target.clock)
-    try:
-        result = committer.commit(messages, commit_user=bench.user, identifier=BATCH_IDENTIFIER)
-    except CommitUncertainError:
-        raise
-    except LakeError:
-        _discard(target, made)
-        raise
-    return Done(snapshot=result.snapshot_ids[-1] if result.snapshot_ids else None, files=len(messages))
+    return bench.commit(target, messages, partial(_discard, target, made))
 
 
 LEVELS = Action(look=_look, do=_lower)
