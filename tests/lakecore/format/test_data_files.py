@@ -55,6 +55,8 @@ NANOS = {
     "z9": ("TIMESTAMP(9) WITH LOCAL TIME ZONE", (-9_223_372_036_854_775_807, 5, None)),
     "arr9": ({"type": "ARRAY", "element": "TIMESTAMP(9)"}, ([1, None, -1], [], None)),
 }
+WITHOUT_BLANKS = {"c": ("CHAR(3)", ("a", "éé😀", None))}
+"""What ORC files keep of a CHAR."""
 CODECS = [("parquet", c) for c in ("zstd", "snappy", "gzip", "lz4", "brotli", "none")]
 CODECS += [("orc", c) for c in ("zstd", "snappy", "zlib", "lz4", "none")]
 CODECS += [("avro", c) for c in ("zstd", "snappy", "deflate", "null")]
@@ -110,7 +112,8 @@ def test_every_type_in_every_format_and_codec(fs: MemoryFileIO, kind: str, codec
     types, rows = row_type(columns), rows_of(columns)
     path = f"memory://t/data-1.{kind}"
     done = write(fs, path, types, rows, WriterOptions(compression=codec))
-    assert repr(read(fs, path, types)) == repr(rows)
+    wanted = rows_of(columns | WITHOUT_BLANKS) if kind == "orc" else rows
+    assert repr(read(fs, path, types)) == repr(wanted)
     assert (done.rows, done.size) == (3, fs.stat(path).size)  # type: ignore[union-attr]
     reader = open_reader(fs, path)
     assert (reader.num_rows, reader.row_groups) == (3, 1)
