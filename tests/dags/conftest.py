@@ -109,6 +109,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowLake]:
         "AIRFLOW_CONN_LAKE_DEFAULT": json.dumps({"conn_type": "lakecore", "host": str(lake)}),
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
         "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(lineage),
+        "AIRFLOW__OPENLINEAGE__SELECTIVE_ENABLE": "True",  # each task that tells takes two more processes
         "LAKECORE_NIGHTLY_CRON": "",
         "LAKECORE_SNAPSHOT_CRON": "",
         "LAKECORE_MAINTENANCE_CRON": "",

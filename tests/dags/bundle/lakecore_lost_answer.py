@@ -1,10 +1,11 @@
-"""A compaction whose worker dies after its commit, on the first try."""
+"""A compaction whose worker dies after its commit, on the first try. Its lineage is told."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from airflow.providers.openlineage.utils.selective_enable import enable_lineage
 from airflow.sdk import DAG, Context, Param
 
 from operators.compact import CompactTableOperator
@@ -25,7 +26,7 @@ with DAG(
     schedule=None,
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     params={"table": Param("", type="string")},
-):
+) as dag:
     LosesItsFirstAnswer(
         task_id="compact",
         table="{{ params.table }}",
@@ -34,3 +35,4 @@ with DAG(
         retries=1,
         retry_delay=timedelta(seconds=1),
     )
+enable_lineage(dag)
