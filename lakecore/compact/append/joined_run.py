@@ -6,14 +6,15 @@ from dataclasses import dataclass, replace
 
 from pyroaring import BitMap
 
+from lakecore.compact.append.outputs import file_spec
+from lakecore.compact.append.outputs import stored as stored_file
 from lakecore.compact.work import UnitResult, UnitTable
 from lakecore.errors import ProofError
-from lakecore.metadata.data_file import DataFile, FileSource
+from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.index_file import DeletionFile
 from lakecore.metadata.row_range import first_row, row_ranges
 from lakecore.read.joined_rows import read_joined
 from lakecore.store.indexes import load_deletions
-from lakecore.verify.columns import StoredFile
 from lakecore.verify.digest import ZERO
 from lakecore.verify.joined import tally_columns
 from lakecore.verify.proof import UnitProof, check_outputs
@@ -60,10 +61,10 @@ def run_unit(unit: JoinedUnit) -> UnitResult:
             rows_in += batch.num_rows
             writer.write(batch)
         files = _described(unit, writer.close())
-        stored = [_stored(unit, file) for file in files]
+        stored = [stored_file(unit, file) for file in files]
         outputs = check_outputs(table.proof, unit.name, stored)
         outputs = replace(outputs, rows=tally_columns(table.proof, unit.name, [[file] for file in stored]))
-        ranges = [[_stored(unit, file) for file in rows.files] for rows in row_ranges(unit.files)]
+        ranges = [[stored_file(unit, file) for file in rows.files] for rows in row_ranges(unit.files)]
         inputs = tally_columns(table.proof, unit.name, ranges)
         found = {files[0].file_name: gone.serialize()} if (gone := _deleted(unit)) else {}
     except BaseException:
@@ -99,19 +100,5 @@ def _described(unit: JoinedUnit, files: tuple[DataFile, ...]) -> tuple[DataFile,
 
 
 def _file_spec(unit: JoinedUnit) -> FileSpec:
-    schema = unit.table.schema
-    attempt = unit.table.clock.fresh_id().replace("-", "")[:16]
-    return FileSpec(
-        directory=unit.bucket_dir,
-        name_prefix=f"{unit.file_prefix}-{attempt}",
-        schema=schema,
-        keyed=False,
-        source=FileSource.COMPACT,
-        target_size=_ONE_FILE,
-        options=schema.options,
-        columns=unit.columns,
-    )
-
-
-def _stored(unit: JoinedUnit, file: DataFile) -> StoredFile:
-    return StoredFile(unit.table.reading.paths.data_file(unit.bucket_dir, file), file)
+    """One file, whose rows have the ids and numbers of the range: `_described` tells them."""
+    return replace(file_spec(unit, 0), target_size=_ONE_FILE, columns=unit.columns, tracked=False)
