@@ -100,6 +100,8 @@ class CompactRun:
             self._target.clock.fresh_id(),
         )
         self._rounds(self._fold(snapshot, names.own, executor), names, executor)
+        if snapshot is not None and not self.outcome.snapshots:
+            self._target.scanner.snapshots.catch_up_latest(snapshot.id)
         if self.outcome.snapshots and request.named:
             names.remove_older(self._target.scanner.manifests, self.outcome.directories, self.landed)
 

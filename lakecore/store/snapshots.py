@@ -112,6 +112,15 @@ class SnapshotStore:
         except LakeError as err:
             logger.warning("hints of %s not written: %s", self.paths.snapshot_dir, err)
 
+    def catch_up_latest(self, snapshot_id: int) -> None:
+        """LATEST says at least `snapshot_id`: a commit killed after it published left it behind.
+
+        Advisory, as `write_hints`. Costs a read. A hint that is missing, no number or ahead is left alone.
+        """
+        hint = self._hint(self.paths.latest_hint)
+        if hint is not None and hint < snapshot_id:
+            self.write_hints(snapshot_id)
+
     def missing_file(self, snapshot_id: int, err: NotFoundError) -> LakeError:
         """The error to raise when a file named by snapshot `snapshot_id` is gone: `err` says which.
 

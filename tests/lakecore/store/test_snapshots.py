@@ -103,6 +103,16 @@ def test_a_file_lost_by_expiry_and_a_file_lost() -> None:
     assert "/t/bucket-0/f" in str(lost)
 
 
+@pytest.mark.parametrize(
+    ("hint", "then"), [(b"3", b"5"), (b"5", b"5"), (b"9", b"9"), (b"x", b"x"), (None, None)]
+)
+def test_a_hint_that_fell_behind_catches_up(hint: bytes | None, then: bytes | None) -> None:
+    store = store_of(3, 4, 5, latest=hint)
+    store.catch_up_latest(5)
+    path = store.paths.latest_hint
+    assert (None if store.file_io.stat(path) is None else store.file_io.read(path)) == then
+
+
 def test_hints_are_written_and_their_failure_is_no_failure() -> None:
     store = store_of(4, 5)
     store.write_hints(5)
