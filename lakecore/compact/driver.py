@@ -18,6 +18,7 @@ from lakecore.commit.committer import Committer
 from lakecore.compact.cleanup import belongs, remove, sweep
 from lakecore.compact.commit import commit_picks
 from lakecore.compact.outcome import Outcome, Progress, ProvenPick
+from lakecore.compact.schedule import COMMIT_PICKS
 from lakecore.compact.vectors import VectorUpkeep
 from lakecore.compact.work import UnitFunction, UnitResult, WorkPick
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, ProofError
@@ -27,14 +28,12 @@ from lakecore.read.context import ReadContext
 from lakecore.verify.proof import PickProof, check_upgrade, prove_pick
 from lakecore.verify.shape import RowShape
 
-__all__ = ["COMMIT_PICKS", "MAX_COMMITS", "Driver", "RunSettings"]
+__all__ = ["MAX_COMMITS", "Driver", "RunSettings"]
 
 logger = logging.getLogger(__name__)
 
 MAX_COMMITS = 1000
 """Commits of one run; each takes the next identifier, and identities of task runs lie 1024 apart."""
-
-COMMIT_PICKS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -23,6 +23,7 @@ from lakecore.compact.primary_key import run as keyed_run
 from lakecore.compact.primary_key.expiry import Expiry
 from lakecore.compact.primary_key.mode import MergeMode
 from lakecore.compact.primary_key.plan import BucketPick, PickRequest, plan_picks
+from lakecore.compact.schedule import scheduled
 from lakecore.compact.work import Place, Strategy, UnitFunction, UnitTable, WorkPick
 from lakecore.errors import UnsupportedError
 from lakecore.executor import Executor
@@ -96,12 +97,15 @@ class Planner:
                 engine=self.engine,
                 deletions=deletions,
             )
-            return RoundPlan(builder.work_picks(found), keyed_run.run_unit, table, outdated)
+            return RoundPlan(self._scheduled(builder.work_picks(found)), keyed_run.run_unit, table, outdated)
         if self.target.reading.options.data_evolution:
             return self._joined(entries, file_prefix, excluded, deletions)
         joins, outdated = self._known(plan_joins(entries, self._join_request(), deletions), excluded)
-        picks = append_apply.work_picks(joins, table, file_prefix, overlap=self.engine.name == "local")
+        picks = self._scheduled(append_apply.work_picks(joins, table, file_prefix))
         return RoundPlan(picks, append_run.run_unit, table, outdated)
+
+    def _scheduled(self, picks: Sequence[WorkPick]) -> tuple[WorkPick, ...]:
+        return scheduled(picks, self.engine)
 
     def _joined(
         self, entries: ManifestEntries, file_prefix: str, excluded: Collection[Place], deletions: Deletions
@@ -119,7 +123,7 @@ class Planner:
         table = self.unit_table(entries)
         picks = plan_ranges(entries, self._join_request(), self._columns(entries), deletions)
         found, outdated = self._known(picks, excluded)
-        picks_of = append_apply.joined_picks(found, table, file_prefix)
+        picks_of = self._scheduled(append_apply.joined_picks(found, table, file_prefix))
         return RoundPlan(picks_of, joined_run.run_unit, table, outdated)
 
     def _columns(self, entries: ManifestEntries) -> Columns:

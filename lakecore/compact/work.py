@@ -65,6 +65,10 @@ class Unit(Protocol):
         """How many input rows it is expected to read; an estimate when a pick is cut."""
         ...
 
+    def with_second_thread(self) -> Unit:
+        """The same work, decoding in one thread and encoding in another where it can."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitResult:

@@ -10,12 +10,12 @@ from dataclasses import replace
 from lakecore.clock import Clock
 from lakecore.compact.cluster.apply import ClusterRun
 from lakecore.compact.cluster.plan import clusters
-from lakecore.compact.driver import COMMIT_PICKS
 from lakecore.compact.lake.pool import PlanBudget
 from lakecore.compact.lake.weight import plan_bytes
 from lakecore.compact.outcome import Progress
 from lakecore.compact.planning import CompactTarget
 from lakecore.compact.rounds import CompactRequest, CompactRun
+from lakecore.compact.schedule import COMMIT_PICKS
 from lakecore.compact.work import WorkPick
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.executor import Executor

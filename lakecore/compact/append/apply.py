@@ -14,17 +14,12 @@ from lakecore.compact.work import UnitTable, WorkPick
 __all__ = ["joined_picks", "work_picks"]
 
 
-def work_picks(
-    picks: Iterable[JoinPick], table: UnitTable, file_prefix: str, *, overlap: bool
-) -> tuple[WorkPick, ...]:
-    """What the driver runs. `overlap`: units may use a second thread."""
-    return tuple(
-        _work_pick(pick, table, f"{file_prefix}-{number}", overlap=overlap)
-        for number, pick in enumerate(picks)
-    )
+def work_picks(picks: Iterable[JoinPick], table: UnitTable, file_prefix: str) -> tuple[WorkPick, ...]:
+    """What the driver runs."""
+    return tuple(_work_pick(pick, table, f"{file_prefix}-{number}") for number, pick in enumerate(picks))
 
 
-def _work_pick(pick: JoinPick, table: UnitTable, prefix: str, *, overlap: bool) -> WorkPick:
+def _work_pick(pick: JoinPick, table: UnitTable, prefix: str) -> WorkPick:
     place = pick.place
     name = f"{place_name(place, table.schema)}, files from {pick.files[0].file_name}"
     bucket_dir = table.reading.bucket_dir(place.partition, place.bucket)
@@ -36,7 +31,6 @@ def _work_pick(pick: JoinPick, table: UnitTable, prefix: str, *, overlap: bool) 
         files=pick.files,
         deletions=deletions,
         file_prefix=prefix,
-        overlap=overlap,
     )
     deleted = sum(vector.place.cardinality or 0 for vector in deletions if vector is not None)
     return WorkPick(

@@ -46,6 +46,9 @@ class JoinedUnit:
     def rows(self) -> int:
         return sum(rows.count for rows in row_ranges(self.files))
 
+    def with_second_thread(self) -> JoinedUnit:
+        return self
+
 
 def run_unit(unit: JoinedUnit) -> UnitResult:
     """Join, read back. On any failure the files of this attempt are removed again.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -13,7 +14,7 @@ from lakecore.compact.append.outputs import stored as stored_file
 from lakecore.compact.work import UnitResult, UnitTable
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.index_file import DeletionFile
-from lakecore.read.ahead import read_ahead
+from lakecore.read.ahead import READ_AHEAD_BYTES, made_meanwhile, read_ahead
 from lakecore.read.file_reader import read_file
 from lakecore.read.sizes import row_bytes, sizes_for
 from lakecore.store.indexes import load_deletions
@@ -29,7 +30,8 @@ __all__ = ["JoinUnit", "run_unit"]
 class JoinUnit:
     """Join `files` in this order, without their deleted rows (`deletions`, in the same order).
 
-    `file_prefix`: begins the names of new files; the unit adds the attempt.
+    `file_prefix`: begins the names of new files; the unit adds the attempt. `overlap`: encode in another
+    thread than decode.
     """
 
     name: str
@@ -44,6 +46,9 @@ class JoinUnit:
     def rows(self) -> int:
         return sum(file.row_count for file in self.files)
 
+    def with_second_thread(self) -> JoinUnit:
+        return replace(self, overlap=True)
+
 
 def run_unit(unit: JoinUnit) -> UnitResult:
     """Copy, read back. On any failure the files of this attempt are removed again.
@@ -57,13 +62,15 @@ def run_unit(unit: JoinUnit) -> UnitResult:
     try:
         rows_in = 0
         batches = _batches(unit)
-        with closing(read_ahead(batches) if unit.overlap else batches) as found:
+        ahead = partial(read_ahead, room=READ_AHEAD_BYTES, size=lambda batch: batch.nbytes)
+        with closing(ahead(batches) if unit.overlap else batches) as found:
             for batch in found:
                 rows_in += batch.num_rows
                 writer.write(batch)
-        files = numbered(unit, writer.close())
-        outputs = check_outputs(table.proof, unit.name, [stored_file(unit, file) for file in files])
-        inputs = _tallies(unit)
+        with made_meanwhile(_tallies(unit), thread=unit.overlap) as tallies:
+            files = numbered(unit, writer.close())
+            outputs = check_outputs(table.proof, unit.name, [stored_file(unit, file) for file in files])
+            inputs = tuple(tallies)
         if unit.table.reading.options.row_tracking:
             _prove_row_ids(unit, files)
     except BaseException:
@@ -83,14 +90,13 @@ def _batches(unit: JoinUnit) -> Generator[pa.RecordBatch]:
         yield from read_file(reading, unit.bucket_dir, file, batch_size=sizes.batch_rows, deletions=deletions)
 
 
-def _tallies(unit: JoinUnit) -> tuple[Tally, ...]:
-    tallies: list[Tally] = []
+def _tallies(unit: JoinUnit) -> Generator[Tally]:
     before = 0
     for file, deletion in zip(unit.files, unit.deletions, strict=True):
         deleted = None if deletion is None else load_deletions(unit.table.proof.file_io, deletion)
-        tallies.append(tally_input(unit.table.proof, unit.name, stored_file(unit, file), before, deleted))
-        before += tallies[-1].rows
-    return tuple(tallies)
+        tally = tally_input(unit.table.proof, unit.name, stored_file(unit, file), before, deleted)
+        before += tally.rows
+        yield tally
 
 
 def _prove_row_ids(unit: JoinUnit, files: tuple[DataFile, ...]) -> None:

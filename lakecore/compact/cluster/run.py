@@ -56,6 +56,9 @@ class SortUnit:
     output_level: int = 0
     overlap: bool = False
 
+    def with_second_thread(self) -> SortUnit:
+        return replace(self, overlap=True)
+
 
 def run_unit(unit: SortUnit) -> UnitResult:
     """Sort, read back. On any failure the files of this attempt are removed again.

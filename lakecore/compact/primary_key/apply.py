@@ -28,11 +28,10 @@ _LARGE_SHARE = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _CutRules:
-    """`least_size`: bytes of a merge that may be cut. `overlap`: units may use a second thread."""
+    """`least_size`: bytes of a merge that may be cut."""
 
     parallelism: int
     least_size: int
-    overlap: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +51,6 @@ class UnitBuilder:
         rules = _CutRules(
             parallelism=parallelism,
             least_size=sum(sizes) // (_LARGE_SHARE * parallelism),
-            overlap=self.engine.name == "local" or (large and _LARGE_SHARE * len(sizes) <= parallelism),
         )
         return tuple(self._work_pick(pick, number, rules) for number, pick in enumerate(picks))
 
@@ -69,7 +67,6 @@ class UnitBuilder:
             drop_deletes=pick.drop_deletes,
             file_prefix=f"{self.file_prefix}-{number}",
             tallied=(),
-            overlap=rules.overlap,
             deletions=self._deletions(pick),
         )
         leveled = None if pick.derivation is Derivation.NONE else LeveledPick(pick, model)

@@ -12,7 +12,7 @@ from pyroaring import BitMap
 
 from lakecore.compact.primary_key.certified_merge import CertifiedMerge
 from lakecore.compact.primary_key.inputs import UnitInputs
-from lakecore.compact.primary_key.level_run import LevelMerge
+from lakecore.compact.primary_key.level_run import LevelMerge, LevelWindow
 from lakecore.compact.primary_key.unit import (
     ByLevel,
     MergeUnit,
@@ -22,9 +22,10 @@ from lakecore.compact.primary_key.unit import (
     stored,
 )
 from lakecore.compact.work import UnitResult
+from lakecore.merge.sorted_merge import MergedWindow
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.row_kind import KEY_PREFIX
-from lakecore.read.ahead import read_ahead
+from lakecore.read.ahead import READ_AHEAD_BYTES, made_meanwhile, read_ahead
 from lakecore.verify.digest import Tally, total
 from lakecore.verify.lookups import LookupFile, search_keys, tally_positions
 from lakecore.verify.outputs import OutputEvidence
@@ -33,7 +34,7 @@ from lakecore.write.rolling import FileSpec, RollingWriter
 
 __all__ = ["run_unit"]
 
-T = TypeVar("T")
+Window = TypeVar("Window", MergedWindow, LevelWindow)
 
 
 def run_unit(unit: MergeUnit) -> UnitResult:
@@ -53,9 +54,10 @@ def _run_plain(unit: MergeUnit) -> UnitResult:
         with closing(_ahead(windows, unit)) as found:
             for window in found:
                 writer.write(window.batch)
-        files = writer.close()
-        outputs = check_outputs(unit.table.proof, unit.name, [stored(unit, file) for file in files])
-        tallies = _tallies(unit)
+        with made_meanwhile(_tallies(unit), thread=unit.overlap) as counted:
+            files = writer.close()
+            outputs = check_outputs(unit.table.proof, unit.name, [stored(unit, file) for file in files])
+            tallies = tuple(counted)
     except BaseException:
         writer.abort()
         raise
@@ -75,7 +77,7 @@ def _run_by_level(unit: MergeUnit, by_level: ByLevel) -> UnitResult:
                 rows.write(window.batch)
                 changes.write(window.changes)
         files, changelog = rows.close(), changes.close()
-        tallies = _tallies(unit)
+        tallies = tuple(_tallies(unit))
         if by_level.rewrites:
             outputs = check_outputs(unit.table.proof, unit.name, [stored(unit, file) for file in files])
         else:  # the file that moves is what comes out
@@ -103,13 +105,11 @@ def _run_by_level(unit: MergeUnit, by_level: ByLevel) -> UnitResult:
     )
 
 
-def _tallies(unit: MergeUnit) -> tuple[Tally, ...]:
+def _tallies(unit: MergeUnit) -> Generator[Tally]:
     """Live rows of the inputs that this unit counts, read whole."""
     proof, name = unit.table.proof, unit.name
-    return tuple(
-        tally_input(proof, name, stored(unit, file), deleted=deleted_rows(unit, file))
-        for file in unit.tallied
-    )
+    for file in unit.tallied:
+        yield tally_input(proof, name, stored(unit, file), deleted=deleted_rows(unit, file))
 
 
 def _looked_up(unit: MergeUnit, by_level: ByLevel, found: Mapping[str, BitMap]) -> Tally:
@@ -153,9 +153,14 @@ class _KeyedWriter:
             self._writer.abort()
 
 
-def _ahead(windows: Generator[T], unit: MergeUnit) -> Generator[T]:
+def _ahead(windows: Generator[Window], unit: MergeUnit) -> Generator[Window]:
     """Windows made in another thread than they are written, where the unit may."""
-    return read_ahead(windows) if unit.overlap else windows
+    return read_ahead(windows, READ_AHEAD_BYTES, _window_bytes) if unit.overlap else windows
+
+
+def _window_bytes(window: MergedWindow | LevelWindow) -> int:
+    changes = window.changes if isinstance(window, LevelWindow) else None
+    return sum(batch.nbytes for batch in (window.batch, changes) if batch is not None)
 
 
 def _with_keys(batch: pa.RecordBatch, keys: tuple[str, ...]) -> pa.RecordBatch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyroaring import BitMap
 
@@ -76,6 +76,9 @@ class MergeUnit:
     @property
     def rows(self) -> int:
         return sum(file.row_count for run in self.runs for file in run)
+
+    def with_second_thread(self) -> MergeUnit:
+        return replace(self, overlap=True)
 
 
 def deleted_rows(unit: MergeUnit, file: DataFile) -> BitMap | None:

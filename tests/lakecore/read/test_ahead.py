@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from lakecore.read.ahead import in_turn, read_ahead
+from lakecore.read.ahead import ReadAhead, in_turn, read_ahead
 
 
 def count(made: list[int], closed: threading.Event, fail_at: int = -1) -> Generator[int]:
@@ -48,6 +48,19 @@ def test_an_early_end_closes_the_source() -> None:
     assert closed.wait(5)
     assert threads() == 0
     assert len(made) <= 4
+
+
+@pytest.mark.parametrize(("room", "most"), [(1, 1), (3, 2), (6, 3), (100, 5)])
+def test_what_waits_fits_the_room_by_its_size(room: int, most: int) -> None:
+    """Items of sizes 1, 2, 3, 4, 5; one fits always."""
+    made: list[int] = []
+    ended = threading.Event()
+    ahead = ReadAhead(count(made, ended), room, lambda number: number + 1)
+    for _ in range(1000):
+        if len(made) > most or ended.wait(0.001):
+            break
+    assert len(made) == min(most + 1, 5)  # one more was made and waits for room
+    assert list(ahead) == [0, 1, 2, 3, 4]
 
 
 def test_sources_take_turns() -> None:
