@@ -23,6 +23,7 @@ TABLES: Mapping[str, str] = MappingProxyType(
         "alter": "alter",
         "write": "write",
         "delete": "delete",
+        "update-columns": "update_columns",
         "read": "read",
         "stream": "stream",
         "compact": "compact",

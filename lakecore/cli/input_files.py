@@ -1,8 +1,8 @@
-"""Files that `write` takes: JSON lines, CSV, Parquet, Arrow; streamed as record batches."""
+"""Files that `write` and `update-columns` take: JSON lines, CSV, Parquet, Arrow; as record batches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from itertools import islice
 from pathlib import Path
@@ -13,11 +13,11 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from lakecore.errors import InvalidInputError, NotFoundError
-from lakecore.row.json_rows import KIND_COLUMN, json_to_batch
+from lakecore.row.json_rows import KIND_COLUMN, json_columns, json_to_batch
 from lakecore.row.text_columns import parse_texts
 from lakecore.types.datatypes import MAX_LENGTH, AtomicType, DataField, RowType, TypeRoot
 
-__all__ = ["InputFormat", "read_input"]
+__all__ = ["InputFormat", "read_columns", "read_input"]
 
 _LINES = 1 << 16
 _CSV_BLOCK = 8 << 20
@@ -29,6 +29,8 @@ class InputFormat(Enum):
     PARQUET = "parquet"
     ARROW = "arrow"
 
+
+_Reader = Callable[[IO[bytes], RowType], Iterator[pa.RecordBatch]]
 
 _EXTENSIONS = {
     ".jsonl": InputFormat.JSONL,
@@ -48,10 +50,23 @@ def read_input(path: str, kind: InputFormat | None, row_type: RowType) -> Iterat
     The format follows from the extension when `kind` is None. Raises NotFoundError, InvalidInputError naming
     the file and, for text formats, line or row and column.
     """
-    kind = kind or _format_of(path)
+    yield from _batches(path, kind or _format_of(path), row_type, _READERS)
+
+
+def read_columns(path: str, kind: InputFormat | None, row_type: RowType) -> Iterator[pa.RecordBatch]:
+    """`read_input`, where only the columns are there that the file has: the first line tells those of JSON
+    lines, and all lines need them.
+    """
+    readers = {**_READERS, InputFormat.JSONL: _json_columns}
+    yield from _batches(path, kind or _format_of(path), row_type, readers)
+
+
+def _batches(
+    path: str, kind: InputFormat, row_type: RowType, readers: Mapping[InputFormat, _Reader]
+) -> Iterator[pa.RecordBatch]:
     try:
         with _opened(path) as stream:
-            yield from _READERS[kind](stream, row_type)
+            yield from readers[kind](stream, row_type)
     except InvalidInputError as err:
         raise InvalidInputError(f"{_called(path)}: {err}") from err
     except FileNotFoundError as err:
@@ -86,6 +101,16 @@ def _json_lines(stream: IO[bytes], row_type: RowType) -> Iterator[pa.RecordBatch
     first = 1
     while lines := list(islice(stream, _LINES)):
         yield json_to_batch(lines, row_type, first)
+        first += len(lines)
+
+
+def _json_columns(stream: IO[bytes], row_type: RowType) -> Iterator[pa.RecordBatch]:
+    first, names = 1, None
+    while lines := list(islice(stream, _LINES)):
+        if names is None:
+            names = json_columns(lines, row_type)
+        if names is not None:
+            yield json_to_batch(lines, row_type.select(tuple(names)), first, complete=True)
         first += len(lines)
 
 
@@ -133,7 +158,7 @@ def _arrow(stream: IO[bytes], row_type: RowType) -> Iterator[pa.RecordBatch]:
         yield file.get_batch(i)
 
 
-_READERS = {
+_READERS: Mapping[InputFormat, _Reader] = {
     InputFormat.JSONL: _json_lines,
     InputFormat.CSV: _csv,
     InputFormat.PARQUET: _parquet,

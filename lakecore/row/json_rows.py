@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from lakecore.row.values import values_array
 from lakecore.types.arrow import arrow_field
 from lakecore.types.datatypes import DataField, RowType
 
-__all__ = ["BUCKET_COLUMN", "KIND_COLUMN", "batch_to_json", "json_to_batch"]
+__all__ = ["BUCKET_COLUMN", "KIND_COLUMN", "batch_to_json", "json_columns", "json_to_batch"]
 
 KIND_COLUMN = "_kind"
 BUCKET_COLUMN = "_bucket"
@@ -43,8 +43,24 @@ def batch_to_json(batch: pa.RecordBatch, row_type: RowType, kind: str | None = N
         yield from pc.binary_join_element_wise(*pieces, "}", "").to_pylist()
 
 
-def json_to_batch(lines: Iterable[str | bytes], row_type: RowType, first_line: int = 1) -> pa.RecordBatch:
-    """Rows of JSON objects; blank lines are skipped, missing columns are null (also those with a default).
+def json_columns(lines: Iterable[str | bytes], row_type: RowType, first_line: int = 1) -> list[str] | None:
+    """The columns of the first row, in their order; None where all lines are blank.
+
+    Raises InvalidInputError naming line and column for one that `row_type` has not.
+    """
+    for number, line in enumerate(lines, first_line):
+        if line.strip():
+            row = _parse_line(line, number)
+            _check_known(row, number, set(row_type.names), row_type)
+            return list(row)
+    return None
+
+
+def json_to_batch(
+    lines: Iterable[str | bytes], row_type: RowType, first_line: int = 1, *, complete: bool = False
+) -> pa.RecordBatch:
+    """Rows of JSON objects; blank lines are skipped, missing columns are null (also those with a default),
+    or refused, when rows have to be `complete`.
 
     The batch has the columns of `row_type`, and `_kind` (+I, -U, +U, -D) when any line has it. Raises
     InvalidInputError naming line (counted from `first_line`), column and value.
@@ -57,10 +73,11 @@ def json_to_batch(lines: Iterable[str | bytes], row_type: RowType, first_line: i
             numbers.append(number)
     known = {field.name for field in row_type.fields} | {KIND_COLUMN}
     for number, row in zip(numbers, rows, strict=True):
-        if not row.keys() <= known:
-            unknown = sorted(row.keys() - known)[0]
+        _check_known(row, number, known, row_type)
+        if complete and (missing := [name for name in row_type.names if name not in row]):
             raise InvalidInputError(
-                f"line {number}: no column {unknown!r}; columns are {', '.join(row_type.names)}"
+                f"line {number}: column {missing[0]} is not there, as it is in the first row; say null to "
+                "empty it, or put rows with other columns into a file of their own"
             )
     arrays = [_column(rows, numbers, field) for field in row_type.fields]
     fields = [arrow_field(field).with_nullable(True) for field in row_type.fields]
@@ -68,6 +85,14 @@ def json_to_batch(lines: Iterable[str | bytes], row_type: RowType, first_line: i
         arrays.append(_kinds(rows, numbers))
         fields.append(pa.field(KIND_COLUMN, pa.string(), nullable=False))
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _check_known(row: Mapping[str, Any], number: int, known: Set[str], row_type: RowType) -> None:
+    if not row.keys() <= known:
+        unknown = sorted(row.keys() - known)[0]
+        raise InvalidInputError(
+            f"line {number}: no column {unknown!r}; columns are {', '.join(row_type.names)}"
+        )
 
 
 def _parse_line(line: str | bytes, number: int) -> dict[str, Any]:

@@ -190,3 +190,62 @@ def test_delete(cli: Cli, keyed: str) -> None:
     assert "1 rows deleted in snapshot 2" in cli("delete", keyed, "--where", "k = 1").out
     assert cli("read", keyed).lines == []
     assert cli("delete", "db.a", "--where", "nope = 1").code == 1
+
+
+EVOLVING = {
+    "columns": ["k INT NOT NULL", "v STRING", "m MAP<STRING, INT>"],
+    "options": {"row-tracking.enabled": "true", "data-evolution.enabled": "true"},
+}
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet", "arrow"])
+def test_update_columns(cli: Cli, form: str, tmp_path: Path) -> None:
+    """What `read` prints of `$row_tracking` can be given back, changed; repeated under its name, once."""
+    cli("create", "db.e", "--schema", json.dumps(EVOLVING))
+    cli("write", "db.e", "-", stdin='{"k": 1, "v": "a", "m": [["x", 1]]}\n{"k": 2, "v": "b"}\n{"k": 3}')
+    path = tmp_path / f"o.{form}"
+    where = ("--columns", "_ROW_ID,v,m", "--where", "k = 1")
+    assert cli("read", "db.e$row_tracking", *where, "--output", str(path)).code == 0
+    cli("write", "db.e", "-", "--overwrite", "all", stdin='{"k": 7}\n{"k": 8, "v": "s"}')
+    if form in ("jsonl", "csv"):
+        path.write_text(path.read_text().replace(":0,", ":4,").replace('"0"', '"4"'))
+    else:
+        ids = cli("read", "db.e$row_tracking", "--columns", "_ROW_ID").rows
+        assert [row["_ROW_ID"] for row in ids] == [3, 4]
+        rows = pa.table({"_ROW_ID": [4], "v": ["a"], "m": pa.array([[("x", 1)]], pa.map_("string", "int32"))})
+        if form == "parquet":
+            pq.write_table(rows, path)
+        else:
+            with pa.ipc.new_stream(path, rows.schema) as out:
+                out.write_table(rows)
+    named = ("--commit-user", "etl", "--commit-identifier", "7")
+    for again in (False, True):
+        answer = cli("update-columns", "db.e", str(path), "--json", *named).json
+        assert answer == {
+            "table": "db.e", "rows": 1, "columns": ["v", "m"], "snapshots": [3], "duplicate": again
+        }  # fmt: skip
+    assert cli("read", "db.e").rows == [
+        {"k": 7, "v": None, "m": None},
+        {"k": 8, "v": "a", "m": [["x", 1]]},
+    ]
+    assert "had committed before" in cli("update-columns", "db.e", str(path), *named).out
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ('{"_ROW_ID": 0, "v": "x"}\n{"_ROW_ID": 1}', "line 2: column v is not there"),
+        ('{"_ROW_ID": 0, "w": "x"}', "line 1: no column 'w'; columns are _ROW_ID, k, v, m"),
+        ('{"_ROW_ID": 0, "v": "x"}\n{"_ROW_ID": 1, "v": "x", "k": 2}', "line 2: no column 'k'; columns are"),
+        ('{"_ROW_ID": 5, "v": "x"}', "db.e has no row with _ROW_ID 5"),
+        ('{"v": "x"}', "the data needs _ROW_ID"),
+        ('{"_ROW_ID": 0, "k": null}', "column k is NOT NULL"),
+    ],
+)
+def test_update_columns_refuses(cli: Cli, lines: str, problem: str) -> None:
+    cli("create", "db.e", "--schema", json.dumps(EVOLVING))
+    cli("write", "db.e", "-", stdin='{"k": 1}\n{"k": 2}')
+    found = cli("update-columns", "db.e", "-", stdin=lines)
+    assert (found.code, problem in found.err) == (1, True), found.err
+    assert "nothing to update" in cli("update-columns", "db.e", "-", stdin="\n").out
+    assert len(cli("snapshots", "db.e", "--json").json) == 1
