@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["FileIO", "FileStatus", "OutputFile"]
+__all__ = ["FileIO", "FileStatus", "OutputFile", "RangeSource"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,28 @@ class OutputFile(Protocol):
         """Remove whatever was written."""
 
 
+class RangeSource(Protocol):
+    """An open file; a context manager that closes it."""
+
+    def size(self) -> int:
+        """Bytes of the file."""
+
+    def read_at(self, nbytes: int, offset: int) -> bytes:
+        """Up to `nbytes` from `offset` on, fewer at the end of the file."""
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(self, *error: Any) -> Any: ...
+
+
 class FileIO(Protocol):
     """Storage. Every method is one operation: it happens or it fails."""
 
     def open_input(self, path: str) -> Any:
         """A seekable `pyarrow.NativeFile`, not memory mapped. Raises NotFoundError."""
+
+    def open_ranges(self, path: str) -> RangeSource:
+        """A file of which a few ranges are read: cheaper to open than `open_input`. Raises NotFoundError."""
 
     def read(self, path: str) -> bytes:
         """The whole file. Raises NotFoundError."""

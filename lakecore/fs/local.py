@@ -42,6 +42,9 @@ class LocalFileIO:
         with storage_errors("read", path):
             return pa.OSFile(path, "rb")
 
+    def open_ranges(self, path: str) -> LocalRanges:
+        return LocalRanges(path)
+
     def read(self, path: str) -> bytes:
         with storage_errors("read", path), open(path, "rb") as file:
             return file.read()
@@ -178,6 +181,38 @@ class LocalFileIO:
                 os.unlink(temporary)
         _sync_directory(directory, self.sync)
         os.unlink(path)
+
+
+class LocalRanges:
+    """A local file by its descriptor: a look into it takes a quarter of what one of pyarrow takes."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        try:
+            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except (OSError, ValueError):
+            with storage_errors("read", path):
+                raise
+
+    def size(self) -> int:
+        return os.fstat(self._file).st_size
+
+    def read_at(self, nbytes: int, offset: int) -> bytes:
+        try:
+            found = os.pread(self._file, nbytes, offset)
+            while 0 < len(found) < nbytes and (
+                more := os.pread(self._file, nbytes - len(found), offset + len(found))
+            ):
+                found += more
+        except OSError as err:
+            raise translate(err, "read", self._path) from err
+        return found
+
+    def __enter__(self) -> LocalRanges:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._file)
 
 
 class LocalOutput:

@@ -39,6 +39,9 @@ class MemoryFileIO:
     def open_input(self, path: str) -> Any:
         return pa.BufferReader(self.read(path))
 
+    def open_ranges(self, path: str) -> Any:
+        return self.open_input(path)
+
     def read(self, path: str) -> bytes:
         found = self._files.get(path)
         if found is None:

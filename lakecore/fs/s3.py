@@ -91,6 +91,9 @@ class S3FileIO:
         with storage_errors("read", path):
             return self._arrow.open_input_file(f"{bucket}/{key}")
 
+    def open_ranges(self, path: str) -> Any:
+        return self.open_input(path)
+
     def read(self, path: str) -> bytes:
         bucket, key = _split(path)
         with _service_errors("read", path):

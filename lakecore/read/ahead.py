@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Generic, TypeVar
 
 __all__ = ["READ_AHEAD_BYTES", "ReadAhead", "in_turn", "made_meanwhile", "read_ahead"]
@@ -128,6 +129,11 @@ def in_turn(sources: Iterable[Callable[[], Iterator[T]]], workers: int, depth: i
     ends all.
     """
     waiting = iter(sources)
+    first = list(islice(waiting, 2))
+    if len(first) == 1:  # nothing to do meanwhile
+        yield from first[0]()
+        return
+    waiting = chain(first, waiting)
     running: deque[ReadAhead[T]] = deque()
     try:
         while True:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from pyroaring import BitMap
 
 from lakecore.errors import CorruptDataError, NotFoundError
+from lakecore.fs.file_io import RangeSource
 from lakecore.index.container import INDEX_SUFFIX, Blob, decode_head, head_length
 from lakecore.index.definition import READ_ENABLED
 from lakecore.index.search import FileIndex, embedded_index, matching_rows, stored_columns
@@ -73,8 +73,13 @@ class IndexSearch:
             self._columns[file.schema_id] = columns
         if not columns:
             return _ALL
-        with _opened(self._ctx, file, path) as index:
-            rows = matching_rows(self._predicate, columns, index)
+        embedded = embedded_index(file)
+        if embedded is not None:
+            rows = matching_rows(self._predicate, columns, embedded)
+        else:
+            assert path is not None
+            with _open(self._ctx, path) as source:
+                rows = matching_rows(self._predicate, columns, _index_of(source, path, file.row_count))
         return _ALL if rows is None or len(rows) == file.row_count else Found(rows)
 
 
@@ -96,13 +101,6 @@ def open_index(ctx: ReadContext, bucket_dir: str, file: DataFile) -> Iterator[Fi
     if file.embedded_index is None and path is None:
         yield FileIndex({}, lambda _: b"", file.row_count, file.file_name)
         return
-    with _opened(ctx, file, path) as index:
-        yield index
-
-
-@contextmanager
-def _opened(ctx: ReadContext, file: DataFile, path: str | None) -> Iterator[FileIndex]:
-    """Those in the manifest, or else in the file `path`."""
     embedded = embedded_index(file)
     if embedded is not None:
         yield embedded
@@ -112,9 +110,9 @@ def _opened(ctx: ReadContext, file: DataFile, path: str | None) -> Iterator[File
         yield _index_of(source, path, file.row_count)
 
 
-def _open(ctx: ReadContext, path: str) -> Any:
+def _open(ctx: ReadContext, path: str) -> RangeSource:
     try:
-        return ctx.file_io.open_input(path)
+        return ctx.file_io.open_ranges(path)
     except NotFoundError as err:
         raise NotFoundError(
             f"index file {path} does not exist: the snapshot that is read may have been expired; read a "
@@ -122,14 +120,14 @@ def _open(ctx: ReadContext, path: str) -> Any:
         ) from err
 
 
-def _index_of(source: Any, path: str, rows: int) -> FileIndex:
+def _index_of(source: RangeSource, path: str, rows: int) -> FileIndex:
     size = source.size()
-    start: bytes = source.read_at(_USUAL_HEAD, 0)
+    start = source.read_at(_USUAL_HEAD, 0)
     length = head_length(start, size, path)
     head = start if length <= len(start) else start + source.read_at(length - len(start), len(start))
 
     def read(blob: Blob) -> bytes:
-        data: bytes = source.read_at(blob.length, blob.start)
+        data = source.read_at(blob.length, blob.start)
         if len(data) != blob.length:
             raise CorruptDataError(path, f"{len(data)} of {blob.length} bytes at byte {blob.start}")
         return data

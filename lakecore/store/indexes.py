@@ -191,10 +191,6 @@ def load_deletions(file_io: FileIO, deletion: DeletionFile) -> BitMap:
     Raises NotFoundError, CorruptDataError.
     """
     place = deletion.place
-    source = file_io.open_input(deletion.path)
-    try:
-        source.seek(min(max(place.offset, 0), source.size()))
-        data = source.read(max(place.length, 0) + VECTOR_FRAME)
-    finally:
-        source.close()
+    with file_io.open_ranges(deletion.path) as source:
+        data = source.read_at(max(place.length, 0) + VECTOR_FRAME, min(max(place.offset, 0), source.size()))
     return decode_place(data, place, deletion.path)

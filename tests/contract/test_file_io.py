@@ -56,6 +56,14 @@ def test_written_files_read_back(place: Place) -> None:
         assert file.size() == 5
         file.seek(1)
         assert file.read(3) == b"ell"
+    with storage.open_ranges(f"{root}/a/b/file") as ranges:
+        assert ranges.size() == 5
+        assert [ranges.read_at(n, at) for n, at in ((3, 1), (9, 3), (0, 0), (2, 5))] == [
+            b"ell",
+            b"lo",
+            b"",
+            b"",
+        ]
 
 
 def test_missing_files_are_not_found(place: Place) -> None:
@@ -64,6 +72,8 @@ def test_missing_files_are_not_found(place: Place) -> None:
         storage.read(f"{root}/nothing")
     with pytest.raises(NotFoundError, match="nothing"):
         storage.open_input(f"{root}/nothing")
+    with pytest.raises(NotFoundError, match="nothing"):
+        storage.open_ranges(f"{root}/nothing")
     assert storage.stat(f"{root}/nothing") is None
     assert storage.list(f"{root}/nothing") == []
     storage.delete(f"{root}/nothing")

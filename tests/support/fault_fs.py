@@ -62,6 +62,9 @@ class FaultyFileIO:
     def open_input(self, path: str) -> Any:
         return self.operation("open_input", path, lambda: self.inner.open_input(path))
 
+    def open_ranges(self, path: str) -> Any:
+        return self.operation("open_ranges", path, lambda: self.inner.open_ranges(path))
+
     def read(self, path: str) -> bytes:
         return self.operation("read", path, lambda: self.inner.read(path))
 
