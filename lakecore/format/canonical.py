@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakecore.errors import CorruptDataError, UnsupportedError
+from lakecore.errors import CorruptDataError
 from lakecore.format.parquet_maps import pairs_of
 from lakecore.format.shredded_variants import is_shredded, reassembled
 from lakecore.types.arrow import arrow_type
@@ -73,13 +73,6 @@ def _convert(array: pa.Array, kind: DataType, target: pa.DataType, path: str) ->
         case MapType(key=key, value=value) if pa.types.is_map(array.type):
             return _map(
                 array, (canonical(array.keys, key, path), canonical(array.items, value, path)), target
-            )
-        case MapType() if (
-            pa.types.is_struct(array.type) and array.type.get_field_index("__field_mapping") >= 0
-        ):
-            raise UnsupportedError(
-                f"{path}: a MAP with keys spread over columns (map.storage-layout=shared-shredding): this "
-                "release cannot read it; use another engine"
             )
         case MapType(key=key, value=value) if (pairs := pairs_of(array)) is not None:
             both = pairs.values.field(0), pairs.values.field(1)

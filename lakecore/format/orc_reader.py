@@ -10,6 +10,7 @@ from pyarrow import orc
 
 from lakecore.errors import UnsupportedError
 from lakecore.format.damage import decoding
+from lakecore.format.shredded_maps import ShreddedMaps
 from lakecore.fs.file_io import FileIO
 
 __all__ = ["OrcReader"]
@@ -25,8 +26,9 @@ class OrcReader:
         self._source = file_io.open_input(path)
         with decoding(path):
             self.file = orc.ORCFile(self._source)
-            self.schema: pa.Schema = self.file.schema
-            _check_names(self.schema)
+            _check_names(self.file.schema)
+            self._maps = ShreddedMaps.of(self.file.schema, self.file.metadata, path)
+            self.schema: pa.Schema = self._maps.schema
 
     @property
     def num_rows(self) -> int:
@@ -53,7 +55,7 @@ class OrcReader:
                 self._all(wanted, batch_size) if row_groups is None else self._stripes(wanted, row_groups)
             )
             for batch in stream:
-                yield batch if batch.schema.names == wanted else batch.select(wanted)
+                yield self._maps.restored(batch if batch.schema.names == wanted else batch.select(wanted))
 
     def close(self) -> None:
         self._source.close()
@@ -64,7 +66,7 @@ class OrcReader:
 
         fragment = ds.OrcFileFormat().make_fragment(self._source)
         scanner = fragment.scanner(
-            schema=self.schema,
+            schema=self.file.schema,
             columns=columns,
             batch_size=batch_size,
             batch_readahead=0,

@@ -26,6 +26,7 @@ from lakecore.format.parquet_reader import (
     read_footer,
     with_timestamps,
 )
+from lakecore.format.shredded_maps import ShreddedMaps
 from lakecore.format.thrift_compact import Struct, decode_struct
 from lakecore.fs.file_io import FileIO
 
@@ -56,8 +57,10 @@ class FilePages:
         self._source = source
         self._meta = meta
         self._groups = groups
-        self.schema: pa.Schema = file.schema_arrow
-        self._leaves = _leaf_ranges(self.schema)
+        self._stored: pa.Schema = file.schema_arrow
+        self._maps = ShreddedMaps.of(self._stored, file.metadata.metadata, path)
+        self.schema: pa.Schema = self._maps.schema
+        self._leaves = _leaf_ranges(self._stored)
         self._int96 = any(file.schema.column(i).physical_type == "INT96" for i in range(len(file.schema)))
         self._coded = coded_columns(file.metadata)
 
@@ -105,12 +108,13 @@ class FilePages:
 
         Holds a page and a buffer of `buffer_size` bytes of each column.
         """
-        schema = pa.schema([self.schema.field(name) for name in columns])
+        schema = pa.schema([self._stored.field(name) for name in columns])
         for group in self._groups:
             first, last = max(start - group.first_row, 0), min(stop - group.first_row, group.rows)
             if first < last:
                 with decoding(self._path):
-                    yield from self._group_rows(group, schema, (first, last), batch_size, buffer_size)
+                    for batch in self._group_rows(group, schema, (first, last), batch_size, buffer_size):
+                        yield self._maps.restored(batch)
 
     def _group_pages(self, group: RowGroupPages, columns: Sequence[str]) -> list[KeyPage] | None:
         first: ColumnPages | None = None
@@ -198,7 +202,7 @@ class FilePages:
         coded = set(self._coded).intersection(names) if batch_size >= LEAST_ROWS and not self._int96 else ()
         file = open_parquet(pages, as_bytes(footer) if self._int96 else None, buffer_size, tuple(coded))
         for batch in read_batches(file, names, batch_size):
-            yield with_timestamps(batch, self.schema, self._path) if self._int96 else batch
+            yield with_timestamps(batch, self._stored, self._path) if self._int96 else batch
 
     def _read(self, offset: int, size: int) -> bytes:
         if not 0 <= offset <= offset + size <= self._source.size():  # damage must not ask for memory

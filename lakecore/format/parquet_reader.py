@@ -13,6 +13,7 @@ from lakecore.errors import UnsupportedError
 from lakecore.format import parquet_int96
 from lakecore.format.coded_text import LEAST_ROWS, coded_columns, with_text
 from lakecore.format.damage import decoding
+from lakecore.format.shredded_maps import ShreddedMaps
 from lakecore.fs.file_io import FileIO
 
 __all__ = ["BUFFER_SIZE", "ParquetReader", "open_parquet", "read_batches", "read_footer", "with_timestamps"]
@@ -35,7 +36,8 @@ class ParquetReader:
             self._int96 = any(
                 self.file.schema.column(i).physical_type == "INT96" for i in range(len(self.file.schema))
             )
-            self.schema: pa.Schema = self.file.schema_arrow
+            self._maps = ShreddedMaps.of(self.file.schema_arrow, self.file.metadata.metadata, path)
+            self.schema: pa.Schema = self._maps.schema
 
     @property
     def num_rows(self) -> int:
@@ -74,14 +76,20 @@ class ParquetReader:
     ) -> Iterator[pa.RecordBatch]:
         """Rows in file order; see DataFileReader."""
         with decoding(self._path):
-            if not self._int96:
-                file = self._coded(columns) if batch_size >= LEAST_ROWS else self.file
-                yield from read_batches(file, columns, batch_size, row_groups)
-                return
-            metadata = parquet_int96.as_bytes(read_footer(self._source))
-            raw = open_parquet(self._source, metadata, self._buffer_size)
-            for batch in read_batches(raw, columns, batch_size, row_groups):
-                yield with_timestamps(batch, self.schema, self._path)
+            for batch in self._stored(columns, batch_size, row_groups):
+                yield self._maps.restored(batch)
+
+    def _stored(
+        self, columns: Sequence[str] | None, batch_size: int, row_groups: Sequence[int] | None
+    ) -> Iterator[pa.RecordBatch]:
+        if not self._int96:
+            file = self._coded(columns) if batch_size >= LEAST_ROWS else self.file
+            yield from read_batches(file, columns, batch_size, row_groups)
+            return
+        metadata = parquet_int96.as_bytes(read_footer(self._source))
+        raw = open_parquet(self._source, metadata, self._buffer_size)
+        for batch in read_batches(raw, columns, batch_size, row_groups):
+            yield with_timestamps(batch, self.file.schema_arrow, self._path)
 
     def _coded(self, columns: Sequence[str] | None) -> Any:
         """The file, opened so that text of few values comes as codes, where it has some among `columns`."""
