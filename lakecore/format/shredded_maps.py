@@ -1,8 +1,8 @@
 """MAP columns whose values lie in columns that the keys of a row share (map.storage-layout=shared-shredding).
 
-Spec: such a column is stored as a group of `__field_mapping` (for each value column the id of its key in this
-row, -1: none), `__col_0` to `__col_<n-1>` and `__overflow` (key id -> value, of the keys without a column). The
-ids of the keys, which are text, hold for one file; the metadata of the field in its Arrow schema
+Spec: such a column is stored as a group of `__field_mapping` (for each value column the id of its key in
+this row, -1: none), `__col_0` to `__col_<n-1>` and `__overflow` (key id -> value, of the keys without a
+column). The ids of the keys, which are text, hold for one file; the metadata of the field in its Arrow schema
 (`ARROW:schema` of the file) has them.
 """
 
@@ -69,7 +69,7 @@ class ShreddedMaps:
         groups = [field for field in stored if _is_group(field.type)]
         told = _field_metadata(metadata) if groups else {}
         found = {
-            field.name: _names(told[field.name], field.name, path)
+            field.name: _names(told[field.name], field, path)
             for field in groups
             if told.get(field.name, {}).get(_LAYOUT) == _SHARED
         }
@@ -80,7 +80,7 @@ class ShreddedMaps:
         return cls(schema, found)
 
     def restored(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A stored batch with maps in the place of groups. Raises ValueError for groups that break the rule."""
+        """A stored batch with maps in the place of groups. Raises ValueError where they break the rule."""
         if not any(name in self.names for name in batch.schema.names):
             return batch
         columns = [
@@ -92,7 +92,7 @@ class ShreddedMaps:
 
 
 def _is_group(kind: pa.DataType) -> bool:
-    return pa.types.is_struct(kind) and kind.get_field_index(_MAPPING) >= 0
+    return bool(pa.types.is_struct(kind) and kind.get_field_index(_MAPPING) >= 0)
 
 
 def _map_type(kind: pa.StructType) -> pa.MapType:
@@ -110,7 +110,8 @@ def _field_metadata(metadata: Mapping[bytes, bytes] | None) -> dict[str, dict[by
     return {field.name: field.metadata or {} for field in schema}
 
 
-def _names(metadata: Mapping[bytes, bytes], column: str, path: str) -> _Names:
+def _names(metadata: Mapping[bytes, bytes], field: pa.Field, path: str) -> _Names:
+    column = field.name
     version = metadata[_PREFIX + b"version"]
     if version != _VERSION:
         raise UnsupportedError(
@@ -128,7 +129,10 @@ def _names(metadata: Mapping[bytes, bytes], column: str, path: str) -> _Names:
     numbers = np.array([ids[name] for name in ordered], np.int64)
     if (numbers < 0).any() or (np.diff(numbers) == 0).any():
         raise ValueError(f"the keys of column {column} are not numbered")
-    return _Names(pa.array(ordered, pa.string()), numbers, int(metadata[_PREFIX + b"num-columns"]))
+    columns = int(metadata[_PREFIX + b"num-columns"])
+    if columns != sum(part.name.startswith(_COLUMN) for part in field.type):
+        raise ValueError(f"column {column} has not the {columns} value columns that its metadata says")
+    return _Names(pa.array(ordered, pa.string()), numbers, columns)
 
 
 def _unzstd(packed: bytes, size: int) -> bytes:

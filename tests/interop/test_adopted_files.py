@@ -102,16 +102,6 @@ def test_shredded_variants(version: str, oracles: dict[str, Oracle], tmp_path: P
             assert found == wanted == java.read(tmp_path, name)
 
 
-def test_shredded_maps_are_refused(oracle2: Oracle, tmp_path: Path) -> None:
-    layout = {"bucket": "-1", "fields.m.map.storage-layout": "shared-shredding"}
-    columns = ["k INT", "m MAP<STRING NOT NULL, INT>"]
-    oracle2.create(tmp_path, "d.t", {"columns": columns, "options": layout})
-    oracle2.write(tmp_path, "d.t", [{"k": 1, "m": [["a", 1]]}])
-    scan = lakecore.load_catalog(str(tmp_path)).load_table("d.t").scan()
-    with pytest.raises(UnsupportedError, match="shared-shredding"):
-        scan.to_arrow()
-
-
 def test_files_that_are_sorted_by_other_columns(oracle2: Oracle, tmp_path: Path) -> None:
     """Whole states are read, and a check finds nothing; what would need a merge is refused."""
     options = {
