@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lakecore.errors import InvalidOptionError
-from lakecore.metadata.options import ChangelogProducer, MergeEngine, TableOptions
+from lakecore.metadata.options import BY_SNAPSHOT, ChangelogProducer, MergeEngine, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import Option, parse_bool, parse_list
 from lakecore.types.datatypes import AtomicType, TypeRoot
@@ -92,6 +92,15 @@ def _sequence_fields(schema: TableSchema, options: TableOptions) -> None:
         _need(
             not across, key, "not where the primary key lacks partition columns: rows move between partitions"
         )
+
+
+def _snapshot_order(schema: TableSchema, options: TableOptions) -> None:
+    key = BY_SNAPSHOT.key
+    if not BY_SNAPSHOT.read(schema.options):
+        return
+    _need(bool(schema.primary_keys), key, "only tables with a primary key have it")
+    _need(not options.sequence_fields, key, "not with sequence.field")
+    _need(options.write_only, key, "needs write-only=true: what is merged must have its snapshot")
 
 
 def _changelogs(schema: TableSchema, options: TableOptions) -> None:
@@ -205,6 +214,7 @@ _CHECKS: tuple[Callable[[TableSchema, TableOptions], None], ...] = (
     _needs_primary_key,
     _named_columns,
     _sequence_fields,
+    _snapshot_order,
     _changelogs,
     _retention,
     _deletion_vectors,

@@ -44,6 +44,7 @@ from lakecore.metadata.key_order import key_order
 from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
+from lakecore.metadata.snapshot_order import stamped
 from lakecore.store.manifests import ManifestStore
 from lakecore.store.schemas import SchemaStore
 from lakecore.store.snapshots import SnapshotStore
@@ -273,6 +274,8 @@ class ChangeCommit:
         if TableOptions.from_schema(schema).row_tracking:
             number, free = (1, 0) if latest is None else (latest.id + 1, latest.next_row_id or 0)
             entries, next_row_id = assign_row_ids(entries, number, free)
+        if TableOptions.from_schema(schema).by_snapshot and self._change.kind is not CommitKind.COMPACT:
+            entries = stamped(entries, 1 if latest is None else latest.id + 1)
         before = () if latest is None else self._stores.manifests.data_manifests(latest)
         changelog = self._change.changelog
         return SnapshotLists(

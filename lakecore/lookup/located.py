@@ -79,7 +79,7 @@ class FileRows:
         path = ctx.paths.data_file(self._bucket_dir, self.file)
         deleted = self._source.deleted(self.file)
         try:
-            plan = read_columns(ctx, self.file.schema_id, pages.schema, path, columns)
+            plan = read_columns(ctx, self.file, pages.schema, path, columns)
             for start, stop in ranges:
                 stored = pages.batches(plan.stored, start, stop, rows, buffer)
                 rows_of = (convert(ctx, path, plan, batch) for batch in stored)

@@ -142,6 +142,7 @@ class TableOptions:
     changelog_producer: ChangelogProducer
     sequence_fields: tuple[str, ...]
     sequence_order: SequenceOrder
+    by_snapshot: bool
     rowkind_field: str | None
     ignore_delete: bool
     ignore_update_before: bool
@@ -178,6 +179,7 @@ class TableOptions:
             changelog_producer=CHANGELOG_PRODUCER.read(raw),
             sequence_fields=SEQUENCE_FIELD.read(raw),
             sequence_order=SEQUENCE_ORDER.read(raw),
+            by_snapshot=keyed and BY_SNAPSHOT.read(raw),
             rowkind_field=ROWKIND_FIELD.read(raw),
             ignore_delete=IGNORE_DELETE.read(raw),
             ignore_update_before=IGNORE_UPDATE_BEFORE.read(raw),

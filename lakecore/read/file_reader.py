@@ -13,8 +13,9 @@ from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.format.canonical import canonical
 from lakecore.format.data_reader import BATCH_ROWS, BUFFER_SIZE, DataFileReader, file_format, open_reader
 from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.row_kind import KEY_PREFIX
+from lakecore.metadata.row_kind import KEY_PREFIX, SEQUENCE_NAME
 from lakecore.metadata.schema import TableSchema
+from lakecore.metadata.snapshot_order import number_of_rows
 from lakecore.predicate.tree import Predicate, columns_of
 from lakecore.read.context import ReadContext
 from lakecore.read.deletions import live_rows
@@ -88,7 +89,7 @@ def read_file(
         return
     reader = open_data_file(ctx, path, buffer_size)
     try:
-        plan = read_columns(ctx, file.schema_id, reader.schema, path, columns)
+        plan = read_columns(ctx, file, reader.schema, path, columns)
         groups = matching_row_groups(reader, _prunable(ctx, file, reader, path, predicate), predicate)
         rows = min(batch_size, batch_rows(reader.row_bytes(plan.stored)))
         selection = select_rows(group_sizes(reader), groups, wanted)
@@ -127,7 +128,7 @@ def _prunable(
     if predicate is None:
         return {}
     names = tuple(columns_of(predicate))
-    plan = read_columns(ctx, file.schema_id, reader.schema, path, names)
+    plan = read_columns(ctx, file, reader.schema, path, names)
     return {
         wanted.name: (plan.stored[source], wanted)
         for wanted, source, stored in zip(plan.wanted.fields, plan.sources, plan.fields, strict=True)
@@ -136,22 +137,23 @@ def _prunable(
 
 
 def read_columns(
-    ctx: ReadContext, schema_id: int, stored: pa.Schema, path: str, columns: Sequence[str] | None
+    ctx: ReadContext, file: DataFile, stored: pa.Schema, path: str, columns: Sequence[str] | None
 ) -> FileColumns:
     """Match the wanted columns with those of a file by field id, through the schema it was written with."""
     everything = read_type(ctx)
     wanted = everything if columns is None else everything.select(tuple(columns))
-    schema = _with_system_columns(ctx.file_schema(schema_id), ctx)
+    schema = _with_system_columns(ctx.file_schema(file.schema_id), ctx)
+    constants = _constants(ctx, file, wanted)
     by_id = _stored_fields(schema, ctx, stored)
     required = {field.id: field.name for field in schema.fields if not field.type.nullable}
     names: list[str] = []
     sources: list[int | None] = []
     fields: list[DataField | None] = []
     for field in wanted.fields:
-        found = None if field.name in ctx.partition_values else by_id.get(field.id)
+        found = None if field.name in constants else by_id.get(field.id)
         fields.append(None if found is None else found[1])
         if found is None:
-            if field.id in required and field.name not in ctx.partition_values:
+            if field.id in required and field.name not in constants:
                 raise CorruptDataError(
                     path, f"column {required[field.id]} is missing; there are {', '.join(stored.names)}"
                 )
@@ -161,8 +163,16 @@ def read_columns(
             names.append(found[0])
         sources.append(names.index(found[0]))
     schema_of = arrow_schema(wanted)
-    plan = FileColumns(tuple(names), tuple(sources), tuple(fields), wanted, schema_of, ctx.partition_values)
+    plan = FileColumns(tuple(names), tuple(sources), tuple(fields), wanted, schema_of, constants)
     return replace(plan, plain=file_format(path) != "orc" and _is_plain(plan, stored))
+
+
+def _constants(ctx: ReadContext, file: DataFile, wanted: RowType) -> Mapping[str, pa.Array]:
+    """Columns that have one value in all rows of the file: of its partition, or of its snapshot."""
+    if not ctx.options.by_snapshot or SEQUENCE_NAME not in wanted.names:
+        return ctx.partition_values
+    number = number_of_rows(file)
+    return ctx.partition_values | ({} if number is None else {SEQUENCE_NAME: pa.array([number], pa.int64())})
 
 
 def _is_plain(plan: FileColumns, stored: pa.Schema) -> bool:

@@ -108,7 +108,7 @@ def read_range(
             )
         else:
             path = ctx.paths.data_file(bucket_dir, file)
-            plan = read_columns(ctx, file.schema_id, pages.schema, path, columns)
+            plan = read_columns(ctx, file, pages.schema, path, columns)
             rows = _rows(found, bounds, ctx.schema.key_type)
             stored = pages.batches(plan.stored, *rows, batch_size, buffer_size)
             live = live_rows(deletions, file.row_count, path)
@@ -126,7 +126,7 @@ def key_pages(
 ) -> tuple[KeyPage, ...] | None:
     """Pages of the leading key columns that are stored with the type they are read as."""
     path = ctx.paths.data_file(bucket_dir, file)
-    plan = read_columns(ctx, file.schema_id, pages.schema, path, ctx.schema.trimmed_primary_keys)
+    plan = read_columns(ctx, file, pages.schema, path, ctx.schema.trimmed_primary_keys)
     names = []
     for wanted, source, stored in zip(plan.wanted.fields, plan.sources, plan.fields, strict=True):
         if source is None or stored is None or not same_values(stored.type, wanted.type):

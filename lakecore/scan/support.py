@@ -164,6 +164,9 @@ def _check_new_files(table: str, schema: TableSchema, options: TableOptions, ver
     _check_changelog(table, schema, options, verb)
     if verb == "write":
         _check_blobs(table, schema)
+    if options.by_snapshot and options.bucket_mode is BucketMode.POSTPONE:
+        remedy = "rows that get buckets later would lose the order of their snapshots; use another engine"
+        raise _refuse(table, BY_SNAPSHOT.key, "true", verb, remedy)
     index_specs(schema)  # each of them can be made
     if raw.get("data-file.external-paths", "").strip():
         remedy = "new files belong into other roots; use another engine"
@@ -187,9 +190,6 @@ def _check_rows(table: str, schema: TableSchema, options: TableOptions, verb: st
     """What decides the rows of a table, whatever is done with it."""
     _check_kind(table, schema)
     _check_merge_engine(table, schema, options, verb)
-    if schema.primary_keys and _is_on(schema.options, BY_SNAPSHOT.key):
-        remedy = "rows of a key are ordered by their snapshots, not by their numbers; use another engine"
-        raise _refuse(table, BY_SNAPSHOT.key, "true", verb, remedy)
     if options.data_evolution and verb == "stream":
         raise _refuse(table, "data-evolution.enabled", "true", verb, "use another engine")
 

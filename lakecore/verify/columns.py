@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from lakecore.errors import CorruptDataError, NotFoundError
@@ -14,6 +15,7 @@ from lakecore.fs.file_io import FileIO
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME
 from lakecore.metadata.schema import TableSchema
+from lakecore.metadata.snapshot_order import number_of_rows
 from lakecore.types.datatypes import AtomicType, DataField, DataType, TypeRoot
 from lakecore.verify.evolution import widen
 from lakecore.verify.shape import RowShape
@@ -31,6 +33,10 @@ class StoredFile:
     path: str
     file: DataFile
 
+    def number(self, shape: RowShape) -> int | None:
+        """The sequence number of all its rows; None: the stored ones."""
+        return number_of_rows(self.file) if shape.by_snapshot else None
+
 
 @dataclass(frozen=True, slots=True)
 class _Source:
@@ -42,10 +48,11 @@ class _Source:
 
 
 def read_covered(
-    file_io: FileIO, path: str, shape: RowShape, schema: TableSchema
+    file_io: FileIO, path: str, shape: RowShape, schema: TableSchema, *, number: int | None = None
 ) -> Iterator[tuple[pa.Array, ...]]:
     """Batches of the columns of `shape`, in its order, as hashes want them. `schema`: that of the file.
 
+    `number`: of all rows, where it is not the stored sequence number that counts (`StoredFile.number`).
     Raises NotFoundError, CorruptDataError. Reads only those columns; memory is one batch.
     """
     try:
@@ -58,7 +65,10 @@ def read_covered(
         sources = _sources(shape, schema, set(reader.schema.names), path)
         names = list(dict.fromkeys(source.name for source in sources if source.name is not None))
         for batch in reader.batches(names):
-            yield tuple(_column(batch, source, path) for source in sources)
+            columns = [_column(batch, source, path) for source in sources]
+            if number is not None and shape.keyed:
+                columns[-2] = pa.array(np.full(batch.num_rows, number, np.int64))
+            yield tuple(columns)
     finally:
         reader.close()
 

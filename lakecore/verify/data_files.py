@@ -8,7 +8,7 @@ from lakecore.errors import CorruptDataError, LakeError, UnavailableError
 from lakecore.format.blob_file import BlobSource, load_blob_index
 from lakecore.format.data_reader import open_reader
 from lakecore.fs.file_io import FileIO
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.data_file import DataFile, FileSource
 from lakecore.metadata.dedicated import is_blob_file
 from lakecore.metadata.key_order import comparable, key_order
 from lakecore.metadata.options import BY_OTHER_COLUMNS, BY_SNAPSHOT, TableOptions
@@ -106,7 +106,7 @@ class DataFileCheck:
         file = reference.file
         if file.delete_row_count is not None:
             self._equal(reference, "deletes", seen.deletes, file.delete_row_count)
-        if not BY_SNAPSHOT.read(schema.options):
+        if not BY_SNAPSHOT.read(schema.options) or file.file_source is FileSource.COMPACT:
             bounds = (file.min_sequence_number, file.max_sequence_number)
             self._equal(reference, "sequence numbers", (seen.low, seen.high), bounds)
         if not reference.ordered or BY_OTHER_COLUMNS.read(schema.options):

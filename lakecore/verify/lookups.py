@@ -56,7 +56,8 @@ def tally_positions(context: ProofContext, unit: str, file: LookupFile, position
     wanted = np.array(positions.to_array(), np.int64)
     found, start = ZERO, 0
     schema = context.schemas[stored.file.schema_id]
-    for columns in read_covered(context.file_io, stored.path, context.shape, schema):
+    number = stored.number(context.shape)
+    for columns in read_covered(context.file_io, stored.path, context.shape, schema, number=number):
         stop = start + len(columns[0])
         low, high = np.searchsorted(wanted, (start, stop))
         if high > low:
@@ -94,7 +95,8 @@ def _search_file(
     found, start = ZERO, 0
     if not len(asked):
         return found
-    for columns in read_covered(context.file_io, stored.path, shape, context.schemas[stored.file.schema_id]):
+    schema, number = context.schemas[stored.file.schema_id], stored.number(shape)
+    for columns in read_covered(context.file_io, stored.path, shape, schema, number=number):
         hashes = hash_rows(columns[:count], shape.field_ids[:count])
         places = np.minimum(np.searchsorted(asked, hashes), len(asked) - 1)
         hit = asked[places] == hashes

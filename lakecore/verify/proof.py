@@ -165,7 +165,8 @@ def tally_input(
     """
     rows, seen = ZERO, 0
     schema = context.schemas[stored.file.schema_id]
-    for columns in read_covered(context.file_io, stored.path, context.shape, schema):
+    number = stored.number(context.shape)
+    for columns in read_covered(context.file_io, stored.path, context.shape, schema, number=number):
         live = columns if deleted is None else without_rows(columns, deleted, seen)
         rows += tally_rows(live, context.shape, first_row + rows.rows)
         seen += len(columns[0])

@@ -24,6 +24,7 @@ class RowShape:
     rows of kind -U and -D do not count where a key has several rows (option `ignore-delete`). `positional`:
     the digest includes each row's place, so outputs must be the inputs in order. `uncompared`: columns that
     should be in the digest but are not, because their type changed in a way that may change values.
+    `by_snapshot`: rows of written files are numbered by their snapshot (option `sequence.snapshot-ordering`).
     `sorted_by`: the order that the outputs were checked to have, for the report; "" where none is promised.
     """
 
@@ -32,6 +33,7 @@ class RowShape:
     sequence: tuple[DataField, ...] = ()
     descending: bool = False
     ignore_retracts: bool = False
+    by_snapshot: bool = False
     values: tuple[DataField, ...] = ()
     positional: bool = False
     uncompared: tuple[str, ...] = ()
@@ -77,6 +79,7 @@ def shape_of(
         sequence=sequence,
         descending=options.sequence_order is SequenceOrder.DESCENDING,
         ignore_retracts=options.ignore_delete,
+        by_snapshot=options.by_snapshot,
         values=tuple(field for field in values if field.id not in changed),
         positional=not keyed,
         uncompared=tuple(field.name for field in values if field.id in changed),

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from lakecore.errors import UnsupportedError
 from lakecore.fs.file_io import FileIO
 from lakecore.merge.groups import Engine
 from lakecore.merge.sorted_merge import MergeSpec
 from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.options import BY_SNAPSHOT
 from lakecore.write.incoming import Rows
 from lakecore.write.rolling import FileSpec, RollingWriter
 from lakecore.write.sort_buffer import SortBuffer
@@ -25,8 +27,9 @@ class KeyValueSpec:
 
     `changelog` None: no changelog files; else every incoming row goes there too (changelog-producer=input).
     `descending`: the lowest sequence fields win, not the highest. `first_sequence`: number of the first row.
-    `spillable`: a full buffer goes to disk, not to level 0. `engine`: how rows of a key become one; None: the
-    last one stays. With an engine nothing is spilled, since merging in passes would change the result.
+    `spillable`: a full buffer goes to disk, not to level 0. `at_once`: no key may be in two files of one
+    commit, which would have no order (sequence.snapshot-ordering). `engine`: how rows of a key become one;
+    None: the last one stays. With an engine nothing is spilled: merging in passes would change the result.
     """
 
     files: FileSpec
@@ -35,6 +38,7 @@ class KeyValueSpec:
     descending: bool = False
     first_sequence: int
     spillable: bool
+    at_once: bool = False
     engine: Engine | None = None
 
     @property
@@ -80,10 +84,22 @@ class KeyValueWriter:
         self._sequence += rows.batch.num_rows
 
     def relieve(self) -> None:
-        """Empty the buffer: to a sorted run on local disk, or to files where spilling is switched off."""
-        if not self._spec.spillable or self._spec.engine is not None:
+        """Empty the buffer: to a sorted run on local disk, or to files where spilling is switched off.
+
+        Raises UnsupportedError where files of one commit must not share keys, and nothing can be spilled.
+        """
+        if self._spec.at_once and self._spec.engine is not None:
+            raise UnsupportedError(
+                f"{self._spec.files.directory}: the rows of one commit outgrow the write buffer, and with "
+                f"{BY_SNAPSHOT.key}=true and this merge-engine they must fit: raise write-buffer-size, or "
+                "commit fewer rows at a time"
+            )
+        if self._spec.at_once or (self._spec.spillable and self._spec.engine is None):
+            self._spill_buffer()
+        else:
             self._flush(self._sorted())
-            return
+
+    def _spill_buffer(self) -> None:
         run = self._sorted()
         first = next(run, None)
         if first is not None:

@@ -323,6 +323,7 @@ class TableWrite:
             descending=self._options.sequence_order is SequenceOrder.DESCENDING,
             first_sequence=self._first_sequence(share),
             spillable=self._rules.spillable,
+            at_once=self._options.by_snapshot,
             engine=self._engine,
         )
         return KeyValueWriter(target.file_io, target.spill_io, spec, target.clock.now_ms)

@@ -187,10 +187,14 @@ def _run(
 
 
 def _targets(unit: RescaleUnit, layer: Layer, prefix: str, numbers: dict[int, int]) -> dict[int, _Target]:
-    """A writer for each new bucket. Rows with a key keep their numbers, others count on from `numbers`."""
+    """A writer for each new bucket. Rows with a key keep their numbers, others count on from `numbers`.
+
+    Numbers that are snapshots (sequence.snapshot-ordering) are stored, as files of a compaction do.
+    """
     table = unit.table
     sources = {file.file_source for _, run in layer.runs for file in run}
-    source = FileSource.COMPACT if sources == {FileSource.COMPACT} else FileSource.APPEND
+    stores = table.reading.options.by_snapshot or sources == {FileSource.COMPACT}
+    source = FileSource.COMPACT if stores else FileSource.APPEND
     found = {}
     for bucket in unit.group.new:
         spec = FileSpec(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecore.errors import UnavailableError
+from lakecore.errors import InvalidOptionError, UnavailableError, UnsupportedError
 from lakecore.format.data_reader import open_reader
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.metadata.data_file import DataFile, FileSource
@@ -22,6 +22,7 @@ from lakecore.write.key_value_writer import KeyValueSpec, KeyValueWriter
 from lakecore.write.rolling import FileSpec
 from tests.support.builders import table_schema
 from tests.support.fault_fs import FaultyFileIO
+from tests.support.lake import key_table, live_files, memory_catalog, paths_of, rows_of
 
 SCHEMA = table_schema(
     "b BIGINT NOT NULL, a STRING NOT NULL, s INT, v INT",
@@ -140,6 +141,31 @@ def test_a_buffer_that_may_not_spill_becomes_files() -> None:
 
     assert [file.file_name for file in files] == ["data-u-0.parquet", "data-u-1.parquet"]
     assert [[row["v"] for row in part] for part in content(storage, files)] == [[1], [2]]
+
+
+def test_rows_that_only_snapshots_order_become_one_row_a_key_whatever_the_buffer() -> None:
+    catalog = memory_catalog("by-snapshot")
+    order = {"sequence__snapshot_ordering": "true", "write_buffer_size": "1 kb"}
+    table = key_table(catalog, write_buffer_spillable="false", **order)
+    rows = pa.table({"k": [n % 50 for n in range(400)], "v": [f"v{n}" for n in range(400)]})
+    for number in (1, 2):
+        table.write(pa.Table.from_batches(rows.to_batches(max_chunksize=20)))
+        newest = max(live_files(table), key=lambda file: file.max_sequence_number)
+        assert len(live_files(table)) == newest.min_sequence_number == newest.max_sequence_number == number
+    assert rows_of(table) == sorted(((k, f"v{350 + k}") for k in range(50)), key=repr)
+    catalog.drop_table("d.k")
+    table = key_table(catalog, merge_engine="partial-update", **order)
+    with pytest.raises(UnsupportedError, match="raise write-buffer-size"):
+        table.write(pa.Table.from_batches(rows.to_batches(max_chunksize=20)))
+    assert paths_of(table) == set()
+    for options, words in (
+        ({"write_only": "false"}, "needs write-only"),
+        ({"sequence__field": "v"}, "sequence"),
+    ):
+        catalog.drop_table("d.k")
+        with pytest.raises(InvalidOptionError, match=words):
+            key_table(catalog, **order, **options)
+        key_table(catalog)
 
 
 def test_many_runs_are_merged_in_passes(monkeypatch: pytest.MonkeyPatch) -> None:
