@@ -4,6 +4,8 @@ SHELL := /bin/bash
 .PHONY: help setup setup-tests test fast lint format check bench bench-small fuzz fuzz-bytes kills demo clean
 
 PYTHON := .venv/bin/python
+# wherever it is set, each process of Spark and Airflow would compile all that it imports
+export PYTHONDONTWRITEBYTECODE :=
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
