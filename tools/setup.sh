@@ -66,11 +66,12 @@ digest() {
   { cat "$@"; "$(find_python)" -V; } | sha256sum | cut -d' ' -f1
 }
 
-# sync_venv DIR LOCK...: exactly the packages of the locks, hashes checked. uv where it runs here, else pip.
+# sync_venv DIR LOCK...: exactly the packages of the locks, hashes checked. uv where it runs here, else pip. Certificates
+# are those of the system, as pip's: a proxy may bring its own.
 sync_venv() {
   local uv=.venv/bin/uv dir=$1 lock; shift
   if [ -x "$uv" ] || .venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r tools/uv.lock; then
-    VIRTUAL_ENV="$PWD/$dir" UV_HTTP_TIMEOUT=180 UV_LINK_MODE=${UV_LINK_MODE:-copy} \
+    VIRTUAL_ENV="$PWD/$dir" UV_SYSTEM_CERTS=${UV_SYSTEM_CERTS:-true} UV_HTTP_TIMEOUT=180 UV_LINK_MODE=${UV_LINK_MODE:-copy} \
       "$uv" pip sync -q --require-hashes "$@" && return 0
     say "uv failed; falling back to pip"
   fi
