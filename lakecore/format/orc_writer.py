@@ -25,6 +25,7 @@ _CODECS = {
     "none": "uncompressed",
     "uncompressed": "uncompressed",
 }
+_OF_MILLISECOND = {"us": 1_000, "ns": 1_000_000}
 _STRIPE_BYTES = 64 << 20
 _ID_KEY = b"paimon.id"
 _RATIO = 0.5
@@ -32,7 +33,11 @@ _DICTIONARY_SHARE = 0.8
 
 
 class OrcWriter:
-    """One ORC file. Holds one stripe."""
+    """One ORC file. Holds one stripe.
+
+    Raises UnsupportedError for times before 1970 with a part of a millisecond: pyarrow stores their nanos
+    as a negative number, with which readers other than itself fail.
+    """
 
     def __init__(self, output: OutputFile, schema: pa.Schema, options: WriterOptions) -> None:
         if options.compression not in _CODECS:
@@ -55,6 +60,8 @@ class OrcWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows; columns are those of the schema, in its order."""
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            _check_times(name, column)
         self._bounds.add(batch)
         columns = [
             relabel(_whole(column), field.type)
@@ -127,6 +134,27 @@ class _Sink:
 
     def close(self) -> None:
         """The output is closed by the file's writer."""
+
+
+def _check_times(name: str, column: pa.Array) -> None:
+    """Costs one pass over columns of times, however deep."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        for i, leaf in enumerate(column.flatten()):
+            _check_times(f"{name}.{kind.field(i).name}", leaf)
+    elif pa.types.is_map(kind):
+        _check_times(f"{name}.key", column.keys)
+        _check_times(f"{name}.value", column.items)
+    elif pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
+        _check_times(f"{name}.element", column.flatten())
+    elif pa.types.is_timestamp(kind) and kind.unit in _OF_MILLISECOND:
+        ticks = column.drop_null().view(pa.int64()).to_numpy()
+        early = ticks[ticks < 0]
+        if (early % _OF_MILLISECOND[kind.unit]).any():
+            raise UnsupportedError(
+                f"column {name}: orc files take no times before 1970 with parts of a millisecond; "
+                "set file.format (and file.format.per.level, changelog-file.format) to parquet"
+            )
 
 
 def _whole(column: pa.Array) -> pa.Array:

@@ -76,14 +76,14 @@ class _Count:
 
 
 def _counted(
-    table: Readable, snapshot: Snapshot, *, by_bucket: bool, lowest_level: int = 0, lowest_bucket: int = 0
+    table: Readable, snapshot: Snapshot, *, by_bucket: bool, lowest_bucket: int = 0
 ) -> dict[tuple[bytes, int], _Count]:
     """By partition, and bucket (-1 for all). Rule of the format: deleted files count for the newest, too.
 
     Cost: a plan, and some 1 us an entry.
     """
     entries = table.manifests.read(table.manifests.data_manifests(snapshot))
-    entries = entries.select((entries.level >= lowest_level) & (entries.bucket >= lowest_bucket))
+    entries = entries.select(entries.bucket >= lowest_bucket)
     bucket = entries.bucket if by_bucket else np.full(len(entries), -1)
     places = np.stack([entries.partition, bucket], axis=1).astype(np.int64)
     found, first, group = np.unique(places, axis=0, return_index=True, return_inverse=True)
@@ -106,9 +106,8 @@ def _counted(
 
 
 def partition_counts(table: Readable, snapshot: Snapshot) -> dict[bytes, _Count]:
-    """By partition, of the files that a batch read looks at."""
-    lowest = 1 if table.schema.primary_keys and table.options.skips_level_0 else 0
-    found = _counted(table, snapshot, by_bucket=False, lowest_level=lowest)
+    """By partition, with files of level 0 that a batch read may skip: one exists with its first file."""
+    found = _counted(table, snapshot, by_bucket=False)
     return {partition: count for (partition, _), count in found.items()}
 
 

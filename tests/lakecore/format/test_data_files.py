@@ -36,8 +36,8 @@ COLUMNS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "date": ("DATE", (-719162, 2932896, None)),
     "time": ("TIME(3)", (0, 86_399_999, None)),
     "t3": ("TIMESTAMP(3)", (-1_000_000, 1_700_000_000_123_000_000, None)),
-    "t6": ("TIMESTAMP(6)", (-1_000, 1_700_000_000_123_456_000, None)),
-    "z6": ("TIMESTAMP(6) WITH LOCAL TIME ZONE", (-1_000, 1_700_000_000_123_456_000, None)),
+    "t6": ("TIMESTAMP(6)", (-1_000_000, 1_700_000_000_123_456_000, None)),
+    "z6": ("TIMESTAMP(6) WITH LOCAL TIME ZONE", (-1_000_000, 1_700_000_000_123_456_000, None)),
     "arr": ({"type": "ARRAY", "element": "DECIMAL(20, 3)"}, ([Decimal("1.250"), None], [], None)),
     "map": ({"type": "MAP", "key": "STRING", "value": "TIME(0)"}, ([("k", 1000), ("", None)], [], None)),
     "imap": (
@@ -51,10 +51,15 @@ COLUMNS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     ),
 }  # fmt: skip
 NANOS = {
-    "t9": ("TIMESTAMP(9)", (-1, 9_223_372_036_854_775_807, None)),
-    "z9": ("TIMESTAMP(9) WITH LOCAL TIME ZONE", (-9_223_372_036_854_775_807, 5, None)),
-    "arr9": ({"type": "ARRAY", "element": "TIMESTAMP(9)"}, ([1, None, -1], [], None)),
+    "t9": ("TIMESTAMP(9)", (-1_000_000, 9_223_372_036_854_775_807, None)),
+    "z9": ("TIMESTAMP(9) WITH LOCAL TIME ZONE", (-9_223_372_036_854_000_000, 5, None)),
+    "arr9": ({"type": "ARRAY", "element": "TIMESTAMP(9)"}, ([1, None, -1_000_000], [], None)),
 }
+NOT_IN_ORC = {
+    "e6": ("TIMESTAMP(6)", (-1_000, -1_000_001_000, None)),
+    "ez6": ("TIMESTAMP(6) WITH LOCAL TIME ZONE", (-1_000, None, None)),
+}
+NANOS_NOT_IN_ORC = {"e9": ("TIMESTAMP(9)", (-1, -9_223_372_036_854_775_807, None))}
 WITHOUT_BLANKS = {"c": ("CHAR(3)", ("a", "éé😀", None))}
 """What ORC files keep of a CHAR."""
 CODECS = [("parquet", c) for c in ("zstd", "snappy", "gzip", "lz4", "brotli", "none")]
@@ -108,7 +113,8 @@ def fs() -> MemoryFileIO:
 
 @pytest.mark.parametrize(("kind", "codec"), CODECS)
 def test_every_type_in_every_format_and_codec(fs: MemoryFileIO, kind: str, codec: str) -> None:
-    columns = COLUMNS if kind == "avro" else COLUMNS | NANOS
+    more = {"avro": NOT_IN_ORC, "orc": NANOS, "parquet": NOT_IN_ORC | NANOS | NANOS_NOT_IN_ORC}
+    columns = COLUMNS | more[kind]
     types, rows = row_type(columns), rows_of(columns)
     path = f"memory://t/data-1.{kind}"
     done = write(fs, path, types, rows, WriterOptions(compression=codec))
@@ -216,6 +222,39 @@ def test_avro_refuses_nanoseconds_and_leaves_nothing(fs: MemoryFileIO) -> None:
     with pytest.raises(UnsupportedError, match=r"timestamp\[ns\].*parquet or orc"):
         write(fs, "memory://t/x.avro", row_type(NANOS), rows_of(NANOS))
     assert fs.stat("memory://t/x.avro") is None
+
+
+EARLY = [
+    (1, "us", True),
+    (-1, "us", False),
+    (-1_000, "us", True),
+    (-1_000_001, "ns", False),
+    (-1_000_000, "ns", True),
+]
+
+
+@pytest.mark.parametrize("shape", ["plain", "list", "map", "struct"])
+@pytest.mark.parametrize(("ticks", "unit", "taken"), EARLY)
+def test_orc_takes_no_time_that_java_cannot_read(
+    fs: MemoryFileIO, shape: str, ticks: int, unit: str, taken: bool
+) -> None:
+    """Before 1970 with parts of a millisecond."""
+    time = pa.timestamp(unit)
+    kind, value = {
+        "plain": (time, ticks),
+        "list": (pa.list_(time), [ticks]),
+        "map": (pa.map_(pa.int32(), time), [(1, ticks)]),
+        "struct": (pa.struct({"x": time}), {"x": ticks}),
+    }[shape]
+    schema = pa.schema([pa.field("t", kind)])
+    writer = open_writer(fs, "memory://t/x.orc", "orc", schema, WriterOptions())
+    batch = pa.record_batch([pa.array([None, value], kind)], schema=schema)
+    if taken:
+        writer.write(batch)
+    else:
+        with pytest.raises(UnsupportedError, match=r"column t.*before 1970.*file\.format"):
+            writer.write(batch)
+    writer.abort()
 
 
 @pytest.mark.parametrize(("kind", "codec"), [("parquet", "lzo"), ("orc", "gzip"), ("avro", "lz4")])
