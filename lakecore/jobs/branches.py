@@ -36,7 +36,9 @@ class _BranchJob:
 
 @dataclass(frozen=True, kw_only=True)
 class CreateBranch(_BranchJob):
-    """From `tag`, or empty with the present schemas."""
+    """From `tag`, or empty with the present schemas. `ignore_if_exists`: a branch that is there stays as it
+    is, whatever it was made from; one that an interrupted run left half-made is finished.
+    """
 
     tag: str | None = None
     ignore_if_exists: bool = False
@@ -93,9 +95,13 @@ def run(
 def _create(job: CreateBranch, chore: Chore, report: Report) -> Report:
     target = chore.main()
     apply.check_name(job.branch)
-    if job.ignore_if_exists and job.branch in target.branches.list():
+    sweeper = replace(chore.sweeper, target=target)
+    half_made = apply.is_half_made(sweeper, job.branch, job.tag)
+    if job.ignore_if_exists and not half_made and job.branch in target.branches.list():
         return replace(report, nothing_to_do=True)
-    made = True if job.dry_run else apply.create(target, job.branch, job.tag)
+    if half_made:
+        report = replace(report, notes=(f"branch {job.branch} was half made: it is finished",))
+    made = True if job.dry_run else apply.create(sweeper, job.branch, job.tag)
     return replace(report, nothing_to_do=not made)
 
 

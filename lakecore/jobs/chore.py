@@ -191,6 +191,11 @@ class Chore:
             run=report.run,
         )
 
+    def settle_hint(self) -> None:
+        """Where nothing was left to do, an earlier try may have been killed between its commit and LATEST."""
+        if self.result is not None and self.result.nothing_to_do:
+            self.target.snapshots.catch_up_latest()
+
     def author(self, job: CommittingJob) -> Author:
         """As the job says; without a user somebody new."""
         if job.commit_user:
@@ -249,6 +254,7 @@ def begin(
         yield chore
         if not dry_run:
             chore.remember(started_ms)
+            chore.settle_hint()
         if keeps and not dry_run and safety.purges:
             purge_quietly(runs, job.table, ttl_ms=safety.quarantine_ttl_ms, cap=safety.quarantine_cap)
 

@@ -19,6 +19,7 @@ from lakecore.maintain.runs import RunStore
 from lakecore.maintain.sweep import Sweeper
 from lakecore.maintain.target import Target
 from lakecore.store.paths import MAIN_BRANCH
+from lakecore.store.snapshots import SnapshotStore
 from lakecore.verify.findings import FsckReport
 
 __all__ = ["Job", "plan_repair", "run"]
@@ -118,6 +119,8 @@ def _apply(job: Job, chore: Chore, bench: Bench, steps: tuple[Step, ...]) -> Rep
         done = apply_step(bench, step)
         notes.append(f"step {step.number} ({step.action}): {_outcome(done)}")
         worked += [done] if done is not None else []
+    if not job.dry_run:
+        _catch_up(bench, steps)
     runs = [done.run for done in worked if done.run is not None]
     snapshots = [done.snapshot for done in worked if done.snapshot is not None]
     return replace(
@@ -129,6 +132,13 @@ def _apply(job: Job, chore: Chore, bench: Bench, steps: tuple[Step, ...]) -> Rep
         notes=tuple(notes),
         nothing_to_do=not worked and not job.dry_run,
     )
+
+
+def _catch_up(bench: Bench, steps: tuple[Step, ...]) -> None:
+    """An earlier try may have been killed between a commit and LATEST; other chores look at one branch."""
+    main = bench.main
+    for branch in sorted({step.branch for step in steps}):
+        SnapshotStore(main.file_io, main.paths.with_branch(branch), main.clock).catch_up_latest()
 
 
 def _outcome(done: Done | None) -> str:

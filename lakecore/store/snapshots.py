@@ -112,13 +112,23 @@ class SnapshotStore:
         except LakeError as err:
             logger.warning("hints of %s not written: %s", self.paths.snapshot_dir, err)
 
-    def catch_up_latest(self, snapshot_id: int) -> None:
-        """LATEST says at least `snapshot_id`: a commit killed after it published left it behind.
+    def catch_up_latest(self, snapshot_id: int | None = None) -> None:
+        """LATEST says at least `snapshot_id`, None: the newest: a commit killed after it published left it
+        behind.
 
-        Advisory, as `write_hints`. Costs a read. A hint that is missing, no number or ahead is left alone.
+        Advisory, as `write_hints`. Costs a read; without an id two looks more, and a listing where it is
+        behind. A hint that is missing, no number or ahead is left alone.
         """
-        hint = self._hint(self.paths.latest_hint)
-        if hint is not None and hint < snapshot_id:
+        try:
+            hint = self._hint(self.paths.latest_hint)
+            if hint is None:
+                return
+            if snapshot_id is None and (self.exists(hint + 1) or not self.exists(hint)):
+                snapshot_id = max(self.list_ids(), default=None)
+        except LakeError as err:
+            logger.warning("hints of %s not looked at: %s", self.paths.snapshot_dir, err)
+            return
+        if snapshot_id is not None and hint < snapshot_id:
             self.write_hints(snapshot_id)
 
     def missing_file(self, snapshot_id: int, err: NotFoundError) -> LakeError:

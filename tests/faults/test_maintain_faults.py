@@ -25,6 +25,7 @@ MODES = {
     "trigger-tags": (DEAD,),
     "batch-tags": (DEAD_AFTER,),
     "orphans": (DEAD,),
+    "create-branch": (ERROR,),
     "expire-partitions": (DEAD_AFTER,),
     "drop-partition": (AFTER,),
     "rollback-as-latest": (DEAD_AFTER,),

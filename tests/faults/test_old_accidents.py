@@ -5,6 +5,8 @@ Tags that fail to appear, and sort compactions, are tested with the jobs that ma
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,7 +14,14 @@ from typing import Any
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
-from lakecore.errors import InvalidInputError, LakeError, NotFoundError, UnavailableError, UnsupportedError
+from lakecore.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    LakeError,
+    NotFoundError,
+    UnavailableError,
+    UnsupportedError,
+)
 from lakecore.executor import SerialExecutor
 from lakecore.fs.file_io import FileIO, FileStatus
 from lakecore.jobs import (
@@ -26,7 +35,7 @@ from lakecore.jobs import (
 )
 from lakecore.jobs.chore import Report, Safety
 from tests.support.fake_clock import FakeClock
-from tests.support.fault_fs import FaultyFileIO
+from tests.support.fault_fs import FaultMode, FaultyFileIO
 from tests.support.lake import put, rows_of
 from tests.support.maintained import OWNER, History, history, views
 from tests.support.meddling_fs import Meddling
@@ -237,6 +246,30 @@ def test_a_branch_outlives_the_tag_it_was_made_from(made: History) -> None:
     made.check_views("without its tag", rows)
     made.check_whole("without its tag", orphans=True)
     assert rows_of(made.table.at_branch("x")) == made.rows["tag a"]
+
+
+def test_a_branch_that_is_there_stays_unless_it_is_half_made(made: History) -> None:
+    """To `--ignore-if-exists` one with a schema and nothing else was as good as any."""
+
+    def create(lake: FilesystemCatalog, branch: str, tag: str | None) -> Report:
+        job = branches.CreateBranch(table="d.k", branch=branch, tag=tag, ignore_if_exists=True, safety=OWNER)
+        return branches.run(job, lake, clock=lake.clock)
+
+    lake = made.catalog
+    create(lake, "empty", None)
+    assert create(lake, "empty", "a").nothing_to_do
+    assert made.table.at_branch("empty").snapshots.list_ids() == ()
+    for number in itertools.count(1):
+        storage = FaultyFileIO(lake.file_io, number, FaultMode.DEAD_AFTER_EFFECT)
+        with contextlib.suppress(LakeError):
+            create(made.through(storage), "x", "a")
+        if "branch-x/schema" in storage.log[number - 1] and storage.log[number - 1].startswith("publish"):
+            break
+    with pytest.raises(AlreadyExistsError, match="half made, from tag 'a'"):
+        create(lake, "x", "b")
+    assert create(lake, "x", "a").notes == ("branch x was half made: it is finished",)
+    assert rows_of(made.table.at_branch("x")) == made.rows["tag a"]
+    assert create(lake, "x", "b").nothing_to_do
 
 
 def test_a_tag_of_a_branch_protects_its_files(made: History) -> None:

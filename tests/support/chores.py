@@ -341,6 +341,9 @@ CHORES = {
         run=run(partitions, partitions.MarkPartitionDone, partitions="p=2020-01-01;p=2020-01-02"),
     ),
     "create-branch": Chore(run=run(branches, branches.CreateBranch, branch="new", tag="a")),
+    "create-branch-if-missing": Chore(
+        run=run(branches, branches.CreateBranch, branch="new", tag="a", ignore_if_exists=True)
+    ),
     "delete-branch": Chore(
         make=branched,
         run=run(branches, branches.DeleteBranch, branch="x"),
@@ -422,12 +425,15 @@ def run_chore(warehouse: str, name: str) -> None:
 
 
 def check_rest(chore: Chore, made: History, where: str) -> None:
-    """Nothing is left over; after the next removal of orphans, of what writes files that a commit names.
+    """LATEST is right, and nothing is left over; after the next removal of orphans, of what writes files that a commit names.
 
     Nor is anything but temporary files of a process that was killed, which that removal finds, too. In a
     damaged table nobody can tell what is left over.
     """
     whole = chore.damage == NONE
+    if chore.commits:
+        newest = made.table.snapshots.list_ids()[-1]
+        assert made.catalog.file_io.read(made.table.paths.latest_hint) == b"%d" % newest, where
     if whole and chore.commits:
         tidy(made.catalog, made.table.name)
     elif whole and any(path.endswith(".tmp") for path in made.files()):

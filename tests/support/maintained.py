@@ -97,8 +97,8 @@ def views(table: Table) -> Views:
 
 
 def _begun(table: Table, branch: str) -> bool:
-    """Whether the branch has more than a directory, and a file that a killed process left there."""
-    return any(not path.endswith(".tmp") for path in paths_of(table, f"/branch/branch-{branch}/"))
+    """Whether the branch has a schema: without one it cannot be opened, and has no rows to see."""
+    return any("/schema-" in path for path in paths_of(table, f"/branch/branch-{branch}/schema/"))
 
 
 def _seen(table: Table, **at: Any) -> list[tuple[Any, ...]]:

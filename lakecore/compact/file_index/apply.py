@@ -152,7 +152,9 @@ class IndexRun:
         finally:
             if not self._uncertain:
                 remove(self._target.reading.file_io, sorted(self._made))
-        if self.outcome.snapshots and self._named_run:
+        if not self.outcome.snapshots:
+            self._target.scanner.snapshots.catch_up_latest()
+        elif self._named_run:
             names.remove_older_indexes(self._target.scanner.manifests, sorted(self._directories), self.landed)
         if failures:
             raise failures[0]

@@ -11,11 +11,12 @@ from lakecore.fs.temporary import is_temporary
 from lakecore.maintain.hints import repair_hints
 from lakecore.maintain.reachable import Doomed
 from lakecore.maintain.roots import Root, RootKind, RootSet, read_roots
-from lakecore.maintain.runs import Removal
+from lakecore.maintain.runs import Removal, RunRecord, RunState
 from lakecore.maintain.sweep import Sweeper, Swept
 from lakecore.maintain.target import Target
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.paths import MAIN_BRANCH, TablePaths
+from lakecore.store.schemas import SchemaStore
 from lakecore.store.snapshots import SnapshotStore
 
 __all__ = [
@@ -25,10 +26,12 @@ __all__ = [
     "create",
     "delete",
     "fast_forward",
+    "is_half_made",
     "remove_empty",
     "rename",
 ]
 
+_CREATE, _RENAME = "create-branch", "rename-branch"
 _TAG_KEYS = ("tagCreateTime", "tagTimeRetained")
 
 
@@ -38,12 +41,13 @@ def check_name(name: str) -> None:
         raise InvalidInputError(f"branch {name!r}: a name must not be main, blank or only digits")
 
 
-def create(target: Target, name: str, tag: str | None) -> bool:
+def create(sweeper: Sweeper, name: str, tag: str | None) -> bool:
     """From a tag, or empty with the present schemas. False: it exists and is just that.
 
     An interrupted creation is completed. Raises AlreadyExistsError for another branch of that name.
     """
     check_name(name)
+    target = sweeper.target
     branch = target.paths.with_branch(name)
     wanted = _new_branch(target, branch, tag)
     present = _contents(target, branch)
@@ -51,9 +55,16 @@ def create(target: Target, name: str, tag: str | None) -> bool:
         raise AlreadyExistsError(
             f"branch {name!r} of {target.name} exists; choose another name, or delete it"
         )
-    for path, data in wanted.items():
-        if path not in present:
-            publish_resolved(target.file_io, path, data, target.clock)
+    missing = {path: data for path, data in wanted.items() if path not in present}
+    if not missing:
+        return False
+    sweeper.sweep(
+        _CREATE,
+        Removal(),
+        RootSet((), ()),
+        prepare=lambda: _publish(target, missing),
+        parameters=_created(name, tag),
+    )
     if tag is not None:
         try:
             target.tags.load(tag)
@@ -62,7 +73,42 @@ def create(target: Target, name: str, tag: str | None) -> bool:
                 f"tag {tag!r} of {target.name} was deleted while branch {name!r} was made from it: "
                 "delete the branch"
             ) from err
-    return len(present) < len(wanted)
+    return True
+
+
+def is_half_made(sweeper: Sweeper, name: str, tag: str | None) -> bool:
+    """Whether the branch lacks something that it gets when it is made so, and no run came to its end with it.
+
+    No branch is whole without a schema, whoever makes it. With all its schemas it could be one that was made
+    without a tag, so the ledger decides. Raises AlreadyExistsError for one half made from another tag: which
+    of the two is wanted cannot be known.
+    """
+    target = sweeper.target
+    branch = target.paths.with_branch(name)
+    if name not in target.branches.list():
+        return False
+    if not SchemaStore(target.file_io, branch).list_ids():
+        return True
+    last = next((r for r in reversed(_runs(sweeper, _CREATE)) if r.parameters.get("branch") == name), None)
+    if last is None or not _ended_early(last) or SnapshotStore(target.file_io, branch).list_ids():
+        return False
+    if dict(last.parameters) != _created(name, tag):
+        raise AlreadyExistsError(
+            f"branch {name!r} of {target.name} is half made, from tag {last.parameters.get('tag')!r}: finish "
+            "it with create-branch from that tag, or delete it"
+        )
+    wanted, present = _new_branch(target, branch, tag), _contents(target, branch)
+    return len(present) < len(wanted) and present.items() <= wanted.items()
+
+
+def _created(name: str, tag: str | None) -> dict[str, object]:
+    return {"branch": name, "tag": tag}
+
+
+def _publish(target: Target, files: dict[str, bytes]) -> None:
+    """In this order."""
+    for path, data in files.items():
+        publish_resolved(target.file_io, path, data, target.clock)
 
 
 def _new_branch(target: Target, branch: TablePaths, tag: str | None) -> dict[str, bytes]:
@@ -148,7 +194,7 @@ def rename(name: str, new_name: str, sweeper: Sweeper, *, parameters: dict[str, 
     roots = read_roots(target.file_io, target.paths)
     kept = RootSet(tuple(root for root in roots.roots if root.branch != name), roots.branches)
     return sweeper.sweep(
-        "rename-branch",
+        _RENAME,
         removal,
         kept,
         prepare=lambda: _copy(target, {path: copies[path] for path in copies if path not in present}, new),
@@ -164,9 +210,18 @@ def _copy(target: Target, copies: dict[str, bytes], branch: TablePaths) -> None:
 
 def _was_interrupted(sweeper: Sweeper, parameters: dict[str, object]) -> bool:
     """Whether the last run of this very renaming did not come to its end by itself."""
-    records = [r for r in sweeper.runs.list(sweeper.target.name) if r.job == "rename-branch"]
-    same = [r for r in records if dict(r.parameters) == parameters]
-    return bool(same) and bool(same[-1].outcome.get("resumed"))
+    same = [r for r in _runs(sweeper, _RENAME) if dict(r.parameters) == parameters]
+    return bool(same) and _ended_early(same[-1])
+
+
+def _runs(sweeper: Sweeper, job: str) -> list[RunRecord]:
+    """Oldest first."""
+    return [record for record in sweeper.runs.list(sweeper.target.name) if record.job == job]
+
+
+def _ended_early(record: RunRecord) -> bool:
+    """It did not come to its end by itself."""
+    return record.state is RunState.PLANNED or bool(record.outcome.get("resumed"))
 
 
 def _removal_order(branch: TablePaths, paths: list[str]) -> list[str]:

@@ -128,7 +128,7 @@ def open_changes(bench: Bench, step: Step) -> frozenset[str]:
     """What is left of a step. Raises InvalidInputError when the plan is stale."""
     action = _action(step)
     now = action.look(bench, step.branch, step.parameters)
-    return remaining(step, now, may_grow=action.may_grow)
+    return remaining(step, now, action.growth)
 
 
 def apply_step(bench: Bench, step: Step) -> Done | None:

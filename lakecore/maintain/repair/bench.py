@@ -8,7 +8,7 @@ from typing import Any
 
 from lakecore.commit.committer import Committer
 from lakecore.errors import CommitUncertainError, LakeError, NotFoundError
-from lakecore.maintain.repair.plan import Work
+from lakecore.maintain.repair.plan import Growth, Work
 from lakecore.maintain.roots import RootSet
 from lakecore.maintain.runs import Removal
 from lakecore.maintain.sweep import Sweeper, Swept, nothing
@@ -71,13 +71,13 @@ Parameters = Mapping[str, Any]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
     """`look`: what it would do to a branch now, None for nothing; changes nothing. `do`: the changes that
-    are given. `whole_table`: it is for all branches at once. `may_grow`: see `plan.remaining`.
+    are given. `whole_table`: it is for all branches at once. `growth`: see there.
     """
 
     look: Callable[[Bench, str, Parameters], Work | None]
     do: Callable[[Bench, str, Parameters, frozenset[str]], Done]
     whole_table: bool = False
-    may_grow: bool = False
+    growth: Growth = Growth.STALE
 
 
 def set_aside(bench: Bench, action: str, removal: Removal, settle: Callable[[], None] = nothing) -> Done:

@@ -13,7 +13,7 @@ from lakecore.maintain.orphans.apply import plan as plan_orphans
 from lakecore.maintain.orphans.plan import OrphanLimits
 from lakecore.maintain.reachable import Doomed
 from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters, set_aside
-from lakecore.maintain.repair.plan import Work
+from lakecore.maintain.repair.plan import Growth, Work
 from lakecore.maintain.runs import Removal
 from lakecore.maintain.target import Target
 from lakecore.maintain.unexisting.files import (
@@ -205,4 +205,4 @@ DAMAGED_FILES = Action(look=_damaged, do=_set_damaged_aside)
 MANIFESTS = Action(look=_manifests, do=_remove_manifests)
 FILES = Action(look=_files, do=_remove_files)
 VECTORS = Action(look=_vectors, do=_remove_vectors)
-ORPHANS = Action(look=_orphans, do=_remove_orphans, whole_table=True, may_grow=True)
+ORPHANS = Action(look=_orphans, do=_remove_orphans, whole_table=True, growth=Growth.LEFT)

@@ -11,7 +11,7 @@ from lakecore.errors import CommitConflictError, CorruptDataError, NotFoundError
 from lakecore.maintain.hints import earliest_after_gap, repair_hints, wrong_earliest, wrong_hints
 from lakecore.maintain.reachable import Doomed
 from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters, set_aside
-from lakecore.maintain.repair.plan import Work
+from lakecore.maintain.repair.plan import Growth, Work
 from lakecore.maintain.repair.readable import broken_roots, lost_changelog, newest_whole
 from lakecore.maintain.runs import Removal
 from lakecore.maintain.target import Target
@@ -153,7 +153,8 @@ def _roots(bench: Bench, branch: str, _: Parameters) -> Work | None:
     return Work(
         why=f"cannot be read, and stops every chore: {shown}",
         changes=changes,
-        loses=f"time travel to snapshots {', '.join(healthy)}" if healthy else "",
+        rows=None if healthy else 0,
+        loses=f"time travel to snapshots {', '.join(healthy)}, which can be read" if healthy else "",
         undo=True,
         paths=frozenset(changes),
     )
@@ -247,10 +248,10 @@ def _succeed(bench: Bench, target: Target, latest: Snapshot, kind: CommitKind, *
     return Done(snapshot=planned.id)
 
 
-HINTS = Action(look=_hints, do=_repair_hints)
+HINTS = Action(look=_hints, do=_repair_hints, growth=Growth.FOLLOWED)
 EARLIEST = Action(look=_earliest, do=_repair_earliest)
 LOST_BRANCH = Action(look=_lost_branch, do=_remove_branch)
 ROLLBACK = Action(look=_rollback, do=_roll_back)
-BROKEN_ROOTS = Action(look=_roots, do=_remove_roots, may_grow=True)
+BROKEN_ROOTS = Action(look=_roots, do=_remove_roots, growth=Growth.LEFT)
 LOST_CHANGELOG = Action(look=_changelog, do=_supersede)
 TOTALS = Action(look=_totals, do=_count_again)

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from enum import Enum
 from typing import Any
 
 from lakecore.errors import InvalidInputError
 
-__all__ = ["Advice", "RepairPlan", "Step", "Work", "remaining"]
+__all__ = ["Advice", "Growth", "RepairPlan", "Step", "Work", "remaining"]
 
 _VERSION = 1
 _SHOWN = 5
+
+
+class Growth(Enum):
+    """What changes mean that a plan does not have, but that are to be made when it is applied."""
+
+    STALE = "stale"
+    """Others were here since: nobody has agreed to these changes."""
+    LEFT = "left"
+    """Only the planned ones are made."""
+    FOLLOWED = "followed"
+    """They are made: what is right follows from what is there, which a step before this one, or a run that
+    was killed, may have changed. For changes that lose nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,17 +111,18 @@ class RepairPlan:
         return tuple(step for step in self.steps if not numbers or step.number in numbers)
 
 
-def remaining(step: Step, now: Work | None, *, may_grow: bool) -> frozenset[str]:
+def remaining(step: Step, now: Work | None, growth: Growth) -> frozenset[str]:
     """The changes of the step that are still to be made; none when it is done.
 
-    `may_grow`: others that came up since do not matter, since only the planned ones are made. Raises
-    InvalidInputError when the plan is stale.
+    Raises InvalidInputError when the plan is stale.
     """
     if now is None:
         return frozenset()
     planned, present = frozenset(step.changes), frozenset(now.changes)
+    if growth is Growth.FOLLOWED:
+        return present
     fresh = sorted(present - planned)
-    if fresh and not may_grow:
+    if fresh and growth is Growth.STALE:
         more = f" and {len(fresh) - _SHOWN} more" if len(fresh) > _SHOWN else ""
         raise InvalidInputError(
             f"step {step.number} ({step.action} of branch {step.branch}) is stale: the plan does not have "

@@ -103,12 +103,18 @@ def test_a_file_lost_by_expiry_and_a_file_lost() -> None:
     assert "/t/bucket-0/f" in str(lost)
 
 
+@pytest.mark.parametrize("newest", [5, None])
 @pytest.mark.parametrize(
-    ("hint", "then"), [(b"3", b"5"), (b"5", b"5"), (b"9", b"9"), (b"x", b"x"), (None, None)]
+    ("hint", "then"),
+    [(b"1", b"5"), (b"3", b"5"), (b"5", b"5"), (b"9", b"9"), (b"x", b"x"), (None, None)],
 )
-def test_a_hint_that_fell_behind_catches_up(hint: bytes | None, then: bytes | None) -> None:
+def test_a_hint_that_fell_behind_catches_up(
+    hint: bytes | None, then: bytes | None, newest: int | None
+) -> None:
     store = store_of(3, 4, 5, latest=hint)
-    store.catch_up_latest(5)
+    store.catch_up_latest(newest)
+    broken = SnapshotStore(FaultyFileIO(store.file_io, 1, FaultMode.DEAD), store.paths)
+    broken.catch_up_latest(newest)
     path = store.paths.latest_hint
     assert (None if store.file_io.stat(path) is None else store.file_io.read(path)) == then
 
