@@ -80,11 +80,14 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
     if losing and not (job.allow_loss or job.dry_run):
         shown = "; ".join(f"step {step.number} loses {_rows(step)}: {step.loses}" for step in losing)
         raise InvalidInputError(f"{job.table}: {shown}; allow that with --allow-loss, or choose other steps")
-    # what an interrupted run left is finished later: here the table may be too broken to tell
+    # files that an interrupted run left are removed later: here the table may be too broken to tell
     with begin(NAME, job, lake, keeps=True, executor=executor, clock=clock, resume=False) as chore:
         main = chore.main()
         user = f"lakecore-{NAME}-{main.clock.fresh_id()}"
-        bench = Bench(main, replace(chore.sweeper, target=main), user, chore.keeps)
+        sweeper = replace(chore.sweeper, target=main)
+        if not job.dry_run:
+            sweeper.resume(roots_only=True)
+        bench = Bench(main, sweeper, user, chore.keeps)
         return chore.timed(_apply(job, chore, bench, steps))
 
 

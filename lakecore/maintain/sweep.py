@@ -95,14 +95,16 @@ class Sweeper:
             files, spared = self._still_free(files, kept)
         return self._finish(record, removal, files, spared)
 
-    def resume(self) -> list[Swept]:
+    def resume(self, *, roots_only: bool = False) -> list[Swept]:
         """Finish the files of runs that were interrupted; roots that are still there stay, and
-        keep theirs.
+        keep theirs. `roots_only`: runs that remove nothing else; for these the table need not be readable.
         """
         finished = []
         for record in self.runs.pending(self.target.name):
-            logger.info("%s: finishing the interrupted run %s", self.target.name, record.id)
             removal = self.runs.removal(record)
+            if roots_only and removal.files:
+                continue
+            logger.info("%s: finishing the interrupted run %s", self.target.name, record.id)
             if record.keeps:
                 self._drop_second_name(record, removal)
             files: tuple[Doomed, ...] = ()

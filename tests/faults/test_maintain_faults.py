@@ -39,6 +39,7 @@ MODES = {
     "remove-unexisting-files": (),
     "remove-unexisting-manifests": (),
     "repair": (),
+    "repair-roots": (),
 }
 """Where a try takes long, the ways of failing are shared out: what removes files, and what commits, is the same
 code for all.

@@ -241,6 +241,18 @@ def damaged(where: str | Lake) -> History:
     return remade(made)
 
 
+def without_a_snapshot(where: str | Lake) -> History:
+    """One is damaged, hints are wrong, a tag is of files that are gone; and a plan."""
+    made = misled(where)
+    storage = made.catalog.file_io
+    storage.overwrite(made.table.paths.snapshot(3), b"{half")
+    storage.write_new(
+        made.table.paths.tag("old"), storage.read(made.table.paths.tag("b")).replace(b"-list-", b"-gone-")
+    )
+    storage.write_new(plan_path(made.catalog), planned(made.catalog))
+    return remade(made)
+
+
 def _lose_a_manifest(made: History, which: int) -> None:
     latest = made.table.snapshots.load(made.table.snapshots.list_ids()[-1])
     lost = made.table.manifests.data_manifests(latest)[which]
@@ -413,6 +425,9 @@ CHORES = {
         damage="missing",
     ),
     "repair": Chore(make=damaged, run=repair_as_planned, commits=True, damage="missing"),
+    "repair-roots": Chore(
+        make=without_a_snapshot, run=repair_as_planned, leaves=True, damage="not a snapshot|missing"
+    ),
     "orphans": Chore(make=littered, run=remove_orphans),
     "undo": Chore(make=undoable, run=undo, refusal=InvalidInputError),
     "purge": Chore(make=undoable, run=purge),

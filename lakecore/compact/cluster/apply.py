@@ -115,6 +115,8 @@ class ClusterRun:
             self._target.clock.fresh_id(),
         )
         self._rounds(snapshot, names, executor)
+        if snapshot is not None and not self.outcome.snapshots:
+            self._target.scanner.snapshots.catch_up_latest(snapshot.id)
         if self.outcome.snapshots and request.named:
             names.remove_older(self._target.scanner.manifests, self.outcome.directories, self.landed)
         latest = self._target.scanner.snapshots.latest()
