@@ -31,6 +31,7 @@ from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate
 from lakecore.read.batch import batch_source, named_start
 from lakecore.read.context import ReadContext
+from lakecore.read.followed_rows import followed
 from lakecore.read.scan import Scan
 from lakecore.read.snapshot_rows import SnapshotRows
 from lakecore.read.stream import Stream, open_stream
@@ -303,8 +304,9 @@ class Table:
         found = parse_where(where, self.schema.row_type) if isinstance(where, str) else where
         given = self._named(commit)
         if self.schema.primary_keys:
-            latest = SnapshotRows(self.scanner, self.read_context(), self.snapshots.latest())
-            rows = Deletes(Scan.of(latest, found, None, None).to_batches())
+            context = self.read_context()
+            latest = SnapshotRows(self.scanner, context, self.snapshots.latest())
+            rows = Deletes(Scan.of(followed(latest, context), found, None, None).to_batches())
             result = self.write(rows, given)
             return DeletedRows(rows.count, result)
         deletion = RowDeletion(self.scanner, self.read_context(), self.indexes, self.clock)

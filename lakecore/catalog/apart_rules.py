@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Set
 
 from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedError
 from lakecore.format.blob_lists import key_codec
-from lakecore.metadata.dedicated import Dedicated, descriptor_columns, holds_blobs, is_blob, view_columns
-from lakecore.metadata.options import TableOptions
+from lakecore.metadata.dedicated import (
+    Dedicated,
+    descriptor_columns,
+    holds_blobs,
+    is_blob,
+    managed_columns,
+    view_columns,
+)
+from lakecore.metadata.options import ChangelogProducer, MergeEngine, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.types.datatypes import ArrayType, DataType, MapType, MultisetType, RowType, VectorType
 
@@ -21,8 +28,10 @@ def check_apart(schema: TableSchema, options: TableOptions) -> None:
     blobs = {field.name for field in schema.fields if _has_blob(field.type)}
     dedicated = Dedicated.of(schema.row_type, schema.options, options.target_file_size)
     _check_blobs(schema, blobs)
+    if schema.primary_keys and blobs:
+        _check_beside_key(schema, options, blobs)
     if not options.data_evolution:
-        for name in sorted(blobs):
+        for name in sorted(blobs if not schema.primary_keys else ()):
             raise InvalidInputError(f"column {name}: BLOB needs data-evolution.enabled=true")
         if dedicated.vector_format:
             raise InvalidOptionError("option vector.file.format: needs data-evolution.enabled=true")
@@ -33,14 +42,12 @@ def check_apart(schema: TableSchema, options: TableOptions) -> None:
             raise InvalidInputError(f"column {name}: a partition column cannot lie in files of its own")
 
 
-def _check_blobs(schema: TableSchema, blobs: Collection[str]) -> None:
+def _check_blobs(schema: TableSchema, blobs: Set[str]) -> None:
     for field in schema.fields:
         if field.name in blobs and not holds_blobs(field.type):
             raise InvalidInputError(f"column {field.name}: BLOB goes into lists and maps, and no deeper")
         if field.name in blobs and isinstance(field.type, MapType):
             key_codec(field.type.key)
-    if blobs and schema.primary_keys:
-        raise UnsupportedError(f"column {min(blobs)}: this release writes no BLOB beside a primary key")
     for key, names in (
         ("blob-descriptor-field", descriptor_columns(schema.options)),
         ("blob-view-field", view_columns(schema.options)),
@@ -48,6 +55,32 @@ def _check_blobs(schema: TableSchema, blobs: Collection[str]) -> None:
         for name in names:
             if name not in schema.row_type.names or not is_blob(schema.row_type.field(name).type):
                 raise InvalidOptionError(f"option {key}: {name!r} is no BLOB column")
+
+
+def _check_beside_key(schema: TableSchema, options: TableOptions, blobs: Set[str]) -> None:
+    """Rule of the format: rows of a key refer to packs of blobs, and just replace one another."""
+    places = (
+        ("primary key", schema.primary_keys),
+        ("bucket-key", schema.bucket_keys),
+        ("sequence.field", options.sequence_fields),
+    )
+    for place, names in places:
+        if found := blobs & set(names):
+            raise InvalidInputError(f"column {min(found)}: a BLOB column cannot be in the {place}")
+    if views := view_columns(schema.options):
+        raise UnsupportedError(
+            f"option blob-view-field={views[0]}: this release has no views of blobs beside a primary key"
+        )
+    managed = managed_columns(schema.row_type, schema.options)
+    for key, value, only in (
+        ("merge-engine", options.merge_engine.value, MergeEngine.DEDUPLICATE.value),
+        ("changelog-producer", options.changelog_producer.value, ChangelogProducer.NONE.value),
+        ("data-file.external-paths", schema.options.get("data-file.external-paths", ""), ""),
+        ("pk-clustering-override", schema.options.get("pk-clustering-override", "false"), "false"),
+    ):
+        if managed and value != only:
+            remedy = f"unset it, or keep references in the column (blob-descriptor-field={managed[0]})"
+            raise InvalidOptionError(f"option {key}={value}: not beside BLOB column {managed[0]}: {remedy}")
 
 
 def _has_blob(kind: DataType) -> bool:

@@ -16,6 +16,7 @@ from lakecore.cli.row_output import OutputFormat, RowOutput
 from lakecore.cli.session import Session, session_of
 from lakecore.errors import InvalidInputError
 from lakecore.read.changed_rows import ChangedRows, DiffRows
+from lakecore.read.followed_rows import plain
 from lakecore.scan.startup import Incremental, IncrementalMode
 from lakecore.system.change_log import AuditRows
 from lakecore.types.text import parse_timestamp
@@ -78,7 +79,7 @@ def read(
         columns=None if columns is None else column_names(columns),
         limit=_TABLE_ROWS if shortened else limit,
     )
-    changes = isinstance(scan.source, ChangedRows | DiffRows)
+    changes = isinstance(plain(scan.source), ChangedRows | DiffRows)
     if changes and chosen is not OutputFormat.JSONL:
         scan = replace(scan, source=AuditRows(scan.source), columns=("rowkind", *scan.columns))
     out = RowOutput(session, scan.row_type, output)

@@ -138,14 +138,20 @@ class BlobWriter:
         for value in values:
             if value is None:
                 self._lengths.append(NULL)
-                continue
-            length = len(value) + _FRAME
-            stated = struct.pack("<q", length)
-            checksum = zlib.crc32(stated, zlib.crc32(value, zlib.crc32(_MAGIC)))
-            for part in (_MAGIC, value, stated, struct.pack("<I", checksum)):
-                self._output.write(part)
-            self._lengths.append(length)
-            self.size += length
+            else:
+                self.write_one(value)
+
+    def write_one(self, value: bytes) -> int:
+        """Append a row; the byte where its value starts."""
+        start = self.size + len(_MAGIC)
+        length = len(value) + _FRAME
+        stated = struct.pack("<q", length)
+        checksum = zlib.crc32(stated, zlib.crc32(value, zlib.crc32(_MAGIC)))
+        for part in (_MAGIC, value, stated, struct.pack("<I", checksum)):
+            self._output.write(part)
+        self._lengths.append(length)
+        self.size += length
+        return start
 
     def close(self) -> int:
         """Finish the file; its bytes. Raises UnavailableError when storage refuses."""

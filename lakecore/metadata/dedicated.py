@@ -25,6 +25,7 @@ __all__ = [
     "is_ordinary_file",
     "is_shared",
     "is_vector_file",
+    "managed_columns",
     "may_lie_apart",
     "splits_by_blob_size",
     "view_columns",
@@ -101,6 +102,12 @@ def holds_blobs(kind: DataType) -> bool:
     return is_blob(kind)
 
 
+def managed_columns(row_type: RowType, raw: Mapping[str, str]) -> tuple[str, ...]:
+    """Of a table with a primary key: columns that hold references to the table's own packs of blobs."""
+    stay = {*descriptor_columns(raw), *view_columns(raw)}
+    return tuple(f.name for f in row_type.fields if holds_blobs(f.type) and f.name not in stay)
+
+
 def may_lie_apart(row_type: RowType) -> bool:
     """Has it columns that options can place in files of their own?"""
     return any(holds_blobs(field.type) or isinstance(field.type, VectorType) for field in row_type.fields)
@@ -140,10 +147,9 @@ class Dedicated:
     @classmethod
     def of(cls, row_type: RowType, raw: Mapping[str, str], size: int) -> Dedicated:
         """`size`: that of data files, in bytes. Raises InvalidOptionError naming the option and its value."""
-        stay = {*descriptor_columns(raw), *view_columns(raw)}
         chosen = VECTOR_FORMAT.read(raw)
         fields = row_type.fields
-        blobs = tuple(f.name for f in fields if holds_blobs(f.type) and f.name not in stay)
+        blobs = managed_columns(row_type, raw)
         vectors = tuple(f.name for f in fields if chosen is not None and isinstance(f.type, VectorType))
         return cls(
             tuple(f.name for f in fields if f.name not in {*blobs, *vectors}),

@@ -10,6 +10,7 @@ from lakecore.metadata.snapshot import Snapshot
 from lakecore.options import Option
 from lakecore.read.changed_rows import ChangedRows, DiffRows
 from lakecore.read.fallback_rows import FallbackRows
+from lakecore.read.followed_rows import followed
 from lakecore.read.no_rows import NoRows
 from lakecore.read.readable import Readable
 from lakecore.read.scan import RowSource
@@ -50,8 +51,12 @@ def batch_source(table: Readable, startup: Startup, *, deletes: bool = False) ->
     Raises NotFoundError naming what there is, UnsupportedError for what this release cannot read.
     """
     if startup.incremental is not None:
-        return _changes(table, startup.incremental, deletes=deletes)
+        return followed(_changes(table, startup.incremental, deletes=deletes), table.read_context())
     rows = _state(table, startup)
+    return followed(_with_fallback(table, startup, rows), rows.context)
+
+
+def _with_fallback(table: Readable, startup: Startup, rows: SnapshotRows) -> RowSource:
     for key in (FALLBACK_BRANCH, PRIMARY_BRANCH):
         branch = key.read(table.schema.options)
         if branch and branch != table.paths.branch:

@@ -26,7 +26,16 @@ from lakecore.metadata.dedicated import is_blob
 from lakecore.types.arrow import arrow_type
 from lakecore.types.datatypes import DataField, DataType, MapType
 
-__all__ = ["BlobColumn", "is_reference", "locate_blobs", "resolved", "within_memory"]
+__all__ = [
+    "BlobColumn",
+    "cut_by_size",
+    "encode_reference",
+    "is_reference",
+    "locate_blobs",
+    "reference_sizes",
+    "resolved",
+    "within_memory",
+]
 
 _MAGIC = 0x424C4F4244455343
 _VERSION = 2
@@ -34,6 +43,7 @@ _HEAD = struct.Struct("<bqi")
 _TAIL = struct.Struct("<qq")
 _MOST = (1 << 31) - 1
 _BATCH_BYTES = 64 << 20
+_MOST_OPEN = 16
 
 Ints = npt.NDArray[np.int64]
 
@@ -143,10 +153,13 @@ def locate_blobs(
 
 def within_memory(columns: Sequence[BlobColumn], rows: Ints) -> Iterator[tuple[int, int]]:
     """`rows` as slices whose values fit into memory together: some 64 MB, or one row."""
-    total = np.cumsum(sum((column.sizes[rows] for column in columns), np.zeros(len(rows), np.int64)))
-    marks = np.flatnonzero(np.diff(total // _BATCH_BYTES)) + 1
-    bounds = [0, *marks.tolist(), len(rows)]
-    yield from pairwise(bounds)
+    yield from cut_by_size(sum((column.sizes[rows] for column in columns), np.zeros(len(rows), np.int64)))
+
+
+def cut_by_size(sizes: Ints) -> Iterator[tuple[int, int]]:
+    """Rows of so many bytes as slices of some 64 MB, or one row."""
+    marks = np.flatnonzero(np.diff(np.cumsum(sizes) // _BATCH_BYTES)) + 1
+    yield from pairwise([0, *marks.tolist(), len(sizes)])
 
 
 def is_reference(value: bytes) -> bool:
@@ -160,37 +173,83 @@ def encode_reference(path: str, offset: int, length: int) -> bytes:
     return _HEAD.pack(_VERSION, _MAGIC, len(uri)) + uri + _TAIL.pack(offset, length)
 
 
-def resolved(file_io: FileIO, root: str, name: str, column: pa.Array) -> pa.Array:
+def resolved(
+    file_io: FileIO, root: str, name: str, column: pa.Array, kind: DataType | None = None
+) -> pa.Array:
     """A column of references as the bytes they mean; other bytes stay. `root`: path of the table.
 
-    Raises UnsupportedError for bytes of another storage than the table's, NotFoundError.
+    `kind`: BLOB (None), or a list or map of it. Raises UnsupportedError for bytes of another storage than the
+    table's, NotFoundError, CorruptDataError.
     """
-    return pa.array([_resolve(file_io, root, name, value) for value in column.to_pylist()], pa.binary())
+    with _OpenSources(file_io, root, name) as sources:
+        rows = column.to_pylist()
+        if kind is None or is_blob(kind):
+            return pa.array([sources.bytes_of(row) for row in rows], pa.binary())
+        if isinstance(kind, MapType):
+            maps = [row and [(key, sources.bytes_of(value)) for key, value in row] for row in rows]
+            return pa.array(maps, column.type)
+        return pa.array([row and [sources.bytes_of(value) for value in row] for row in rows], column.type)
 
 
-def _resolve(file_io: FileIO, root: str, name: str, value: bytes | None) -> bytes | None:
-    if value is None or not is_reference(value):
-        return value
-    _, _, length = _HEAD.unpack_from(value)
-    if value[0] > _VERSION or not 0 <= length <= len(value) - _HEAD.size - _TAIL.size:
-        raise CorruptDataError(f"{root} column {name}", "a reference to a blob that cannot be read")
-    uri = value[_HEAD.size : _HEAD.size + length].decode(errors="replace")
-    offset, size = _TAIL.unpack_from(value, _HEAD.size + length)
-    path = _path(uri)
-    if _scheme(path) != _scheme(root):
-        raise UnsupportedError(
-            f"column {name}: its values lie at {uri}, another storage than the table's; read them as "
-            "references with blob-as-descriptor=true"
-        )
-    try:
-        source = file_io.open_input(path)
-    except NotFoundError as err:
-        raise NotFoundError(f"column {name}: {uri}, to which a row refers, does not exist") from err
-    try:
+def reference_sizes(column: pa.Array) -> Ints:
+    """How many bytes each reference of a BLOB column means; 0 for null, some 64 MB where it does not tell."""
+    sizes = [0 if row is None else _TAIL.unpack(row[-16:])[1] if is_reference(row) else len(row)
+             for row in column.to_pylist()]  # fmt: skip
+    found = np.array(sizes, np.int64)
+    return np.where(found < 0, _BATCH_BYTES, found)
+
+
+class _OpenSources:
+    """Files that references of one column point into; a few stay open."""
+
+    def __init__(self, file_io: FileIO, root: str, name: str) -> None:
+        self._file_io = file_io
+        self._root = root
+        self._name = name
+        self._open: dict[str, Any] = {}
+
+    def __enter__(self) -> _OpenSources:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for source in self._open.values():
+            source.close()
+
+    def bytes_of(self, value: bytes | None) -> bytes | None:
+        """The bytes that a reference means; None, and bytes that are no reference, as they are."""
+        if value is None or not is_reference(value):
+            return value
+        _, _, length = _HEAD.unpack_from(value)
+        if value[0] > _VERSION or not 0 <= length <= len(value) - _HEAD.size - _TAIL.size:
+            problem = "a reference to a blob that cannot be read"
+            raise CorruptDataError(f"{self._root} column {self._name}", problem)
+        uri = value[_HEAD.size : _HEAD.size + length].decode(errors="replace")
+        offset, size = _TAIL.unpack_from(value, _HEAD.size + length)
+        source = self._source(uri)
         source.seek(offset)
-        return bytes(source.read() if size < 0 else source.read(size))
-    finally:
-        source.close()
+        found = bytes(source.read() if size < 0 else source.read(size))
+        if len(found) < size:
+            problem = f"{len(found)} of the {size} bytes from byte {offset} on, to which a row refers"
+            raise CorruptDataError(_path(uri), f"has {problem} in column {self._name}")
+        return found
+
+    def _source(self, uri: str) -> Any:
+        path = _path(uri)
+        if path in self._open:
+            return self._open[path]
+        if _scheme(path) != _scheme(self._root):
+            raise UnsupportedError(
+                f"column {self._name}: its values lie at {uri}, another storage than the table's; read them "
+                "as references with blob-as-descriptor=true"
+            )
+        if len(self._open) >= _MOST_OPEN:
+            self._open.pop(next(iter(self._open))).close()
+        try:
+            self._open[path] = self._file_io.open_input(path)
+        except NotFoundError as err:
+            problem = f"column {self._name}: {uri}, to which a row refers, does not exist"
+            raise NotFoundError(problem) from err
+        return self._open[path]
 
 
 def _path(uri: str) -> str:

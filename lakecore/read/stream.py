@@ -20,6 +20,7 @@ from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate
 from lakecore.read.batch import history_of
 from lakecore.read.changed_rows import ChangedRows, ReplacedRows, StateRows
+from lakecore.read.followed_rows import followed
 from lakecore.read.readable import Readable
 from lakecore.read.scan import RowSource, Scan, checked_columns
 from lakecore.scan.change_scanner import ChangeScanner
@@ -143,16 +144,15 @@ class Stream:
     def _first(self, start: StreamStart, snapshot: Snapshot) -> Changes:
         self.watermark = snapshot.watermark
         context = self._table.read_context()
-        rows = self._select.of(
-            StateRows(
-                self._scanner,
-                context,
-                snapshot,
-                self._policy.first_filter,
-                start.created_ms,
-                self._policy.tells_postponed,
-            )
+        state = StateRows(
+            self._scanner,
+            context,
+            snapshot,
+            self._policy.first_filter,
+            start.created_ms,
+            self._policy.tells_postponed,
         )
+        rows = self._select.of(followed(state, context))
         return Changes(snapshot, start.next_snapshot, True, rows, rows.plan())
 
     def _next(self, snapshot_id: int) -> Snapshot | None:
@@ -172,9 +172,10 @@ class Stream:
             case ChangeKind.NOTHING:
                 return None
             case ChangeKind.REPLACED:
-                return ReplacedRows(self._scanner, context, snapshot)
+                return followed(ReplacedRows(self._scanner, context, snapshot), context)
             case kind:
-                return ChangedRows(self._scanner, context, (snapshot,), kind, self._policy.tells_postponed)
+                postponed = self._policy.tells_postponed
+                return followed(ChangedRows(self._scanner, context, (snapshot,), kind, postponed), context)
 
     def _check_range(self, snapshot_id: int) -> None:
         """Is it only not there yet? Looks again, for it may appear between two looks."""

@@ -9,7 +9,13 @@ from collections.abc import Iterable, Mapping
 
 from lakecore.errors import UnsupportedError
 from lakecore.index.definition import index_specs
-from lakecore.metadata.dedicated import BLOB_AS_DESCRIPTOR, holds_blobs, is_blob
+from lakecore.metadata.dedicated import (
+    BLOB_AS_DESCRIPTOR,
+    holds_blobs,
+    is_blob,
+    managed_columns,
+    view_columns,
+)
 from lakecore.metadata.index_file import DELETION_VECTORS, IndexFile
 from lakecore.metadata.options import (
     BY_SNAPSHOT,
@@ -205,12 +211,25 @@ def _check_kind(table: str, schema: TableSchema) -> None:
     kind = schema.options.get("type", "table")
     if kind not in ("table", "materialized-table"):
         raise _refuse(table, "type", kind, "open", "this release knows plain tables")
-    blobs = [field.name for field in schema.fields if holds_blobs(field.type)] if schema.primary_keys else []
-    if blobs:
-        raise UnsupportedError(
-            f"table {table}: column {blobs[0]}: this release does not follow the references that BLOB "
-            "columns of a table with a primary key hold; use another engine"
-        )
+    if schema.primary_keys:
+        _check_keyed_blobs(table, schema)
+
+
+def _check_keyed_blobs(table: str, schema: TableSchema) -> None:
+    """Rules of the format for blobs beside a key, and what is left of them."""
+    raw = schema.options
+    if views := [name for name in view_columns(raw) if name in schema.row_type.names]:
+        remedy = "references to blobs of other tables are not followed; use another engine"
+        raise _refuse(table, "blob-view-field", views[0], "open", remedy)
+    managed = managed_columns(schema.row_type, raw)
+    options = TableOptions.from_schema(schema)
+    for key, value, only in (
+        ("merge-engine", options.merge_engine.value, MergeEngine.DEDUPLICATE.value),
+        ("changelog-producer", options.changelog_producer.value, ChangelogProducer.NONE.value),
+    ):
+        if managed and value != only:
+            remedy = f"BLOB columns of a primary-key table ({managed[0]}) need {key}={only}"
+            raise _refuse(table, key, value, "open", remedy)
 
 
 def _is_on(raw: Mapping[str, str], key: str) -> bool:

@@ -15,6 +15,7 @@ from lakecore.predicate.tree import Predicate
 from lakecore.read.batch import batch_source, history_of, named_start
 from lakecore.read.changed_rows import ChangedRows, DiffRows
 from lakecore.read.fallback_rows import FallbackRows
+from lakecore.read.followed_rows import FollowedRows, followed, plain
 from lakecore.read.readable import Readable
 from lakecore.read.scan import RowSource, Scan
 from lakecore.read.snapshot_rows import SnapshotRows
@@ -59,11 +60,11 @@ def _audit_log(table: Readable, startup: Startup) -> RowSource:
 
 def _binlog(table: Readable, startup: Startup) -> RowSource:
     rows = _with_retracts(batch_source(table, startup, deletes=True))
-    if isinstance(rows, DiffRows):
+    if isinstance(plain(rows), DiffRows):
         raise UnsupportedError(
             f"table {table.name}$binlog: the difference of two states has no updates; read $audit_log"
         )
-    return BinlogRows(rows, isinstance(rows, ChangedRows), _shows_sequence(table))
+    return BinlogRows(rows, isinstance(plain(rows), ChangedRows), _shows_sequence(table))
 
 
 def _shows_sequence(table: Readable) -> bool:
@@ -80,18 +81,20 @@ def _shows_sequence(table: Readable) -> bool:
 def _with_retracts(rows: RowSource) -> RowSource:
     if isinstance(rows, FallbackRows):
         raise UnsupportedError("rows of two branches have no log: read one, with scan.fallback-branch unset")
+    if isinstance(rows, FollowedRows):
+        return replace(rows, source=_with_retracts(rows.source))
     return replace(rows, retracts=True) if isinstance(rows, SnapshotRows) else rows
 
 
 def _read_optimized(table: Readable, startup: Startup) -> RowSource:
     """Of a table with a primary key: what the last full compaction left, which needs no merging."""
-    rows = batch_source(table, startup)
+    rows = plain(batch_source(table, startup))
     if not isinstance(rows, SnapshotRows):
         raise UnsupportedError(f"table {table.name}$ro: changes are read from the table itself")
     if not table.schema.primary_keys:
         return rows
     top = TreePolicy.from_options(table.schema.options, table.options.target_file_size).num_levels - 1
-    return replace(rows, where=ScanFilter(levels=(top, top)))
+    return followed(replace(rows, where=ScanFilter(levels=(top, top))), rows.context)
 
 
 def _row_tracking(table: Readable, startup: Startup) -> RowSource:

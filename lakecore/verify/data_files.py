@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lakecore.errors import CorruptDataError, LakeError, UnavailableError
 from lakecore.format.blob_file import BlobSource, load_blob_index
@@ -18,6 +18,7 @@ from lakecore.verify.columns import read_covered
 from lakecore.verify.file_indexes import index_problems
 from lakecore.verify.findings import FindingKind, Findings
 from lakecore.verify.keyed_rows import KeyedRows
+from lakecore.verify.packs import PackCheck, RowPacks
 from lakecore.verify.references import DataReference
 from lakecore.verify.shape import ProofMode, shape_of
 
@@ -37,6 +38,10 @@ class DataFileCheck:
     findings: Findings
     keyed: bool
     deep: bool
+    _packs: PackCheck = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._packs = PackCheck(self.file_io)
 
     def check(self, reference: DataReference) -> None:
         """Compare one file with its entry. Raises UnavailableError only."""
@@ -63,7 +68,7 @@ class DataFileCheck:
         schema = _held(reference.schemas.load(reference.file.schema_id), reference.file)
         mode = ProofMode.FULL if self.deep else ProofMode.CHEAP
         shape = shape_of(schema, TableOptions.from_schema(schema), mode)
-        seen, stats = KeyedRows(shape), ColumnStats(shape)
+        seen, stats, packs = KeyedRows(shape), ColumnStats(shape), RowPacks(shape, schema)
         rows = 0
         for columns in read_covered(self.file_io, reference.path, shape, schema):
             rows += len(columns[0])
@@ -71,10 +76,12 @@ class DataFileCheck:
                 seen.add(columns)
             if self.deep:
                 stats.add(columns)
+                packs.add(columns)
         self.findings.rows_read += rows
         self._equal(reference, "rows", rows, reference.file.row_count)
         if shape.keyed and rows:
             self._check_keyed(reference, seen, schema)
+        self._check_packs(reference, packs)
         if self.deep:
             for problem in stats.problems(reference.file, schema) if rows else ():
                 self._add(FindingKind.ROWS, reference, problem)
@@ -94,6 +101,13 @@ class DataFileCheck:
         finally:
             source.close()
         self.findings.rows_read += len(index.sizes)
+
+    def _check_packs(self, reference: DataReference, packs: RowPacks) -> None:
+        try:
+            for path, problem in self._packs.problems(reference.path, reference.file, packs.found):
+                self.findings.add(FindingKind.DATA_FILE, path, f"{problem} (needed by {reference.owner})")
+        except CorruptDataError as err:
+            self.findings.failed(FindingKind.INDEX_FILE, err.path, err, reference.owner)
 
     def _check_indexes(self, reference: DataReference, schema: TableSchema) -> None:
         try:

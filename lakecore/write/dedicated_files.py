@@ -12,14 +12,14 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from lakecore.errors import InvalidInputError
 from lakecore.format.blob_file import BlobWriter
 from lakecore.format.blob_lists import encode_blobs
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.data_file import EMPTY_ROW, EMPTY_STATS, DataFile
 from lakecore.metadata.dedicated import BLOB_AS_DESCRIPTOR, BLOB_FORMAT, Dedicated, is_blob
 from lakecore.metadata.options import TableOptions
-from lakecore.read.blob_values import is_reference, resolved
+from lakecore.read.blob_values import resolved
+from lakecore.write.blob_packs import check_references
 from lakecore.write.rolling import FileSpec, RollingWriter, slices, tolerated
 
 __all__ = ["DedicatedFiles", "open_files"]
@@ -85,7 +85,7 @@ class DedicatedFiles:
         if not batch.num_rows:
             return
         for name in self._dedicated.references:
-            _check_references(name, batch.column(name))
+            check_references(name, batch.column(name))
         if self._main is None:
             self._main = self._open()
         self._main.write(batch)
@@ -213,13 +213,3 @@ class _BlobFiles:
             )
         )
         self._current = None
-
-
-def _check_references(name: str, column: pa.Array) -> None:
-    for value in column:
-        found = value.as_py()
-        if found is not None and not is_reference(found):
-            raise InvalidInputError(
-                f"column {name} (option blob-descriptor-field): {len(found)} bytes that are no reference to "
-                "a blob; write the reference, or the bytes into another column"
-            )

@@ -13,6 +13,7 @@ from lakecore.merge.groups import Engine
 from lakecore.merge.sorted_merge import MergeSpec
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.options import BY_SNAPSHOT
+from lakecore.write.blob_packs import BlobPacks
 from lakecore.write.incoming import Rows
 from lakecore.write.rolling import FileSpec, RollingWriter
 from lakecore.write.sort_buffer import SortBuffer
@@ -50,8 +51,15 @@ class KeyValueWriter:
     """One flush writes disjoint files; with a buffer that may spill, there is one flush, at `close`."""
 
     def __init__(
-        self, file_io: FileIO, spill_io: FileIO, spec: KeyValueSpec, now_ms: Callable[[], int]
+        self,
+        file_io: FileIO,
+        spill_io: FileIO,
+        spec: KeyValueSpec,
+        now_ms: Callable[[], int],
+        packs: BlobPacks | None = None,
     ) -> None:
+        """`packs`: where blobs go, of a table that has some."""
+        self._packs = packs
         self._file_io = file_io
         self._spec = spec
         self._now_ms = now_ms
@@ -72,14 +80,17 @@ class KeyValueWriter:
 
     @property
     def holds_file(self) -> bool:
-        """Never between two calls, but for the changelog of a buffer that was spilled."""
-        return False
+        """Never between two calls, but for packs of blobs, and the changelog of a buffer that was spilled."""
+        return self._packs is not None and self._packs.holds_file
 
     def park(self) -> None:
-        """Files are open during a flush only: nothing to close."""
+        """Close the packs of blobs; data files are open during a flush only."""
+        if self._packs is not None:
+            self._packs.close()
 
     def write(self, rows: Rows) -> None:
         """Every row takes the next sequence number, whatever its sequence fields say."""
+        rows = rows if self._packs is None else self._packs.written(rows)
         self._buffer.add(rows, self._sequence)
         self._sequence += rows.batch.num_rows
 
@@ -107,6 +118,7 @@ class KeyValueWriter:
 
     def close(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
         """(data files, changelog files) of all rows."""
+        self.park()
         if self._spill:
             self.relieve()
             self._flush(self._spill.merged())
@@ -121,6 +133,8 @@ class KeyValueWriter:
         self._spill.clear()
         for writer in self._made:
             writer.abort()
+        if self._packs is not None:
+            self._packs.abort()
 
     def _sorted(self) -> Iterator[pa.RecordBatch]:
         """Drain the buffer; incoming rows go to the changelog on the way, before rows of a key become one."""

@@ -32,6 +32,7 @@ from lakecore.types.datatypes import (
     VectorType,
 )
 from lakecore.write.append_writer import AppendWriter
+from lakecore.write.blob_packs import BlobPacks
 from lakecore.write.incoming import Rows
 from lakecore.write.rolling import FileSpec
 
@@ -116,7 +117,11 @@ def postponed_files(files: FileSpec, name_prefix: str) -> FileSpec:
 class PostponeWriter:
     """Rows of one partition in the order they came, each with its kind."""
 
-    def __init__(self, file_io: FileIO, files: FileSpec, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, file_io: FileIO, files: FileSpec, now_ms: Callable[[], int], packs: BlobPacks | None = None
+    ) -> None:
+        """`packs`: where blobs go, of a table that has some."""
+        self._packs = packs
         self._writer = AppendWriter(file_io, files, now_ms)
 
     @property
@@ -126,9 +131,10 @@ class PostponeWriter:
     @property
     def holds_file(self) -> bool:
         """Whether `park` would close a file."""
-        return self._writer.holds_file
+        return self._writer.holds_file or (self._packs is not None and self._packs.holds_file)
 
     def write(self, rows: Rows) -> None:
+        rows = rows if self._packs is None else self._packs.written(rows)
         count = rows.batch.num_rows
         numbers = pa.array(np.full(count, _UNORDERED, np.int64))
         kinds = pa.array(np.zeros(count, np.int8) if rows.kinds is None else rows.kinds)
@@ -143,15 +149,21 @@ class PostponeWriter:
 
     def park(self) -> None:
         """Close the open file; later rows start another."""
+        if self._packs is not None:
+            self._packs.close()
         self._writer.park()
 
     def close(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
         """(data files, none): changes are told once rows have buckets."""
+        if self._packs is not None:
+            self._packs.close()
         return self._writer.close()
 
     def abort(self) -> None:
         """Remove every file. Safe after `close`."""
         self._writer.abort()
+        if self._packs is not None:
+            self._packs.abort()
 
 
 def writer_prefix(prefix: str, user: str, writer: int, unique: str) -> str:

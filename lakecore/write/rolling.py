@@ -10,13 +10,14 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from lakecore.errors import LakeError
+from lakecore.format.blob_references import REFERENCES_SUFFIX, Pack, encode_packs, referred_packs
 from lakecore.format.data_writer import DataFileWriter, WriterOptions, open_writer
 from lakecore.format.statistics import stats_modes
 from lakecore.fs.file_io import FileIO
@@ -24,6 +25,7 @@ from lakecore.index.builder import FileIndexBuilder
 from lakecore.index.container import INDEX_SUFFIX
 from lakecore.index.definition import IN_MANIFEST, IndexSpec, index_specs
 from lakecore.metadata.data_file import DataFile, FileSource
+from lakecore.metadata.dedicated import descriptor_columns, managed_columns
 from lakecore.metadata.options import THIN_MODE
 from lakecore.metadata.row_kind import KEY_PREFIX
 from lakecore.metadata.schema import TableSchema
@@ -82,6 +84,18 @@ class FileSpec:
             return ()
         found = index_specs(replace(self.schema, options=self.options))
         return found if self.columns is None else tuple(s for s in found if s.column in self.columns)
+
+    @cached_property
+    def managed(self) -> tuple[str, ...]:
+        """Columns that refer to packs of blobs, which files with a key name beside them."""
+        if not self.keyed or self.changelog:
+            return ()
+        return managed_columns(self.schema.row_type, self.options)
+
+    @property
+    def inline_blobs(self) -> tuple[str, ...]:
+        """Columns of references that the caller gives."""
+        return tuple(name for name in descriptor_columns(self.options) if name in self.schema.row_type.names)
 
     @property
     def value_type(self) -> RowType:
@@ -186,6 +200,7 @@ class RollingWriter:
         self._current.writer.write(conformed)
         self._current.summary.add(batch)
         self._current.index.add(conformed)
+        self._current.packs |= referred_packs(conformed, self._spec.managed)
         if self._current.writer.size_estimate >= self._spec.target_size:
             self._roll()
 
@@ -208,7 +223,8 @@ class RollingWriter:
         done = self._current.writer.close()
         summary = self._current.summary
         file = data_file(self._spec, self._current.name, done, summary, self._creation_time())
-        self._files.append(self._indexed(file, self._current.index))
+        indexed = self._indexed(file, self._current.index)
+        self._files.append(self._referring(indexed, self._current.packs))
         self._sequence += summary.row_count
         self._current = None
 
@@ -224,6 +240,16 @@ class RollingWriter:
         self._paths.append(path)
         self._file_io.write_new(path, data)
         return replace(file, extra_files=(name,))
+
+    def _referring(self, file: DataFile, packs: set[Pack]) -> DataFile:
+        """Rule of the format: also a file that refers to no pack says so."""
+        if not self._spec.managed:
+            return file
+        name = f"{file.file_name}{REFERENCES_SUFFIX}"
+        path = f"{self._spec.directory}/{name}"
+        self._paths.append(path)
+        self._file_io.write_new(path, encode_packs(packs))
+        return replace(file, extra_files=(*file.extra_files, name))
 
     def _creation_time(self) -> int:
         """Rule of the format: the writer's local wall clock, as if it were UTC."""
@@ -246,6 +272,7 @@ class _OpenFile:
     writer: DataFileWriter
     summary: FileSummary
     index: FileIndexBuilder
+    packs: set[Pack] = field(default_factory=set)
 
 
 class _Described(Protocol):
@@ -265,8 +292,10 @@ def slices(batch: _Described, target_size: int) -> list[int]:
 def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     names = set(batch.schema.names)
     columns: list[Any] = []
-    for field in schema:
-        source = field.name if field.name in names else field.name.removeprefix(KEY_PREFIX)
+    for one in schema:
+        source = one.name
+        if source not in names:
+            source = source.removeprefix(KEY_PREFIX)
         column = batch.column(source)
-        columns.append(column if column.type == field.type else column.cast(field.type))
+        columns.append(column if column.type == one.type else column.cast(one.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -26,6 +26,7 @@ from lakecore.row.partition_path import partition_path, partition_text
 from lakecore.store.indexes import IndexStore
 from lakecore.store.paths import TablePaths
 from lakecore.write.append_writer import AppendWriter
+from lakecore.write.blob_packs import BlobPacks
 from lakecore.write.bucket_state import BucketState
 from lakecore.write.cross_partition import CrossPartition, Emptied, KeyLimits, LiveKeys
 from lakecore.write.dynamic_buckets import DynamicBuckets
@@ -314,8 +315,9 @@ class TableWrite:
         files = self._file_spec(share)
         if not self._schema.primary_keys:
             return AppendWriter(target.file_io, files, target.clock.now_ms, target.paths.table_path)
+        packs = BlobPacks.of(target.file_io, files, target.paths.table_path)
         if self._postpones:
-            return PostponeWriter(target.file_io, self._postponed(files), target.clock.now_ms)
+            return PostponeWriter(target.file_io, self._postponed(files), target.clock.now_ms, packs)
         spec = KeyValueSpec(
             files=files,
             changelog=self._changelog_spec(files),
@@ -326,7 +328,7 @@ class TableWrite:
             at_once=self._options.by_snapshot,
             engine=self._engine,
         )
-        return KeyValueWriter(target.file_io, target.spill_io, spec, target.clock.now_ms)
+        return KeyValueWriter(target.file_io, target.spill_io, spec, target.clock.now_ms, packs)
 
     def _postponed(self, files: FileSpec) -> FileSpec:
         unique = files.name_prefix.removeprefix(self._options.data_file_prefix)

@@ -80,11 +80,11 @@ class Scenario:
 def keyed_full() -> Scenario:
     catalog = memory_catalog("fault-compact-full")
     options = {"file-index.bitmap.columns": "v", "file-index.in-manifest-threshold": "1 b"}
-    table = key_table(catalog, **options)
+    table = key_table(catalog, ("k INT", "v STRING", "b BLOB"), **options)
     put(
         table,
-        [{"k": 1, "v": "a"}, {"k": 2, "v": "b"}],
-        [{"k": 2, "v": None, "_kind": "-D"}, {"k": 3, "v": "c"}],
+        [{"k": 1, "v": "a", "b": b"blob"}, {"k": 2, "v": "b"}],
+        [{"k": 2, "v": None, "_kind": "-D"}, {"k": 3, "v": "c", "b": b"other"}],
     )
     return Scenario.of(catalog, table, Strategy.FULL)
 

@@ -12,7 +12,9 @@ import pytest
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.errors import LakeError
+from lakecore.format.blob_references import REFERENCES_SUFFIX, decode_packs
 from lakecore.fs.memory import MemoryFileIO
+from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.table import Commit, Table
 from tests.support.fake_clock import FakeClock
@@ -91,6 +93,16 @@ def _ignore(_: object) -> None:
     return None
 
 
+def keyed_blobs_table() -> tuple[Table, Callable[[Table], None]]:
+    """Packs of blobs, and files that tell to which their rows refer."""
+    options = {"bucket": "1", "blob.target-file-size": "1 b"}
+    table = fresh_table(
+        "fault-keyed-blobs", {"columns": ["k INT", "b BLOB"], "primaryKeys": ["k"], "options": options}
+    )
+    table.upsert(pa.table({"k": [1, 2], "b": [b"one", None]}))
+    return table, lambda t: _run(t.upsert, {"k": [1, 3], "b": [b"two", b"three"]})
+
+
 def moving_table() -> tuple[Table, Callable[[Table], None]]:
     """A partition is overwritten, and a key leaves another one for it."""
     raw = {
@@ -148,12 +160,31 @@ def named_files(table: Table) -> set[str]:
         for name in filter(None, (snapshot.delta_manifest_list, snapshot.changelog_manifest_list)):
             entries = table.manifests.read(table.manifests.read_list(name))
             names |= {name for entry in entries for name in entry.file.all_names}
+            names |= packs(table, [entry.file for entry in entries])
         names |= {file.file_name for file in table.scanner.index_files(snapshot)}
     return names
 
 
+def packs(table: Table, files: list[DataFile]) -> set[str]:
+    """Packs of blobs to which rows of the files refer."""
+    sidecars = [
+        f"{table.path}/bucket-0/{name}"
+        for file in files
+        for name in file.extra_files
+        if name.endswith(REFERENCES_SUFFIX)
+    ]
+    return {pack for path in sidecars for _, pack in decode_packs(table.file_io.read(path), path)}
+
+
 SCENARIOS = (append_table, key_table, overwritten_table, deleted_table)
-PLACED = (dynamic_table, moving_table, postponing_table, evolving_table, updated_table)
+PLACED = (
+    dynamic_table,
+    moving_table,
+    postponing_table,
+    evolving_table,
+    updated_table,
+    keyed_blobs_table,
+)
 FAST = {
     (dynamic_table, FaultMode.ERROR_AFTER_EFFECT),
     (updated_table, FaultMode.ERROR_AFTER_EFFECT),

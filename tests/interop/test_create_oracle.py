@@ -151,6 +151,12 @@ NEWER = [
     evolving("x ARRAY<BLOB>", blob_descriptor_field="x"),
     evolving("x VECTOR<INT, 2>", **{"vector.file.format": "avro"}, file__format="orc"),
     evolving("x VECTOR<INT, 2>", **{"vector.file.format": "avro"}, partition_keys=["x"]),
+    keyed("x BLOB", "y ARRAY<BLOB>", "z MAP<INT, BLOB>"), keyed("x BLOB", changelog_producer="input"),
+    keyed("x BLOB", merge_engine="partial-update"), keyed("x BLOB", sequence__field="x"), keyed("x ROW<b BLOB>"),
+    keyed("x BLOB", merge_engine="partial-update", blob_descriptor_field="x", changelog_producer="lookup"),
+    table("x BLOB", primary_keys=["k", "x"], bucket=1), keyed("x BLOB", bucket_key="x"),
+    keyed("x BLOB", blob_descriptor_field="v"), keyed("x BLOB", data_file__external_paths="file:/tmp/x",
+                                                      data_file__external_paths__strategy="round-robin"),
 ]  # fmt: skip
 """Judged by Java 2.0.0: 1.4.2 makes fewer of these."""
 
