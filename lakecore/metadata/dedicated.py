@@ -16,6 +16,7 @@ from lakecore.types.datatypes import ArrayType, AtomicType, DataType, MapType, R
 __all__ = [
     "BLOB_AS_DESCRIPTOR",
     "BLOB_FORMAT",
+    "BLOB_VIEW_RESOLVE",
     "REWRITE_ROW_IDS",
     "Dedicated",
     "descriptor_columns",
@@ -50,6 +51,9 @@ BLOB_DESCRIPTOR_FIELD: Option[tuple[str, ...]] = Option(
 )
 BLOB_VIEW_FIELD: Option[tuple[str, ...]] = Option(
     "blob-view-field", _parse_names, (), "BLOB columns that refer to blobs of other tables."
+)
+BLOB_VIEW_RESOLVE = Option(
+    "blob-view.resolve.enabled", parse_bool, True, "Views of blobs are followed when they are read."
 )
 BLOB_SPLIT_BY_SIZE: Option[bool | None] = Option(
     "blob.split-by-file-size", parse_bool, None, "Whether blobs count when splits are packed."

@@ -34,7 +34,6 @@ __all__ = [
     "locate_blobs",
     "reference_sizes",
     "resolved",
-    "within_memory",
 ]
 
 _MAGIC = 0x424C4F4244455343
@@ -151,13 +150,8 @@ def locate_blobs(
     return BlobColumn(file_io, field.name, field.type, tuple(path for path, _ in files), owner, starts, sizes)
 
 
-def within_memory(columns: Sequence[BlobColumn], rows: Ints) -> Iterator[tuple[int, int]]:
-    """`rows` as slices whose values fit into memory together: some 64 MB, or one row."""
-    yield from cut_by_size(sum((column.sizes[rows] for column in columns), np.zeros(len(rows), np.int64)))
-
-
 def cut_by_size(sizes: Ints) -> Iterator[tuple[int, int]]:
-    """Rows of so many bytes as slices of some 64 MB, or one row."""
+    """Rows of so many bytes as slices that fit into memory: some 64 MB, or one row."""
     marks = np.flatnonzero(np.diff(np.cumsum(sizes) // _BATCH_BYTES)) + 1
     yield from pairwise([0, *marks.tolist(), len(sizes)])
 

@@ -16,17 +16,26 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lakecore.errors import CorruptDataError, UnsupportedError
+from lakecore.errors import CorruptDataError
 from lakecore.format.data_reader import BATCH_ROWS
 from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.dedicated import BLOB_AS_DESCRIPTOR, descriptor_columns, is_blob, view_columns
+from lakecore.metadata.dedicated import (
+    BLOB_AS_DESCRIPTOR,
+    BLOB_VIEW_RESOLVE,
+    descriptor_columns,
+    is_blob,
+    view_columns,
+)
 from lakecore.metadata.row_range import RowRange, first_row, row_ranges
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of
-from lakecore.read.blob_values import BlobColumn, locate_blobs, resolved, within_memory
+from lakecore.read.blob_values import BlobColumn, cut_by_size, locate_blobs, reference_sizes, resolved
+from lakecore.read.blob_views import BlobViews
 from lakecore.read.column_givers import Giver, Givers, givers_of
 from lakecore.read.context import ReadContext
 from lakecore.read.file_reader import read_file, read_type
+from lakecore.scan.split import Split
+from lakecore.store.indexes import load_deletions
 from lakecore.types.arrow import arrow_schema, arrow_type
 from lakecore.types.datatypes import DataField, RowType
 
@@ -42,23 +51,29 @@ def read_joined(
     columns: Sequence[str],
     deletions: Mapping[str, BitMap],
     predicate: Predicate | None = None,
+    *,
+    as_stored: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Rows in the order of their ids. `files`: of whole row ranges. `deletions`: by file name; those of the
     oldest ordinary file of a range count. `predicate`: rows for which it is not true may be left out, so that
-    their blobs are not read. Holds a batch of each file of a range, and up to 64 MB of blobs.
+    their blobs are not read. `as_stored`: columns of references stay so, as new files of the rows need them.
+    Holds a batch of each file of a range, and up to 64 MB of blobs.
 
     Raises NotFoundError, CorruptDataError, also where files of a range differ in their rows;
-    UnsupportedError for columns whose references this release does not follow.
+    UnsupportedError for references that this release does not follow.
     """
     wanted = read_type(ctx).select(tuple(columns))
-    if views := sorted(set(view_columns(ctx.schema.options)) & set(wanted.names)):
-        raise UnsupportedError(
-            f"table {ctx.paths.table_path}: option blob-view-field={','.join(views)}: this release does not "
-            "follow references to blobs of other tables; read other columns"
-        )
+    views = BlobViews(ctx, _references)
     for rows in row_ranges(files):
         gone = deletions.get(rows.anchor.file_name, BitMap()) if rows.ordinary else BitMap()
-        yield from _Range(ctx, bucket_dir, rows, wanted, gone, predicate).read()
+        yield from _Range(ctx, bucket_dir, rows, wanted, gone, predicate, as_stored, views).read()
+
+
+def _references(
+    ctx: ReadContext, bucket_dir: str, rows: RowRange, columns: Sequence[str], split: Split, wanted: Predicate
+) -> Iterator[pa.RecordBatch]:
+    gone = {name: load_deletions(ctx.file_io, place) for name, place in split.deletions_of.items()}
+    return read_joined(ctx, bucket_dir, rows.files, columns, gone, wanted)
 
 
 @dataclass(frozen=True)
@@ -71,6 +86,8 @@ class _Range:
     wanted: RowType
     gone: BitMap
     predicate: Predicate | None
+    as_stored: bool
+    views: BlobViews
 
     @cached_property
     def live(self) -> Ints:
@@ -88,12 +105,31 @@ class _Range:
         fields = [field for field in self.wanted.fields if field.name in givers.blobs]
         blobs = [self._locate(field, givers.blobs[field.name]) for field in fields]
         schema = arrow_schema(self.wanted)
-        for places, columns in self._batches(givers):
-            for low, high in within_memory(blobs, places):
+        for places, stored in self._batches(givers):
+            columns = self._with_references(stored)
+            for low, high in cut_by_size(self._sizes(blobs, places, columns)):
                 here = {name: column.slice(low, high - low) for name, column in columns.items()}
                 here |= {blob.name: self._values(blob, places[low:high]) for blob in blobs}
                 arrays = [self._array(field, here, high - low) for field in self.wanted.fields]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _with_references(self, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+        """Views as references to what they mean."""
+        viewing = {field.name for field in self.wanted.fields if self._viewing(field)}
+        return {
+            name: self.views.followed(name, column) if name in viewing else column
+            for name, column in columns.items()
+        }
+
+    def _sizes(self, blobs: Sequence[BlobColumn], places: Ints, columns: Mapping[str, pa.Array]) -> Ints:
+        """Bytes of the blobs of each row."""
+        sizes: Ints = np.zeros(len(places), np.int64)
+        for blob in blobs:
+            sizes = sizes + blob.sizes[places]
+        for field in self.wanted.fields if not self._referring else ():
+            if field.name in columns and (self._inline(field) or self._viewing(field)):
+                sizes = sizes + reference_sizes(columns[field.name])
+        return sizes
 
     def _batches(self, givers: Givers) -> Iterator[tuple[Ints, dict[str, pa.Array]]]:
         """Positions of some rows and their columns, but for blobs; rows the predicate rules out may miss."""
@@ -117,7 +153,11 @@ class _Range:
     def _early(self, givers: Givers) -> Predicate | None:
         """The predicate, where asking it now can spare blobs."""
         given = {name for names in givers.shares.values() for name in names}
-        spares = bool(givers.blobs) or any(self._inline(field) for field in self.wanted.fields)
+        if not self._referring:
+            given -= {field.name for field in self.wanted.fields if self._inline(field)}
+        given -= {field.name for field in self.wanted.fields if self._viewing(field)}
+        inline = (self._inline(field) or self._viewing(field) for field in self.wanted.fields)
+        spares = bool(givers.blobs) or any(inline)
         asked = self.predicate
         return asked if asked is not None and spares and columns_of(asked) <= given else None
 
@@ -148,7 +188,7 @@ class _Range:
     @property
     def _referring(self) -> bool:
         """Blobs are wanted as references."""
-        return BLOB_AS_DESCRIPTOR.read(self.ctx.schema.options)
+        return self.as_stored or BLOB_AS_DESCRIPTOR.read(self.ctx.schema.options)
 
     def _values(self, blob: BlobColumn, rows: Ints) -> pa.Array:
         return blob.references(rows) if self._referring else blob.values(rows)
@@ -156,11 +196,15 @@ class _Range:
     def _inline(self, column: DataField) -> bool:
         return is_blob(column.type) and column.name in descriptor_columns(self.ctx.schema.options)
 
+    def _viewing(self, column: DataField) -> bool:
+        raw = self.ctx.schema.options
+        return column.name in view_columns(raw) and BLOB_VIEW_RESOLVE.read(raw) and not self.as_stored
+
     def _array(self, column: DataField, here: Mapping[str, pa.Array], count: int) -> pa.Array:
         if column.name not in here:
             return pa.nulls(count, arrow_type(column.type))
         array = here[column.name]
-        if self._inline(column) and not self._referring:
+        if (self._viewing(column) or self._inline(column)) and not self._referring:
             return resolved(self.ctx.file_io, self.ctx.paths.table_path, column.name, array)
         return array
 

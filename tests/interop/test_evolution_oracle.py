@@ -12,7 +12,10 @@ import pyarrow as pa
 import pytest
 
 from lakecore import load_catalog
+from lakecore.errors import NotFoundError
 from lakecore.jobs import compact, remove_orphan_files
+from lakecore.read.blob_values import is_reference
+from lakecore.read.blob_views import encode_view
 from lakecore.row.json_rows import batch_to_json
 from lakecore.table import Table
 from lakecore.verify.fsck import fsck
@@ -269,6 +272,58 @@ def test_references_to_blobs(oracle2: Oracle, tmp_path: Path) -> None:
         assert value[13:-16].decode() == f"file:{path}"
         assert (int.from_bytes(value[-16:-8], "little"), int.from_bytes(value[-8:], "little")) == place
     assert (found["b"][1], found["r"][1]) == (None, None)
+    for length in (2, 3):
+        oracle2.write(tmp_path, "d.t", [{"k": length, "b": None, "r": {**reference, "length": length}}])
+    before = oracle2.read(tmp_path, "d.t")
+    assert ours(table, where="r = x'333435'", columns=["k"]) == ['{"k": 3}']
+    report = compact.run(
+        compact.Job(table="d.t", strategy=compact.Strategy.FULL), load_catalog(str(tmp_path))
+    )
+    assert (report.error, report.files_in, report.files_out) == (None, 3, 1)
+    assert ours(table) == oracle2.read(tmp_path, "d.t") == before
+
+
+def test_views_of_blobs(oracle2: Oracle, tmp_path: Path) -> None:
+    """They are followed into the latest snapshot of the other table, and kept as they are by a compaction."""
+    java = oracle2
+    more = {**EVOLVING, "deletion-vectors.enabled": "true", "blob-descriptor-field": "r"}
+    source = tmp_path / "bytes"
+    source.write_bytes(b"0123456789")
+    spec = {"columns": ["p STRING", "b BLOB", "r BLOB"], "partitionKeys": ["p"], "options": more}
+    java.create(tmp_path, "e.up", spec)
+    reference = {"uri": f"file:{source}", "offset": 3, "length": 4}
+    for start in (0, 10):
+        rows = [{"p": f"{n % 2}", "b": f"0x{n:02x}", "r": reference} for n in range(start, start + 10)]
+        java.write(tmp_path, "e.up", [*rows, {"p": "0", "b": None, "r": None}])
+    options = {**EVOLVING, "blob-view-field": "v"}
+    java.create(tmp_path, "d.t", {"columns": ["k INT", "b BLOB", "v BLOB"], "options": options})
+    for start in (0, 11):
+        views = [{"view": "e.up", "field": 1 + n % 2, "row": n} for n in range(start, start + 11)]
+        java.write(tmp_path, "d.t", [{"k": n, "b": "0x07", "v": v} for n, v in enumerate(views)])
+    java.write(tmp_path, "d.t", [{"k": 99, "b": None, "v": None}])
+    catalog = load_catalog(str(tmp_path))
+    table = catalog.load_table("d.t")
+    before = java.read(tmp_path, "d.t")
+    stored = table.with_options({"blob-view.resolve.enabled": "false"}).scan(columns=["v"]).to_arrow()
+    assert stored.column("v")[0].as_py() == encode_view("e.up", 1, 0)
+    assert ours(table) == before
+    assert '"v": "0x33343536"' in "".join(before)
+    assert ours(table, where="v = x'33343536' and k > 4") == [
+        row for row in before if '"v": "0x33343536"' in row and json.loads(row)["k"] > 4
+    ]
+    referring = table.with_options({"blob-as-descriptor": "true"}).scan(where="k = 99 or k = 1").to_arrow()
+    assert all(value is None or is_reference(value) for value in referring.column("v").to_pylist())
+    report = compact.run(compact.Job(table="d.t", strategy=compact.Strategy.FULL), catalog)
+    assert (report.error, report.files_out) == (None, 1)
+    again = table.with_options({"blob-view.resolve.enabled": "false"}).scan(columns=["v"]).to_arrow()
+    assert sorted(map(str, again.column("v"))) == sorted(map(str, stored.column("v")))
+    assert ours(table) == java.read(tmp_path, "d.t") == before
+    java.call("delete-row-ids", tmp_path, "e.up", "3")
+    with pytest.raises(NotFoundError, match=r"column v: table e\.up has no row 3"):
+        ours(table)
+    java.call("drop", tmp_path, "e.up")
+    with pytest.raises(NotFoundError, match=r"there is no table e\.up"):
+        ours(table)
 
 
 BESIDE_KEY = {

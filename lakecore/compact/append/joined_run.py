@@ -60,7 +60,7 @@ def run_unit(unit: JoinedUnit) -> UnitResult:
     try:
         rows_in = 0
         names = table.schema.row_type.names if unit.columns is None else unit.columns
-        for batch in read_joined(table.reading, unit.bucket_dir, unit.files, names, {}):
+        for batch in read_joined(table.reading, unit.bucket_dir, unit.files, names, {}, as_stored=True):
             rows_in += batch.num_rows
             writer.write(batch)
         files = _described(unit, writer.close())

@@ -7,6 +7,7 @@ import org.apache.paimon.index.*;
 import org.apache.paimon.io.*;
 import org.apache.paimon.manifest.*;
 import org.apache.paimon.table.*;
+import org.apache.paimon.catalog.Identifier;
 import org.apache.paimon.table.sink.*;
 import org.apache.paimon.types.*;
 
@@ -15,8 +16,13 @@ import java.util.*;
 
 /** Tables with data evolution: the calls to the core that Paimon's engines make for them. */
 class Evolution {
-    /** Hex; {"uri","offset","length"}: a reference; "older": the row keeps the value that it has (2.0.0 only). */
+    /** Hex; {"uri","offset","length"}: a reference; {"view","field","row"}: a view, and "older": the row keeps the value that it has (both 2.0.0 only). */
     static Object blob(org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode n) {
+        if (n.has("view")) try {
+            Class<?> view = Class.forName("org.apache.paimon.data.BlobViewStruct");
+            Object value = view.getConstructor(Identifier.class, int.class, long.class).newInstance(Identifier.fromString(n.get("view").asText()), n.get("field").asInt(), n.get("row").asLong());
+            return Blob.class.getMethod("fromView", view).invoke(null, value);
+        } catch (ReflectiveOperationException e) { throw new UnsupportedOperationException(e); }
         if (n.isObject()) return Blob.fromFile(org.apache.paimon.fs.local.LocalFileIO.create(), n.get("uri").asText(), n.get("offset").asLong(), n.get("length").asLong());
         if (!n.asText().equals("older")) return Blob.fromData(Oracle.unhex(n.asText()));
         try { return Class.forName("org.apache.paimon.data.BlobPlaceholder").getField("INSTANCE").get(null); } catch (ReflectiveOperationException e) { throw new UnsupportedOperationException(e); }

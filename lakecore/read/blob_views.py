@@ -1,0 +1,173 @@
+"""Views of blobs: values that name a row and a column of another table, followed to where its bytes lie.
+
+Layout, little-endian: version, magic, name of the table (length, `database.table`), field id, row id. Rule
+of the format: the latest snapshot of the other table says what is there.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError
+from lakecore.metadata.dedicated import BLOB_AS_DESCRIPTOR, is_blob, view_columns
+from lakecore.metadata.row_kind import ROW_ID_NAME
+from lakecore.metadata.row_range import RowRange, row_ranges
+from lakecore.predicate.tree import In, Predicate
+from lakecore.read.context import ReadContext
+from lakecore.scan.scanner import Scanner
+from lakecore.scan.split import Split
+from lakecore.store.manifests import ManifestStore
+from lakecore.store.paths import TablePaths
+from lakecore.store.schemas import SchemaStore
+from lakecore.store.snapshots import SnapshotStore
+
+__all__ = ["BlobViews", "Joined", "encode_view"]
+
+_MAGIC = 0x424C4F4256494557
+_VERSION = 1
+_HEAD = struct.Struct("<bqi")
+_TAIL = struct.Struct("<iq")
+_DATABASE = ".db"
+
+Joined: TypeAlias = Callable[
+    [ReadContext, str, RowRange, Sequence[str], Split, Predicate], Iterator[pa.RecordBatch]
+]
+"""Columns of some rows of a range, blobs as references."""
+
+View: TypeAlias = tuple[str, int, int]
+"""Table, field id, row id."""
+
+
+def encode_view(table: str, field_id: int, row_id: int) -> bytes:
+    """The value of a view column. `table`: `database.table`."""
+    name = table.encode()
+    return _HEAD.pack(_VERSION, _MAGIC, len(name)) + name + _TAIL.pack(field_id, row_id)
+
+
+def _decoded(value: bytes, where: str) -> View:
+    if len(value) >= _HEAD.size + _TAIL.size:
+        version, magic, length = _HEAD.unpack_from(value)
+        if (version, magic) == (_VERSION, _MAGIC) and length == len(value) - _HEAD.size - _TAIL.size:
+            name = value[_HEAD.size : _HEAD.size + length].decode(errors="replace")
+            field_id, row_id = _TAIL.unpack_from(value, _HEAD.size + length)
+            return name, field_id, row_id
+    raise CorruptDataError(where, f"a value of {len(value)} bytes that is no view of a blob")
+
+
+@dataclass(frozen=True)
+class BlobViews:
+    """Follows the views in columns of the table of `context`. Plans each table that they name once.
+
+    `joined` reads the other table. Holds the references of the rows of one batch.
+    """
+
+    context: ReadContext
+    joined: Joined
+    _tables: dict[str, _Upstream] = field(default_factory=dict)
+
+    def followed(self, name: str, column: pa.Array) -> pa.Array:
+        """References to the bytes that views mean; null where there is none.
+
+        Raises NotFoundError for a table, column or row that is not there, UnsupportedError for what this
+        release does not follow, CorruptDataError for bytes that are no view.
+        """
+        where = f"{self.context.paths.table_path} column {name}"
+        views = [None if value is None else _decoded(value, where) for value in column.to_pylist()]
+        wanted: dict[str, dict[int, set[int]]] = {}
+        for table, field_id, row_id in filter(None, views):
+            wanted.setdefault(table, {}).setdefault(field_id, set()).add(row_id)
+        found: dict[View, bytes | None] = {}
+        for table, rows in wanted.items():
+            if table not in self._tables:
+                self._tables[table] = _opened(self.context, table, where)
+            found |= self._tables[table].references(self.joined, rows, where)
+        return pa.array([None if view is None else found[view] for view in views], pa.binary())
+
+
+@dataclass(frozen=True)
+class _Upstream:
+    """A table that views name: its ranges of rows in the order of their ids."""
+
+    name: str
+    context: ReadContext
+    ranges: tuple[tuple[Split, RowRange], ...]
+
+    def references(
+        self, joined: Joined, wanted: Mapping[int, set[int]], where: str
+    ) -> dict[View, bytes | None]:
+        """`wanted`: row ids by field id."""
+        found: dict[View, bytes | None] = {}
+        for field_id, row_ids in wanted.items():
+            column = self._column(field_id, where)
+            ids = np.array(sorted(row_ids), np.int64)
+            for split, rows in self.ranges:
+                low, high = np.searchsorted(ids, (rows.first, rows.first + rows.count)).tolist()
+                if low == high:
+                    continue
+                ctx = self.context.in_partition(split.partition)
+                directory = ctx.bucket_dir(split.partition, split.bucket)
+                asked = In(ROW_ID_NAME, tuple(ids[low:high].tolist()))
+                for batch in joined(ctx, directory, rows, (ROW_ID_NAME, column), split, asked):
+                    here = zip(*(batch.column(at).to_pylist() for at in (0, 1)), strict=True)
+                    found |= {(self.name, field_id, row): value for row, value in here if row in row_ids}
+        missing = [
+            (field_id, row) for field_id, rows in wanted.items() for row in rows
+            if (self.name, field_id, row) not in found
+        ]  # fmt: skip
+        if missing:
+            raise NotFoundError(
+                f"{where}: table {self.name} has no row {min(missing)[1]}, of which a view is here"
+            )
+        return found
+
+    def _column(self, field_id: int, where: str) -> str:
+        schema = self.context.schema
+        column = next((one for one in schema.fields if one.id == field_id), None)
+        if column is None or not is_blob(column.type):
+            problem = f"table {self.name} has no BLOB column of field id {field_id}, of which a view is here"
+            raise NotFoundError(f"{where}: {problem}")
+        if column.name in view_columns(schema.options):
+            problem = f"column {column.name} of table {self.name} holds views itself; use another engine"
+            raise UnsupportedError(f"{where}: {problem}")
+        return column.name
+
+
+def _opened(context: ReadContext, name: str, where: str) -> _Upstream:
+    paths = _paths(context.paths, name, where)
+    schemas = SchemaStore(context.file_io, paths)
+    schema = schemas.latest()
+    if schema is None:
+        raise NotFoundError(f"{where}: there is no table {name}, of which views are here, at {paths.root}")
+    schema = replace(schema, options={**schema.options, BLOB_AS_DESCRIPTOR.key: "true"})
+    snapshots = SnapshotStore(context.file_io, paths)
+    scanner = Scanner(name, snapshots, schemas, ManifestStore(context.file_io, paths, schema))
+    reading = ReadContext(context.file_io, paths, schema, schemas, orc_zone=context.orc_zone)
+    if not reading.options.data_evolution:
+        raise UnsupportedError(
+            f"{where}: table {name}, of which views are here, has no option data-evolution.enabled=true; use "
+            "another engine"
+        )
+    latest = snapshots.latest()
+    splits = () if latest is None else scanner.plan(latest, schema)
+    ranges = ((split, rows) for split in splits for rows in row_ranges(split.files))
+    return _Upstream(name, reading, tuple(sorted(ranges, key=lambda found: found[1].first)))
+
+
+def _paths(paths: TablePaths, name: str, where: str) -> TablePaths:
+    """Rule of this catalog: a table lies in the directory of its database."""
+    parent, _, _ = paths.table_path.rpartition("/")
+    warehouse, _, folder = parent.rpartition("/")
+    database, dot, table = name.partition(".")
+    table, _, branch = table.partition("$branch_")
+    if not folder.endswith(_DATABASE) or not dot or "$" in table or not table:
+        raise UnsupportedError(
+            f"{where}: where table {name}, of which views are here, lies is not known; use another engine"
+        )
+    found = TablePaths(f"{warehouse}/{database}{_DATABASE}/{table}")
+    return found.with_branch(branch) if branch else found
