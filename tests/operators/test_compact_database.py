@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,10 +14,12 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.clock import SystemClock
 from lakecore.maintain.lease import leased
+from lakecore.verify.fsck import fsck
 from operators.compact_database import CompactDatabaseOperator
 from tests.operators.conftest import context
 from tests.support.golden import GoldenTable
-from tests.support.lake import put
+from tests.support.killing_fs import KillPoint, run_and_die
+from tests.support.lake import put, rows_of
 
 TABLE = "g1.a_pk_dedup_l0"
 
@@ -46,6 +49,28 @@ def test_all_tables_in_one_task(tables: list[str], lake: Path) -> None:
     assert len(json.dumps(first)) < 5000
     again = operator().execute(context(run_id="run2"))
     assert (again["tables"], again["changed"], again["nothing_to_do"]) == (3, 1, 2)
+
+
+def execute(environment: dict[str, str]) -> None:
+    """In a process of its own, which has the environment of another test or of none."""
+    os.environ.update(environment)
+    operator().execute(context())
+
+
+@pytest.mark.slow
+def test_a_retry_completes_a_killed_task_once(tables: list[str], lake: Path) -> None:
+    """The lease and the commits of a try bear the name of the task run."""
+    told = {name: value for name, value in os.environ.items() if name.startswith("AIRFLOW")}
+    loaded = [load_catalog(str(lake)).load_table(name) for name in tables]
+    before = [(rows_of(table), table.snapshots.list_ids()) for table in loaded]
+    run_and_die(KillPoint(name="publish", part="/snapshot/", after=True), execute, told)
+    assert [rows_of(table) for table in loaded] == [rows for rows, _ in before]
+    assert operator().execute(context())["failed"] == 0
+    assert operator().execute(context())["nothing_to_do"] == 3
+    for table, (rows, ids) in zip(loaded, before, strict=True):
+        assert rows_of(table) == rows
+        assert table.snapshots.list_ids() == (*ids, ids[-1] + 1)
+        assert fsck(table.file_io, table.paths, now_ms=0).damage == ()
 
 
 def test_failures_are_told_at_the_end_and_retried_only_where_that_may_help(
