@@ -14,6 +14,7 @@ from lakecore.jobs.counts import Change, counts_of_entries
 from lakecore.maintain.analyze.apply import Statistics, commit_statistics
 from lakecore.maintain.analyze.columns import can_analyze
 from lakecore.maintain.analyze.units import analyze_splits
+from lakecore.maintain.forecast.plan import Work
 from lakecore.maintain.runs import Removal, RunState
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.snapshot import CommitKind, Snapshot
@@ -72,6 +73,7 @@ def _analyze(job: Job, chore: Chore) -> Report:
         return replace(landed, names=report.names)
     live = chore.table.scanner.live_entries(latest)
     report = replace(report, files=len(live), bytes=int(live.file_size.sum()))
+    chore.work = Work(files=report.files, bytes=report.bytes, rows=int(live.row_count.sum()))
     if job.dry_run:
         chore.before, chore.after = counts_of_entries(chore.target, live), Change(snapshots=1).of
         count = int(live.row_count.sum())

@@ -24,7 +24,7 @@ from lakecore.maintain.runs import Removal, RunStore
 from lakecore.maintain.sweep import Sweeper, Swept, nothing
 from lakecore.maintain.target import Target
 from lakecore.metadata.callbacks import callback_warnings
-from lakecore.metadata.snapshot import CommitKind
+from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.store.paths import MAIN_BRANCH
 from lakecore.table import Table
 
@@ -159,6 +159,8 @@ class Chore:
     started: float
     before: Counts | None = None
     after: Callable[[Counts], Counts] = Change().of
+    work: Work | None = None
+    """What takes the time, where that is not what is removed: the same for a dry run as for a run."""
     result: Report | None = None
 
     def timed(self, report: Report) -> Report:
@@ -167,7 +169,7 @@ class Chore:
         if not report.nothing_to_do:
             report = replace(report, notes=report.notes + callback_warnings(self.target.schema.options))
         if report.dry_run and not report.nothing_to_do:
-            found = forecast_of(self.target, report.job, _work(report), self.sweeper.executor.name)
+            found = forecast_of(self.target, report.job, self._work(report), self.sweeper.executor.name)
             before = self.before or counts_of(self.target)
             report = replace(report, forecast=found, estimated_seconds=found.seconds)
             report = replace(report, before=before, after=self.after(before))
@@ -184,12 +186,22 @@ class Chore:
         remember(
             self.target,
             report.job,
-            _work(report),
+            self._work(report),
             self.sweeper.executor.name,
             started_ms=started_ms,
             outcome=figures | took,
             run=report.run,
         )
+
+    def looks_through(self, snapshot: Snapshot, files: int = 0) -> None:
+        """The `work` is the entries of its manifests, and `files` that change. Reads two manifest lists."""
+        named = self.target.manifests.data_manifests(snapshot)
+        self.work = Work(
+            files=files, entries=sum(one.num_added_files + one.num_deleted_files for one in named)
+        )
+
+    def _work(self, report: Report) -> Work:
+        return self.work or Work(files=report.files, bytes=report.bytes)
 
     def settle_hint(self) -> None:
         """Where nothing was left to do, an earlier try may have been killed between its commit and LATEST."""
@@ -257,10 +269,6 @@ def begin(
             chore.settle_hint()
         if keeps and not dry_run and safety.purges:
             purge_quietly(runs, job.table, ttl_ms=safety.quarantine_ttl_ms, cap=safety.quarantine_cap)
-
-
-def _work(report: Report) -> Work:
-    return Work(files=report.files, bytes=report.bytes)
 
 
 def parameters(job: Any) -> dict[str, Any]:

@@ -48,9 +48,26 @@ _PACES: Mapping[str, Pace] = MappingProxyType(
         "rescale": _REWRITE,
         "analyze": _REWRITE,
         "rewrite-file-index": _INDEX,
+        # 36 manifests with 80,000 entries in 2 s of CPU, 400 with 8,000 in 0.7 s
+        "compact-manifest": Pace(seconds=0.1, files=700, entries=1e5, memory_of_entry=800),
+        # a million listed files in 19 s and 364 MB
+        "remove-orphan-files": Pace(seconds=0.2, files=10_000, entries=5e4, memory_of_entry=250),
+        **dict.fromkeys(
+            (
+                "drop-partition",
+                "expire-partitions",
+                "merge-branch",
+                "remove-unexisting-files",
+                "remove-unexisting-manifests",
+                "rollback-to-as-latest",
+            ),
+            Pace(seconds=0.2, files=10_000, entries=2.5e4, memory_of_entry=800),
+        ),
     }
 )
-_CHORE = Pace(seconds=0.2, files=1000, memory=110 * _MB, memory_of_file=600)
+# on a local disk 100,000 files of 2,000 snapshots in 4 s and 243 MB; a remote store takes longer, which the
+# first run there tells
+_CHORE = Pace(seconds=0.2, files=20_000, memory=110 * _MB, memory_of_file=1300)
 
 _ANY = frozenset({"APPEND", "COMPACT", "OVERWRITE", "ANALYZE"})
 _DISTURBED: Mapping[str, frozenset[str]] = MappingProxyType(

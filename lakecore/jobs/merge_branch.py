@@ -68,6 +68,7 @@ def _at(chore: Chore, branch: str) -> Target:
 def _report(job: Job, chore: Chore, merged: Merge, snapshot: int | None) -> Report:
     verb = "would be" if job.dry_run else "were"
     count = len(merged.files)
+    chore.looks_through(merged.base, count)
     note = f"{count} files with {merged.rows} rows {verb} appended to branch {job.target_branch!r}"
     return replace(
         chore.report,

@@ -177,6 +177,9 @@ def _drop(job: _PartitionJob, chore: Chore, partitions: Sequence[Mapping[str, An
         for spec in partitions
     )
     report = replace(chore.report, names=names, nothing_to_do=not names)
+    latest = table.snapshots.latest() if partitions else None
+    if latest is not None:
+        chore.looks_through(latest)
     if not partitions or job.dry_run:
         return report
     user = job.commit_user or f"lakecore-{chore.report.job}-{target.clock.fresh_id()}"

@@ -19,6 +19,7 @@ from lakecore.jobs.chore import (
     parameters,
 )
 from lakecore.maintain.drop import quarantined_roots
+from lakecore.maintain.forecast.plan import Work
 from lakecore.maintain.orphans.apply import apply_removal, plan
 from lakecore.maintain.orphans.external import ExternalRoots, external_roots
 from lakecore.maintain.orphans.plan import OrphanLimits
@@ -79,6 +80,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
             notes=(f"{planned.found.files} files were looked at", *_about(external, job)),
             nothing_to_do=not removal.files,
         )
+        chore.work = Work(files=len(removal), bytes=removal.size, entries=planned.found.files)
         if removal.files and not job.dry_run:
             sweeper = replace(chore.sweeper, target=target)
             swept = apply_removal(planned, sweeper, keeps=chore.keeps, parameters=parameters(job))

@@ -10,6 +10,7 @@ from lakecore.clock import Clock
 from lakecore.executor import Executor
 from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
 from lakecore.jobs.counts import Change
+from lakecore.maintain.forecast.plan import Work
 from lakecore.maintain.hints import repair_earliest, repair_hints, wrong_hints
 from lakecore.maintain.manifests import compact_manifests
 from lakecore.metadata.snapshot import CommitKind
@@ -125,5 +126,7 @@ def _manifests(job: CompactManifest, chore: Chore) -> Report:
     chore.after = Change(snapshots=1).of
     if done is None:
         return replace(chore.report, nothing_to_do=True)
+    entries = sum(one.num_added_files + one.num_deleted_files for one in done.changed)
+    chore.work = Work(files=len(done.changed), entries=entries)
     note = f"{done.before} manifests {'would become about' if job.dry_run else 'became'} {done.after}"
     return replace(chore.report, snapshot=done.snapshot_id, notes=(note,))

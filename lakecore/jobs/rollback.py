@@ -110,6 +110,7 @@ def _again(job: RollbackToAsLatest, lake: Lake, executor: Executor | None, clock
     with begin("rollback-to-as-latest", job, lake, keeps=False, executor=executor, clock=clock) as chore:
         state = choose(chore.target, snapshot=job.snapshot, tag=job.tag)
         report = replace(chore.report, notes=(f"to the state of {state}",))
+        chore.looks_through(state.snapshot)
         chore.after = lambda before: replace(
             counts_of(chore.target, state.snapshot), snapshots=Change(snapshots=1).of(before).snapshots
         )

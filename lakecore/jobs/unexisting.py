@@ -14,6 +14,7 @@ from lakecore.commit.author import Author
 from lakecore.executor import Executor
 from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
 from lakecore.jobs.counts import Change, counts_of_entries
+from lakecore.maintain.forecast.plan import Work
 from lakecore.maintain.unexisting.files import GoneFiles, find_gone_files, remove_gone_files
 from lakecore.maintain.unexisting.manifests import (
     GoneManifests,
@@ -97,6 +98,7 @@ def _files(job: RemoveUnexistingFiles, chore: Chore, accepted: Accepted, author:
         found, snapshot = remove_gone_files(chore.target, chore.sweeper.runs, accepted, author)
     if found is None or not len(found.entries):
         return replace(chore.report, nothing_to_do=True)
+    chore.work = Work(files=len(found.entries), entries=len(found.live))
     keyed = bool(chore.target.schema.primary_keys)
     chore.before = counts_of_entries(chore.target, found.live)
     gone = Change.removing(found.entries, keyed=keyed, snapshots=1)
@@ -121,6 +123,7 @@ def _manifests(job: RemoveUnexistingManifests, chore: Chore, accepted: Accepted,
         )
     if found is None or not found.gone:
         return replace(chore.report, nothing_to_do=True)
+    chore.work = Work(files=len(found.gone), entries=len(found.live))
     left = counts_of_entries(target, found.live)
     chore.after = lambda before: replace(left, snapshots=Change(snapshots=1).of(before).snapshots)
     notes = [_total(job, found.rows)]

@@ -10,7 +10,7 @@ import json
 import logging
 import urllib.parse
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from lakecore.errors import LakeError, NotFoundError, UnavailableError
@@ -26,7 +26,8 @@ KEPT = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryLine:
-    """One run. `work`: files, bytes and rows; `estimate`, `outcome`: seconds, memory and figures of the job.
+    """One run. `work`: as in `Work`; `estimate`, `outcome`: seconds, memory and figures of the job.
+
     `run`: its line in the ledger of removals, if it removed anything.
     """
 
@@ -43,7 +44,7 @@ class HistoryLine:
         """What an estimate learns from it."""
         memory = self.outcome.get("memory")
         return PastRun(
-            work=Work(**{name: int(self.work.get(name, 0)) for name in ("files", "bytes", "rows")}),
+            work=Work(**{one.name: int(self.work.get(one.name, 0)) for one in fields(Work)}),
             seconds=float(self.outcome.get("seconds", 0.0)),
             memory=None if memory is None else int(memory),
             lost=bool(self.outcome.get("lost", False)),

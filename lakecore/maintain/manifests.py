@@ -21,11 +21,14 @@ _TRIES = 10
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """Manifests before and after; the snapshot of the new ones, None for a dry run."""
+    """Manifests before and after; the snapshot of the new ones, None for a dry run. `changed`: those that are
+    written again.
+    """
 
     before: int
     after: int
     snapshot_id: int | None
+    changed: tuple[ManifestFile, ...]
 
 
 def compact_manifests(target: Target, author: Author, *, dry_run: bool) -> Compacted | None:
@@ -43,7 +46,8 @@ def compact_manifests(target: Target, author: Author, *, dry_run: bool) -> Compa
         if len(work) <= 1 and not any(manifest.num_deleted_files for manifest in work):
             return None
         if dry_run:
-            return Compacted(len(before), len(before) - len(work) + _expected(work, policy), None)
+            expected = len(before) - len(work) + _expected(work, policy)
+            return Compacted(len(before), expected, None, tuple(work))
         draft = ManifestDraft(target.manifests)
         after = draft.merge(before, target.schema.partition_type, policy)
         kept = draft.keep()
@@ -53,7 +57,7 @@ def compact_manifests(target: Target, author: Author, *, dry_run: bool) -> Compa
         planned = successor(latest, base, change, CommitKind.COMPACT, now_ms, **named)
         if target.snapshots.publish(planned):
             target.snapshots.write_hints(planned.id)
-            return Compacted(len(before), len(after), planned.id)
+            return Compacted(len(before), len(after), planned.id, tuple(work))
         draft.take_back([*kept, base[0], change[0]])
         draft.discard()
     raise CommitConflictError(f"{target.name}: others committed first {_TRIES} times; run again")

@@ -19,11 +19,14 @@ _LOW, _MEDIUM, _HIGH = 0.01, 0.1, 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a job reads or removes. `bytes` as stored."""
+    """What a job reads, writes or removes. `bytes` as stored. `entries`: of manifests and listings, which it
+    looks at.
+    """
 
     files: int = 0
     bytes: int = 0
     rows: int = 0
+    entries: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,26 +39,31 @@ class Pace:
     files: float
     bytes: float = math.inf
     rows: float = math.inf
+    entries: float = math.inf
     memory: int = 110 * _MB
     memory_of_file: int = 0
+    memory_of_entry: int = 0
     memory_of_byte: float = 0.0
     most_of_bytes: int | None = None
 
     def seconds_for(self, work: Work) -> float:
         """By the slower of bytes and rows."""
-        return self.seconds + work.files / self.files + max(work.bytes / self.bytes, work.rows / self.rows)
+        looked = work.files / self.files + work.entries / self.entries
+        return self.seconds + looked + max(work.bytes / self.bytes, work.rows / self.rows)
 
     def memory_for(self, work: Work) -> float:
         """In bytes."""
         streamed = work.bytes * self.memory_of_byte
         if self.most_of_bytes is not None:
             streamed = min(streamed, self.most_of_bytes)
-        return self.memory + work.files * self.memory_of_file + streamed
+        held = work.files * self.memory_of_file + work.entries * self.memory_of_entry
+        return self.memory + held + streamed
 
     def __str__(self) -> str:
         parts = [f"{self.seconds} s", f"{self.files:g} files/s"]
         parts += [f"{self.bytes / _MB:g} MB/s"] if math.isfinite(self.bytes) else []
         parts += [f"{self.rows:g} rows/s"] if math.isfinite(self.rows) else []
+        parts += [f"{self.entries:g} entries/s"] if math.isfinite(self.entries) else []
         return ", ".join(parts)
 
 

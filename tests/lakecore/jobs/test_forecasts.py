@@ -16,6 +16,7 @@ from lakecore.jobs import (
     expire_snapshots,
     merge_branch,
     quarantine,
+    repair,
     rewrite_file_index,
     tags,
     unexisting,
@@ -240,6 +241,27 @@ def test_a_dry_run_counts_what_the_chore_then_leaves(name: str) -> None:
     assert agree(told.before, before) >= {"files", "rows", "snapshots"}
     chore.run(made.catalog)
     assert agree(told.after, full_counts(target)) >= {"files", "rows", "snapshots"} - set(UNTOLD[name])
+    [line] = HistoryStore(made.catalog.file_io, made.catalog.warehouse).lines(made.table.name, told_job(told))
+    assert any(line.work.values()), "what takes the time is counted"
+    assert line.estimate["seconds"] == told.forecast.seconds, "of a dry run and of a run alike"
+
+
+def told_job(report: Any) -> str:
+    return getattr(report, "job", "rewrite-file-index")
+
+
+def test_a_first_forecast_grows_with_the_table(catalog: FilesystemCatalog) -> None:
+    told = []
+    for name, commits in (("few", 5), ("many", 50)):
+        table = catalog.create_table(
+            f"d.{name}", {"columns": ["v INT"], "options": {"manifest.merge-min-count": "99"}}
+        )
+        put(table, *([{"v": n}] for n in range(commits)))
+        wanted = repair.CompactManifest(table=table.name, dry_run=True)
+        found = repair.run(wanted, catalog, clock=catalog.clock).forecast
+        assert found is not None
+        told.append(found.seconds - 0.1)
+    assert told[1] == pytest.approx(10 * told[0], rel=0.1)
 
 
 def full_counts(target: Target) -> Counts:
