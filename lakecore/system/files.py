@@ -58,7 +58,7 @@ class _Files:
         return (
             serialized_row_text(entry.partition, schema.partition_type, file.file_name),
             entry.bucket,
-            self.context.data_path(entry.partition, entry.bucket, file),
+            file.external_path or self.context.data_path(entry.partition, entry.bucket, file),
             file.file_name.rpartition(".")[2],
             file.schema_id,
             file.level,

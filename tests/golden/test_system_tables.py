@@ -98,13 +98,21 @@ def test_sequence_numbers(oracle: Oracle, tmp_path: Path) -> None:
         assert all("_SEQUENCE_NUMBER" in line for line in found)
 
 
-def test_partitions_count_files_that_reads_skip(oracle: Oracle, tmp_path: Path) -> None:
-    options = {"bucket": "1", "write-only": "true", "deletion-vectors.enabled": "true"}
+def test_files_that_reads_skip_and_files_elsewhere(oracle: Oracle, tmp_path: Path) -> None:
+    options = {
+        "bucket": "1",
+        "write-only": "true",
+        "deletion-vectors.enabled": "true",
+        "data-file.external-paths": f"file://{tmp_path}/elsewhere",
+        "data-file.external-paths.strategy": "round-robin",
+    }
     schema = {"columns": ["k INT NOT NULL", "p INT NOT NULL"], "primaryKeys": ["k", "p"]}
     oracle.create(tmp_path, "d.t", {**schema, "partitionKeys": ["p"], "options": options})
     for p in (1, 2):
         oracle.write(tmp_path, "d.t", [{"k": 1, "p": 1}, {"k": 2, "p": p}])
     table = GoldenTable("1.4.2", "d", "t", tmp_path, tmp_path)
+    for kind in ("files", "file_key_ranges"):
+        assert ours(table, kind, {}) == javas(oracle, table, kind, {})
     found = ours(table, "partitions", {})
     assert found == javas(oracle, table, "partitions", {})
     assert sorted(json.loads(line)["record_count"] for line in found) == [1, 3]
