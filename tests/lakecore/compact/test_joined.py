@@ -91,8 +91,8 @@ def test_the_proof_sees_what_the_join_does(
     before = table.scan().to_arrow()
     inner = joined_run.read_joined
 
-    def broken(*arguments: Any) -> Any:
-        for batch in inner(*arguments):
+    def broken(*arguments: Any, **how: Any) -> Any:
+        for batch in inner(*arguments, **how):
             if wrong == "order":
                 batch = batch.take(pa.array([1, 0, *range(2, batch.num_rows)]))
             elif wrong == "value":
