@@ -151,7 +151,8 @@ class ChangeCommit:
         if change.kind is CommitKind.OVERWRITE and self._request.overwrite is not None:
             removed = replace(base, kind=np.full(len(base), EntryKind.DELETE, np.int8))
             entries = ManifestEntries.concat([removed, entries])
-        key_of = key_order(schema.key_type) if schema.primary_keys else None
+        ordered = schema.primary_keys and not TableOptions.from_schema(schema).by_other_columns
+        key_of = key_order(schema.key_type) if ordered else None
         conflicts = find_conflicts(base, entries, change.kind, key_of)
         if change.kind is CommitKind.COMPACT and TableOptions.from_schema(schema).data_evolution:
             conflicts += range_conflicts(base, entries)

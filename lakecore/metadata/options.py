@@ -143,6 +143,7 @@ class TableOptions:
     sequence_fields: tuple[str, ...]
     sequence_order: SequenceOrder
     by_snapshot: bool
+    by_other_columns: bool
     rowkind_field: str | None
     ignore_delete: bool
     ignore_update_before: bool
@@ -180,6 +181,7 @@ class TableOptions:
             sequence_fields=SEQUENCE_FIELD.read(raw),
             sequence_order=SEQUENCE_ORDER.read(raw),
             by_snapshot=keyed and BY_SNAPSHOT.read(raw),
+            by_other_columns=keyed and BY_OTHER_COLUMNS.read(raw),
             rowkind_field=ROWKIND_FIELD.read(raw),
             ignore_delete=IGNORE_DELETE.read(raw),
             ignore_update_before=IGNORE_UPDATE_BEFORE.read(raw),

@@ -11,10 +11,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from lakecore.errors import UnsupportedError
 from lakecore.merge.groups import Groups
 from lakecore.merge.row_order import Bools, Indices
 from lakecore.merge.sorted_merge import MergeSpec, group_rows
 from lakecore.merge.windows import windows
+from lakecore.metadata.options import BY_OTHER_COLUMNS
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind, retracting
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, restricted
@@ -43,6 +45,11 @@ def read_difference(
     `deletes`: also rows that are gone, as deletes, with their last values, and retracting rows that are new.
     Kinds of the others are those of the rows that won. Memory and errors as two `read_split`.
     """
+    if ctx.options.by_other_columns:
+        raise UnsupportedError(
+            f"{ctx.paths.table_path}: {BY_OTHER_COLUMNS.key}=true: this release does not compare states "
+            "whose files are in no order of keys; read whole states, or the changes (mode delta)"
+        )
     keys = ctx.schema.trimmed_primary_keys
     on_keys = restricted(predicate, ctx.schema.primary_keys)
     sides = [

@@ -15,13 +15,12 @@ from functools import partial
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lakecore.errors import UnsupportedError
 from lakecore.lsm.sections import Section, sections
 from lakecore.merge.passes import Scratch, reduce_runs, run_limit, stage_runs
 from lakecore.merge.sorted_merge import MergeSpec, merge_runs
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.key_order import key_order
-from lakecore.metadata.options import BY_OTHER_COLUMNS, SequenceOrder
+from lakecore.metadata.options import SequenceOrder
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind, retracting
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of, restricted
@@ -152,7 +151,9 @@ class _Reader:
 
     def merges(self, split: Split) -> bool:
         """Does the split need a merge at all?"""
-        return self._ctx.keyed and not split.raw_convertible and not self._ctx.options.data_evolution
+        options = self._ctx.options
+        apart = options.by_other_columns or options.data_evolution
+        return self._ctx.keyed and not split.raw_convertible and not apart
 
     def may_match(self, split: Split) -> bool:
         """Asks the indexes of files that are read alone; False when they leave no row."""
@@ -183,7 +184,7 @@ class _Reader:
         elif not self._ctx.keyed:
             for file in self._possible(split):
                 yield from self._file(file, self._columns, self._predicate)
-        elif split.raw_convertible:
+        elif not self.merges(split):
             for file in self._possible(split):
                 yield from self._live(file, self._predicate)
         else:
@@ -225,11 +226,6 @@ class _Reader:
 
     def _merge(self, section: Section, bounds: KeyRange | None) -> Iterator[pa.RecordBatch]:
         options, engine = self._ctx.options, self._ctx.engine
-        if BY_OTHER_COLUMNS.read(self._ctx.schema.options):
-            raise UnsupportedError(
-                f"{self.bucket_dir}: {BY_OTHER_COLUMNS.key}=true: this release does not merge files that are "
-                "sorted by other columns than the key; read whole states, or use another engine"
-            )
         keys = self._ctx.schema.trimmed_primary_keys
         beside = () if engine is None else engine.needed(self._columns)
         needed = (*self._columns, *keys, *options.sequence_fields, *beside, SEQUENCE_NAME, KIND_NAME)

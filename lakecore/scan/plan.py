@@ -49,11 +49,12 @@ def plan_splits(
     key_of: Callable[[bytes], Any] | None,
     *,
     unique: bool = False,
+    apart: bool = False,
 ) -> SplitPlan:
     """Splits over live entries, bucket by bucket in the order of the manifests.
 
     `key_of` makes serialised keys comparable; None for an append table. `unique`: above level 0 a key has
-    one live row (deletion vectors hide the others).
+    one live row (deletion vectors hide the others). `apart`: so it has, and files are in no order of keys.
     """
     if not len(entries):
         none = np.zeros(0, np.int64)
@@ -62,7 +63,7 @@ def plan_splits(
     if key_of is None:
         starts = pack(_weights(entries, policy)[order], bounds, policy.target_size)
         return SplitPlan(entries, order, starts, np.ones(len(starts) - 1, np.bool_))
-    return _plan_keyed(entries, policy, key_of, order, bounds, unique=unique)
+    return _plan_keyed(entries, policy, key_of, order, bounds, unique=unique, apart=apart)
 
 
 def bucket_splits(entries: ManifestEntries) -> SplitPlan:
@@ -128,6 +129,7 @@ def _plan_keyed(
     bounds: Ints,
     *,
     unique: bool,
+    apart: bool,
 ) -> SplitPlan:
     weights = _weights(entries, policy)[order]
     heads = bounds[:-1]
@@ -137,14 +139,15 @@ def _plan_keyed(
     disjoint = (
         (one_level | unique) & (np.minimum.reduceat(level, heads) > 0) & np.logical_and.reduceat(clean, heads)
     )
-    alone = disjoint | (np.diff(bounds) == 1)
+    alone = disjoint | (np.diff(bounds) == 1) | apart
     small = np.add.reduceat(weights, heads) <= policy.target_size
     packed = pack(weights, bounds, policy.target_size)[:-1]
     owner = np.searchsorted(bounds, packed, side="right") - 1
     packed = packed[alone[owner]]
     owner = owner[alone[owner]]
     starts = [packed, heads[~alone & small]]
-    raw = [disjoint[owner] | clean[packed], np.zeros(len(starts[1]), np.bool_)]
+    plain = np.logical_and.reduceat(clean, packed) if apart else clean[packed]
+    raw = [disjoint[owner] | plain, np.zeros(len(starts[1]), np.bool_)]
     for group in np.flatnonzero(~alone & ~small).tolist():
         low, high = int(bounds[group]), int(bounds[group + 1])
         order[low:high], inner, inner_raw = _sections(entries, order[low:high], policy, key_of)

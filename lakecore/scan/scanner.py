@@ -14,7 +14,7 @@ from lakecore.metadata.entries import NO_TIME, ManifestEntries
 from lakecore.metadata.index_file import DeletionFile, IndexFile
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.netting import live
-from lakecore.metadata.options import BucketMode, TableOptions
+from lakecore.metadata.options import BY_OTHER_COLUMNS, BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.predicate.tree import Predicate
@@ -121,8 +121,19 @@ class Scanner:
             )
         else:
             alone = options.skips_level_0 or options.deletion_vectors
-            plan = plan_splits(entries, policy, key_of, unique=alone)
+            apart = self._apart(entries, options)
+            plan = plan_splits(entries, policy, key_of, unique=alone, apart=apart)
         return plan if snapshot is None else replace(plan, deletions=self.deletions(snapshot))
+
+    def _apart(self, entries: ManifestEntries, options: TableOptions) -> bool:
+        """Are files in no order of keys? Then no two of their rows share one, but for those of level 0."""
+        if options.by_other_columns and (entries.level == 0).any():
+            raise UnsupportedError(
+                f"table {self.table}: option {BY_OTHER_COLUMNS.key}=true: this release does not merge "
+                "level 0 with files that are sorted by other columns than the key; compact the table with "
+                "another engine, or read without deletion-vectors.merge-on-read"
+            )
+        return options.by_other_columns
 
     def _pruned(
         self, entries: ManifestEntries, predicate: Predicate, schema: TableSchema, *, unique: bool

@@ -18,6 +18,7 @@ from lakecore.metadata.dedicated import (
 )
 from lakecore.metadata.index_file import DELETION_VECTORS, IndexFile
 from lakecore.metadata.options import (
+    BY_OTHER_COLUMNS,
     BY_SNAPSHOT,
     BucketMode,
     ChangelogProducer,
@@ -84,8 +85,9 @@ def _check_one_branch(table: str, raw: Mapping[str, str]) -> None:
             raise _refuse(table, key, value, "read", f"{meaning}; use another engine")
 
 
+_OWN_BUCKETS = (BucketMode.HASH_FIXED, BucketMode.HASH_DYNAMIC)
 _OTHER_TREES = {
-    "pk-clustering-override": "files are sorted by other columns than the key",
+    BY_OTHER_COLUMNS.key: "files are sorted by other columns than the key",
     "chain-table.enabled": "deletes must outlive the last level",
     "pk-vector.index.columns": "its index would miss new rows",
     "pk-btree.index.columns": "its index would miss new rows",
@@ -186,9 +188,10 @@ def _check_changelog(table: str, schema: TableSchema, options: TableOptions, ver
     if full and options.force_lookup and options.merge_engine is not MergeEngine.DEDUPLICATE:
         remedy = "with changelog-producer=full-compaction rows of the last level are overlooked; unset it"
         raise _refuse(table, "force-lookup", "true", verb, remedy)
+    level_0 = verb == "write" and options.write_only and options.bucket_mode in _OWN_BUCKETS
     for key, meaning in _OTHER_TREES.items():
         value = schema.options.get(key, "")
-        if value.strip() not in ("", "false"):
+        if value.strip() not in ("", "false") and not (level_0 and key == BY_OTHER_COLUMNS.key):
             raise _refuse(table, key, value, verb, f"{meaning}; use another engine")
 
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.key_order import key_order
+from lakecore.metadata.options import BY_OTHER_COLUMNS
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import Option
 from lakecore.types.datatypes import RowType
@@ -27,10 +28,14 @@ def highest_level(schema: TableSchema) -> int:
 def upgraded(messages: Sequence[CommitMessage], schema: TableSchema) -> tuple[CommitMessage, ...]:
     """Rule of the format (overwrite-upgrade): all files move up, or none.
 
-    None when keys of two files of a bucket overlap. Files with retracting rows stay too: at the highest
-    level nothing would ever drop those. So do rows that have no bucket yet.
+    None when keys of two files of a bucket overlap, or where higher levels have another order. Files with
+    retracting rows stay too: at the highest level nothing would ever drop those. So do rows without a bucket.
     """
-    if not schema.primary_keys or any(m.bucket < 0 for m in messages):
+    if (
+        not schema.primary_keys
+        or BY_OTHER_COLUMNS.read(schema.options)
+        or any(m.bucket < 0 for m in messages)
+    ):
         return tuple(messages)
     if any(not _disjoint(m.new_files, schema.key_type) for m in messages):
         return tuple(messages)

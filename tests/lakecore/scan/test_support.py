@@ -54,6 +54,7 @@ def _is_refused(check: Callable[..., None], schema: TableSchema) -> bool:
         ("deletion-vectors.enabled=true;deletion-vectors.merge-on-read=true;merge-engine=aggregation", "rwc"),
         ("force-lookup=true;changelog-producer=full-compaction;merge-engine=aggregation", "r--"),
         ("pk-clustering-override=true;deletion-vectors.enabled=true", "r--"),
+        ("pk-clustering-override=true;deletion-vectors.enabled=true;write-only=true", "rw-"),
         ("bucket=-1", "rwc"),
         ("bucket=-2", "rwc"),
         ("bucket=-2;postpone.merge-on-read=true", "-wc"),
