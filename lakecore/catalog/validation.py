@@ -12,6 +12,7 @@ from lakecore.catalog.apart_rules import check_apart
 from lakecore.catalog.option_rules import check_option_rules
 from lakecore.catalog.scan_rules import check_scan_rules
 from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedError
+from lakecore.format.row_layout import check_row_files
 from lakecore.merge.engines.choice import engine_of
 from lakecore.metadata.dedicated import Dedicated
 from lakecore.metadata.options import BucketMode, TableOptions
@@ -117,6 +118,8 @@ def _check_engine(schema: TableSchema, options: TableOptions) -> None:
 def _check_formats(schema: TableSchema, options: TableOptions) -> None:
     """The format of every level, and the types that it can hold; likewise that of vector files."""
     formats = {FileRules.of(schema.options, level).format for level in {0, *_levels(schema)}}
+    if "row" in formats | {FileRules.of(schema.options, 0, changelog=True).format}:
+        check_row_files(schema)
     dedicated = Dedicated.of(schema.row_type, schema.options, options.target_file_size)
     places = [(kind, dedicated.ordinary) for kind in sorted(formats)]
     if dedicated.vectors:

@@ -11,7 +11,10 @@ from lakecore.errors import UnsupportedError
 from lakecore.format.avro_reader import AvroReader
 from lakecore.format.orc_reader import OrcReader
 from lakecore.format.parquet_reader import BUFFER_SIZE, ParquetReader
+from lakecore.format.row_layout import row_columns
+from lakecore.format.row_reader import RowReader
 from lakecore.fs.file_io import FileIO
+from lakecore.metadata.schema import TableSchema
 
 __all__ = ["BATCH_ROWS", "BUFFER_SIZE", "DataFileReader", "file_format", "open_reader"]
 
@@ -55,11 +58,7 @@ class DataFileReader(Protocol):
     def close(self) -> None: ...
 
 
-_READERS: dict[str, Callable[[FileIO, str], DataFileReader]] = {
-    "parquet": ParquetReader,
-    "orc": OrcReader,
-    "avro": AvroReader,
-}
+_READERS: dict[str, Callable[[FileIO, str], DataFileReader]] = {"orc": OrcReader, "avro": AvroReader}
 
 
 def file_format(path: str) -> str:
@@ -70,17 +69,24 @@ def file_format(path: str) -> str:
     return parts[-1].lower()
 
 
-def open_reader(file_io: FileIO, path: str, *, buffer_size: int = BUFFER_SIZE) -> DataFileReader:
+def open_reader(
+    file_io: FileIO, path: str, *, schema: TableSchema | None = None, buffer_size: int = BUFFER_SIZE
+) -> DataFileReader:
     """Open a data file. `buffer_size`: bytes read ahead for each parquet column.
+
+    `schema`: the one it was written with, which tells what columns a file of format row has; without it such
+    a file gives its counts only.
 
     Raises NotFoundError, CorruptDataError, or UnsupportedError for other formats.
     """
     kind = file_format(path)
+    if kind == "parquet":
+        return ParquetReader(file_io, path, buffer_size)
+    if kind == "row":
+        return RowReader(file_io, path, None if schema is None else row_columns(schema, path))
     if kind not in _READERS:
         raise UnsupportedError(
             f"{path}: data files of format {kind!r} cannot be read; this release reads "
-            + ", ".join(sorted(_READERS))
+            + ", ".join(sorted({"parquet", "row", *_READERS}))
         )
-    if kind == "parquet":
-        return ParquetReader(file_io, path, buffer_size)
     return _READERS[kind](file_io, path)

@@ -11,6 +11,7 @@ from lakecore.errors import UnsupportedError
 from lakecore.format.avro_writer import AvroWriter
 from lakecore.format.orc_writer import OrcWriter
 from lakecore.format.parquet_writer import ParquetWriter
+from lakecore.format.row_writer import RowWriter
 from lakecore.format.writer_options import WriterOptions, WrittenFile
 from lakecore.fs.file_io import FileIO, OutputFile
 
@@ -42,6 +43,7 @@ _WRITERS: dict[str, Callable[[OutputFile, pa.Schema, WriterOptions], DataFileWri
     "parquet": ParquetWriter,
     "orc": OrcWriter,
     "avro": AvroWriter,
+    "row": RowWriter,
 }
 
 

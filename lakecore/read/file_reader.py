@@ -13,6 +13,7 @@ from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.format.canonical import canonical
 from lakecore.format.data_reader import BATCH_ROWS, BUFFER_SIZE, DataFileReader, file_format, open_reader
 from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.key_value import key_value_type
 from lakecore.metadata.row_kind import KEY_PREFIX, SEQUENCE_NAME
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot_order import number_of_rows
@@ -21,7 +22,6 @@ from lakecore.read.context import ReadContext
 from lakecore.read.deletions import live_rows
 from lakecore.read.evolve import evolve, same_values
 from lakecore.read.file_index import Found, IndexSearch
-from lakecore.read.key_value import key_value_type
 from lakecore.read.orc_zone import to_instant
 from lakecore.read.row_groups import group_sizes, matching_row_groups
 from lakecore.read.row_ids import TRACKING_NAMES, numbered, tracked_type, with_row_ids
@@ -87,7 +87,7 @@ def read_file(
     wanted = live_rows(deletions, file.row_count, path, found.rows)
     if wanted is not None and not wanted:
         return
-    reader = open_data_file(ctx, path, buffer_size)
+    reader = open_data_file(ctx, path, file, buffer_size)
     try:
         plan = read_columns(ctx, file, reader.schema, path, columns)
         groups = matching_row_groups(reader, _prunable(ctx, file, reader, path, predicate), predicate)
@@ -105,10 +105,13 @@ def read_file(
         reader.close()
 
 
-def open_data_file(ctx: ReadContext, path: str, buffer_size: int = BUFFER_SIZE) -> DataFileReader:
+def open_data_file(
+    ctx: ReadContext, path: str, file: DataFile, buffer_size: int = BUFFER_SIZE
+) -> DataFileReader:
     """Open a file that a snapshot names. Raises NotFoundError that says what may have happened."""
+    schema = ctx.file_schema(file.schema_id)
     try:
-        return open_reader(ctx.file_io, path, buffer_size=buffer_size)
+        return open_reader(ctx.file_io, path, schema=schema, buffer_size=buffer_size)
     except NotFoundError as err:
         raise expired(path) from err
 

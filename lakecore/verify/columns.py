@@ -56,7 +56,7 @@ def read_covered(
     Raises NotFoundError, CorruptDataError. Reads only those columns; memory is one batch.
     """
     try:
-        reader = open_reader(file_io, path)
+        reader = open_reader(file_io, path, schema=schema)
     except NotFoundError as err:
         raise NotFoundError(
             f"data file {path} went away before it was checked: its snapshot may be expired; plan again"

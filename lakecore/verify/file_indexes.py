@@ -55,7 +55,7 @@ def index_problems(
         if field.name in index.head and isinstance(field.type, AtomicType)
     }
     missed: dict[str, str] = {}
-    for sample in _samples(file_io, path, file.row_count, fields):
+    for sample in _samples(file_io, path, schema, file.row_count, fields):
         name = sample.field.name
         asked = IsNull(name) if sample.value is None else In(name, (sample.value,))
         rows = matching_rows(asked, {name: sample.field}, index)
@@ -79,10 +79,12 @@ def _opened(file_io: FileIO, path: str, file: DataFile) -> tuple[str, FileIndex 
     return where, read
 
 
-def _samples(file_io: FileIO, path: str, rows: int, fields: Mapping[str, DataField]) -> Iterator[_Sample]:
+def _samples(
+    file_io: FileIO, path: str, schema: TableSchema, rows: int, fields: Mapping[str, DataField]
+) -> Iterator[_Sample]:
     """Values of rows evenly spread over the file."""
     wanted = np.unique(np.linspace(0, max(rows - 1, 0), _SAMPLED).astype(np.int64))
-    reader = open_reader(file_io, path)
+    reader = open_reader(file_io, path, schema=schema)
     try:
         present = [name for name in fields if name in reader.schema.names]
         start = 0

@@ -9,9 +9,9 @@ import pyarrow as pa
 from lakecore.format.data_writer import WrittenFile
 from lakecore.format.statistics import DENSE_STORE, key_modes, simple_stats, stats_modes
 from lakecore.metadata.data_file import EMPTY_ROW, EMPTY_STATS, DataFile, SimpleStats
+from lakecore.metadata.key_value import key_fields
 from lakecore.metadata.options import THIN_MODE
 from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME, retracting
-from lakecore.read.key_value import key_fields
 from lakecore.row.binary_row import encode_row
 from lakecore.row.values import array_values
 from lakecore.types.datatypes import RowType

@@ -10,7 +10,7 @@ from lakecore.options import Option, parse_bool, parse_size
 
 __all__ = ["FileRules", "WriteRules"]
 
-_FORMATS = ("parquet", "orc", "avro")
+_FORMATS = ("parquet", "orc", "avro", "row")
 
 
 def _parse_levels(text: str) -> Mapping[int, str]:

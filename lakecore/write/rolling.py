@@ -19,6 +19,7 @@ import pyarrow as pa
 from lakecore.errors import LakeError
 from lakecore.format.blob_references import REFERENCES_SUFFIX, Pack, encode_packs, referred_packs
 from lakecore.format.data_writer import DataFileWriter, WriterOptions, open_writer
+from lakecore.format.row_layout import check_row_files
 from lakecore.format.statistics import stats_modes
 from lakecore.fs.file_io import FileIO
 from lakecore.index.builder import FileIndexBuilder
@@ -26,10 +27,10 @@ from lakecore.index.container import INDEX_SUFFIX
 from lakecore.index.definition import IN_MANIFEST, IndexSpec, index_specs
 from lakecore.metadata.data_file import DataFile, FileSource
 from lakecore.metadata.dedicated import descriptor_columns, managed_columns
+from lakecore.metadata.key_value import key_value_type
 from lakecore.metadata.options import THIN_MODE
 from lakecore.metadata.row_kind import KEY_PREFIX
 from lakecore.metadata.schema import TableSchema
-from lakecore.read.key_value import key_value_type
 from lakecore.read.row_ids import tracked_type
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import RowType
@@ -73,9 +74,12 @@ class FileSpec:
 
     @cached_property
     def rules(self) -> FileRules:
-        """Format, codec and statistics by the options. Raises InvalidOptionError."""
+        """Format, codec and statistics by the options. Raises InvalidOptionError, UnsupportedError."""
         rules = FileRules.of(self.options, self.level, changelog=self.changelog)
-        return rules if self.format is None else rules.with_format(self.format)
+        rules = rules if self.format is None else rules.with_format(self.format)
+        if rules.format == "row":
+            check_row_files(self.schema)
+        return rules
 
     @cached_property
     def indexes(self) -> tuple[IndexSpec, ...]:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from lakecore.format.data_reader import file_format
 from lakecore.lsm.rewrites import Upgrade
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.options import ChangelogProducer, MergeEngine, TableOptions
@@ -66,6 +67,8 @@ class MergeMode:
 
     def upgrade(self, file: DataFile, output_level: int, max_level: int) -> Upgrade:
         """What a file that overlaps nothing of its pick and changes its level needs."""
+        if file_format(file.file_name) == "row":  # alone on a level, the other engines misread it
+            return Upgrade.REWRITE
         if self.derivation is Derivation.FULL:
             return Upgrade.ANNOUNCE if output_level == max_level else Upgrade.MOVE
         if self.derivation is Derivation.NONE or file.level != 0:

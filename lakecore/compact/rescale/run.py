@@ -15,8 +15,8 @@ from lakecore.merge.passes import Scratch, run_limit, stage_runs
 from lakecore.merge.sorted_merge import MergeSpec, merge_runs
 from lakecore.metadata.data_file import DataFile, FileSource
 from lakecore.metadata.index_file import DeletionFile
+from lakecore.metadata.key_value import key_names
 from lakecore.read.file_reader import read_file
-from lakecore.read.key_value import key_names
 from lakecore.read.sizes import ReadSizes, row_bytes, sizes_for
 from lakecore.row.bucket import assign_buckets
 from lakecore.store.indexes import load_deletions

@@ -19,11 +19,11 @@ from lakecore.maintain.target import Target
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.index_file import HASH_INDEX, IndexFile
+from lakecore.metadata.key_value import key_names
 from lakecore.metadata.netting import live
 from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.read.context import ReadContext
 from lakecore.read.file_reader import read_file
-from lakecore.read.key_value import key_names
 from lakecore.row.binary_row import decode_row
 from lakecore.row.hashing import hash_rows
 from lakecore.row.partition_path import partition_text

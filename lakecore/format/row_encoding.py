@@ -1,0 +1,173 @@
+"""Arrow columns as rows of a file of format `row` (`row_columns` has the rules), a whole batch at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakecore.errors import UnsupportedError
+from lakecore.types.arrow import FIELD_ID_KEY
+
+__all__ = ["Pieces", "encode_rows"]
+
+_COMPACT_DIGITS, _DECIMAL_BYTES, _VARINT_BYTES = 18, 16, 5
+_NANOS_OF_MILLI = 1_000_000
+_TO_NANOS = {"ms": 1_000_000, "us": 1000, "ns": 1}
+Ints = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Bytes of values one behind the other, and how many each takes."""
+
+    data: np.ndarray[Any, np.dtype[np.uint8]]
+    sizes: Ints
+
+
+def encode_rows(columns: Sequence[pa.Array], rows: int) -> Pieces:
+    """The rows of some columns. Memory: some ten times what they take encoded. Raises UnsupportedError."""
+    null = np.zeros((rows, len(columns)), bool)
+    parts = []
+    for i, column in enumerate(columns):
+        if column.null_count:
+            null[:, i] = column.is_null().to_numpy(zero_copy_only=False)
+        parts.append(_spread(_encode(column.drop_null()), ~null[:, i]))
+    bits = np.packbits(null, axis=1, bitorder="little")
+    return _joined([Pieces(bits.ravel(), np.full(rows, bits.shape[1], np.int64)), *parts])
+
+
+def _spread(pieces: Pieces, present: Ints) -> Pieces:
+    """Pieces of the rows that are present; nothing for the others."""
+    sizes = np.zeros(len(present), np.int64)
+    sizes[present] = pieces.sizes
+    return Pieces(pieces.data, sizes)
+
+
+def _joined(parts: Sequence[Pieces]) -> Pieces:
+    """The first piece of each part, then the second of each, …"""
+    if len(parts) == 1:
+        return parts[0]
+    sizes = np.asarray(np.sum([part.sizes for part in parts], axis=0, dtype=np.int64))
+    at = np.cumsum(sizes) - sizes
+    data = np.empty(int(sizes.sum()), np.uint8)
+    for part in parts:
+        firsts = np.cumsum(part.sizes) - part.sizes
+        data[np.repeat(at - firsts, part.sizes) + np.arange(len(part.data))] = part.data
+        at = at + part.sizes
+    return Pieces(data, sizes)
+
+
+def _encode(array: pa.Array) -> Pieces:
+    """Values of an array without nulls."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        parts = array.flatten()
+        if _is_variant(kind):
+            by_name = {field.name: part for field, part in zip(kind, parts, strict=True)}
+            return _joined([_binary(by_name["value"]), _binary(by_name["metadata"])])
+        return encode_rows(parts, len(array))
+    if pa.types.is_map(kind):
+        sizes = np.diff(array.offsets.to_numpy())
+        first, count = array.offsets[0].as_py() if len(array) else 0, int(sizes.sum())
+        return _joined([_array(side.slice(first, count), sizes) for side in (array.keys, array.items)])
+    if pa.types.is_fixed_size_list(kind):
+        return _vector(array.flatten(), len(array), kind.list_size)
+    if pa.types.is_list(kind):
+        return _array(array.flatten(), pc.list_value_length(array).to_numpy().astype(np.int64))
+    return _atomic(array)
+
+
+def _atomic(array: pa.Array) -> Pieces:
+    kind = array.type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return _binary(array)
+    if pa.types.is_timestamp(kind):
+        return _timestamp(array)
+    if pa.types.is_decimal(kind):
+        return _decimal(array)
+    if pa.types.is_boolean(kind):
+        return _fixed(array.to_numpy(zero_copy_only=False).astype(np.uint8))
+    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        return _fixed(array.view(pa.int32()).to_numpy())
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return _fixed(array.to_numpy())
+    raise UnsupportedError(f"files of format row cannot hold a column of {kind}")
+
+
+def _is_variant(kind: pa.StructType) -> bool:
+    """A VARIANT's parts have the ids 0 and 1, which no field of a ROW can have: its column is older."""
+    parts = [(field.name, (field.metadata or {}).get(FIELD_ID_KEY)) for field in kind]
+    return parts == [("value", b"0"), ("metadata", b"1")]
+
+
+def _fixed(values: Ints) -> Pieces:
+    values = np.ascontiguousarray(values)
+    return Pieces(values.view(np.uint8), np.full(len(values), values.itemsize, np.int64))
+
+
+def _varints(values: Ints) -> Pieces:
+    shifts = np.arange(_VARINT_BYTES) * 7
+    groups = values[:, None] >> shifts
+    sizes = 1 + (groups[:, 1:] > 0).sum(axis=1)
+    more = np.arange(_VARINT_BYTES) < sizes[:, None] - 1
+    data = ((groups & 127) | np.where(more, 128, 0)).astype(np.uint8)
+    return Pieces(data[np.arange(_VARINT_BYTES) < sizes[:, None]], sizes)
+
+
+def _binary(array: pa.Array) -> Pieces:
+    _, offsets, data = array.buffers()
+    ends = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    sizes = np.diff(ends)
+    held = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]] if sizes.sum() else np.zeros(0, np.uint8)
+    return _joined([_varints(sizes), Pieces(held, sizes)])
+
+
+def _timestamp(array: pa.Array) -> Pieces:
+    values = array.view(pa.int64()).to_numpy()
+    if array.type.unit == "ms":
+        return _fixed(values)
+    unit = _TO_NANOS[array.type.unit]
+    millis, rest = np.divmod(values, _NANOS_OF_MILLI // unit)
+    return _joined([_fixed(millis), _varints(rest * unit)])
+
+
+def _decimal(array: pa.Array) -> Pieces:
+    count = len(array)
+    words = np.frombuffer(array.buffers()[1], "<i8").reshape(-1, 2)[array.offset : array.offset + count]
+    if array.type.precision <= _COMPACT_DIGITS:
+        return _fixed(words[:, 0])
+    # big-endian, without bytes in front that say no more than the sign of the next one
+    data = np.ascontiguousarray(words).view(np.uint8).reshape(count, _DECIMAL_BYTES)[:, ::-1]
+    sign = data[:, :1] >> 7
+    spare = (data[:, :-1] == sign * 255) & (data[:, 1:] >> 7 == sign)
+    dropped = np.cumprod(spare, axis=1).sum(axis=1)
+    kept = np.arange(_DECIMAL_BYTES) >= dropped[:, None]
+    sizes = np.asarray(_DECIMAL_BYTES - dropped)
+    return _joined([_varints(sizes), Pieces(data[kept], sizes)])
+
+
+def _array(elements: pa.Array, sizes: Ints) -> Pieces:
+    """Arrays of `sizes` elements each: the size, a bit an element, the elements."""
+    present = elements.is_valid().to_numpy(zero_copy_only=False)
+    firsts = np.cumsum(sizes) - sizes
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    place = np.arange(len(owner)) - firsts[owner]
+    widths = (sizes + 7) // 8
+    gone = np.flatnonzero(~present)
+    byte = (np.cumsum(widths) - widths)[owner[gone]] + place[gone] // 8
+    bits = np.bincount(byte, weights=1 << (place[gone] % 8), minlength=int(widths.sum()))
+    held = _spread(_encode(elements.drop_null()), present)
+    ends = np.append(0, np.cumsum(held.sizes))
+    body = Pieces(held.data, ends[firsts + sizes] - ends[firsts])
+    return _joined([_varints(sizes), Pieces(bits.astype(np.uint8), widths), body])
+
+
+def _vector(elements: pa.Array, rows: int, length: int) -> Pieces:
+    values = _encode(elements)
+    sizes = np.full(rows, length, np.int64)
+    return _joined([_varints(sizes), Pieces(values.data, values.sizes.reshape(rows, length).sum(axis=1))])
