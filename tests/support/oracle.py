@@ -46,14 +46,16 @@ class Oracle:
         self._log.truncate(0)
 
     def call(self, *args: object) -> Any:
-        """Run one command; its JSON. Raises OracleError with Java's exception."""
+        """Run one command; its JSON. Raises OracleError with Java's exception, RuntimeError when there was no
+        answer: a Java that does not run is no Java that refuses.
+        """
         with self._lock:
             reply = json.loads(self._ask(json.dumps([str(arg) for arg in args])) or "{}")
+        command = " ".join(map(str, args))
+        if not reply:
+            raise RuntimeError(f"{command}: the oracle's JVM ended\n{self._tail()}")
         if not reply.get("ok"):
-            problem = reply.get("error", "the JVM ended")
-            raise OracleError(
-                f"{' '.join(map(str, args))}: {problem}; cause: {reply.get('cause')}\n{self._tail()}"
-            )
+            raise OracleError(f"{command}: {reply.get('error')}; cause: {reply.get('cause')}\n{self._tail()}")
         return reply["result"]
 
     def read(
