@@ -318,7 +318,7 @@ class Table:
         For tables with `data-evolution.enabled`; `t$row_tracking` tells the ids. Only these columns are
         written, for every row of the files that are touched; other columns stay in their files. Of two
         updates of the same rows at once the second is planned anew. Raises InvalidInputError for ids of no
-        row, UnsupportedError for columns in files of their own, CommitConflictError when others kept winning.
+        row, UnsupportedError for columns in vector files, CommitConflictError when others kept winning.
         """
         check_updatable(self.name, self.schema, self.options)
         given = self._named(commit)

@@ -8,6 +8,7 @@ a compaction store the ids and sequence numbers of their rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -102,7 +103,34 @@ def displaced_columns(base: ManifestEntries, delta: ManifestEntries, since: int)
         elif written > since:
             reason = f"the rows of {row.file.file_name} were written to by snapshot {written}"
             found.append(Conflict(reason, *place))
-    return tuple(found)
+    return tuple(found) + _displaced_blobs(base, wanted, since)
+
+
+def _displaced_blobs(
+    base: ManifestEntries, wanted: Sequence[ManifestEntry], since: int
+) -> tuple[Conflict, ...]:
+    """Blob files of `wanted` with rows of which others wrote blobs after snapshot `since`."""
+    ours = [row for row in wanted if is_blob_file(row.file.file_name)]
+    if not ours:
+        return ()
+    theirs = [row for row in base.rows() if is_blob_file(row.file.file_name)]
+    newer = [row for row in theirs if row.file.max_sequence_number > since]
+    return tuple(
+        Conflict(
+            f"snapshot {other.file.max_sequence_number} wrote blobs of rows of {row.file.file_name}",
+            row.partition,
+            row.bucket,
+            row.file.file_name,
+        )
+        for row in ours
+        for other in newer
+        if (row.partition, row.bucket) == (other.partition, other.bucket) and _share_rows(row, other)
+    )
+
+
+def _share_rows(one: ManifestEntry, other: ManifestEntry) -> bool:
+    low, high = (entry.file.first_row_id or 0 for entry in (one, other))
+    return low < high + other.file.row_count and high < low + one.file.row_count
 
 
 def _rows_of(entry: ManifestEntry) -> tuple[bytes, int, int | None, int]:

@@ -1,13 +1,15 @@
 """New values for some columns of rows that are there, found by row id, in tables with data evolution.
 
 Rule of the format: a file with these columns, for all rows of a range in their order, counts before older
-files of the range; the other files stay as they are.
+files of the range; the other files stay as they are. A BLOB column gets a blob file of its own: it has the
+bytes of all rows of the range, since older readers know no rows that a newer file leaves as they were.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -23,17 +25,26 @@ from lakecore.errors import (
     UnsupportedError,
 )
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.data_file import FileSource
-from lakecore.metadata.dedicated import Dedicated
+from lakecore.metadata.data_file import DataFile, FileSource
+from lakecore.metadata.dedicated import (
+    BLOB_AS_DESCRIPTOR,
+    Dedicated,
+    descriptor_columns,
+    is_blob,
+    managed_columns,
+)
 from lakecore.metadata.row_kind import ROW_ID_NAME
 from lakecore.metadata.row_range import RowRange, row_ranges
 from lakecore.metadata.snapshot import Snapshot
+from lakecore.read.blob_values import resolved
 from lakecore.read.context import ReadContext
 from lakecore.read.joined_rows import read_joined
 from lakecore.scan.scanner import Scanner
 from lakecore.scan.split import Split
 from lakecore.types.datatypes import AtomicType, TypeRoot
+from lakecore.write.blob_packs import check_references
 from lakecore.write.casting import cast_column, first_null
+from lakecore.write.dedicated_files import BlobFiles
 from lakecore.write.replanned import replanned
 from lakecore.write.rolling import FileSpec, RollingWriter
 
@@ -64,6 +75,10 @@ class _Values:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self.columns.column_names)
+
+    def only(self, names: Sequence[str]) -> _Values:
+        """The same rows, these columns."""
+        return _Values(self.ids, self.columns.select(list(names)))
 
 
 @dataclass(frozen=True)
@@ -102,10 +117,10 @@ class ColumnUpdate:
         for name in names:
             if name not in schema.row_type.names or name in schema.partition_keys:
                 raise InvalidInputError(f"column {name!r} is not in the table, or a partition column")
-            if name not in dedicated.ordinary or name in dedicated.references:
+            if name in dedicated.vectors:
                 raise UnsupportedError(
-                    f"table {self.scanner.table}: column {name} lies in files of its own: this release "
-                    "updates ordinary columns only; use another engine"
+                    f"table {self.scanner.table}: column {name} lies in vector files: this release updates "
+                    "other columns only; use another engine"
                 )
         ids = cast_column(data.column(ROW_ID_NAME).combine_chunks(), _ID_TYPE, ROW_ID_NAME)
         if ids.null_count:
@@ -121,11 +136,15 @@ class ColumnUpdate:
         column = cast_column(data.column(name).combine_chunks(), field.type, name)
         if column.null_count and not field.type.nullable:
             raise InvalidInputError(f"column {name} is NOT NULL: row {first_null(column)} has no value")
+        if name in descriptor_columns(self.reading.schema.options):
+            check_references(name, column)
+        elif is_blob(field.type) and BLOB_AS_DESCRIPTOR.read(self.reading.schema.options):
+            column = resolved(self.reading.file_io, self.reading.paths.table_path, name, column)
         return column
 
     def _try(self, snapshot: Snapshot | None, values: _Values, commit: CommitFunction) -> CommitResult:
         """One try. New files are removed again unless they are, or may be, in the table."""
-        made: list[RollingWriter] = []
+        made: list[RollingWriter | BlobFiles] = []
         try:
             messages = [
                 self._message(split, rows, values, made) for split, rows in self._touched(snapshot, values)
@@ -156,24 +175,44 @@ class ColumnUpdate:
         return found
 
     def _message(
-        self, split: Split, rows: RowRange, values: _Values, made: list[RollingWriter]
+        self, split: Split, rows: RowRange, values: _Values, made: list[RollingWriter | BlobFiles]
     ) -> CommitMessage:
         reading = self.reading.in_partition(split.partition)
         directory = reading.bucket_dir(split.partition, split.bucket)
-        writer = RollingWriter(reading.file_io, self._spec(directory, values.names), self.clock.now_ms)
-        made.append(writer)
-        at = rows.first
-        for batch in read_joined(reading, directory, rows.files, values.names, {}):
-            low, high = np.searchsorted(values.ids, (at, at + batch.num_rows)).tolist()
-            writer.write(_changed(batch, values, low, high, at))
-            at += batch.num_rows
-        (file,) = writer.close()
+        blobs = managed_columns(self.reading.schema.row_type, self.reading.schema.options)
+        ordinary = tuple(name for name in values.names if name not in blobs)
+        spec, now_ms = self._spec(directory, ordinary), self.clock.now_ms
+        files: list[DataFile] = []
+        if ordinary:
+            writer = RollingWriter(reading.file_io, spec, now_ms)
+            made.append(writer)
+            for batch in self._changed_rows(reading, directory, rows, values.only(ordinary)):
+                writer.write(batch)
+            files += writer.close()
+        for name in (name for name in values.names if name in blobs):
+            beside = BlobFiles(reading.file_io, spec, now_ms, name, _ONE_FILE, count(len(made)).__next__)
+            made.append(beside)
+            for batch in self._changed_rows(_with_bytes(reading), directory, rows, values.only((name,))):
+                beside.write(batch.column(0))
+            files += beside.close()
         return CommitMessage(
             partition=split.partition,
             bucket=split.bucket,
             total_buckets=split.total_buckets,
-            new_files=(replace(file, first_row_id=rows.first),),
+            new_files=tuple(replace(file, first_row_id=rows.first) for file in files),
         )
+
+    def _changed_rows(
+        self, reading: ReadContext, directory: str, rows: RowRange, values: _Values
+    ) -> Iterator[pa.RecordBatch]:
+        """All rows of a range, with the new values. Columns of references stay references."""
+        at = rows.first
+        blobs = managed_columns(reading.schema.row_type, reading.schema.options)
+        stored = not set(values.names) & set(blobs)
+        for batch in read_joined(reading, directory, rows.files, values.names, {}, as_stored=stored):
+            low, high = np.searchsorted(values.ids, (at, at + batch.num_rows)).tolist()
+            yield _changed(batch, values, low, high, at)
+            at += batch.num_rows
 
     def _spec(self, directory: str, names: tuple[str, ...]) -> FileSpec:
         schema, options = self.reading.schema, self.reading.options
@@ -202,6 +241,12 @@ def _changed(batch: pa.RecordBatch, values: _Values, low: int, high: int, first:
     return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
 
 
-def _remove(writers: Sequence[RollingWriter]) -> None:
+def _with_bytes(reading: ReadContext) -> ReadContext:
+    """Blobs are read as bytes, whatever the options say."""
+    options = {**reading.schema.options, BLOB_AS_DESCRIPTOR.key: "false"}
+    return replace(reading, schema=replace(reading.schema, options=options))
+
+
+def _remove(writers: Sequence[RollingWriter | BlobFiles]) -> None:
     for writer in writers:
         writer.abort()

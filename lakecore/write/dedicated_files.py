@@ -22,7 +22,7 @@ from lakecore.read.blob_values import resolved
 from lakecore.write.blob_packs import check_references
 from lakecore.write.rolling import FileSpec, RollingWriter, slices, tolerated
 
-__all__ = ["DedicatedFiles", "open_files"]
+__all__ = ["BlobFiles", "DedicatedFiles", "open_files"]
 
 _NEVER = 1 << 62
 
@@ -55,9 +55,9 @@ class DedicatedFiles:
         self._index = spec.first_index
         self._main: RollingWriter | None = None
         self._vectors: RollingWriter | None = None
-        self._blobs: dict[str, _BlobFiles] = {}
+        self._blobs: dict[str, BlobFiles] = {}
         self._files: list[DataFile] = []
-        self._made: list[RollingWriter | _BlobFiles] = []
+        self._made: list[RollingWriter | BlobFiles] = []
 
     @property
     def files_started(self) -> int:
@@ -114,9 +114,9 @@ class DedicatedFiles:
         self._made.append(writer)
         return writer
 
-    def _blob_files(self, name: str) -> _BlobFiles:
+    def _blob_files(self, name: str) -> BlobFiles:
         size = self._dedicated.blob_size
-        files = _BlobFiles(self._file_io, self._spec, self._now_ms, name, size, self._next_number)
+        files = BlobFiles(self._file_io, self._spec, self._now_ms, name, size, self._next_number)
         self._made.append(files)
         return files
 
@@ -135,8 +135,8 @@ class DedicatedFiles:
         self._main, self._blobs, self._vectors = None, {}, None
 
 
-class _BlobFiles:
-    """The blob files of one column, beside one ordinary file."""
+class BlobFiles:
+    """The blob files of one column, of the rows of an ordinary file. `size`: bytes of a file."""
 
     def __init__(
         self,

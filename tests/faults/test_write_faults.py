@@ -86,7 +86,7 @@ def evolving_table() -> tuple[Table, Callable[[Table], None]]:
 def updated_table() -> tuple[Table, Callable[[Table], None]]:
     table, _ = evolving_table()
     table.append(pa.table({"k": [1, 2, 3]}))
-    return table, lambda t: _run(t.update_columns, {"_ROW_ID": [2, 0], "k": [50, 10]})
+    return table, lambda t: _run(t.update_columns, {"_ROW_ID": [2, 0], "k": [50, 10], "b": [b"x", None]})
 
 
 def _ignore(_: object) -> None:
