@@ -27,7 +27,7 @@ from lakecore.scan.change_scanner import ChangeScanner
 from lakecore.scan.startup import Startup
 from lakecore.scan.stream_policy import ChangeKind, StreamPolicy
 from lakecore.scan.stream_start import StreamStart, stream_start
-from lakecore.scan.support import check_overwrites_streamable, check_streamable
+from lakecore.scan.support import check_followed, check_overwrites_streamable, check_streamable
 
 __all__ = ["CONSUMER_ID", "Changes", "Stream", "open_stream"]
 
@@ -221,6 +221,7 @@ def open_stream(
     Raises UnsupportedError for tables whose changes this release cannot read, InvalidInputError.
     """
     check_streamable(table.name, table.schema)
+    check_followed(table.name, table.schema.options)
     name = consumer if consumer is not None else CONSUMER_ID.read(table.schema.options)
     if next_snapshot is None and name is not None and not IGNORE_PROGRESS.read(table.schema.options):
         found = table.consumers.find(name)

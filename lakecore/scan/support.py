@@ -31,6 +31,7 @@ from lakecore.options import parse_bool
 __all__ = [
     "check_compactable",
     "check_deletable",
+    "check_followed",
     "check_index_files",
     "check_overwrites_streamable",
     "check_readable",
@@ -46,6 +47,7 @@ _READ_ELSEWHERE = (
 )
 _CHAIN = "chain-table.enabled"
 _POSTPONED_TOO = "postpone.merge-on-read"
+_STREAM_MODE = "stream-scan-mode"
 _OFF = ("", "false")
 
 
@@ -71,6 +73,13 @@ def check_streamable(table: str, schema: TableSchema) -> None:
     """
     _check_kind(table, schema)
     _check_one_branch(table, schema.options)
+
+
+def check_followed(table: str, raw: Mapping[str, str]) -> None:
+    """Raises UnsupportedError where a stream would tell files, for compactions elsewhere, and no changes."""
+    value = raw.get(_STREAM_MODE, "")
+    if value.lower() not in ("", "none"):
+        raise _refuse(table, _STREAM_MODE, value, "stream", "it is for compaction services: unset it")
 
 
 def check_overwrites_streamable(table: str, schema: TableSchema, options: TableOptions) -> None:

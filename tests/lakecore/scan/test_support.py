@@ -12,7 +12,13 @@ from lakecore.metadata.data_file import EMPTY_ROW
 from lakecore.metadata.index_file import DELETION_VECTORS, HASH_INDEX, DeletionRange, IndexFile
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
-from lakecore.scan.support import check_compactable, check_index_files, check_readable, check_writable
+from lakecore.scan.support import (
+    check_compactable,
+    check_followed,
+    check_index_files,
+    check_readable,
+    check_writable,
+)
 from tests.support.builders import table_schema
 
 
@@ -97,6 +103,12 @@ def test_keyed_tables(options: str, wanted: str) -> None:
 def test_append_tables(options: str, wanted: str) -> None:
     raw = dict(option.split("=", 1) for option in options.split(";"))
     assert verdict(table_schema(primary_keys=(), options=raw)) == wanted
+
+
+def test_streams_of_files_for_compactions() -> None:
+    with pytest.raises(UnsupportedError, match=r"db\.t: option stream-scan-mode=file-monitor.*unset it"):
+        check_followed("db.t", {"stream-scan-mode": "file-monitor"})
+    check_followed("db.t", {"stream-scan-mode": "none"})
 
 
 def test_cross_partition_tables() -> None:
