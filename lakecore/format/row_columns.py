@@ -266,7 +266,9 @@ def _map(data: Bytes, at: Ints, pair: tuple[DataType, DataType], target: pa.MapT
     sizes, keys, at = _elements(data, at, pair[0])
     others, items, at = _elements(data, at, pair[1])
     if (sizes != others).any():
-        raise ValueError("a map with more keys or values than the other")
+        raise ValueError("a map with more keys than values, or fewer")
+    if keys.null_count:
+        raise ValueError("a map with a key that is null")
     entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
     return _over(sizes, entries, target), at
 
