@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakecore.errors import CorruptDataError
+from lakecore.format.damage import decoding
 from lakecore.metadata.row_kind import KIND_NAME, retracting
 
 __all__ = [
@@ -94,13 +95,22 @@ def decode_packs(data: bytes, path: str) -> tuple[Pack, ...]:
     version, count = _COUNT.unpack_from(body)
     if version != _VERSION or struct.unpack(">I", data[-4:])[0] != zlib.crc32(body):
         raise CorruptDataError(path, f"version {version} of its layout, or a checksum that does not fit")
+    with decoding(path):
+        texts = _texts(body)
+    if len(texts) != 2 * count:
+        raise CorruptDataError(path, f"{len(texts)} names where there should be {2 * count}")
+    return tuple(zip(texts[::2], texts[1::2], strict=True))
+
+
+def _texts(body: bytes) -> list[str]:
     texts: list[str] = []
     at = _COUNT.size
     while at < len(body):
         (length,) = struct.unpack_from(">H", body, at)
-        raw = body[at + 2 : at + 2 + length].replace(b"\xc0\x80", b"\x00").decode("utf-8", "surrogatepass")
+        held = body[at + 2 : at + 2 + length]
+        if len(held) < length:
+            raise ValueError(f"a name of {length} bytes of which {len(held)} are there")
+        raw = held.replace(b"\xc0\x80", b"\x00").decode("utf-8", "surrogatepass")
         texts.append(raw.encode("utf-16", "surrogatepass").decode("utf-16"))
         at += 2 + length
-    if len(texts) != 2 * count:
-        raise CorruptDataError(path, f"{len(texts)} names where there should be {2 * count}")
-    return tuple(zip(texts[::2], texts[1::2], strict=True))
+    return texts

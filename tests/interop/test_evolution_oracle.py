@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from lakecore import load_catalog
-from lakecore.errors import NotFoundError
+from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.jobs import compact, remove_orphan_files
-from lakecore.read.blob_values import is_reference
+from lakecore.read.blob_values import encode_reference, is_reference
 from lakecore.read.blob_views import encode_view
 from lakecore.row.json_rows import batch_to_json
 from lakecore.table import Table
@@ -312,6 +312,32 @@ def test_references_to_blobs(oracle2: Oracle, tmp_path: Path) -> None:
     )
     assert (report.error, report.files_in, report.files_out) == (None, 3, 1)
     assert ours(table) == oracle2.read(tmp_path, "d.t") == before
+
+
+def test_references_beside_a_key(oracle2: Oracle, tmp_path: Path) -> None:
+    """They stay in the rows: other merge engines and changelogs are allowed."""
+    source = tmp_path / "bytes"
+    source.write_bytes(b"0123456789")
+    options = {"bucket": "1", "blob-descriptor-field": "b"}
+    options |= {"merge-engine": "partial-update", "changelog-producer": "lookup"}
+    spec = {"columns": ["k INT NOT NULL", "s STRING", "b BLOB"], "primaryKeys": ["k"], "options": options}
+    oracle2.create(tmp_path, "d.t", spec)
+    reference = {"uri": f"file:{source}", "offset": 3, "length": 4}
+    oracle2.write(tmp_path, "d.t", [{"k": 1, "s": None, "b": reference}, {"k": 2, "s": "x", "b": None}])
+    catalog = load_catalog(str(tmp_path))
+    table = catalog.load_table("d.t")
+    references = [None, encode_reference(str(source), 0, 2), encode_reference(str(source), 5, 3)]
+    table.upsert(pa.table({"k": pa.array([1, 2, 3], pa.int32()), "s": ["ours", None, "n"], "b": references}))
+    for _ in range(2):
+        assert len(whole(oracle2, table)) == 3
+        assert compact.run(compact.Job(table="d.t", strategy=compact.Strategy.FULL), catalog).error is None
+    told = oracle2.call("stream", tmp_path, "d.t", "--from-snapshot", "1")
+    batches = [batch for change in table.stream(snapshot=1) for batch in change.to_batches()]
+    ours_told = [value for batch in batches for value in batch.column("b").to_pylist()]
+    java_told = [row["b"] for change in told for row in change["rows"]]
+    assert [value and f"0x{value.hex()}" for value in ours_told] == java_told
+    with pytest.raises(InvalidInputError, match="3 bytes that are no reference"):
+        table.upsert(pa.table({"k": pa.array([7], pa.int32()), "b": [b"raw"]}))
 
 
 def test_views_of_blobs(oracle2: Oracle, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from lakecore.errors import CorruptDataError, UnsupportedError
 from lakecore.format.blob_file import BlobSource, BlobWriter, load_blob_index
 from lakecore.format.blob_lists import decode_blobs, encode_blobs
+from lakecore.format.blob_references import decode_packs, encode_packs
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.types.datatypes import ArrayType, MapType, parse_type
 
@@ -81,3 +84,28 @@ def test_damage_is_noticed(values: list[bytes | None], data: st.DataObject) -> N
     except CorruptDataError:
         return
     assert [value for value in found if value is not None] == [v for v in values if v is not None]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda data: data, ""),
+        (lambda data: b"x" + data[1:], "not a list of the packs"),
+        (lambda data: data[:9], "not a list of the packs"),
+        (lambda data: data[:20] + b"?" + data[21:], "a checksum that does not fit"),
+        (lambda data: _resealed(data[4:-6]), "cannot be decoded"),
+        (lambda data: _resealed(data[4:8] + b"\x09" + data[9:-4]), "4 names where there should be 18"),
+    ],
+)
+def test_the_packs_of_a_file(change: Callable[[bytes], bytes], problem: str) -> None:
+    packs = (("file:/a\0b", "x.managed.blob"), ("file:/a\U0001f600", "y.managed.blob"))
+    data = change(encode_packs(reversed(packs)))
+    if not problem:
+        assert decode_packs(data, "p") == packs
+        return
+    with pytest.raises(CorruptDataError, match=problem):
+        decode_packs(data, "p")
+
+
+def _resealed(body: bytes) -> bytes:
+    return b"PBLR" + body + zlib.crc32(body).to_bytes(4, "big")
