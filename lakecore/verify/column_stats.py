@@ -39,6 +39,10 @@ class ColumnStats:
         if len(columns[0]):
             self._bounds.add(pa.RecordBatch.from_arrays([columns[i] for i in self._at], schema=self._schema))
 
+    def bounds(self) -> Mapping[str, ColumnBounds]:
+        """What the rows say, by the names of stored columns."""
+        return self._bounds.finish()
+
     def problems(self, file: DataFile, schema: TableSchema) -> Iterator[str]:
         """What the statistics of `file` say that its rows do not. `schema`: the columns that the file has.
 

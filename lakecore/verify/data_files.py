@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from lakecore.errors import CorruptDataError, LakeError, UnavailableError
 from lakecore.format.blob_file import BlobSource, load_blob_index
+from lakecore.format.bounds import ColumnBounds
 from lakecore.format.data_reader import open_reader
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.data_file import DataFile, FileSource
@@ -13,6 +15,7 @@ from lakecore.metadata.dedicated import is_blob_file
 from lakecore.metadata.key_order import comparable, key_order
 from lakecore.metadata.options import BY_OTHER_COLUMNS, BY_SNAPSHOT, TableOptions
 from lakecore.metadata.schema import TableSchema
+from lakecore.store.schemas import SchemaStore
 from lakecore.verify.column_stats import ColumnStats
 from lakecore.verify.columns import read_covered
 from lakecore.verify.file_indexes import index_problems
@@ -22,7 +25,7 @@ from lakecore.verify.packs import PackCheck, RowPacks
 from lakecore.verify.references import DataReference
 from lakecore.verify.shape import ProofMode, shape_of
 
-__all__ = ["DataFileCheck"]
+__all__ = ["DataFileCheck", "bounds_of"]
 
 
 @dataclass(slots=True)
@@ -84,7 +87,7 @@ class DataFileCheck:
         self._check_packs(reference, packs)
         if self.deep:
             for problem in stats.problems(reference.file, schema) if rows else ():
-                self._add(FindingKind.ROWS, reference, problem)
+                self._add(FindingKind.COLUMN_STATISTICS, reference, problem)
             self._check_indexes(reference, schema)
 
     def _check_blobs(self, reference: DataReference) -> None:
@@ -138,6 +141,18 @@ class DataFileCheck:
 
     def _add(self, kind: FindingKind, reference: DataReference, problem: str) -> None:
         self.findings.add(kind, reference.path, f"{problem} (needed by {reference.owner})")
+
+
+def bounds_of(
+    file_io: FileIO, path: str, file: DataFile, schemas: SchemaStore
+) -> tuple[TableSchema, Mapping[str, ColumnBounds]]:
+    """The columns that the file has, and what its rows say of them. Memory: one batch."""
+    schema = _held(schemas.load(file.schema_id), file)
+    shape = shape_of(schema, TableOptions.from_schema(schema), ProofMode.FULL)
+    stats = ColumnStats(shape)
+    for columns in read_covered(file_io, path, shape, schema):
+        stats.add(columns)
+    return schema, stats.bounds()
 
 
 def _held(schema: TableSchema, file: DataFile) -> TableSchema:

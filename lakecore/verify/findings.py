@@ -14,6 +14,7 @@ class FindingKind(Enum):
     """HINT and ORPHAN do no harm to readers; all others are damage.
 
     BYTES: a data file that cannot be decoded. ROWS: one that is not as it is described.
+    COLUMN_STATISTICS: one of whose columns a manifest says what is not so; STATISTICS are those of a table.
     """
 
     HINT = "hint"
@@ -28,6 +29,7 @@ class FindingKind(Enum):
     STATISTICS = "statistics"
     BYTES = "bytes"
     ROWS = "rows"
+    COLUMN_STATISTICS = "column-statistics"
     KEY_ORDER = "key-order"
 
     @property

@@ -20,6 +20,7 @@ from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.data_file import ManifestEntry
 from lakecore.verify.findings import Finding, FindingKind
 from lakecore.verify.fsck import fsck
+from tests.support.broken_writer import tell_wrong_statistics
 from tests.support.fake_clock import FakeClock
 from tests.support.fault_fs import FaultMode, FaultyFileIO
 from tests.support.killing_fs import CHANGES
@@ -88,9 +89,13 @@ def _lost_list(made: History) -> None:
     made.catalog.file_io.delete(made.table.paths.manifest(latest.delta_manifest_list))
 
 
-def _lost_tag(made: History) -> None:
+def _expire(made: History) -> None:
     job = expire_snapshots.Job(table="d.k", retain_max=1, retain_min=1, safety=OWNER)
     expire_snapshots.run(job, made.catalog, clock=made.catalog.clock)
+
+
+def _lost_tag(made: History) -> None:
+    _expire(made)
     tagged = made.table.tags.load("a")
     made.catalog.file_io.delete(made.table.paths.manifest(tagged.base_manifest_list))
 
@@ -141,6 +146,12 @@ def _overlap(made: History) -> None:
     assert len(rows_of(made.table)) > len({row[0] for row in rows_of(made.table)})
 
 
+def _wrong_statistics(made: History) -> None:
+    """Of a file that no older snapshot describes right."""
+    tell_wrong_statistics(made.catalog, made.table)
+    _expire(made)
+
+
 def _entries(made: History) -> list[ManifestEntry]:
     return made.table.scanner.live_entries(made.table.snapshots.latest()).rows()
 
@@ -161,6 +172,7 @@ DAMAGE: dict[str, tuple[Callable[[History], None], tuple[str, ...]]] = {
     "wrong hashes": (_wrong_hashes, ("rebuild-hash-index",)),
     "wrong bytes": (_wrong_bytes, ("set-aside-damaged",)),
     "wrong total": (_wrong_total, ("correct-totals",)),
+    "wrong statistics": (_wrong_statistics, ("correct-statistics",)),
     "overlap": (_overlap, ("lower-overlapping-files",)),
 }
 LOSES = ("lost file", "lost manifest", "lost list", "lost snapshot", "wrong bytes")
@@ -170,6 +182,7 @@ LEFT = {
     "wrong bytes": "missing (needed by",
     "gap": "are missing before it",
     "wrong total": "totalRecordCount is 77",
+    "wrong statistics": "statistics of column",
     "overlap": "overlap on level 5",
 }
 """What is wrong with older snapshots, until they expire."""
@@ -221,11 +234,7 @@ def test_damage_is_repaired_by_its_plan_once(case: str) -> None:
     assert len(rows_of(made.table)) == len({row[0] for row in rows_of(made.table)})
     assert planned(made).steps == ()
     put(made.table, [{"k": 900, "v": "after"}])
-    expire_snapshots.run(
-        expire_snapshots.Job(table="d.k", retain_max=1, retain_min=1, safety=OWNER),
-        made.catalog,
-        clock=made.catalog.clock,
-    )
+    _expire(made)
     assert (900, "after") in rows_of(made.table)
     assert [f for f in checked(made) if f.kind.is_damage] == []
 
@@ -276,12 +285,12 @@ def test_only_planned_orphans_go() -> None:
 
 
 KILLED = {
-    **{case: (case,) for case in ("lost changelog", "lost hashes", "wrong bytes", "wrong total")},
+    **{case: (case,) for case in ("lost changelog", "lost hashes", "wrong bytes", "wrong statistics")},
     "several": ("hint", "lost tag", "lost branch", "lost file"),
     "gap and hint": ("gap", "hint"),
     "manifest and snapshot": ("lost snapshot", "lost manifest"),
     "list and snapshot": ("lost snapshot", "lost list", "orphan"),
-    "overlap and hint": ("overlap", "hint"),
+    "overlap and total": ("wrong total", "overlap", "hint"),
 }
 
 
@@ -292,7 +301,7 @@ def test_a_killed_plan_goes_on_or_a_new_one_does_the_same(case: str) -> None:
     same snapshots and tags can be read as after a run that nothing stopped.
     """
     made = damaged(case, "killed")
-    deep = case in ("wrong bytes", "wrong hashes")
+    deep = case.startswith("wrong")
     plan, counted = planned(made, deep=deep), FaultyFileIO(made.catalog.file_io)
     apply(made.through(counted), plan)
     repaired(made, deep=deep)

@@ -22,6 +22,7 @@ from lakecore.maintain.repair.metadata import (
     TOTALS,
 )
 from lakecore.maintain.repair.plan import Advice, RepairPlan, Step, Work, remaining
+from lakecore.maintain.repair.statistics import STATISTICS
 from lakecore.store.paths import MAIN_BRANCH
 from lakecore.verify.findings import Finding, FindingKind
 
@@ -41,6 +42,7 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
         "remove-stale-vectors": VECTORS,
         "rebuild-hash-index": HASHES,
         "lower-overlapping-files": LEVELS,
+        "correct-statistics": STATISTICS,
         "correct-totals": TOTALS,
         "repair-hints": HINTS,
         "repair-earliest-snapshot": EARLIEST,
@@ -62,9 +64,9 @@ _ADVICE = {
     FindingKind.KEY_ORDER: "merges go by the order of keys, and which rows they overlooked cannot be told "
     "afterwards: write the rows of its bucket again from their source, or roll back",
     FindingKind.ROWS: "it can be decoded, so either it or its description is of another file, and nothing "
-    "tells which: put it back from a copy, or write the rows of its bucket again from their source; where "
-    "only column statistics are wrong, reads without a filter are right: read its rows so, and write them "
-    "again",
+    "tells which: put it back from a copy, or write the rows of its bucket again from their source",
+    FindingKind.COLUMN_STATISTICS: "if only old snapshots say so, let these expire; else reads without a "
+    "filter are right: read its rows so, and write them again",
     FindingKind.TOTALS: "nothing counts on it but the commit after it: let the snapshot expire",
     FindingKind.SNAPSHOT: "expire the snapshots before it, or read on from it",
 }
@@ -116,9 +118,11 @@ def _renewed(steps: Sequence[Step]) -> set[str]:
 def _parameters(findings: Sequence[Finding], older_than_ms: int) -> Mapping[str, dict[str, Any]]:
     """What actions cannot see for themselves, or only by reading everything: by their names."""
     unreadable = sorted({f.path for f in findings if f.kind is FindingKind.BYTES})
+    described = sorted({f.path for f in findings if f.kind is FindingKind.COLUMN_STATISTICS})
     indexes = sorted({f.path for f in findings if f.kind is FindingKind.INDEX_FILE})
     return {
         "set-aside-damaged": {"unreadable": unreadable} if unreadable else {},
+        "correct-statistics": {"described": described} if described else {},
         "rebuild-hash-index": {"damaged": indexes} if indexes else {},
         "remove-orphan-files": {"older_than_ms": older_than_ms},
     }

@@ -286,7 +286,7 @@ def test_statistics_that_would_hide_rows(table: Path) -> None:
     rewrite(table, described(value_stats=narrow, key_stats=replace(file.key_stats, null_counts=(1,))))
     assert not [f for f in check(table, read_data=True).findings if "statistics" in f.problem]
     found = [f for f in check(table, deep=True, read_data=True).findings if "statistics" in f.problem]
-    assert {(f.kind, Path(f.path).name) for f in found} == {(FindingKind.ROWS, file.file_name)}
+    assert {(f.kind, Path(f.path).name) for f in found} == {(FindingKind.COLUMN_STATISTICS, file.file_name)}
     texts = "\n".join(f.problem for f in found)
     assert "count 7 nulls, it has 0" in texts
     assert "count 1 nulls, it has 0" in texts

@@ -1,0 +1,146 @@
+"""Wrong column statistics in manifests are made again from the rows of their files.
+
+Filters skip files by them, so rows are missing from queries. Only where all else that a description says is
+true of its file (size, counts, sequence numbers, keys): then it is the description of that file, and what is
+wrong with it follows from its rows. No data file changes. Older snapshots keep what they say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
+from lakecore.format.statistics import DENSE_STORE, key_modes, simple_stats, stats_modes
+from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters
+from lakecore.maintain.repair.plan import Work
+from lakecore.maintain.target import Target
+from lakecore.metadata.data_file import DataFile, ManifestEntry
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.key_value import key_fields
+from lakecore.metadata.netting import live
+from lakecore.metadata.options import TableOptions
+from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
+from lakecore.metadata.successor import successor
+from lakecore.types.datatypes import RowType
+from lakecore.verify.data_files import DataFileCheck, bounds_of
+from lakecore.verify.findings import FindingKind, Findings
+from lakecore.verify.references import DataReference, bucket_directory
+from lakecore.write.options import FileRules
+
+__all__ = ["STATISTICS"]
+
+
+def _suspects(target: Target, entries: ManifestEntries, parameters: Parameters) -> list[tuple[str, int]]:
+    """Paths and positions of the live files that fsck complained of."""
+    paths = frozenset(parameters.get("described", ()))
+    if not paths or not len(entries) or TableOptions.from_schema(target.schema).data_evolution:
+        return []
+    directory = bucket_directory(target.paths, target.schema)
+    names = np.array([path.rpartition("/")[2].encode() for path in paths])
+    at = np.flatnonzero(np.isin(np.array(entries.names()), names))
+    rows = zip(at.tolist(), entries.rows(at), strict=True)
+    places = ((target.paths.data_file(directory(e.partition, e.bucket), e.file), i) for i, e in rows)
+    return [(path, row) for path, row in places if path in paths]
+
+
+def _live(target: Target, latest: Snapshot) -> ManifestEntries:
+    return live(target.manifests.read(target.manifests.data_manifests(latest)))
+
+
+def _find(
+    target: Target, entries: ManifestEntries, parameters: Parameters
+) -> dict[str, tuple[int, ManifestEntry]]:
+    """By path: positions and entries as they should be. Cost: each suspect is read three times."""
+    found = {}
+    for path, row in _suspects(target, entries, parameters):
+        entry = entries.row(row)
+        if _problems(target, entry, entry.file, path) == {FindingKind.COLUMN_STATISTICS}:
+            right = _described(target, entry.file, path)
+            if not _problems(target, entry, right, path):
+                found[path] = row, replace(entry, file=right)
+    return found
+
+
+def _problems(target: Target, entry: ManifestEntry, file: DataFile, path: str) -> set[FindingKind]:
+    findings = Findings()
+    reference = DataReference(path, entry.bucket, file, "the latest", target.schemas, entry.bucket >= 0)
+    DataFileCheck(target.file_io, findings, keyed=True, deep=True).check(reference)
+    return {finding.kind for finding in findings.found}
+
+
+def _described(target: Target, file: DataFile, path: str) -> DataFile:
+    """With statistics as a writer would have made them."""
+    schema, bounds = bounds_of(target.file_io, path, file, target.schemas)
+    raw = target.schema.options
+    rules = FileRules.of(raw, file.level)
+    modes = stats_modes(schema.row_type, raw, rules.stats_mode)
+    values, columns = simple_stats(bounds, schema.row_type, modes, dense=DENSE_STORE.read(raw))
+    right = replace(file, value_stats=values, value_stats_cols=columns)
+    if not schema.primary_keys:
+        return right
+    kept = key_modes(schema.key_type, raw, rules.stats_mode, rules.format)
+    keys, _ = simple_stats(bounds, RowType(key_fields(schema)), kept, dense=False)
+    return replace(right, key_stats=keys)
+
+
+def _look(bench: Bench, branch: str, parameters: Parameters) -> Work | None:
+    target = bench.at(branch)
+    latest = target.snapshots.latest()
+    if latest is None or not parameters:
+        return None
+    found = _find(target, _live(target, latest), parameters)
+    if not found:
+        return None
+    return Work(
+        why=f"snapshot {latest.id} has wrong column statistics: filters pass over rows by them",
+        changes=tuple(f"statistics of {path} -> those of its rows" for path in sorted(found)),
+        paths=frozenset(found),
+    )
+
+
+def _correct(bench: Bench, branch: str, parameters: Parameters, wanted: frozenset[str]) -> Done:
+    """A COMPACT snapshot of the same files in new manifests. Memory: all live entries, as for a plan.
+
+    Raises CommitConflictError when another commit was first; then nothing is left behind.
+    """
+    target = bench.at(branch)
+    latest = target.snapshots.latest()
+    if latest is None:
+        return Done()
+    entries = _live(target, latest)
+    found = _find(target, entries, parameters)
+    chosen = [pair for path, pair in found.items() if f"statistics of {path} -> those of its rows" in wanted]
+    kept = np.ones(len(entries), bool)
+    kept[[row for row, _ in chosen]] = False
+    right = ManifestEntries.from_rows([entry for _, entry in chosen])
+    return _publish(bench, target, latest, ManifestEntries.concat([entries.select(kept), right]), len(chosen))
+
+
+def _publish(bench: Bench, target: Target, latest: Snapshot, entries: ManifestEntries, count: int) -> Done:
+    manifests = target.manifests
+    made: list[str] = []
+    try:
+        files = manifests.write(entries)
+        made += [file.file_name for file in files]
+        base = manifests.write_list(files)
+        made.append(base[0])
+        change = manifests.write_list(())
+        made.append(change[0])
+        author = {"commit_user": bench.user, "commit_identifier": BATCH_IDENTIFIER}
+        now_ms = target.clock.now_ms()
+        planned = successor(latest, base, change, CommitKind.COMPACT, now_ms, **author)
+        if not target.snapshots.publish(planned):
+            raise CommitConflictError(f"{target.name}: another commit was first; plan again")
+    except CommitUncertainError:
+        raise
+    except LakeError:
+        for name in made:
+            manifests.delete(name)
+        raise
+    target.snapshots.write_hints(planned.id)
+    return Done(snapshot=planned.id, files=count)
+
+
+STATISTICS = Action(look=_look, do=_correct)
