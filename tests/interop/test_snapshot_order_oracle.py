@@ -24,7 +24,6 @@ CASES: dict[str, dict[str, str]] = {
     "input": {"changelog-producer": "input"},
     "lookup": {"changelog-producer": "lookup"},
     "vectors": {"deletion-vectors.enabled": "true", "bucket": "-1"},
-    "first-row": {"merge-engine": "first-row"},
     "partial-update": {
         "merge-engine": "partial-update",
         "partial-update.remove-record-on-delete": "true",
@@ -40,7 +39,7 @@ CASES: dict[str, dict[str, str]] = {
 
 def some_rows(dice: random.Random, name: str, count: int) -> list[dict[str, Any]]:
     """The more rows, the higher the numbers of the last ones: a later, smaller commit has lower numbers."""
-    kinds = ["+I"] if name in ("first-row", "aggregation") else ["+I", "+I", "+U", "-D"]
+    kinds = ["+I"] if name == "aggregation" else ["+I", "+I", "+U", "-D"]
     return [
         {
             "k": dice.randrange(40),
