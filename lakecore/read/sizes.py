@@ -11,7 +11,7 @@ from lakecore.fs.file_io import FileIO
 
 __all__ = ["ReadSizes", "batch_rows", "row_bytes", "sizes_for"]
 
-_BUDGET = 48 << 20
+_BUDGET = 32 << 20  # 50 runs of 1 KB rows: a worker peaks at 540 MB, with 48 MB at 600
 _BUFFER_BUDGET = 32 << 20
 _MIN_ROWS = 16
 _MAX_ROWS = 1 << 15  # of 64 k rows the columns of a window are large enough to fault in fresh pages each time

@@ -42,7 +42,7 @@ _DEFAULTS = {
     "spark.python.unix.domain.socket.enabled": "true",  # 7.6 ms a task instead of 27
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "lakecore.spark.daemon",
-    "spark.executorEnv.MIMALLOC_PURGE_DELAY": "1000",  # keep a while what is freed: lakecore/__init__.py
+    "spark.executorEnv.MIMALLOC_PURGE_DELAY": "-1",  # workers keep what they free: see lakecore/__init__.py
     "spark.task.maxFailures": str(LOCAL_TRIES),
 }
 _LOCAL_DEFAULTS = {
