@@ -81,7 +81,7 @@ sync_venv() {
 }
 
 setup_venv() {
-  local want; want=$(digest requirements.lock tools/uv.lock pyproject.toml)
+  local want; want="$(digest requirements.lock tools/uv.lock pyproject.toml) $PWD" # a folder that moved is made anew
   [ "$(cat .venv/.lakecore-stamp 2>/dev/null)" = "$want" ] && return 0
   say "making .venv from requirements.lock (about a minute)"
   ensure_venv .venv
