@@ -1,13 +1,15 @@
 """Shredded VARIANT columns: values that a file keeps in typed columns, put together again.
 
 Spec: Variant shredding of Parquet. A group has `value` (the binary form, of what the types did not fit) and
-`typed_value` (a scalar, a group of shredded fields, or a list of groups). Both null: the field is missing.
+`typed_value` (a scalar, a group of shredded fields, or a list of groups). Both null: the field is missing, or
+null where no value can be missing; both there: fields of an object that have no typed column are in `value`.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -22,11 +24,16 @@ from lakecore.row.variant import (
     object_bytes,
     object_fields,
     scalar_bytes,
+    time_bytes,
+    timestamp_bytes,
+    uuid_bytes,
 )
 
 __all__ = ["is_shredded", "reassembled"]
 
 _TYPED, _VALUE, _METADATA = "typed_value", "value", "metadata"
+_NULL = b"\0"
+_UUID_BYTES = 16
 Node = Callable[[int, VariantKeys], bytes | None]
 
 
@@ -47,10 +54,7 @@ def reassembled(array: pa.StructArray, target: pa.DataType, path: str) -> pa.Arr
         stored = array.field(_METADATA).to_pylist()
         for row, present in enumerate(array.is_valid().to_pylist()):
             keys = VariantKeys.of(stored[row]) if present else None
-            value = None if keys is None else node(row, keys)
-            if present and value is None:
-                raise ValueError(f"row {row} has neither value nor typed_value")
-            values.append(value)
+            values.append(None if keys is None else node(row, keys) or _NULL)
             metadata.append(None if keys is None else keys.metadata())
     except (ValueError, IndexError, KeyError, TypeError, struct.error) as err:
         raise CorruptDataError(path, f"not a shredded variant: {err}") from err
@@ -67,11 +71,20 @@ def _node(array: pa.StructArray, path: str) -> Node:
     if not is_shredded(kind):
         return lambda row, _keys: values[row]
     column = array.field(_TYPED)
+    column = column.storage if isinstance(column, pa.ExtensionArray) else column
     typed = column.is_valid().to_pylist()
     if pa.types.is_struct(column.type):
         return _object(column, typed, values, path)
     convert = _list(column, path) if pa.types.is_list(column.type) else _scalar(column, path)
-    return lambda row, keys: convert(row, keys) if typed[row] else values[row]
+
+    def either(row: int, keys: VariantKeys) -> bytes | None:
+        if not typed[row]:
+            return values[row]
+        if values[row] is not None:
+            raise ValueError("a value that is shredded and is not")
+        return convert(row, keys)
+
+    return either
 
 
 def _object(column: pa.StructArray, typed: list[bool], values: list[bytes | None], path: str) -> Node:
@@ -96,10 +109,7 @@ def _list(column: pa.ListArray, path: str) -> Callable[[int, VariantKeys], bytes
     element, ends = _node(column.values, path), column.offsets.to_pylist()
 
     def convert(row: int, keys: VariantKeys) -> bytes:
-        parts = [element(item, keys) for item in range(ends[row], ends[row + 1])]
-        if None in parts:
-            raise ValueError("an element of a list is missing")
-        return array_bytes([part for part in parts if part is not None])
+        return array_bytes([element(item, keys) or _NULL for item in range(ends[row], ends[row + 1])])
 
     return convert
 
@@ -109,12 +119,19 @@ def _scalar(column: pa.Array, path: str) -> Callable[[int, VariantKeys], bytes]:
     encode: Callable[[Any], bytes] = scalar_bytes
     if pa.types.is_date32(kind):
         column, encode = column.view(pa.int32()), date_bytes
-    elif pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+    elif pa.types.is_fixed_size_binary(kind) and kind.byte_width == _UUID_BYTES:
+        encode = uuid_bytes
+    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         encode = binary_bytes
     elif pa.types.is_float32(kind):
         encode = float_bytes
+    elif pa.types.is_timestamp(kind) and kind.unit in ("us", "ns"):
+        instant, nanos = kind.tz is not None, kind.unit == "ns"
+        column, encode = column.view(pa.int64()), partial(timestamp_bytes, instant=instant, nanos=nanos)
+    elif kind == pa.time64("us"):
+        column, encode = column.view(pa.int64()), time_bytes
     elif not _plain(kind):
-        raise UnsupportedError(f"{path}: a VARIANT shredded as {kind}; this release cannot read it")
+        raise UnsupportedError(f"{path}: a VARIANT shredded as {kind}, which the format of variants has not")
     values = column.to_pylist()
     return lambda row, _keys: encode(values[row])
 
@@ -123,10 +140,11 @@ def _plain(kind: pa.DataType) -> bool:
     return any(
         test(kind)
         for test in (
-            pa.types.is_integer,
+            pa.types.is_signed_integer,
             pa.types.is_boolean,
             pa.types.is_float64,
             pa.types.is_string,
+            pa.types.is_large_string,
             pa.types.is_decimal,
         )
     )

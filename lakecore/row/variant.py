@@ -27,6 +27,9 @@ __all__ = [
     "object_fields",
     "parse_variant",
     "scalar_bytes",
+    "time_bytes",
+    "timestamp_bytes",
+    "uuid_bytes",
     "variant_text",
 ]
 
@@ -258,12 +261,12 @@ def _encode_int(value: int) -> bytes:
 
 
 def _encode_decimal(value: Decimal) -> bytes:
+    """Rule of the format: neither digits nor scale exceed 9, 18 or 38."""
     sign, digits, exponent = value.as_tuple()
-    unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)
-    kind = next(
-        k for k, limit in ((_DECIMAL4, 9), (_DECIMAL8, 18), (_DECIMAL16, 38)) if abs(unscaled) < 10**limit
-    )
-    return bytes([kind << 2, -int(exponent)]) + unscaled.to_bytes(_DECIMAL_SIZES[kind], "little", signed=True)
+    unscaled, scale = int("".join(map(str, digits))) * (-1 if sign else 1), -int(exponent)
+    limits = ((_DECIMAL4, 9), (_DECIMAL8, 18), (_DECIMAL16, 38))
+    kind = next(k for k, limit in limits if abs(unscaled) < 10**limit and scale <= limit)
+    return bytes([kind << 2, scale]) + unscaled.to_bytes(_DECIMAL_SIZES[kind], "little", signed=True)
 
 
 def _container(basic: int, ids: list[int], parts: list[bytes]) -> bytes:
@@ -303,6 +306,22 @@ def date_bytes(days: int) -> bytes:
 def binary_bytes(data: bytes) -> bytes:
     """A BINARY."""
     return bytes([_BINARY << 2]) + struct.pack("<I", len(data)) + data
+
+
+def timestamp_bytes(number: int, *, instant: bool, nanos: bool) -> bytes:
+    """Micro- or nanoseconds since 1970: an instant or a local time."""
+    kinds = (_TIMESTAMP_NTZ_NANOS, _TIMESTAMP_NANOS) if nanos else (_TIMESTAMP_NTZ, _TIMESTAMP)
+    return bytes([kinds[instant] << 2]) + struct.pack("<q", number)
+
+
+def time_bytes(micros: int) -> bytes:
+    """A time of the day."""
+    return bytes([_TIME << 2]) + struct.pack("<q", micros)
+
+
+def uuid_bytes(data: bytes) -> bytes:
+    """A UUID."""
+    return bytes([_UUID << 2]) + data
 
 
 def array_bytes(parts: Sequence[bytes]) -> bytes:
