@@ -55,6 +55,8 @@ def _check_blobs(schema: TableSchema, blobs: Set[str]) -> None:
         for name in names:
             if name not in schema.row_type.names or not is_blob(schema.row_type.field(name).type):
                 raise InvalidOptionError(f"option {key}: {name!r} is no BLOB column")
+    if both := set(descriptor_columns(schema.options)) & set(view_columns(schema.options)):
+        raise InvalidOptionError(f"option blob-view-field: {min(both)!r} is in blob-descriptor-field, too")
 
 
 def _check_beside_key(schema: TableSchema, options: TableOptions, blobs: Set[str]) -> None:

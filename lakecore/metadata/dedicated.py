@@ -15,7 +15,9 @@ from lakecore.types.datatypes import ArrayType, AtomicType, DataType, MapType, R
 
 __all__ = [
     "BLOB_AS_DESCRIPTOR",
+    "BLOB_DESCRIPTOR_FIELD",
     "BLOB_FORMAT",
+    "BLOB_VIEW_FIELD",
     "BLOB_VIEW_RESOLVE",
     "REWRITE_ROW_IDS",
     "Dedicated",
@@ -137,13 +139,14 @@ def splits_by_blob_size(raw: Mapping[str, str]) -> bool:
 class Dedicated:
     """Which columns of new files lie apart: `blobs` each alone, `vectors` together. Sizes in bytes.
 
-    `references`: columns among the ordinary ones that hold no other bytes.
+    `references`, `views`: columns among the ordinary ones that hold no other bytes.
     """
 
     ordinary: tuple[str, ...]
     blobs: tuple[str, ...]
     vectors: tuple[str, ...]
     references: tuple[str, ...]
+    views: tuple[str, ...]
     vector_format: str
     blob_size: int
     vector_size: int
@@ -160,6 +163,7 @@ class Dedicated:
             blobs,
             vectors,
             tuple(f.name for f in fields if f.name in descriptor_columns(raw)),
+            tuple(f.name for f in fields if f.name in view_columns(raw)),
             chosen or "",
             BLOB_TARGET_SIZE.read(raw) or size,
             VECTOR_TARGET_SIZE.read(raw) or size,
@@ -167,4 +171,4 @@ class Dedicated:
 
     def __bool__(self) -> bool:
         """Is any column written in another way than others?"""
-        return bool(self.blobs or self.vectors or self.references)
+        return bool(self.blobs or self.vectors or self.references or self.views)

@@ -7,15 +7,16 @@ of the format: the latest snapshot of the other table says what is there.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError
-from lakecore.metadata.dedicated import BLOB_AS_DESCRIPTOR, is_blob, view_columns
+from lakecore.metadata.dedicated import BLOB_AS_DESCRIPTOR, BLOB_VIEW_RESOLVE, is_blob, view_columns
 from lakecore.metadata.row_kind import ROW_ID_NAME
 from lakecore.metadata.row_range import RowRange, row_ranges
 from lakecore.predicate.tree import In, Predicate
@@ -27,7 +28,7 @@ from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 from lakecore.store.snapshots import SnapshotStore
 
-__all__ = ["BlobViews", "Joined", "encode_view"]
+__all__ = ["BlobViews", "Joined", "encode_view", "is_view"]
 
 _MAGIC = 0x424C4F4256494557
 _VERSION = 1
@@ -50,14 +51,28 @@ def encode_view(table: str, field_id: int, row_id: int) -> bytes:
     return _HEAD.pack(_VERSION, _MAGIC, len(name)) + name + _TAIL.pack(field_id, row_id)
 
 
+def is_view(value: bytes) -> bool:
+    """Do these bytes name a row of a table in a database?"""
+    view = _parsed(value)
+    return view is not None and all(view[0].partition(".")[::2])
+
+
+def _parsed(value: bytes) -> View | None:
+    if len(value) < _HEAD.size + _TAIL.size:
+        return None
+    version, magic, length = _HEAD.unpack_from(value)
+    if (version, magic) != (_VERSION, _MAGIC) or length != len(value) - _HEAD.size - _TAIL.size:
+        return None
+    name = value[_HEAD.size : _HEAD.size + length].decode(errors="replace")
+    field_id, row_id = _TAIL.unpack_from(value, _HEAD.size + length)
+    return name, field_id, row_id
+
+
 def _decoded(value: bytes, where: str) -> View:
-    if len(value) >= _HEAD.size + _TAIL.size:
-        version, magic, length = _HEAD.unpack_from(value)
-        if (version, magic) == (_VERSION, _MAGIC) and length == len(value) - _HEAD.size - _TAIL.size:
-            name = value[_HEAD.size : _HEAD.size + length].decode(errors="replace")
-            field_id, row_id = _TAIL.unpack_from(value, _HEAD.size + length)
-            return name, field_id, row_id
-    raise CorruptDataError(where, f"a value of {len(value)} bytes that is no view of a blob")
+    view = _parsed(value)
+    if view is None:
+        raise CorruptDataError(where, f"a value of {len(value)} bytes that is no view of a blob")
+    return view
 
 
 @dataclass(frozen=True)
@@ -72,22 +87,45 @@ class BlobViews:
     _tables: dict[str, _Upstream] = field(default_factory=dict)
 
     def followed(self, name: str, column: pa.Array) -> pa.Array:
-        """References to the bytes that views mean; null where there is none.
+        """References to the bytes that views mean, also views of views; null where there is none.
 
         Raises NotFoundError for a table, column or row that is not there, UnsupportedError for what this
-        release does not follow, CorruptDataError for bytes that are no view.
+        release does not follow, CorruptDataError for bytes that are no view, and for views that lead to
+        themselves.
         """
         where = f"{self.context.paths.table_path} column {name}"
         views = [None if value is None else _decoded(value, where) for value in column.to_pylist()]
+        known: dict[View, View | bytes | None] = {}
+        wanted = set(filter(None, views))
+        while wanted:
+            known |= self._values(wanted, where)
+            wanted = {value for value in known.values() if isinstance(value, tuple)} - known.keys()
+        return pa.array([None if view is None else _end(view, known, where) for view in views], pa.binary())
+
+    def _values(self, views: Iterable[View], where: str) -> dict[View, View | bytes | None]:
+        """What is in the rows that views name: a reference, a null, or another view."""
         wanted: dict[str, dict[int, set[int]]] = {}
-        for table, field_id, row_id in filter(None, views):
+        for table, field_id, row_id in views:
             wanted.setdefault(table, {}).setdefault(field_id, set()).add(row_id)
-        found: dict[View, bytes | None] = {}
+        found: dict[View, View | bytes | None] = {}
         for table, rows in wanted.items():
             if table not in self._tables:
                 self._tables[table] = _opened(self.context, table, where)
-            found |= self._tables[table].references(self.joined, rows, where)
-        return pa.array([None if view is None else found[view] for view in views], pa.binary())
+            found |= self._tables[table].values(self.joined, rows, where)
+        return found
+
+
+def _end(view: View, known: Mapping[View, View | bytes | None], where: str) -> bytes | None:
+    """What is behind the last view of a chain."""
+    seen: set[View] = set()
+    value: View | bytes | None = view
+    while isinstance(value, tuple):
+        if value in seen:
+            table, _, row_id = view
+            raise CorruptDataError(where, f"the view of row {row_id} of table {table} leads back to itself")
+        seen.add(value)
+        value = known[value]
+    return value
 
 
 @dataclass(frozen=True)
@@ -98,33 +136,37 @@ class _Upstream:
     context: ReadContext
     ranges: tuple[tuple[Split, RowRange], ...]
 
-    def references(
+    def values(
         self, joined: Joined, wanted: Mapping[int, set[int]], where: str
-    ) -> dict[View, bytes | None]:
+    ) -> dict[View, View | bytes | None]:
         """`wanted`: row ids by field id."""
-        found: dict[View, bytes | None] = {}
+        found: dict[View, View | bytes | None] = {}
         for field_id, row_ids in wanted.items():
             column = self._column(field_id, where)
-            ids = np.array(sorted(row_ids), np.int64)
-            for split, rows in self.ranges:
-                low, high = np.searchsorted(ids, (rows.first, rows.first + rows.count)).tolist()
-                if low == high:
-                    continue
-                ctx = self.context.in_partition(split.partition)
-                directory = ctx.bucket_dir(split.partition, split.bucket)
-                asked = In(ROW_ID_NAME, tuple(ids[low:high].tolist()))
-                for batch in joined(ctx, directory, rows, (ROW_ID_NAME, column), split, asked):
-                    here = zip(*(batch.column(at).to_pylist() for at in (0, 1)), strict=True)
-                    found |= {(self.name, field_id, row): value for row, value in here if row in row_ids}
-        missing = [
-            (field_id, row) for field_id, rows in wanted.items() for row in rows
-            if (self.name, field_id, row) not in found
-        ]  # fmt: skip
-        if missing:
-            raise NotFoundError(
-                f"{where}: table {self.name} has no row {min(missing)[1]}, of which a view is here"
-            )
+            viewing = column in view_columns(self.context.schema.options)
+            for row, value in self._rows(joined, column, row_ids):
+                further = viewing and value is not None
+                found[self.name, field_id, row] = _decoded(value or b"", where) if further else value
+            missing = [row for row in row_ids if (self.name, field_id, row) not in found]
+            if missing:
+                raise NotFoundError(
+                    f"{where}: table {self.name} has no row {min(missing)}, of which a view is here"
+                )
         return found
+
+    def _rows(self, joined: Joined, column: str, row_ids: set[int]) -> Iterator[tuple[int, bytes | None]]:
+        """Row ids and values, of those of `row_ids` that there are."""
+        ids = np.array(sorted(row_ids), np.int64)
+        for split, rows in self.ranges:
+            low, high = np.searchsorted(ids, (rows.first, rows.first + rows.count)).tolist()
+            if low == high:
+                continue
+            ctx = self.context.in_partition(split.partition)
+            directory = ctx.bucket_dir(split.partition, split.bucket)
+            asked = In(ROW_ID_NAME, tuple(ids[low:high].tolist()))
+            for batch in joined(ctx, directory, rows, (ROW_ID_NAME, column), split, asked):
+                here = batch.filter(pc.is_in(batch.column(0), value_set=pa.array(ids[low:high])))
+                yield from zip(*(here.column(at).to_pylist() for at in (0, 1)), strict=True)
 
     def _column(self, field_id: int, where: str) -> str:
         schema = self.context.schema
@@ -132,9 +174,6 @@ class _Upstream:
         if column is None or not is_blob(column.type):
             problem = f"table {self.name} has no BLOB column of field id {field_id}, of which a view is here"
             raise NotFoundError(f"{where}: {problem}")
-        if column.name in view_columns(schema.options):
-            problem = f"column {column.name} of table {self.name} holds views itself; use another engine"
-            raise UnsupportedError(f"{where}: {problem}")
         return column.name
 
 
@@ -144,7 +183,8 @@ def _opened(context: ReadContext, name: str, where: str) -> _Upstream:
     schema = schemas.latest()
     if schema is None:
         raise NotFoundError(f"{where}: there is no table {name}, of which views are here, at {paths.root}")
-    schema = replace(schema, options={**schema.options, BLOB_AS_DESCRIPTOR.key: "true"})
+    referring = {BLOB_AS_DESCRIPTOR.key: "true", BLOB_VIEW_RESOLVE.key: "false"}
+    schema = replace(schema, options={**schema.options, **referring})
     snapshots = SnapshotStore(context.file_io, paths)
     scanner = Scanner(name, snapshots, schemas, ManifestStore(context.file_io, paths, schema))
     reading = ReadContext(context.file_io, paths, schema, schemas, orc_zone=context.orc_zone)

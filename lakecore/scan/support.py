@@ -46,6 +46,7 @@ _READ_ELSEWHERE = (
     ("chain-table.enabled", "partitions continue those of other branches"),
 )
 _CHAIN = "chain-table.enabled"
+_EXTERNAL_BLOBS = "blob-external-storage-field"
 _POSTPONED_TOO = "postpone.merge-on-read"
 _STREAM_MODE = "stream-scan-mode"
 _OFF = ("", "false")
@@ -125,10 +126,8 @@ def check_writable(table: str, schema: TableSchema, options: TableOptions) -> No
 
 
 def _check_blobs(table: str, schema: TableSchema) -> None:
-    for key in ("blob-view-field", "blob-external-storage-field"):
-        value = schema.options.get(key, "").strip()
-        if value:
-            raise _refuse(table, key, value, "write", "its blobs lie elsewhere; use another engine")
+    if value := schema.options.get(_EXTERNAL_BLOBS, "").strip():
+        raise _refuse(table, _EXTERNAL_BLOBS, value, "write", "its blobs lie elsewhere; use another engine")
     nested = [field.name for field in schema.fields if holds_blobs(field.type) and not is_blob(field.type)]
     if nested and BLOB_AS_DESCRIPTOR.read(schema.options):
         remedy = f"column {nested[0]} has lists or maps of BLOB: write the bytes, without the option"

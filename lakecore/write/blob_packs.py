@@ -12,19 +12,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakecore.errors import InvalidInputError
 from lakecore.format.blob_file import BlobWriter
 from lakecore.format.blob_references import PACK_SUFFIX
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.dedicated import BLOB_AS_DESCRIPTOR, Dedicated
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.row_kind import retracting
-from lakecore.read.blob_values import encode_reference, is_reference, resolved
+from lakecore.read.blob_values import encode_reference, resolved
 from lakecore.types.datatypes import DataType, MapType
 from lakecore.write.incoming import Rows
+from lakecore.write.inline_blobs import check_references
 from lakecore.write.rolling import FileSpec, tolerated
 
-__all__ = ["BlobPacks", "check_references"]
+__all__ = ["BlobPacks"]
 
 
 class BlobPacks:
@@ -122,14 +122,3 @@ class BlobPacks:
         return Dedicated.of(
             self._spec.schema.row_type, self._spec.options, options.target_file_size
         ).blob_size
-
-
-def check_references(name: str, column: pa.Array) -> None:
-    """Raises InvalidInputError for a value of a column of references that is none."""
-    for value in column:
-        found = value.as_py()
-        if found is not None and not is_reference(found):
-            raise InvalidInputError(
-                f"column {name} (option blob-descriptor-field): {len(found)} bytes that are no reference to "
-                "a blob; write the reference, or the bytes into another column"
-            )

@@ -32,6 +32,7 @@ from lakecore.metadata.dedicated import (
     descriptor_columns,
     is_blob,
     managed_columns,
+    view_columns,
 )
 from lakecore.metadata.row_kind import ROW_ID_NAME
 from lakecore.metadata.row_range import RowRange, row_ranges
@@ -42,9 +43,9 @@ from lakecore.read.joined_rows import read_joined
 from lakecore.scan.scanner import Scanner
 from lakecore.scan.split import Split
 from lakecore.types.datatypes import AtomicType, TypeRoot
-from lakecore.write.blob_packs import check_references
 from lakecore.write.casting import cast_column, first_null
 from lakecore.write.dedicated_files import BlobFiles
+from lakecore.write.inline_blobs import check_references, check_views
 from lakecore.write.replanned import replanned
 from lakecore.write.rolling import FileSpec, RollingWriter
 
@@ -138,6 +139,8 @@ class ColumnUpdate:
             raise InvalidInputError(f"column {name} is NOT NULL: row {first_null(column)} has no value")
         if name in descriptor_columns(self.reading.schema.options):
             check_references(name, column)
+        elif name in view_columns(self.reading.schema.options):
+            check_views(name, column)
         elif is_blob(field.type) and BLOB_AS_DESCRIPTOR.read(self.reading.schema.options):
             column = resolved(self.reading.file_io, self.reading.paths.table_path, name, column)
         return column

@@ -19,7 +19,7 @@ from lakecore.metadata.data_file import EMPTY_ROW, EMPTY_STATS, DataFile
 from lakecore.metadata.dedicated import BLOB_AS_DESCRIPTOR, BLOB_FORMAT, Dedicated, is_blob
 from lakecore.metadata.options import TableOptions
 from lakecore.read.blob_values import resolved
-from lakecore.write.blob_packs import check_references
+from lakecore.write.inline_blobs import check_references, check_views
 from lakecore.write.rolling import FileSpec, RollingWriter, slices, tolerated
 
 __all__ = ["BlobFiles", "DedicatedFiles", "open_files"]
@@ -41,7 +41,7 @@ def open_files(
 class DedicatedFiles:
     """See RollingWriter, whose promises and order of calls hold here too.
 
-    Raises InvalidInputError for bytes where a column holds references only.
+    Raises InvalidInputError for bytes where a column holds references, or views, only.
     """
 
     def __init__(
@@ -86,6 +86,8 @@ class DedicatedFiles:
             return
         for name in self._dedicated.references:
             check_references(name, batch.column(name))
+        for name in self._dedicated.views:
+            check_views(name, batch.column(name))
         if self._main is None:
             self._main = self._open()
         self._main.write(batch)

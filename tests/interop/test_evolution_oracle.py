@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lakecore import load_catalog
-from lakecore.errors import InvalidInputError, NotFoundError
+from lakecore.errors import CorruptDataError, InvalidInputError, NotFoundError
 from lakecore.jobs import compact, remove_orphan_files
 from lakecore.read.blob_values import encode_reference, is_reference
 from lakecore.read.blob_views import encode_view
@@ -375,11 +375,35 @@ def test_views_of_blobs(oracle2: Oracle, tmp_path: Path) -> None:
     again = table.with_options({"blob-view.resolve.enabled": "false"}).scan(columns=["v"]).to_arrow()
     assert sorted(map(str, again.column("v"))) == sorted(map(str, stored.column("v")))
     assert ours(table) == java.read(tmp_path, "d.t") == before
+    views_of_views(java, tmp_path)
     java.call("delete-row-ids", tmp_path, "e.up", "3")
     with pytest.raises(NotFoundError, match=r"column v: table e\.up has no row 3"):
         ours(table)
     java.call("drop", tmp_path, "e.up")
     with pytest.raises(NotFoundError, match=r"there is no table e\.up"):
+        ours(table)
+
+
+def views_of_views(java: Oracle, warehouse: Path) -> None:
+    """We write them, over others too, and follow them, whatever the tables between say; rings end."""
+    catalog = load_catalog(str(warehouse))
+    made = {"columns": ["k INT", "w BLOB"], "options": {**EVOLVING, "blob-view-field": "w"}}
+    catalog.create_table("f.w", made)
+    table = catalog.load_table("f.w")
+    views = [None, *(encode_view("d.t", field, row) for row in range(22) for field in (1, 2))]
+    views += [encode_view("f.w", 1, 7), encode_view("e.up", 1, 10), encode_view("f.w", 1, 0)]
+    table.append(pa.table({"k": pa.array(range(len(views)), pa.int32()), "w": views}))
+    assert len(whole(java, table, "f.w")) == 48
+    assert {row["w"] for row in map(json.loads, ours(table))} >= {None, "0x07", "0x33343536", "0x05"}
+    first = [encode_view("d.t", 2, 5), None]
+    table.update_columns(pa.table({"_ROW_ID": [0, 3], "w": first}))
+    assert [json.loads(row)["w"] for row in whole(java, table, "f.w") if '"k": 0,' in row] == ["0x33343536"]
+    for wrong in (b"raw", encode_reference("/x", 0, 1), encode_view("up", 1, 0)):
+        with pytest.raises(InvalidInputError, match=r"column w \(option blob-view-field\)"):
+            table.append(pa.table({"k": pa.array([1], pa.int32()), "w": [wrong]}))
+    rings = [encode_view("f.w", 1, row) for row in (49, 48)]
+    table.append(pa.table({"k": pa.array([1, 2], pa.int32()), "w": rings}))
+    with pytest.raises(CorruptDataError, match=r"row 4[89] of table f\.w leads back to itself"):
         ours(table)
 
 
@@ -423,11 +447,12 @@ def arrow_rows(table: Table, rows: Rows) -> pa.Table:
     return pa.Table.from_pylist(found, schema=table.scan().schema)
 
 
-def whole(java: Oracle, table: Table) -> list[str]:
+def whole(java: Oracle, table: Table, name: str = "d.t") -> list[str]:
     """The rows by both, after both have checked the table. Java's tool takes packs, and only these, for orphans."""
-    expected = java.read(table.path.rpartition("/d.db/")[0], "d.t")
+    warehouse = Path(table.path).parents[1]
+    expected = java.read(warehouse, name)
     assert ours(table) == expected
-    found = findings(java.fsck(table.path.rpartition("/d.db/")[0], "d.t"))
+    found = findings(java.fsck(warehouse, name))
     assert {one for one in found if not one.endswith(".managed.blob")} == set()
     assert not fsck(table.file_io, table.paths, now_ms=0, deep=True, read_data=True).findings
     return expected

@@ -120,7 +120,7 @@ def test_what_is_refused() -> None:
     blob = parse_type("BLOB")
     for kind, more, problem in (
         (ArrayType(blob), {"blob-as-descriptor": "true"}, "lists or maps of BLOB"),
-        (blob, {"blob-view-field": "b"}, "blob-view-field=b"),
+        (blob, {"blob-external-storage-field": "b"}, "blob-external-storage-field=b"),
     ):
         schema = table_schema("k BIGINT", primary_keys=(), options=options | more)
         schema = replace(schema, fields=(*schema.fields, DataField(1, "b", kind)))
