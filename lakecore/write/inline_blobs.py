@@ -1,4 +1,4 @@
-"""Values of BLOB columns that stay in ordinary files: they refer to bytes elsewhere, and must be nothing else.
+"""Values of BLOB columns that stay in ordinary files: references to bytes elsewhere, and nothing else.
 
 Rule of the format: readers take what is no reference, or no view, for damage.
 """
