@@ -15,7 +15,7 @@ import numpy as np
 
 from lakecore.commit.conflict import Conflict
 from lakecore.metadata.data_file import DataFile, EntryKind, FileSource, ManifestEntry
-from lakecore.metadata.dedicated import is_blob_file, is_ordinary_file
+from lakecore.metadata.dedicated import is_blob_file, is_ordinary_file, is_vector_file
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.netting import live
 from lakecore.metadata.row_kind import ROW_ID_NAME
@@ -103,29 +103,28 @@ def displaced_columns(base: ManifestEntries, delta: ManifestEntries, since: int)
         elif written > since:
             reason = f"the rows of {row.file.file_name} were written to by snapshot {written}"
             found.append(Conflict(reason, *place))
-    return tuple(found) + _displaced_blobs(base, wanted, since)
+    newer = base.select(base.max_sequence > since).rows()
+    for kind, what in ((is_blob_file, "blobs"), (is_vector_file, "vectors")):
+        ours, theirs = ([row for row in rows if kind(row.file.file_name)] for rows in (wanted, newer))
+        found += _written_apart(ours, theirs, what)
+    return tuple(found)
 
 
-def _displaced_blobs(
-    base: ManifestEntries, wanted: Sequence[ManifestEntry], since: int
-) -> tuple[Conflict, ...]:
-    """Blob files of `wanted` with rows of which others wrote blobs after snapshot `since`."""
-    ours = [row for row in wanted if is_blob_file(row.file.file_name)]
-    if not ours:
-        return ()
-    theirs = [row for row in base.rows() if is_blob_file(row.file.file_name)]
-    newer = [row for row in theirs if row.file.max_sequence_number > since]
-    return tuple(
+def _written_apart(
+    ours: Sequence[ManifestEntry], theirs: Sequence[ManifestEntry], what: str
+) -> list[Conflict]:
+    """Files of `ours` with rows of which others wrote values in files of their own."""
+    return [
         Conflict(
-            f"snapshot {other.file.max_sequence_number} wrote blobs of rows of {row.file.file_name}",
+            f"snapshot {other.file.max_sequence_number} wrote {what} of rows of {row.file.file_name}",
             row.partition,
             row.bucket,
             row.file.file_name,
         )
         for row in ours
-        for other in newer
+        for other in theirs
         if (row.partition, row.bucket) == (other.partition, other.bucket) and _share_rows(row, other)
-    )
+    ]
 
 
 def _share_rows(one: ManifestEntry, other: ManifestEntry) -> bool:

@@ -3,6 +3,7 @@
 Rule of the format: a file with these columns, for all rows of a range in their order, counts before older
 files of the range; the other files stay as they are. A BLOB column gets a blob file of its own: it has the
 bytes of all rows of the range, since older readers know no rows that a newer file leaves as they were.
+Vectors that lie in vector files get one: see `vector_shares`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.data_file import DataFile, FileSource
 from lakecore.metadata.dedicated import (
     BLOB_AS_DESCRIPTOR,
-    Dedicated,
     descriptor_columns,
     is_blob,
     managed_columns,
@@ -36,6 +36,7 @@ from lakecore.metadata.dedicated import (
 )
 from lakecore.metadata.row_kind import ROW_ID_NAME
 from lakecore.metadata.row_range import RowRange, row_ranges
+from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.read.blob_values import resolved
 from lakecore.read.context import ReadContext
@@ -48,6 +49,7 @@ from lakecore.write.dedicated_files import BlobFiles
 from lakecore.write.inline_blobs import check_references, check_views
 from lakecore.write.replanned import replanned
 from lakecore.write.rolling import FileSpec, RollingWriter
+from lakecore.write.vector_shares import VectorShare, vector_shares
 
 __all__ = ["ColumnUpdate", "UpdatedRows"]
 
@@ -80,6 +82,23 @@ class _Values:
     def only(self, names: Sequence[str]) -> _Values:
         """The same rows, these columns."""
         return _Values(self.ids, self.columns.select(list(names)))
+
+    def renamed(self, share: VectorShare, schema: TableSchema) -> _Values:
+        """The columns that change in a vector file, by their names there. `schema`: of the table.
+
+        Raises UnsupportedError for a null where the older schema of the file has none.
+        """
+        names = {field.id: field for field in share.schema.fields}
+        found = {}
+        for name in share.changed:
+            there, column = names[schema.row_type.field(name).id], self.columns.column(name)
+            if column.null_count and not there.type.nullable:
+                raise UnsupportedError(
+                    f"column {name}: its vector files were written when it was NOT NULL, so they can hold no "
+                    "null: overwrite the rows"
+                )
+            found[there.name] = column
+        return _Values(self.ids, pa.table(found))
 
 
 @dataclass(frozen=True)
@@ -114,15 +133,9 @@ class ColumnUpdate:
         names = [name for name in data.column_names if name != ROW_ID_NAME]
         if data.column_names.count(ROW_ID_NAME) != 1 or not names or len(set(names)) < len(names):
             raise InvalidInputError(f"the data needs {ROW_ID_NAME} and some other columns, each once")
-        dedicated = Dedicated.of(schema.row_type, schema.options, self.reading.options.target_file_size)
         for name in names:
             if name not in schema.row_type.names or name in schema.partition_keys:
                 raise InvalidInputError(f"column {name!r} is not in the table, or a partition column")
-            if name in dedicated.vectors:
-                raise UnsupportedError(
-                    f"table {self.scanner.table}: column {name} lies in vector files: this release updates "
-                    "other columns only; use another engine"
-                )
         ids = cast_column(data.column(ROW_ID_NAME).combine_chunks(), _ID_TYPE, ROW_ID_NAME)
         if ids.null_count:
             raise InvalidInputError(f"column {ROW_ID_NAME}: row {first_null(ids)} has no value")
@@ -183,21 +196,25 @@ class ColumnUpdate:
         reading = self.reading.in_partition(split.partition)
         directory = reading.bucket_dir(split.partition, split.bucket)
         blobs = managed_columns(self.reading.schema.row_type, self.reading.schema.options)
-        ordinary = tuple(name for name in values.names if name not in blobs)
-        spec, now_ms = self._spec(directory, ordinary), self.clock.now_ms
+        shares = vector_shares(reading, rows, values.names)
+        apart = {*blobs, *(name for share in shares for name in share.changed)}
+        ordinary = tuple(name for name in values.names if name not in apart)
+        spec, now_ms = self._spec(directory), self.clock.now_ms
+        number = count().__next__
         files: list[DataFile] = []
         if ordinary:
-            writer = RollingWriter(reading.file_io, spec, now_ms)
-            made.append(writer)
-            for batch in self._changed_rows(reading, directory, rows, values.only(ordinary)):
-                writer.write(batch)
-            files += writer.close()
+            part = values.only(ordinary)
+            made.append(RollingWriter(reading.file_io, replace(spec, columns=ordinary), now_ms, number))
+            files += _filled(made[-1], _changed_rows(reading, directory, rows, part, ordinary))
+        for share in shares:
+            made.append(RollingWriter(reading.file_io, _vector_spec(spec, share), now_ms, number))
+            within = replace(reading, schema=share.schema)
+            part = values.renamed(share, reading.schema)
+            files += _filled(made[-1], _changed_rows(within, directory, rows, part, share.columns))
         for name in (name for name in values.names if name in blobs):
-            beside = BlobFiles(reading.file_io, spec, now_ms, name, _ONE_FILE, count(len(made)).__next__)
-            made.append(beside)
-            for batch in self._changed_rows(_with_bytes(reading), directory, rows, values.only((name,))):
-                beside.write(batch.column(0))
-            files += beside.close()
+            made.append(BlobFiles(reading.file_io, spec, now_ms, name, _ONE_FILE, number))
+            part = values.only((name,))
+            files += _filled(made[-1], _changed_rows(_with_bytes(reading), directory, rows, part, (name,)))
         return CommitMessage(
             partition=split.partition,
             bucket=split.bucket,
@@ -205,19 +222,7 @@ class ColumnUpdate:
             new_files=tuple(replace(file, first_row_id=rows.first) for file in files),
         )
 
-    def _changed_rows(
-        self, reading: ReadContext, directory: str, rows: RowRange, values: _Values
-    ) -> Iterator[pa.RecordBatch]:
-        """All rows of a range, with the new values. Columns of references stay references."""
-        at = rows.first
-        blobs = managed_columns(reading.schema.row_type, reading.schema.options)
-        stored = not set(values.names) & set(blobs)
-        for batch in read_joined(reading, directory, rows.files, values.names, {}, as_stored=stored):
-            low, high = np.searchsorted(values.ids, (at, at + batch.num_rows)).tolist()
-            yield _changed(batch, values, low, high, at)
-            at += batch.num_rows
-
-    def _spec(self, directory: str, names: tuple[str, ...]) -> FileSpec:
+    def _spec(self, directory: str) -> FileSpec:
         schema, options = self.reading.schema, self.reading.options
         return FileSpec(
             directory=directory,
@@ -227,8 +232,29 @@ class ColumnUpdate:
             source=FileSource.APPEND,
             target_size=_ONE_FILE,
             options=schema.options,
-            columns=names,
         )
+
+
+def _vector_spec(spec: FileSpec, share: VectorShare) -> FileSpec:
+    return replace(spec, schema=share.schema, format=share.format, columns=share.columns, infix=".vector")
+
+
+def _filled(writer: RollingWriter | BlobFiles, batches: Iterator[pa.RecordBatch]) -> tuple[DataFile, ...]:
+    for batch in batches:
+        writer.write(batch.column(0) if isinstance(writer, BlobFiles) else batch)
+    return writer.close()
+
+
+def _changed_rows(
+    reading: ReadContext, directory: str, rows: RowRange, values: _Values, names: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """These columns of all rows of a range, with the new values. Columns of references stay references."""
+    at = rows.first
+    stored = not set(names) & set(managed_columns(reading.schema.row_type, reading.schema.options))
+    for batch in read_joined(reading, directory, rows.files, names, {}, as_stored=stored):
+        low, high = np.searchsorted(values.ids, (at, at + batch.num_rows)).tolist()
+        yield _changed(batch, values, low, high, at)
+        at += batch.num_rows
 
 
 def _changed(batch: pa.RecordBatch, values: _Values, low: int, high: int, first: int) -> pa.RecordBatch:
@@ -239,6 +265,9 @@ def _changed(batch: pa.RecordBatch, values: _Values, low: int, high: int, first:
     source[values.ids[low:high] - first] = np.arange(high - low) + batch.num_rows
     arrays = []
     for field, old in zip(batch.schema, batch.columns, strict=True):
+        if field.name not in values.names:
+            arrays.append(old)
+            continue
         new = values.columns.column(field.name).slice(low, high - low).combine_chunks()
         arrays.append(pa.concat_arrays([old, new.cast(old.type)]).take(pa.array(source)))
     return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)

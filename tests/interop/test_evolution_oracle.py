@@ -221,6 +221,40 @@ def test_blobs_that_we_write_over(oracles: dict[str, Oracle], tmp_path: Path) ->
             expected[1]["b"] = "0x77"
 
 
+def test_vectors_that_we_write_over(oracles: dict[str, Oracle], tmp_path: Path) -> None:
+    """One of two columns of a vector file, or one that no file has; after a new schema, format and name, too."""
+    java, newer = oracles.values()
+    options = {**EVOLVING, "vector.file.format": "avro", "vector.target-file-size": "1 b"}
+    spec = {"columns": ["k INT", "v VECTOR<FLOAT, 2>", "w VECTOR<INT, 2>"], "options": options}
+    newer.create(tmp_path, "d.t", {**spec, "options": {**options, "compaction.min.file-num": "2"}})
+    for start in (0, 10):
+        rows = [{"k": n, "v": [n + 0.5, 1.5], "w": [n, 1]} for n in range(start, start + 10)]
+        newer.write(tmp_path, "d.t", rows)
+    catalog = load_catalog(str(tmp_path))
+    expected = {n: {"k": n, "v": [n + 0.5, 1.5], "w": [n, 1]} for n in range(20)}
+    format_ = {"op": "set", "key": "vector.file.format", "value": "parquet"}
+    later = [{"op": "rename", "name": "w", "to": "x"}, {"op": "add", "name": "a", "type": "VECTOR<INT, 1>"}]
+    for number, (name, ids, changes) in enumerate(
+        [("w", [13, 2], []), ("v", [5], [format_]), ("x", [13, 0], later), ("a", [19], []), ("a", [18], [])]
+    ):
+        for change in changes:
+            newer.call("alter", tmp_path, "d.t", json.dumps([change]))
+            if "to" in change:
+                expected = {n: {**row, "x": row["w"], "a": None} for n, row in expected.items()}
+                expected = {n: {k: row[k] for k in ("k", "v", "x", "a")} for n, row in expected.items()}
+        table = catalog.load_table("d.t")
+        values = [None, [7.0 if name == "v" else 7] * (1 if name == "a" else 2)][-len(ids) :]
+        data = pa.table({"_ROW_ID": ids, name: pa.array(values)})
+        assert table.update_columns(data).rows == len(ids)
+        for row_id, value in zip(ids, values, strict=True):
+            expected[row_id][name] = value
+        assert canonical(expected.values()) == whole(newer, table)
+        if number == 0:  # it knows no vectors in parquet
+            assert java.read(tmp_path, "d.t") == ours(table)
+        if number == 1:
+            newer.compact(tmp_path, "d.t")
+
+
 @pytest.mark.parametrize("who", ["ours", "java"])
 def test_compaction_joins_ordinary_columns(who: str, oracle2: Oracle, tmp_path: Path) -> None:
     """Blob and vector files stay; the vectors of deleted rows move with the rows. Java on top of ours, too."""

@@ -116,7 +116,6 @@ def test_other_commits_meanwhile(meanwhile: str, monkeypatch: pytest.MonkeyPatch
         ({"_ROW_ID": [1], "p": ["x"]}, InvalidInputError, "a partition column"),
         ({"_ROW_ID": [1], "w": ["x"]}, InvalidInputError, "'w' is not in the table"),
         ({"_ROW_ID": [1], "k": pa.array([None], pa.int32())}, InvalidInputError, "column k is NOT NULL"),
-        ({"_ROW_ID": [1], "x": [[1, 2]]}, UnsupportedError, "column x lies in vector files"),
     ],
 )
 def test_what_is_refused(data: Any, error: type[LakeError], problem: str) -> None:
@@ -126,29 +125,30 @@ def test_what_is_refused(data: Any, error: type[LakeError], problem: str) -> Non
     assert table.snapshots.latest_id() == 2
 
 
-def test_blobs_beside_other_updates() -> None:
-    """Of two updates of blobs of the same rows the second sees the first; other columns do not matter."""
-    table = append_table(
-        memory_catalog("updates"), ("k INT", "b BLOB", "r BLOB"), **EVOLVING, blob_descriptor_field="r"
-    )
-    table.append(pa.table({"k": pa.array([1, 2], pa.int32()), "b": [b"one", b"two"]}))
+@pytest.mark.parametrize(
+    ("kind", "one", "two", "what"),
+    [("BLOB", b"one", b"two", "blobs"), ("VECTOR<INT, 1>", [1], [2], "vectors")],
+)
+def test_columns_apart_beside_other_updates(kind: str, one: Any, two: Any, what: str) -> None:
+    """Of two updates of such a column of the same rows the second sees the first; other columns do not matter."""
+    more = {"blob_descriptor_field": "r", "vector__file__format": "avro"}
+    table = append_table(memory_catalog("updates"), ("k INT", f"b {kind}", "r BLOB"), **EVOLVING, **more)
+    first = pa.Table.from_pylist([{"k": 1, "b": one}, {"k": 2, "b": two}], schema=table.scan().schema)
+    table.append(first)
     base = table.snapshots.latest()
     inner = column_update.ColumnUpdate._try
-    table.update_columns(pa.table({"_ROW_ID": [0], "b": [b"theirs"]}))
+    table.update_columns(pa.table({"_ROW_ID": [0], "b": [two]}))
     update = column_update.ColumnUpdate(table.scanner, table.read_context(), table.clock)
-    values = update._checked(pa.table({"_ROW_ID": [1], "b": [b"ours"]}))
-    with pytest.raises(CommitConflictError, match="wrote blobs of rows of"):
+    values = update._checked(pa.table({"_ROW_ID": [1], "b": [one]}))
+    with pytest.raises(CommitConflictError, match=f"wrote {what} of rows of"):
         inner(
             update,
             base,
             values,
             lambda messages, since: table._commit(messages, table._named(None), unchanged=since),
         )
-    table.update_columns(pa.table({"_ROW_ID": [1], "b": [b"ours"], "k": [7]}))
-    assert table.scan(columns=["k", "b"]).to_arrow().to_pylist() == [
-        {"k": 1, "b": b"theirs"},
-        {"k": 7, "b": b"ours"},
-    ]
+    table.update_columns(pa.table({"_ROW_ID": [1], "b": [one], "k": [7]}))
+    assert table.scan(columns=["k", "b"]).to_arrow().to_pylist() == [{"k": 1, "b": two}, {"k": 7, "b": one}]
     with pytest.raises(InvalidInputError, match="no reference to"):
         table.update_columns(pa.table({"_ROW_ID": [1], "r": [b"raw"]}))
 
