@@ -27,7 +27,7 @@ from lakecore.types.datatypes import (
     VectorType,
 )
 
-__all__ = ["canonical", "same_lists"]
+__all__ = ["canonical", "same_lists", "without_blanks"]
 
 _NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
@@ -42,6 +42,11 @@ def canonical(array: pa.Array, kind: DataType, path: str) -> pa.Array:
         return _convert(array, kind, target, path)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as err:
         raise CorruptDataError(path, f"a column of {array.type} where the schema says {kind}: {err}") from err
+
+
+def without_blanks(array: pa.Array, kind: DataType) -> pa.Array:
+    """`array`, of the Arrow type of `kind`, as ORC keeps it: no CHAR in it ends with blanks."""
+    return canonical(array, kind, ".orc")
 
 
 def _holds_char(kind: DataType) -> bool:

@@ -18,7 +18,7 @@ from lakecore.metadata.row_kind import KEY_PREFIX
 from lakecore.metadata.schema import TableSchema
 from lakecore.row.binary_row import decode_row
 from lakecore.types.arrow import arrow_type
-from lakecore.types.datatypes import AtomicType, DataField, RowType
+from lakecore.types.datatypes import AtomicType, DataField, RowType, TypeRoot
 from lakecore.verify.shape import RowShape
 
 __all__ = ["ColumnStats"]
@@ -68,7 +68,7 @@ def _compared(
     if not stats.null_counts:
         return
     kind = RowType(tuple(fields))
-    lows, highs = (decode_row(row, kind, name) for row in (stats.min_values, stats.max_values))
+    lows, highs = (_decoded(row, kind, name) for row in (stats.min_values, stats.max_values))
     for i, field in enumerate(fields):
         actual = found.get(prefix + field.name)
         if actual is None:
@@ -79,6 +79,17 @@ def _compared(
         if _above(lows[i], actual.minimum) or _above(actual.maximum, highs[i]):
             held = f"{actual.minimum!r} to {actual.maximum!r}"
             yield f"statistics of column {field.name} say {lows[i]!r} to {highs[i]!r}, it holds {held}"
+
+
+def _decoded(row: bytes, kind: RowType, name: str) -> list[Any]:
+    """Bounds as the format of the file keeps their values: ORC no blanks at the end of a CHAR."""
+    values = list(decode_row(row, kind, name))
+    if not name.endswith(".orc"):
+        return values
+    kinds = [field.type for field in kind.fields]
+    chars = [isinstance(kind, AtomicType) and kind.root is TypeRoot.CHAR for kind in kinds]
+    cut = zip(values, chars, strict=True)
+    return [value.rstrip(" ") if char and value is not None else value for value, char in cut]
 
 
 def _above(left: Any, right: Any) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakecore.errors import CorruptDataError, NotFoundError
-from lakecore.format.canonical import canonical
+from lakecore.format.canonical import canonical, without_blanks
 from lakecore.format.data_reader import open_reader
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.data_file import DataFile
@@ -66,6 +66,8 @@ def read_covered(
         names = list(dict.fromkeys(source.name for source in sources if source.name is not None))
         for batch in reader.batches(names):
             columns = [_column(batch, source, path) for source in sources]
+            if not shape.blanks_count:
+                columns = [_cut(column, source) for column, source in zip(columns, sources, strict=True)]
             if number is not None and shape.keyed:
                 columns[-2] = pa.array(np.full(batch.num_rows, number, np.int64))
             yield tuple(columns)
@@ -78,6 +80,11 @@ def _column(batch: pa.RecordBatch, source: _Source, path: str) -> pa.Array:
         return pa.nulls(batch.num_rows)
     array = canonical(batch.column(source.name), source.stored, path)
     return widen(array, source.stored, source.wanted)
+
+
+def _cut(array: pa.Array, source: _Source) -> pa.Array:
+    """The column without blanks at the end of its CHARs; a column that the file lacks is all null."""
+    return without_blanks(array, source.wanted) if source.name is not None else array
 
 
 def _sources(shape: RowShape, schema: TableSchema, present: set[str], path: str) -> list[_Source]:

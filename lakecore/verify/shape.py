@@ -25,6 +25,7 @@ class RowShape:
     the digest includes each row's place, so outputs must be the inputs in order. `uncompared`: columns that
     should be in the digest but are not, because their type changed in a way that may change values.
     `by_snapshot`: rows of written files are numbered by their snapshot (option `sequence.snapshot-ordering`).
+    `blanks_count`: not where a file may be ORC, which keeps no blanks at the end of a CHAR.
     `sorted_by`: the order that the outputs were checked to have, for the report; "" where none is promised.
     """
 
@@ -34,6 +35,7 @@ class RowShape:
     descending: bool = False
     ignore_retracts: bool = False
     by_snapshot: bool = False
+    blanks_count: bool = True
     values: tuple[DataField, ...] = ()
     positional: bool = False
     uncompared: tuple[str, ...] = ()
@@ -53,6 +55,7 @@ class RowShape:
 
 _COLUMNS_PER_SAMPLE = 4
 _MOST_SAMPLES = 3
+_FORMATS = ("file.format", "file.format.per.level", "changelog-file.format")
 _VARIABLE = (
     TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.VARIANT, TypeRoot.BLOB,
 )  # fmt: skip
@@ -80,6 +83,7 @@ def shape_of(
         descending=options.sequence_order is SequenceOrder.DESCENDING,
         ignore_retracts=options.ignore_delete,
         by_snapshot=options.by_snapshot,
+        blanks_count=not any("orc" in schema.options.get(key, "").lower() for key in _FORMATS),
         values=tuple(field for field in values if field.id not in changed),
         positional=not keyed,
         uncompared=tuple(field.name for field in values if field.id in changed),

@@ -48,7 +48,7 @@ __all__ = [
 
 POSTPONE_BUCKET = -2
 _UNORDERED = -1
-_AVRO_DIGITS = 6
+_AVRO_DIGITS = {TypeRoot.TIME: 3, TypeRoot.TIMESTAMP: 6, TypeRoot.TIMESTAMP_LTZ: 6}
 _FIXED = Option("postpone.batch-write-fixed-bucket", parse_bool, True, "Batch writes go to real buckets.")
 _DEFAULT = Option("postpone.default-bucket-num", int, 1, "Buckets of a partition that has none yet.")
 _TARGET_ROWS: Option[int | None] = Option(
@@ -175,9 +175,7 @@ def writer_prefix(prefix: str, user: str, writer: int, unique: str) -> str:
 def _fits_avro(kind: DataType) -> bool:
     match kind:
         case AtomicType():
-            return not (
-                kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ) and kind.precision > _AVRO_DIGITS
-            )
+            return kind.root is not TypeRoot.VARIANT and kind.precision <= _AVRO_DIGITS.get(kind.root, 38)
         case ArrayType() | MultisetType() | VectorType():
             return _fits_avro(kind.element)
         case MapType():

@@ -64,6 +64,7 @@ class WriteTarget:
 
     `file_prefix`: begins the names of data files, with the table's own prefix; None: that alone.
     `live_keys`: those of a snapshot, for tables whose keys may move between partitions.
+    `moves`: the rows are the table's own, whose blobs lie in its packs already: references are kept.
     """
 
     file_io: FileIO
@@ -74,6 +75,7 @@ class WriteTarget:
     file_prefix: str | None = None
     live_keys: Callable[[Snapshot | None], LiveKeys] | None = None
     key_limits: KeyLimits = field(default_factory=KeyLimits)
+    moves: bool = False
 
 
 class _Writer(Protocol):
@@ -315,7 +317,7 @@ class TableWrite:
         files = self._file_spec(share)
         if not self._schema.primary_keys:
             return AppendWriter(target.file_io, files, target.clock.now_ms, target.paths.table_path)
-        packs = BlobPacks.of(target.file_io, files, target.paths.table_path)
+        packs = None if target.moves else BlobPacks.of(target.file_io, files, target.paths.table_path)
         if self._postpones:
             return PostponeWriter(target.file_io, self._postponed(files), target.clock.now_ms, packs)
         spec = KeyValueSpec(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tests.fuzz.history import LAKE, NEW, OLD, History, Step
+from tests.fuzz.newest import VALUES, knows_only_newest, made_newest
 from tests.support.serialized_sets import SETS, pool
 
 __all__ = ["generate"]
@@ -91,7 +93,12 @@ def generate(seed: int) -> History:
     """The history of a seed."""
     dice = random.Random(seed)
     table = _keyed(dice) if dice.random() < 0.7 else _append(dice)
-    return History(seed, table, _Steps(dice, table).steps())
+    if dice.random() < 0.3:
+        made_newest(dice, table)
+    steps = _Steps(dice, table).steps()
+    if knows_only_newest(table):
+        steps = tuple(replace(step, by=NEW) if step.by == OLD else step for step in steps)
+    return History(seed, table, steps)
 
 
 def _columns(dice: random.Random, count: int) -> list[dict[str, str]]:
@@ -370,7 +377,7 @@ class _Steps:
             return self.dice.choice(_TEXTS[1:])  # releases differ in what a blank text does
         if name in self.domain:
             return self.dice.choice(self.domain[name])
-        return _TYPES[self.columns[name]](self.dice)
+        return (_TYPES | VALUES)[self.columns[name]](self.dice)
 
     def _summand(self, name: str) -> Any:
         """Small and exact: sums never overflow, in whatever order they are taken."""

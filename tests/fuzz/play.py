@@ -29,6 +29,7 @@ from lakecore.store.paths import TablePaths
 from lakecore.table import Table
 from lakecore.verify.fsck import fsck
 from tests.fuzz.history import LAKE, NEW, OLD, History, Step
+from tests.fuzz.newest import knows_only_newest
 from tests.support.golden import canonical
 from tests.support.oracle import Oracle, OracleError, findings
 from tests.support.serialized_sets import meaning
@@ -74,9 +75,10 @@ class _Player:
         self.dynamic = bool(history.table["primaryKeys"]) and history.table["options"]["bucket"] == "-1"
         self.postponed = history.table["options"].get("bucket") == "-2"
         self.users = itertools.count(1)
+        self.old = NEW if knows_only_newest(history.table) else OLD
 
     def run(self) -> Played:
-        creator = (OLD, NEW)[self.history.seed % 2]
+        creator = (self.old, NEW)[self.history.seed % 2]
         try:
             self.oracles[creator].create(self.warehouse, TWIN, _twin(self.history.table))
         except OracleError as err:
@@ -92,6 +94,7 @@ class _Player:
         self._check_travel()
         self._lake("tags", self._check_tags)
         self._check_stream()
+        self._check_changes()
         self._check_files()
         return self.played
 
@@ -109,7 +112,7 @@ class _Player:
             step = replace(step, by=LAKE)  # Java's API wants buckets from the caller
         if self.postponed and step.op == "compact":
             step = replace(step, by=LAKE)  # Java's core has no such compaction
-        by = OLD if step.by == LAKE else step.by
+        by = self.old if step.by == LAKE else step.by
         try:
             self._oracle_step(self.oracles[by], TWIN, step)
         except OracleError as err:
@@ -125,7 +128,7 @@ class _Player:
 
     def _end_if_broken(self, step: Step) -> None:
         """Java may have done half of the step to the twin: its rows must be what they were."""
-        twins, ours = (self._java_rows(OLD, name) for name in (TWIN, MAIN))
+        twins, ours = (self._java_rows(self.old, name) for name in (TWIN, MAIN))
         if ours != twins:
             raise TwinBrokenError(f"{step}")
 
@@ -210,7 +213,7 @@ class _Player:
     @property
     def _reader(self) -> str:
         """The Java that reads now: in turns."""
-        return (OLD, NEW)[(self.history.seed + self.number) % 2]
+        return (self.old, NEW)[(self.history.seed + self.number) % 2]
 
     def _compare(self, step: Step) -> None:
         if step.by == LAKE:
@@ -329,6 +332,36 @@ class _Player:
         if (more := stream.poll()) is not None:
             raise Failed("streams differ", self.number, f"lakecore goes on with snapshot {more.snapshot.id}")
 
+    def _check_changes(self) -> None:
+        """What happened between two snapshots, in each of the modes."""
+        snapshots = self.catalog.load_table(MAIN).snapshots
+        earliest, latest = snapshots.earliest(), snapshots.latest_id()
+        if earliest is None or latest is None or earliest.id == latest:
+            return
+        skips = self._hides_rows and not self.postponed
+        for mode in ("delta", "changelog", "diff"):
+            java = self.oracles[self.old if mode == "diff" and skips else NEW]
+            if mode == "diff" and skips and java.version == NEW:
+                continue  # 2.0 compares what no read of a state shows
+            options = {
+                "incremental-between": f"{earliest.id},{latest}",
+                "incremental-between-scan-mode": mode,
+            }
+            flags = [part for key, value in options.items() for part in ("--option", f"{key}={value}")]
+            try:
+                right = sorted(map(_line, java.call("read", self.warehouse, MAIN, *flags)))
+            except OracleError as err:
+                self.played.left_out[f"changes: {_first(err)}"] += 1
+                continue
+            self._lake("changes", partial(self._compare_changes, options, right))
+
+    def _compare_changes(self, options: Mapping[str, str], right: list[str]) -> None:
+        scan = self.catalog.load_table(MAIN, options).scan()
+        ours = sorted(line for batch in scan.to_batches(kinds=True) for line in _told_of(batch, scan))
+        if ours != right:
+            text = _difference(ours, right, "lakecore", "java")
+            raise Failed("changes differ", self.number, f"{options}: {text}")
+
     def _check_files(self) -> None:
         """Findings that the twin does not have as well."""
         found = self._findings("t")
@@ -397,10 +430,14 @@ def _stands_for(digits: str) -> str:
 
 def _told(changes: Any) -> Any:
     for batch in changes.to_batches():
-        kinds = batch.column("_VALUE_KIND").to_pylist()
-        lines = batch_to_json(batch.select(list(changes.rows.columns)), changes.rows.row_type)
-        for kind, line in zip(kinds, lines, strict=True):
-            yield _line({"_kind": RowKind(kind).symbol, **json.loads(line)})
+        yield from _told_of(batch, changes.rows)
+
+
+def _told_of(batch: Any, rows: Any) -> Any:
+    kinds = batch.column("_VALUE_KIND").to_pylist()
+    lines = batch_to_json(batch.select(list(rows.columns)), rows.row_type)
+    for kind, line in zip(kinds, lines, strict=True):
+        yield _line({"_kind": RowKind(kind).symbol, **json.loads(line)})
 
 
 def _line(row: Mapping[str, Any]) -> str:

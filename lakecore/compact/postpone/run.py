@@ -68,7 +68,7 @@ def run_unit(unit: FoldUnit) -> FoldResult:
     schema = replace(table.schema, options={**table.schema.options, **_OPTIONS})
     reading = table.reading
     target = WriteTarget(
-        reading.file_io, reading.paths, schema, table.clock, file_prefix=f"{unit.file_prefix}-"
+        reading.file_io, reading.paths, schema, table.clock, file_prefix=f"{unit.file_prefix}-", moves=True
     )
     write = TableWrite(target, lambda: unit.state)
     try:
