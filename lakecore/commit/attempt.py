@@ -275,8 +275,9 @@ class ChangeCommit:
         if TableOptions.from_schema(schema).row_tracking:
             number, free = (1, 0) if latest is None else (latest.id + 1, latest.next_row_id or 0)
             entries, next_row_id = assign_row_ids(entries, number, free)
-        if TableOptions.from_schema(schema).by_snapshot and self._change.kind is not CommitKind.COMPACT:
-            entries = stamped(entries, 1 if latest is None else latest.id + 1)
+        if TableOptions.from_schema(schema).by_snapshot:
+            compacted = self._change.kind is CommitKind.COMPACT
+            entries = stamped(entries, 1 if latest is None else latest.id + 1, compacted=compacted)
         before = () if latest is None else self._stores.manifests.data_manifests(latest)
         changelog = self._change.changelog
         return SnapshotLists(

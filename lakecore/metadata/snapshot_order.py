@@ -3,6 +3,10 @@
 Rules of the format: a commit of written data puts the id of its snapshot into the sequence numbers that
 describe each new file, and that is the number of all rows of the file, whatever they store. Files of a
 compaction store the number of each row, and are described by these. Order within a snapshot is not promised.
+
+Postponed rows come after all rows that their bucket has when they get it: that is one commit of a compaction,
+whose files are written ones. They are numbered like its other writes, so rows written later come after them;
+Java Paimon 2.0 goes on counting rows there, and what is written later then comes before the postponed rows.
 """
 
 from __future__ import annotations
@@ -30,14 +34,23 @@ def number_of_rows(file: DataFile) -> int | None:
     return None if file.file_source is FileSource.COMPACT else file.min_sequence_number
 
 
-def stamped(entries: ManifestEntries, snapshot_id: int) -> ManifestEntries:
-    """The delta of a commit of written data as snapshot `snapshot_id`. Cost: some 30 us a new file."""
-    written = [
-        replace(entry, file=_numbered(entry.file, snapshot_id))
-        for entry in entries.select(entries.kind == EntryKind.ADD).rows()
+def stamped(entries: ManifestEntries, snapshot_id: int, *, compacted: bool = False) -> ManifestEntries:
+    """The delta of a commit as snapshot `snapshot_id`. Cost: some 30 us a new file.
+
+    `compacted`: of a compaction, in which only rows that were postponed are new; other written files are on
+    their way to another level. A file may ask for a higher number, to come after what its bucket had: where
+    Java gave postponed rows buckets, these have higher numbers than snapshots.
+    """
+    adds = entries.kind == EntryKind.ADD
+    removed, added = entries.select(~adds), entries.select(adds)
+    moved = {file.file_name for file in removed.files()} if compacted else frozenset()
+    rows = [
+        entry
+        if entry.file.file_name in moved
+        else replace(entry, file=_numbered(entry.file, max(snapshot_id, entry.file.min_sequence_number)))
+        for entry in added.rows()
     ]
-    removed = entries.select(entries.kind != EntryKind.ADD)
-    return ManifestEntries.concat([removed, ManifestEntries.from_rows(written)])
+    return ManifestEntries.concat([removed, ManifestEntries.from_rows(rows)])
 
 
 def _numbered(file: DataFile, number: int) -> DataFile:

@@ -19,7 +19,6 @@ from lakecore.metadata.dedicated import (
 from lakecore.metadata.index_file import DELETION_VECTORS, IndexFile
 from lakecore.metadata.options import (
     BY_OTHER_COLUMNS,
-    BY_SNAPSHOT,
     BucketMode,
     ChangelogProducer,
     MergeEngine,
@@ -180,9 +179,6 @@ def _check_new_files(table: str, schema: TableSchema, options: TableOptions, ver
     _check_changelog(table, schema, options, verb)
     if verb == "write":
         _check_blobs(table, schema)
-    if options.by_snapshot and options.bucket_mode is BucketMode.POSTPONE:
-        remedy = "rows that get buckets later would lose the order of their snapshots; use another engine"
-        raise _refuse(table, BY_SNAPSHOT.key, "true", verb, remedy)
     index_specs(schema)  # each of them can be made
     if raw.get("data-file.external-paths", "").strip():
         remedy = "new files belong into other roots; use another engine"

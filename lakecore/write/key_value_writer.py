@@ -7,16 +7,14 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from lakecore.errors import UnsupportedError
 from lakecore.fs.file_io import FileIO
 from lakecore.merge.groups import Engine
 from lakecore.merge.sorted_merge import MergeSpec
 from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.options import BY_SNAPSHOT
 from lakecore.write.blob_packs import BlobPacks
 from lakecore.write.incoming import Rows
 from lakecore.write.rolling import FileSpec, RollingWriter
-from lakecore.write.sort_buffer import SortBuffer
+from lakecore.write.sort_buffer import SortBuffer, SortedRows
 from lakecore.write.spill import Spill
 
 __all__ = ["KeyValueSpec", "KeyValueWriter"]
@@ -29,8 +27,10 @@ class KeyValueSpec:
     `changelog` None: no changelog files; else every incoming row goes there too (changelog-producer=input).
     `descending`: the lowest sequence fields win, not the highest. `first_sequence`: number of the first row.
     `spillable`: a full buffer goes to disk, not to level 0. `at_once`: no key may be in two files of one
-    commit, which would have no order (sequence.snapshot-ordering). `engine`: how rows of a key become one;
-    None: the last one stays. With an engine nothing is spilled: merging in passes would change the result.
+    commit, which would have no order (sequence.snapshot-ordering), so all of them are spilled; and files are
+    described by the first number alone: the commit gives them theirs, and none below. `engine`: how rows of a
+    key become one; None: the last one stays. With an engine rows are spilled only if `at_once`, and then
+    unmerged: merging in passes would change the result.
     """
 
     files: FileSpec
@@ -66,7 +66,10 @@ class KeyValueWriter:
         self._sequence = spec.first_sequence
         self._buffer = SortBuffer(spec.key_names, spec.sequence_fields, descending=spec.descending)
         merge = MergeSpec(
-            key_columns=spec.key_names, sequence_columns=spec.sequence_fields, descending=spec.descending
+            key_columns=spec.key_names,
+            sequence_columns=spec.sequence_fields,
+            descending=spec.descending,
+            engine=spec.engine,
         )
         self._spill = Spill(spill_io, merge)
         self._made: list[RollingWriter] = []
@@ -95,26 +98,16 @@ class KeyValueWriter:
         self._sequence += rows.batch.num_rows
 
     def relieve(self) -> None:
-        """Empty the buffer: to a sorted run on local disk, or to files where spilling is switched off.
-
-        Raises UnsupportedError where files of one commit must not share keys, and nothing can be spilled.
-        """
-        if self._spec.at_once and self._spec.engine is not None:
-            raise UnsupportedError(
-                f"{self._spec.files.directory}: the rows of one commit outgrow the write buffer, and with "
-                f"{BY_SNAPSHOT.key}=true and this merge-engine they must fit: raise write-buffer-size, or "
-                "commit fewer rows at a time"
-            )
+        """Empty the buffer: to a sorted run on local disk, or to files where spilling is switched off."""
         if self._spec.at_once or (self._spec.spillable and self._spec.engine is None):
             self._spill_buffer()
         else:
-            self._flush(self._sorted())
+            self._flush(self._merged())
 
     def _spill_buffer(self) -> None:
-        run = self._sorted()
-        first = next(run, None)
-        if first is not None:
-            self._spill.add(_chain(first, run))
+        rows = self._sorted()
+        if rows is not None:
+            self._spill.add(rows.merged() if self._spec.engine is None else rows.raw())
 
     def close(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
         """(data files, changelog files) of all rows."""
@@ -124,9 +117,9 @@ class KeyValueWriter:
             self._flush(self._spill.merged())
             self._spill.clear()
         else:
-            self._flush(self._sorted())
+            self._flush(self._merged())
         changelog = () if self._changelog is None else self._changelog.close()
-        return tuple(self._files), changelog
+        return tuple(map(self._described, self._files)), changelog
 
     def abort(self) -> None:
         """Remove every file. Safe after `close`."""
@@ -136,17 +129,26 @@ class KeyValueWriter:
         if self._packs is not None:
             self._packs.abort()
 
-    def _sorted(self) -> Iterator[pa.RecordBatch]:
+    def _merged(self) -> Iterator[pa.RecordBatch]:
+        rows = self._sorted()
+        return iter(()) if rows is None else rows.merged(self._spec.engine)
+
+    def _sorted(self) -> SortedRows | None:
         """Drain the buffer; incoming rows go to the changelog on the way, before rows of a key become one."""
         drained = self._buffer.drain()
-        if drained is None:
-            return iter(())
-        if self._spec.changelog is not None:
-            if self._changelog is None:
-                self._changelog = self._opened(self._spec.changelog)
-            for batch in drained.raw():
-                self._changelog.write(batch)
-        return drained.merged(self._spec.engine)
+        if drained is None or self._spec.changelog is None:
+            return drained
+        if self._changelog is None:
+            self._changelog = self._opened(self._spec.changelog)
+        for batch in drained.raw():
+            self._changelog.write(batch)
+        return drained
+
+    def _described(self, file: DataFile) -> DataFile:
+        first = self._spec.first_sequence
+        if not self._spec.at_once:
+            return file
+        return replace(file, min_sequence_number=first, max_sequence_number=first)
 
     def _flush(self, batches: Iterable[pa.RecordBatch]) -> None:
         writer = self._opened(self._spec.files)
@@ -160,8 +162,3 @@ class KeyValueWriter:
         writer = RollingWriter(self._file_io, files, self._now_ms)
         self._made.append(writer)
         return writer
-
-
-def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield first
-    yield from rest

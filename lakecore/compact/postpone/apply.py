@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 def fold_picks(table: UnitTable, live: ManifestEntries) -> tuple[WorkPick, ...]:
     """What a `Folding` of the postponed rows in `live` would do."""
-    return tuple(_pick(table, fold) for fold in plan_folds(live, partial(new_buckets, table.schema.options)))
+    return tuple(_pick(table, fold) for fold in _folds(table, live))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Folding:
         self._executor = executor
         self._state = BucketState.of(live.select(live.bucket >= 0))
         self._totals = real_totals(live)
-        self.folds = plan_folds(live, partial(new_buckets, table.schema.options))
+        self.folds = _folds(table, live)
         self._made: list[CommitMessage] = []
 
     def run(self) -> Folded | None:
@@ -173,6 +173,11 @@ class Folding:
             directories,
             lambda name, _: name.startswith(self._prefixes) and not belongs(name, kept),
         )
+
+
+def _folds(table: UnitTable, live: ManifestEntries) -> tuple[Fold, ...]:
+    buckets_for = partial(new_buckets, table.schema.options)
+    return plan_folds(live, buckets_for, by_snapshot=table.reading.options.by_snapshot)
 
 
 def _pick(table: UnitTable, fold: Fold) -> WorkPick:

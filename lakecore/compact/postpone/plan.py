@@ -1,7 +1,8 @@
 """Which postponed files go into real buckets, and in which order. Pure.
 
 Spec: rows of one writer are replayed in the order in which they were written: by creation time, and for one
-writer by the number in the file's name. A partition has as many buckets as its real files say, else as
+writer by the number in the file's name. Where rows are ordered by snapshots (sequence.snapshot-ordering),
+these count first. A partition has as many buckets as its real files say, else as
 many as the options give it.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.entries import ManifestEntries
@@ -35,10 +37,13 @@ class Fold:
         return sum(file.row_count for file in self.files)
 
 
-def plan_folds(live: ManifestEntries, buckets_for: Callable[[int], int]) -> tuple[Fold, ...]:
+def plan_folds(
+    live: ManifestEntries, buckets_for: Callable[[int], int], *, by_snapshot: bool = False
+) -> tuple[Fold, ...]:
     """One fold a partition that has postponed files, in order of partitions. `live`: all live files.
 
-    `buckets_for`: the number of buckets of a new partition with so many rows.
+    `buckets_for`: the number of buckets of a new partition with so many rows. `by_snapshot`: the sequence
+    numbers of files are those of their snapshots.
     """
     totals = real_totals(live)
     postponed = live.select(live.bucket == _POSTPONED)
@@ -49,7 +54,7 @@ def plan_folds(live: ManifestEntries, buckets_for: Callable[[int], int]) -> tupl
         Fold(
             partition,
             totals.get(partition) or buckets_for(sum(file.row_count for file in files[partition])),
-            tuple(sorted(files[partition], key=_age)),
+            tuple(sorted(files[partition], key=partial(_age, by_snapshot=by_snapshot))),
         )
         for partition in sorted(files)
     )
@@ -70,8 +75,9 @@ def real_totals(live: ManifestEntries) -> Mapping[bytes, int]:
     return {real.partitions[code]: total for code, total in dict.fromkeys(codes)}
 
 
-def _age(file: DataFile) -> tuple[int, int, str, int]:
+def _age(file: DataFile, *, by_snapshot: bool) -> tuple[int, int, int, str, int]:
+    number = file.min_sequence_number if by_snapshot else 0
     match = _NAME.search(file.file_name)
     if match is None:
-        return file.creation_time or 0, -1, file.file_name, 0
-    return file.creation_time or 0, int(match["writer"]), match["unique"], int(match["number"])
+        return number, file.creation_time or 0, -1, file.file_name, 0
+    return number, file.creation_time or 0, int(match["writer"]), match["unique"], int(match["number"])

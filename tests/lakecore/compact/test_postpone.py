@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import lakecore.commit.attempt as attempt
 import lakecore.compact.postpone.plan as plans
 import lakecore.compact.postpone.run as fold
 import lakecore.verify.postponed as proofs
@@ -169,6 +170,37 @@ def test_other_ways_to_merge_are_obeyed(options: dict[str, str], rows: list[Any]
     report = compact(table, strategy=Strategy.UNIVERSAL)
     assert "20 postponed rows = 5 keys + 15 further rows" in report.proof
     assert [row for row in rows_of(table) if row[0] == 3] == rows
+
+
+def numbered_as_java(entries: ManifestEntries, *_: Any, **__: Any) -> ManifestEntries:
+    """Java numbers postponed rows from the highest number of their bucket on, without regard to snapshots."""
+    numbers = {"min_sequence_number": 100, "max_sequence_number": 104}
+    rows = [
+        replace(row, file=replace(row.file, **numbers)) if row.bucket == 0 else row for row in entries.rows()
+    ]
+    return ManifestEntries.from_rows(rows)
+
+
+@pytest.mark.parametrize(
+    ("stamps", "numbers"), [(None, [3, 4, 5, 7]), (numbered_as_java, [104, 105, 106, 107])]
+)
+def test_rows_written_after_a_fold_come_after_it_whoever_made_it(
+    monkeypatch: pytest.MonkeyPatch, stamps: Any, numbers: list[int]
+) -> None:
+    table = waiting_table("fold-order", sequence__snapshot_ordering="true")
+    waiting = table.with_options({"postpone.batch-write-fixed-bucket": "false"})
+    monkeypatch.setattr(attempt, "stamped", stamps or attempt.stamped)
+    compact(table)
+    monkeypatch.undo()
+    seen = [live_files(table)[0].max_sequence_number]
+    for number in (1, 2):
+        put(table, [{"k": 1, "v": "later", "n": number}])
+        assert rows_of(table)[1] == (1, "later", number)
+        seen.append(max(file.max_sequence_number for file in live_files(table)))
+    put(waiting, [{"k": k, "v": "again", "n": 3} for k in range(2)])
+    compact(table)
+    assert [*seen, max(file.max_sequence_number for file in live_files(table))] == numbers
+    assert rows_of(table) == [(0, "again", 3), (1, "again", 3), (2, "17", 17), (4, "19", 19)]
 
 
 def test_a_dry_run_says_what_would_be_folded() -> None:

@@ -66,7 +66,7 @@ def _is_refused(check: Callable[..., None], schema: TableSchema) -> bool:
         ("bucket=-2;postpone.merge-on-read=true", "-wc"),
         ("sequence.field=v;sequence.field.sort-order=descending", "rwc"),
         ("sequence.snapshot-ordering=true;write-only=true", "rwc"),
-        ("sequence.snapshot-ordering=true;write-only=true;bucket=-2", "r--"),
+        ("sequence.snapshot-ordering=true;write-only=true;bucket=-2", "rwc"),
         ("rowkind.field=v", "rwc"),
         ("ignore-delete=true", "rwc"),
         ("data-file.thin-mode=true", "rwc"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import tempfile
 from collections.abc import Mapping
 from typing import Any
@@ -12,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecore.errors import InvalidOptionError, UnavailableError, UnsupportedError
+from lakecore.errors import InvalidOptionError, UnavailableError
 from lakecore.format.data_reader import open_reader
 from lakecore.fs.memory import MemoryFileIO
+from lakecore.jobs import compact
 from lakecore.metadata.data_file import DataFile, FileSource
 from lakecore.write import spill
 from lakecore.write.incoming import Rows
@@ -22,7 +24,7 @@ from lakecore.write.key_value_writer import KeyValueSpec, KeyValueWriter
 from lakecore.write.rolling import FileSpec
 from tests.support.builders import table_schema
 from tests.support.fault_fs import FaultyFileIO
-from tests.support.lake import key_table, live_files, memory_catalog, paths_of, rows_of
+from tests.support.lake import key_table, live_files, memory_catalog, rows_of
 
 SCHEMA = table_schema(
     "b BIGINT NOT NULL, a STRING NOT NULL, s INT, v INT",
@@ -154,10 +156,7 @@ def test_rows_that_only_snapshots_order_become_one_row_a_key_whatever_the_buffer
         assert len(live_files(table)) == newest.min_sequence_number == newest.max_sequence_number == number
     assert rows_of(table) == sorted(((k, f"v{350 + k}") for k in range(50)), key=repr)
     catalog.drop_table("d.k")
-    table = key_table(catalog, merge_engine="partial-update", **order)
-    with pytest.raises(UnsupportedError, match="raise write-buffer-size"):
-        table.write(pa.Table.from_batches(rows.to_batches(max_chunksize=20)))
-    assert paths_of(table) == set()
+    key_table(catalog)
     for options, words in (
         ({"write_only": "false"}, "needs write-only"),
         ({"sequence__field": "v"}, "sequence"),
@@ -166,6 +165,41 @@ def test_rows_that_only_snapshots_order_become_one_row_a_key_whatever_the_buffer
         with pytest.raises(InvalidOptionError, match=words):
             key_table(catalog, **order, **options)
         key_table(catalog)
+
+
+@pytest.mark.parametrize("engine", ["partial-update", "aggregation", "first-row"])
+@pytest.mark.parametrize("keys", [1, 90])
+def test_an_engine_folds_all_rows_of_a_commit_at_once_whatever_the_buffer(
+    monkeypatch: pytest.MonkeyPatch, engine: str, keys: int
+) -> None:
+    monkeypatch.setattr(spill, "_MAX_RUNS", 3)
+    monkeypatch.setattr(spill, "_BATCH_ROWS", 16)
+    options = {"sequence__snapshot_ordering": "true", "merge_engine": engine, "bucket": "2"}
+    if engine == "partial-update":
+        options["partial-update__remove-record-on-delete"] = "true"
+    if engine == "aggregation":
+        options |= {"fields__v__aggregate_function": "listagg", "fields__n__aggregate_function": "sum"}
+    dice, made = random.Random(f"{engine} {keys}"), []
+    data = pa.table(
+        {
+            "k": [f"key-{dice.randrange(keys)}" for _ in range(240)],
+            "v": [dice.choice([None, *"abc"]) for _ in range(240)],
+            "n": [dice.choice([None, *range(9)]) for _ in range(240)],
+            "_kind": [
+                dice.choice(["+I", "+I", "-D"] if engine == "partial-update" else ["+I"]) for _ in range(240)
+            ],
+        }
+    )
+    for size in ("1 kb", "64 mb"):
+        catalog = memory_catalog("all-at-once")
+        table = key_table(catalog, ("k STRING", "v STRING", "n INT"), write_buffer_size=size, **options)
+        for _ in range(2):
+            table.write(pa.Table.from_batches(data.to_batches(max_chunksize=20)))
+        assert len(live_files(table)) == 2 * min(keys, 2)
+        compact.run(compact.Job(table="d.k", strategy=compact.Strategy.FULL), catalog)
+        made.append(rows_of(table))
+        catalog.drop_table("d.k")
+    assert made[0] == made[1] != []
 
 
 def test_many_runs_are_merged_in_passes(monkeypatch: pytest.MonkeyPatch) -> None:
