@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -12,10 +12,11 @@ from lakecore.format.avro_writer import AvroWriter
 from lakecore.format.orc_writer import OrcWriter
 from lakecore.format.parquet_writer import ParquetWriter
 from lakecore.format.row_writer import RowWriter
+from lakecore.format.stored_shape import ShapableWriter, ShapedWriter, Shaper
 from lakecore.format.writer_options import WriterOptions, WrittenFile
 from lakecore.fs.file_io import FileIO, OutputFile
 
-__all__ = ["DataFileWriter", "WriterOptions", "WrittenFile", "open_writer"]
+__all__ = ["DataFileWriter", "WriterOptions", "WrittenFile", "open_shaped", "open_writer"]
 
 
 class DataFileWriter(Protocol):
@@ -45,6 +46,11 @@ _WRITERS: dict[str, Callable[[OutputFile, pa.Schema, WriterOptions], DataFileWri
     "avro": AvroWriter,
     "row": RowWriter,
 }
+_SHAPABLE: dict[str, Callable[[OutputFile, pa.Schema, WriterOptions], ShapableWriter]] = {
+    "parquet": ParquetWriter,
+    "orc": OrcWriter,
+}
+_Writer = TypeVar("_Writer")
 
 
 def open_writer(
@@ -59,9 +65,23 @@ def open_writer(
             f"{path}: data files of format {kind!r} cannot be written; this release writes "
             + ", ".join(sorted(_WRITERS))
         )
+    return _opened(file_io, path, lambda output: _WRITERS[kind](output, schema, options))
+
+
+def open_shaped(
+    file_io: FileIO, path: str, kind: str, shaper: Shaper, options: WriterOptions
+) -> DataFileWriter:
+    """Start a data file whose columns `shaper` shapes. It is opened with its first rows, or by `close`."""
+    make = _SHAPABLE[kind]
+    return ShapedWriter(
+        lambda schema: _opened(file_io, path, lambda output: make(output, schema, options)), shaper
+    )
+
+
+def _opened(file_io: FileIO, path: str, make: Callable[[OutputFile], _Writer]) -> _Writer:
     output = file_io.open_output(path)
     try:
-        return _WRITERS[kind](output, schema, options)
+        return make(output)
     except BaseException:
         output.abort()
         raise

@@ -10,6 +10,7 @@ from pyarrow import orc
 
 from lakecore.errors import UnsupportedError
 from lakecore.format.bounds import ArrowBounds
+from lakecore.format.orc_tail import with_notes
 from lakecore.format.relabel import relabel
 from lakecore.format.writer_options import WriterOptions, WrittenFile
 from lakecore.fs.file_io import OutputFile
@@ -47,6 +48,7 @@ class OrcWriter:
         self._output = output
         self._stored = pa.schema([_stored_field(field) for field in schema])
         self._bounds = ArrowBounds(schema)
+        self._notes: dict[bytes, bytes] = {}
         self._rows = 0
         self._pending = 0
         self._seen = 0
@@ -72,6 +74,10 @@ class OrcWriter:
         self._rows += batch.num_rows
         self._note(batch.nbytes)
 
+    def note(self, key: bytes, value: bytes) -> None:
+        """Put a key and its value into the footer. The last stripe is then in memory once more."""
+        self._notes[key] = value
+
     @property
     def size_estimate(self) -> int:
         """Bytes written, and half of what waits in memory for its stripe."""
@@ -81,8 +87,12 @@ class OrcWriter:
         """Finish the file; see DataFileWriter."""
         if self._rows == 0:
             self._writer.write(self._stored.empty_table())
+        if self._notes:
+            self._sink.hold()
         self._writer.close()
         self._sink.check()
+        if self._notes:
+            self._output.write(with_notes(self._sink.held(), self._notes))
         size = self._output.tell()
         self._output.close()
         return WrittenFile(size, self._rows, self._bounds.finish())
@@ -109,17 +119,27 @@ class _Sink:
     def __init__(self, output: OutputFile) -> None:
         self._output = output
         self._failure: Exception | None = None
+        self._held: list[bytes] | None = None
         self.written = 0
 
     def write(self, data: Any) -> int:
         size = len(data)
         self.written += size
-        if self._failure is None:
+        if self._held is not None:
+            self._held.append(bytes(data))
+        elif self._failure is None:
             try:
                 self._output.write(data)
             except Exception as err:  # noqa: BLE001 - raised again by `check`
                 self._failure = err
         return size
+
+    def hold(self) -> None:
+        """Keep what is written from now on."""
+        self._held = []
+
+    def held(self) -> bytes:
+        return b"".join(self._held or ())
 
     def check(self) -> None:
         """Raise what storage raised."""

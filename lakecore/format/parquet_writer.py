@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -71,9 +72,11 @@ class ParquetWriter:
         self._nulls = [n + column.null_count for n, column in zip(self._nulls, batch.columns, strict=True)]
         self._rows += batch.num_rows
         stored = parquet_int96.stored_batch(batch, self._stored) if self._int96 else batch
-        if self._open is None:
-            self._open = _Encoder(self._sink, self._stored, self._options, stored, self._footers)
-        self._open.write(stored)
+        self._opened(stored).write(stored)
+
+    def note(self, key: bytes, value: bytes) -> None:
+        """Put a key and its value into the footer."""
+        self._opened().note(key, value)
 
     @property
     def size_estimate(self) -> int:
@@ -82,10 +85,7 @@ class ParquetWriter:
 
     def close(self) -> WrittenFile:
         """Finish the file; see DataFileWriter."""
-        if self._open is None:
-            empty = pa.RecordBatch.from_pylist([], schema=self._stored)
-            self._open = _Encoder(self._sink, self._stored, self._options, empty, self._footers)
-        self._open.close()
+        self._opened().close()
         if self._int96:
             self._sink.finish()
         size = self._output.tell()
@@ -98,6 +98,12 @@ class ParquetWriter:
         if self._open is not None:
             self._open.abandon()
         self._output.abort()
+
+    def _opened(self, first: pa.RecordBatch | None = None) -> _Encoder:
+        if self._open is None:
+            first = pa.RecordBatch.from_pylist([], schema=self._stored) if first is None else first
+            self._open = _Encoder(self._sink, self._stored, self._options, first, self._footers)
+        return self._open
 
 
 class _Encoder:
@@ -119,11 +125,11 @@ class _Encoder:
         sample = first.slice(0, _SAMPLE_ROWS)
         codec = _CODECS[options.compression]
         dictionary = options.dictionary_columns
-        wanted = set(_worth_dictionary(sample) if dictionary is None else dictionary)
+        wanted = _worth_dictionary(sample) if dictionary is None else dictionary
         self._arguments = {
             "compression": codec,
             "compression_level": options.zstd_level if codec == "zstd" else None,
-            "use_dictionary": [name for name in schema.names if name in wanted],
+            "use_dictionary": list(wanted),
             "write_page_index": True,
             "write_page_checksum": True,
             "store_schema": False,
@@ -156,6 +162,9 @@ class _Encoder:
         if self._waiting_bytes == 0:
             return self._sink.written
         return self._sink.written + int(self._waiting_bytes * self._known_ratio())
+
+    def note(self, key: bytes, value: bytes) -> None:
+        self._writer.add_key_value_metadata({key: value})
 
     def close(self) -> None:
         if self._waiting or not self._encoded_bytes:
@@ -219,13 +228,22 @@ class _Counted:
 
 
 def _worth_dictionary(sample: pa.RecordBatch) -> list[str]:
-    """Columns that repeat themselves: few distinct values among the first rows."""
+    """Columns that repeat themselves: few distinct values among the first rows. Of rows: paths of fields."""
     return [
-        field.name
-        for field, column in zip(sample.schema, sample.columns, strict=True)
-        if any(of(field.type) for of in _DICTIONARY_TYPES)
-        and pc.count_distinct(column).as_py() <= _DICTIONARY_SHARE * sample.num_rows
+        path
+        for name, column in zip(sample.schema.names, sample.columns, strict=True)
+        for path, leaf in _fields(name, column)
+        if any(of(leaf.type) for of in _DICTIONARY_TYPES)
+        and pc.count_distinct(leaf).as_py() <= _DICTIONARY_SHARE * sample.num_rows
     ]
+
+
+def _fields(path: str, column: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    if not pa.types.is_struct(column.type):
+        yield path, column
+        return
+    for i, field in enumerate(column.type):
+        yield from _fields(f"{path}.{field.name}", column.field(i))
 
 
 def _page_rows(sample: pa.RecordBatch) -> int:

@@ -11,28 +11,28 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import cramjam
 import numpy as np
 import pyarrow as pa
-from backports import zstd
 
 from lakecore.errors import UnsupportedError
+from lakecore.format.map_notes import (
+    COLUMN,
+    LAYOUT,
+    MAPPING,
+    MAX_NAMES,
+    OVERFLOW,
+    PREFIX,
+    SHARED,
+    VERSION,
+    unpacked,
+)
+from lakecore.format.stored_shape import ARROW_SCHEMA
 
 __all__ = ["ShreddedMaps"]
-
-_ARROW_SCHEMA = b"ARROW:schema"
-_LAYOUT, _SHARED = b"paimon.map.storage-layout", b"shared-shredding"
-_PREFIX = b"paimon.map.shared-shredding."
-_VERSION = b"1"
-_MAPPING, _COLUMN, _OVERFLOW = "__field_mapping", "__col_", "__overflow"
-_LZ4_HEADER = struct.Struct("<ii")
-_MAX_NAMES = 1 << 26
-"""Bytes that the names of the keys of one column may take: damage must not ask for memory."""
 
 Ints = np.ndarray[Any, Any]
 
@@ -71,7 +71,7 @@ class ShreddedMaps:
         found = {
             field.name: _names(told[field.name], field, path)
             for field in groups
-            if told.get(field.name, {}).get(_LAYOUT) == _SHARED
+            if told.get(field.name, {}).get(LAYOUT) == SHARED
         }
         schema = stored
         for name in found:
@@ -92,65 +92,50 @@ class ShreddedMaps:
 
 
 def _is_group(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_struct(kind) and kind.get_field_index(_MAPPING) >= 0)
+    return bool(pa.types.is_struct(kind) and kind.get_field_index(MAPPING) >= 0)
 
 
 def _map_type(kind: pa.StructType) -> pa.MapType:
-    return pa.map_(pa.string(), kind.field(f"{_COLUMN}0").type)
+    return pa.map_(pa.string(), kind.field(f"{COLUMN}0").type)
 
 
-def _field_metadata(metadata: Mapping[bytes, bytes] | None) -> dict[str, dict[bytes, bytes]]:
-    encoded = (metadata or {}).get(_ARROW_SCHEMA)
+def _field_metadata(metadata: Mapping[bytes, bytes] | None) -> dict[str, dict[str, str]]:
+    encoded = (metadata or {}).get(ARROW_SCHEMA)
     if encoded is None:
         return {}
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(encoded, validate=True)))
     except (binascii.Error, pa.ArrowInvalid) as err:
         raise ValueError(f"its ARROW:schema cannot be decoded: {err}") from err
-    return {field.name: field.metadata or {} for field in schema}
+    return {
+        field.name: {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
+        for field in schema
+    }
 
 
-def _names(metadata: Mapping[bytes, bytes], field: pa.Field, path: str) -> _Names:
+def _names(metadata: Mapping[str, str], field: pa.Field, path: str) -> _Names:
     column = field.name
-    version = metadata[_PREFIX + b"version"]
-    if version != _VERSION:
+    version = metadata[PREFIX + "version"]
+    if version != VERSION:
         raise UnsupportedError(
-            f"{path}: column {column} is a MAP in the layout shared-shredding of version {version.decode()}; "
+            f"{path}: column {column} is a MAP in the layout shared-shredding of version {version}; "
             "this release reads version 1"
         )
     # bytes were put into text as ISO 8859-1, one character each
-    packed = metadata[_PREFIX + b"field-dict"].decode().encode("latin-1")
-    size = int(metadata[_PREFIX + b"field-dict-original-size"])
-    if not 0 <= size <= _MAX_NAMES:
+    packed = metadata[PREFIX + "field-dict"].encode("latin-1")
+    size = int(metadata[PREFIX + "field-dict-original-size"])
+    if not 0 <= size <= MAX_NAMES:
         raise ValueError(f"the keys of column {column} take {size} bytes")
-    codec = metadata.get(_PREFIX + b"field-dict-compression", b"zstd").decode().lower()
-    ids: dict[str, int] = json.loads(_UNPACK[codec](packed, size))
+    codec = metadata.get(PREFIX + "field-dict-compression", "zstd").lower()
+    ids: dict[str, int] = json.loads(unpacked(codec, packed, size))
     ordered = sorted(ids, key=ids.__getitem__)
     numbers = np.array([ids[name] for name in ordered], np.int64)
     if (numbers < 0).any() or (np.diff(numbers) == 0).any():
         raise ValueError(f"the keys of column {column} are not numbered")
-    columns = int(metadata[_PREFIX + b"num-columns"])
-    if columns != sum(part.name.startswith(_COLUMN) for part in field.type):
+    columns = int(metadata[PREFIX + "num-columns"])
+    if columns != sum(part.name.startswith(COLUMN) for part in field.type):
         raise ValueError(f"column {column} has not the {columns} value columns that its metadata says")
     return _Names(pa.array(ordered, pa.string()), numbers, columns)
-
-
-def _unzstd(packed: bytes, size: int) -> bytes:
-    return zstd.ZstdDecompressor().decompress(packed, max_length=size)
-
-
-def _unlz4(packed: bytes, size: int) -> bytes:
-    length, raw = _LZ4_HEADER.unpack_from(packed)
-    if raw != size or length != len(packed) - _LZ4_HEADER.size:
-        raise ValueError("the keys of a column are cut off")
-    return bytes(cramjam.lz4.decompress_block(packed[_LZ4_HEADER.size :], output_len=size))
-
-
-_UNPACK: Mapping[str, Callable[[bytes, int], bytes]] = {
-    "none": lambda packed, _size: packed,
-    "zstd": _unzstd,
-    "lz4": _unlz4,
-}
 
 
 def _restored(group: pa.StructArray, names: _Names) -> pa.Array:
@@ -158,16 +143,16 @@ def _restored(group: pa.StructArray, names: _Names) -> pa.Array:
     kind = group.type
     parts = {field.name: part for field, part in zip(kind, group.flatten(), strict=True)}
     present = group.is_valid().to_numpy(zero_copy_only=False)
-    ids = _mapping(parts[_MAPPING], present, names.columns)
+    ids = _mapping(parts[MAPPING], present, names.columns)
     values, rows, keys = [], [], []
     for column in range(names.columns):
         places = names.places(ids[:, column])
         held = np.flatnonzero(present & (places >= 0))
-        values.append(parts[f"{_COLUMN}{column}"].take(pa.array(held)))
+        values.append(parts[f"{COLUMN}{column}"].take(pa.array(held)))
         rows.append(held)
         keys.append(places[held])
-    if _OVERFLOW in parts:
-        beyond, owners = _entries(parts[_OVERFLOW])
+    if OVERFLOW in parts:
+        beyond, owners = _entries(parts[OVERFLOW])
         places = names.places(beyond.field(0).fill_null(-1).to_numpy())
         known = np.flatnonzero(places >= 0)
         values.append(beyond.field(1).take(pa.array(known)))
@@ -192,10 +177,10 @@ def _mapping(mapping: pa.ListArray, present: Ints, columns: int) -> Ints:
     ids = np.full((len(mapping), columns), -1, np.int64)
     lengths = mapping.value_lengths().fill_null(-1).to_numpy()
     if (lengths[present] != columns).any():
-        raise ValueError(f"a {_MAPPING} that has not the {columns} ids that its metadata says")
+        raise ValueError(f"a {MAPPING} that has not the {columns} ids that its metadata says")
     held = mapping.filter(pa.array(present)).flatten()
     if held.null_count:
-        raise ValueError(f"a {_MAPPING} with null in it")
+        raise ValueError(f"a {MAPPING} with null in it")
     ids[present] = held.to_numpy().reshape(-1, columns)
     return ids
 

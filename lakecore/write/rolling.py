@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from lakecore.errors import LakeError
 from lakecore.format.blob_references import REFERENCES_SUFFIX, Pack, encode_packs, referred_packs
-from lakecore.format.data_writer import DataFileWriter, WriterOptions, open_writer
+from lakecore.format.data_writer import DataFileWriter, WriterOptions, open_shaped, open_writer
 from lakecore.format.row_layout import check_row_files
+from lakecore.format.shapers import shaper_of
 from lakecore.format.statistics import stats_modes
 from lakecore.fs.file_io import FileIO
 from lakecore.index.builder import FileIndexBuilder
@@ -126,6 +127,7 @@ def check_file_options(schema: TableSchema) -> None:
         rules = FileRules.of(schema.options, 0, changelog=changelog)
         stats_modes(schema.row_type, schema.options, rules.stats_mode)
         WriterOptions.from_options(schema.options, rules.compression)
+        shaper_of(schema.row_type, schema.options, rules.format, rules.compression)
 
 
 class RollingWriter:
@@ -147,6 +149,7 @@ class RollingWriter:
         self._spec = spec
         self._now_ms = now_ms
         self._schema = arrow_schema(spec.row_type)
+        self._shaper = shaper_of(spec.row_type, spec.options, spec.rules.format, spec.rules.compression)
         self._index = spec.first_index
         self._sequence = spec.first_sequence
         self._current: _OpenFile | None = None
@@ -216,7 +219,11 @@ class RollingWriter:
         self._index += 1
         self._paths.append(path)
         options = WriterOptions.from_options(spec.options, spec.rules.compression)
-        writer = open_writer(self._file_io, path, spec.rules.format, self._schema, options)
+        kind = spec.rules.format
+        if self._shaper is None:
+            writer = open_writer(self._file_io, path, kind, self._schema, options)
+        else:
+            writer = open_shaped(self._file_io, path, kind, self._shaper, options)
         summary = FileSummary(spec.schema.key_type) if spec.keyed else FileSummary(None, self._sequence)
         return _OpenFile(name, writer, summary, FileIndexBuilder(spec.indexes))
 

@@ -1,7 +1,11 @@
-"""Maps that Java spread over shared columns (map.storage-layout=shared-shredding): read, checked and compacted."""
+"""Maps that are spread over shared columns (map.storage-layout=shared-shredding): read, checked and compacted.
+
+Files that lakecore writes from the same rows have Java's columns, and its metadata word for word.
+"""
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 from collections.abc import Mapping
@@ -14,11 +18,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakecore
+from lakecore.format.map_notes import unpacked
 from lakecore.jobs import compact
-from lakecore.row.json_rows import batch_to_json
+from lakecore.row.json_rows import batch_to_json, json_to_batch
 from lakecore.table import Table
 from lakecore.verify.fsck import fsck
 from tests.support.golden import canonical
+from tests.support.lake import live_files
 from tests.support.oracle import Oracle
 
 pytestmark = pytest.mark.slow
@@ -37,17 +43,23 @@ TABLES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
 }  # fmt: skip
 
 
-def test_read_checked_and_compacted(oracles: dict[str, Oracle], tmp_path: Path) -> None:
-    """Compacted files hold plain maps; both releases of Java read them, and the older could not before."""
-    java, older = oracles["2.0.0"], oracles["1.4.2"]
-    lake = lakecore.load_catalog(str(tmp_path))
+def test_read_checked_and_compacted(oracle2: Oracle, tmp_path: Path) -> None:
+    java, lake = oracle2, lakecore.load_catalog(str(tmp_path))
     for name, (keys, options) in TABLES.items():
-        full = f"d.{name}"
-        java.create(
-            tmp_path, full, {"columns": COLUMNS, "primaryKeys": list(keys), "options": LAYOUT | options}
-        )
+        full, ours = f"d.{name}", f"d.{name}_ours"
+        folder = tmp_path / f"d.db/{name}/bucket-0"
+        schema = {"columns": COLUMNS, "primaryKeys": list(keys), "options": LAYOUT | options}
+        java.create(tmp_path, full, schema)
+        java.create(tmp_path, ours, schema | {"options": schema["options"] | {"write-only": "true"}})
         for first in (0, 6):
-            java.write(tmp_path, full, [row(k) for k in range(first, first + 9)])
+            rows = [row(k) for k in range(first, first + 9)]
+            java.write(tmp_path, full, rows)
+            table = lake.load_table(ours)
+            table.write(json_to_batch(map(json.dumps, rows), table.schema.row_type))
+            if first == 0:
+                assert told(tmp_path / f"d.db/{name}_ours/bucket-0") == told(folder), name
+        compact.run(compact.Job(table=ours, strategy=compact.Strategy.FULL), lake)
+        assert java.read(tmp_path, ours) == java.read(tmp_path, full) == read(lake.load_table(ours)), name
         widened = {"op": "type", "name": ["m", "value"], "type": "BIGINT"}
         added = {"op": "add", "name": ["r", "value", "z"], "type": "INT"}
         renamed = {"op": "rename", "name": "m", "to": "n"}
@@ -58,7 +70,6 @@ def test_read_checked_and_compacted(oracles: dict[str, Oracle], tmp_path: Path) 
                 "delete-rows", tmp_path, full, write_lines(tmp_path / "gone.jsonl", [{"k": 2}, {"k": 7}])
             )
         wanted = java.read(tmp_path, full)
-        assert any(shredded(path) for path in (tmp_path / f"d.db/{name}/bucket-0").glob("data-*")), name
         table = lake.load_table(full)
         assert read(table) == wanted, name
         assert read(table, where="k > 4", columns=["n", "k"]) == cut(wanted, ("k", "n"), lambda k: k > 4), (
@@ -69,10 +80,43 @@ def test_read_checked_and_compacted(oracles: dict[str, Oracle], tmp_path: Path) 
         job = compact.Job(table=full, strategy=compact.Strategy.FULL, proof=compact.ProofMode.FULL)
         assert compact.run(job, lake).snapshot is not None, name
         table = lake.load_table(full)
-        assert read(table) == wanted == java.read(tmp_path, full) == older.read(tmp_path, full), name
+        assert all(shredded(folder / file.file_name) for file in live_files(table)), name
+        assert read(table) == wanted == java.read(tmp_path, full), name
         assert java.fsck(tmp_path, full)["errors"] == [], name
         java.write(tmp_path, full, [row(30, "n")])
         assert read(lake.load_table(full)) == java.read(tmp_path, full), name
+
+
+def told(folder: Path) -> list[Any]:
+    """Columns of the oldest file of a bucket, and its metadata for each; names of keys unpacked."""
+    path = min(folder.glob("data-*"), key=lambda found: found.stat().st_mtime_ns)
+    schema, footer = (
+        (orc.ORCFile(path).schema, orc.ORCFile(path).metadata)
+        if path.suffix == ".orc"
+        else (pq.ParquetFile(path).schema_arrow, pq.ParquetFile(path).metadata.metadata)
+    )
+    found: list[Any] = [[(field.name, parts(field.type)) for field in schema]]
+    for field in pa.ipc.read_schema(pa.py_buffer(base64.b64decode(footer[b"ARROW:schema"]))):
+        notes = {
+            key.decode().rpartition(".")[2]: value.decode()
+            for key, value in field.metadata.items()
+            if key.startswith(b"paimon.map.")
+        }
+        if "field-dict" in notes:
+            packed = notes.pop("field-dict").encode("latin-1")
+            size = int(notes["field-dict-original-size"])
+            found.append((notes, unpacked(notes["field-dict-compression"], packed, size)))
+    assert len(found) == 5
+    return found
+
+
+def parts(kind: pa.DataType) -> Any:
+    """A type without metadata and names of elements."""
+    if pa.types.is_struct(kind):
+        return [(field.name, parts(field.type)) for field in kind]
+    if pa.types.is_map(kind) or pa.types.is_list(kind):
+        return [parts(kind.field(i).type) for i in range(kind.num_fields)]
+    return str(kind)
 
 
 def row(k: int, name: str = "m") -> dict[str, Any]:

@@ -12,18 +12,25 @@ from pathlib import Path
 from typing import Any
 
 import cramjam
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from backports import zstd
 
-from lakecore.errors import CorruptDataError, LakeError, UnsupportedError
+from lakecore.errors import CorruptDataError, InvalidOptionError, LakeError, UnsupportedError
+from lakecore.format.data_writer import WriterOptions, open_shaped
+from lakecore.format.map_placement import Placement, placer
+from lakecore.format.orc_reader import OrcReader
 from lakecore.format.pages import FilePages
 from lakecore.format.parquet_reader import ParquetReader
+from lakecore.format.shared_maps import MapShaper
 from lakecore.format.shredded_maps import ShreddedMaps
 from lakecore.fs.local import LocalFileIO
+from lakecore.types.datatypes import DataField, MapType, RowType, parse_type
 
 NAMES = {f"k{i}é": i for i in range(6)}
+ROW = RowType((DataField(0, "m", MapType(parse_type("STRING NOT NULL"), parse_type("BIGINT"))),))
 Maps = list[dict[str, int | None] | None]
 
 
@@ -59,6 +66,82 @@ def stored(maps: Maps, metadata: dict[str, str], **change: Any) -> pa.Table:
     )  # fmt: skip
     schema = pa.schema([pa.field("n", pa.int64()), pa.field("m", kind, metadata=metadata)])
     return pa.table([pa.array(range(len(maps)), pa.int64()), pa.array(groups, kind)], schema=schema)
+
+
+@pytest.mark.parametrize("placement", Placement)
+def test_keys_take_columns_by_the_rule(placement: Placement) -> None:
+    """Against the rule spelled out for one row after another; what is once too much overflows."""
+    dice = random.Random(5)
+    for columns, names, batches in ((1, 2, 3), (3, 3, 4), (4, 9, 5), (2, 5, 40)):
+        place, used, resident, clock = placer(placement, columns), [0] * columns, [-1] * columns, 0
+        met: list[int] = []
+        for _ in range(batches):
+            rows = []
+            for _ in range(dice.randrange(1, 30)):
+                met += [len(met)] if len(met) < names and dice.random() < 0.4 else []
+                rows.append(dice.sample(met, dice.randrange(len(met) + 1)))
+            numbers = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+            found = place(numbers, np.array([n for row in rows for n in row], np.int64)).tolist()
+            wanted: list[int] = []
+            for row in rows:
+                places = {n: at for at, n in enumerate(row if placement is Placement.PLAIN else sorted(row))}
+                if placement is Placement.LRU:
+                    places = {n: resident.index(n) for n in row if n in resident}
+                    for number in sorted(set(row) - set(places)):
+                        free = [c for c in range(columns) if c not in places.values()]
+                        column = min(free, key=lambda c: (resident[c] >= 0, used[c], c), default=columns)
+                        places[number] = column
+                        resident[column : column + 1] = [number] if column < columns else []
+                    clock += 1
+                    used = [clock if c in places.values() else at for c, at in enumerate(used)]
+                wanted += [places[n] if places[n] < columns else -1 for n in row]
+            assert found == wanted
+
+
+@pytest.mark.parametrize(
+    ("widths", "columns"),
+    [([], 8), ([3], 3), ([0], 1), ([30], 8), ([2] * 18 + [6, 7], 2), ([2] * 9 + [7], 2), ([2] * 9 + [6], 6)],
+)
+def test_files_have_the_columns_that_recent_ones_needed(widths: list[int], columns: int) -> None:
+    shaper = MapShaper.of(ROW, {"fields.m.map.storage-layout": "shared-shredding",
+        "fields.m.map.shared-shredding.max-columns": "8"}, "parquet", "zstd")  # fmt: skip
+    assert shaper is not None
+    for width in widths:
+        shape = shaper.shape(())
+        keys = [(f"k{i}", i) for i in range(width)]
+        list(shape.stored(pa.record_batch([pa.array([keys], pa.map_(pa.string(), pa.int64()))], ["m"])))
+        shaper.finished(shape)
+    assert shaper.shape(()).schema.field("m").type.num_fields == columns + 2
+
+
+def test_a_key_that_a_row_has_twice_is_kept(tmp_path: Path) -> None:
+    options = {
+        "fields.m.map.storage-layout": "SHARED_SHREDDING",
+        "fields.m.map.shared-shredding.max-columns": "2",
+    }
+    shaper = MapShaper.of(ROW, options, "orc", "none")
+    assert shaper is not None
+    path = str(tmp_path / "f.orc")
+    writer = open_shaped(LocalFileIO(), path, "orc", shaper, WriterOptions(compression="none"))
+    maps = [[("a", 1), ("a", 2), ("b", 3)], None, [], [("b", None)]]
+    writer.write(pa.record_batch([pa.array(maps, pa.map_(pa.string(), pa.int64()))], ["m"]))
+    writer.close()
+    found = [batch.column(0).to_pylist() for batch in OrcReader(LocalFileIO(), path).batches()]
+    assert found == [[[("a", 1), ("b", 3), ("a", 2)], None, [], [("b", None)]]]
+
+
+OPTIONS = {
+    "storage-layout": ("other", "default or shared-shredding"), "shared-shredding.max-columns": ("0", "above 0"),
+    "shared-shredding.column-placement-policy": ("random", "plain, sequential, lru")}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", OPTIONS)
+def test_options_that_make_no_sense(key: str) -> None:
+    value, told = OPTIONS[key]
+    raw = {"fields.m.map.storage-layout": "shared-shredding", f"fields.m.map.{key}": value}
+    with pytest.raises(InvalidOptionError, match=rf"fields\.m\.map\.{key}='{value}'.*{told}"):
+        MapShaper.of(ROW, raw, "parquet", "zstd")
+    assert MapShaper.of(ROW, raw, "avro", "zstd") is MapShaper.of(ROW, raw, "parquet", "snappy") is None
 
 
 def random_maps(rows: int) -> Maps:

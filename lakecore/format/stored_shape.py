@@ -1,0 +1,133 @@
+"""Columns that files hold in another shape than the table: what each file gets, and what its footer says.
+
+A shape may depend on the first rows of its file, which then wait in memory, and on the files before it.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from lakecore.format.writer_options import WrittenFile
+
+__all__ = ["ARROW_SCHEMA", "ShapableWriter", "ShapedWriter", "Shaper", "StoredShape"]
+
+ARROW_SCHEMA = b"ARROW:schema"
+"""Key of a footer whose value is the Arrow schema of the file: it has metadata for each column."""
+
+
+class StoredShape(Protocol):
+    """The columns of one file. Not for several files: it may count what it stores."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What is stored."""
+        ...
+
+    def stored(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The rows of `batch` as they are stored, in their order."""
+        ...
+
+    def notes(self) -> Mapping[str, Mapping[str, str]]:
+        """Column -> what readers must know of it, once all rows are stored. Empty: nothing."""
+        ...
+
+
+class Shaper(Protocol):
+    """Chooses the shapes of the files of one writer, one after another."""
+
+    @property
+    def sample_rows(self) -> int:
+        """How many rows of the next file `shape` wants to see."""
+        ...
+
+    def shape(self, sample: Sequence[pa.RecordBatch]) -> StoredShape:
+        """The shape of the next file; `sample` holds its first rows."""
+        ...
+
+    def finished(self, shape: StoredShape) -> None:
+        """A file with that shape is whole."""
+        ...
+
+
+class ShapableWriter(Protocol):
+    """A `DataFileWriter` that can put keys and values into the footer."""
+
+    def write(self, batch: pa.RecordBatch) -> None: ...
+
+    @property
+    def size_estimate(self) -> int: ...
+
+    def note(self, key: bytes, value: bytes) -> None: ...
+
+    def close(self) -> WrittenFile: ...
+
+    def abort(self) -> None: ...
+
+
+class ShapedWriter:
+    """One data file whose columns are shaped. Holds the rows of the sample until it has enough of them."""
+
+    def __init__(self, start: Callable[[pa.Schema], ShapableWriter], shaper: Shaper) -> None:
+        """`start` opens the file for a schema."""
+        self._start = start
+        self._shaper = shaper
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_rows = 0
+        self._shape: StoredShape | None = None
+        self._file: ShapableWriter | None = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows; see DataFileWriter."""
+        if self._shape is not None:
+            self._store(self._shape, batch)
+            return
+        self._waiting.append(batch)
+        self._waiting_rows += batch.num_rows
+        if self._waiting_rows >= self._shaper.sample_rows:
+            self._begin()
+
+    @property
+    def size_estimate(self) -> int:
+        """Nothing while the sample waits: a file has at least that many rows."""
+        return 0 if self._file is None else self._file.size_estimate
+
+    def close(self) -> WrittenFile:
+        """Finish the file; see DataFileWriter."""
+        shape = self._shape or self._begin()
+        assert self._file is not None
+        notes = shape.notes()
+        if notes:
+            fields = [
+                field.with_metadata({**(field.metadata or {}), **notes[field.name]})
+                if field.name in notes
+                else field
+                for field in shape.schema
+            ]
+            encoded = base64.b64encode(pa.schema(fields).serialize().to_pybytes())
+            self._file.note(ARROW_SCHEMA, encoded)
+        done = self._file.close()
+        self._shaper.finished(shape)
+        return done
+
+    def abort(self) -> None:
+        """Remove what was written."""
+        if self._file is not None:
+            self._file.abort()
+
+    def _begin(self) -> StoredShape:
+        shape = self._shaper.shape(self._waiting)
+        self._file = self._start(shape.schema)
+        self._shape = shape
+        waiting, self._waiting = self._waiting, []
+        for batch in waiting:
+            self._store(shape, batch)
+        return shape
+
+    def _store(self, shape: StoredShape, batch: pa.RecordBatch) -> None:
+        assert self._file is not None
+        for part in shape.stored(batch):
+            self._file.write(part)
