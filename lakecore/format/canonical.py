@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakecore.errors import CorruptDataError
+from lakecore.errors import CorruptDataError, UnsupportedError
 from lakecore.format.parquet_maps import pairs_of
 from lakecore.format.shredded_variants import is_shredded, reassembled
 from lakecore.types.arrow import arrow_type
@@ -118,7 +118,7 @@ def _mask(array: pa.Array) -> pa.Array | None:
 def _atomic(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
     source = array.type
     if pa.types.is_timestamp(target) and (pa.types.is_timestamp(source) or pa.types.is_int64(source)):
-        return _timestamp(array, target)
+        return _timestamp(array, target, path)
     if pa.types.is_time32(target) and pa.types.is_int32(source):
         return array.view(target)
     if pa.types.is_struct(target):  # VARIANT
@@ -129,10 +129,11 @@ def _atomic(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
     return array.cast(target)
 
 
-def _timestamp(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _timestamp(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
     """Digits below the target's unit are cut towards the past, as the format stores them.
 
-    The zone is a label: both kinds hold a number since the epoch, so it is replaced and never applied.
+    The zone is a label: both kinds hold a number since the epoch, so it is replaced and never applied. Raises
+    UnsupportedError for times that nanoseconds cannot hold.
     """
     unit = array.type.unit if pa.types.is_timestamp(array.type) else target.unit
     if unit == target.unit:
@@ -141,7 +142,15 @@ def _timestamp(array: pa.Array, target: pa.DataType) -> pa.Array:
     if _NANOS[unit] < _NANOS[target.unit]:
         divisor = _NANOS[target.unit] // _NANOS[unit]
         return _floor(numbers, divisor).view(target)
-    return pc.multiply_checked(numbers, _NANOS[unit] // _NANOS[target.unit]).view(target)
+    try:
+        return pc.multiply_checked(numbers, _NANOS[unit] // _NANOS[target.unit]).view(target)
+    except pa.ArrowInvalid as err:
+        if target.unit != "ns":
+            raise
+        raise UnsupportedError(
+            f"{path}: holds a time outside 1677-09-21 to 2262-04-11, which cannot be read with more than six "
+            "digits; store such times as TIMESTAMP(6)"
+        ) from err
 
 
 def _floor(numbers: pa.Array, divisor: int) -> pa.Array:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import orc
 
-from lakecore.errors import UnsupportedError
 from lakecore.format.damage import decoding
+from lakecore.format.orc_times import OrcTimes, has_times
 from lakecore.format.shredded_maps import ShreddedMaps
 from lakecore.fs.file_io import FileIO
 
@@ -19,7 +19,9 @@ _EXPANSION = 8
 
 
 class OrcReader:
-    """One ORC file. Timestamps come out in nanoseconds; outside 1677..2262 they are refused."""
+    """One ORC file. Timestamps come out in nanoseconds; those of a batch with times outside 1677..2262 in
+    microseconds (see `orc_times`).
+    """
 
     def __init__(self, file_io: FileIO, path: str) -> None:
         self._path = path
@@ -29,6 +31,8 @@ class OrcReader:
             _check_names(self.file.schema)
             self._maps = ShreddedMaps.of(self.file.schema, self.file.metadata, path)
             self.schema: pa.Schema = self._maps.schema
+            timed = any(has_times(field.type) for field in self.file.schema)
+            self._times = OrcTimes.of(self._source) if timed else None
 
     @property
     def num_rows(self) -> int:
@@ -50,23 +54,43 @@ class OrcReader:
     ) -> Iterator[pa.RecordBatch]:
         """Rows in file order; see DataFileReader."""
         wanted = list(self.schema.names if columns is None else columns)
-        with decoding(self._path), _refusing_wraps(self._path):
-            stream = (
-                self._all(wanted, batch_size) if row_groups is None else self._stripes(wanted, row_groups)
-            )
-            for batch in stream:
+        with decoding(self._path):
+            for batch in self._stored(wanted, batch_size, row_groups):
                 yield self._maps.restored(batch if batch.schema.names == wanted else batch.select(wanted))
 
     def close(self) -> None:
         self._source.close()
 
-    def _all(self, columns: list[str], batch_size: int) -> Iterator[pa.RecordBatch]:
-        """Streams within a stripe, which ORCFile itself cannot."""
+    def _stored(
+        self, columns: list[str], batch_size: int, stripes: Sequence[int] | None
+    ) -> Iterator[pa.RecordBatch]:
+        times = self._times
+        apart = [] if times is None else [name for name in columns if name in times.columns(self.file.schema)]
+        if times is None or (times.named and not apart):
+            yield from self._read(self._source, columns, batch_size, stripes)
+            return
+        seconds = self._read(times.open(nanos=False), columns, batch_size, stripes)
+        if not apart:
+            yield from seconds
+            return
+        nanos = self._read(times.open(nanos=True), apart, batch_size, stripes)
+        row = 0
+        for i, (batch, parts) in enumerate(zip(seconds, nanos, strict=True)):
+            yield times.join(batch, parts, row if stripes is None else times.starts[stripes[i]])
+            row += batch.num_rows
+
+    def _read(
+        self, source: Any, columns: list[str], batch_size: int, stripes: Sequence[int] | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Streams within a stripe where all are read, which ORCFile itself cannot."""
+        file = self.file if source is self._source else orc.ORCFile(source)
+        if stripes is not None:
+            return (file.read_stripe(stripe, columns=columns) for stripe in stripes)
         import pyarrow.dataset as ds  # brings pandas in, which takes a second: only where ORC is read
 
-        fragment = ds.OrcFileFormat().make_fragment(self._source)
+        fragment = ds.OrcFileFormat().make_fragment(source)
         scanner = fragment.scanner(
-            schema=self.file.schema,
+            schema=file.schema,
             columns=columns,
             batch_size=batch_size,
             batch_readahead=0,
@@ -74,22 +98,6 @@ class OrcReader:
             use_threads=False,
         )
         return iter(scanner.to_batches())
-
-    def _stripes(self, columns: list[str], stripes: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        for stripe in stripes:
-            yield self.file.read_stripe(stripe, columns=columns)
-
-
-@contextmanager
-def _refusing_wraps(path: str) -> Iterator[None]:
-    try:
-        yield
-    except pa.ArrowInvalid as err:
-        if "out of range for nanosecond resolution" not in str(err):
-            raise
-        raise UnsupportedError(
-            f"{path}: {err}; timestamps in ORC files can be read between 1677-09-21 and 2262-04-11"
-        ) from err
 
 
 def _check_names(fields: Iterable[pa.Field]) -> None:

@@ -202,7 +202,7 @@ class FilePages:
         coded = set(self._coded).intersection(names) if batch_size >= LEAST_ROWS and not self._int96 else ()
         file = open_parquet(pages, as_bytes(footer) if self._int96 else None, buffer_size, tuple(coded))
         for batch in read_batches(file, names, batch_size):
-            yield with_timestamps(batch, self._stored, self._path) if self._int96 else batch
+            yield with_timestamps(batch, self._stored) if self._int96 else batch
 
     def _read(self, offset: int, size: int) -> bytes:
         if not 0 <= offset <= offset + size <= self._source.size():  # damage must not ask for memory

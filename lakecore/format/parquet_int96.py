@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakecore.format.parquet_maps import without_loose_maps
-from lakecore.format.relabel import map_children, map_type
+from lakecore.format.relabel import map_children, map_type, with_leaves
 from lakecore.format.thrift_compact import Field, Struct, WireType, decode_struct, encode_struct
 
 __all__ = [
@@ -24,9 +24,9 @@ __all__ = [
     "FooterSink",
     "as_bytes",
     "has_nanos",
-    "nanos",
     "stored_batch",
     "stored_schema",
+    "timestamps",
     "with_groups",
 ]
 
@@ -79,17 +79,21 @@ def _retype(chunk: Struct) -> None:
         chunk.pop(_META_STATISTICS, None)
 
 
-def nanos(array: pa.Array) -> pa.Array:
-    """12-byte leaves as timestamp[ns]. Raises OverflowError for a value nanoseconds cannot hold."""
+def timestamps(array: pa.Array) -> pa.Array:
+    """12-byte leaves as timestamp[ns]; where nanoseconds cannot hold all values of a leaf, as timestamp[us].
+
+    Digits are cut then: a column of nine digits is refused (`canonical`), one of fewer has none to lose. The
+    format writes no other fixed-size binary of 12 bytes. Raises OverflowError for values beyond all years.
+    """
     if array.type == _RAW:
         return _decode(array)
-    target = _timestamp_type(array.type)
-    return array if target == array.type else map_children(array, target, lambda child, _: nanos(child))
+    if not pa.types.is_nested(array.type) or map_type(array.type, _replaced) == array.type:
+        return array
+    return with_leaves(array, timestamps)
 
 
-def _timestamp_type(kind: pa.DataType) -> pa.DataType:
-    """The type of `nanos`. The format writes no other fixed-size binary of 12 bytes."""
-    return pa.timestamp("ns") if kind == _RAW else map_type(kind, _timestamp_type)
+def _replaced(kind: pa.DataType) -> pa.DataType:
+    return pa.timestamp("ns") if kind == _RAW else map_type(kind, _replaced)
 
 
 def _decode(array: pa.Array) -> pa.Array:
@@ -103,9 +107,12 @@ def _decode(array: pa.Array) -> pa.Array:
     days, time_of_day = np.where(null, 0, days), np.where(null, 0, time_of_day)
     value = days * _NANOS_PER_DAY + time_of_day
     rough = days.astype(np.float64) * _NANOS_PER_DAY + time_of_day
-    if np.any(np.abs(rough - value) > _NANOS_PER_DAY):
-        raise OverflowError("timestamp outside 1677-09-21..2262-04-11")
-    return pa.array(value, pa.int64(), mask=null).view(pa.timestamp("ns"))
+    if not np.any(np.abs(rough - value) > _NANOS_PER_DAY):
+        return pa.array(value, pa.int64(), mask=null).view(pa.timestamp("ns"))
+    micros = days * (_NANOS_PER_DAY // 1000) + time_of_day // 1000
+    if np.any(np.abs(rough / 1000 - micros) > _NANOS_PER_DAY):
+        raise OverflowError("a timestamp that 64 bits do not hold")
+    return pa.array(micros, pa.int64(), mask=null).view(pa.timestamp("us"))
 
 
 def has_nanos(kind: pa.DataType) -> bool:

@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakecore.errors import UnsupportedError
 from lakecore.format import parquet_int96
 from lakecore.format.coded_text import LEAST_ROWS, coded_columns, with_text
 from lakecore.format.damage import decoding
@@ -25,7 +24,9 @@ _MAGIC = b"PAR1"
 
 
 class ParquetReader:
-    """One parquet file. INT96 timestamps come out in nanoseconds; outside 1677..2262 they are refused."""
+    """One parquet file. INT96 timestamps come out in nanoseconds, in a batch with times outside 1677..2262 in
+    microseconds.
+    """
 
     def __init__(self, file_io: FileIO, path: str, buffer_size: int = BUFFER_SIZE) -> None:
         self._path = path
@@ -89,7 +90,7 @@ class ParquetReader:
         metadata = parquet_int96.as_bytes(read_footer(self._source))
         raw = open_parquet(self._source, metadata, self._buffer_size)
         for batch in read_batches(raw, columns, batch_size, row_groups):
-            yield with_timestamps(batch, self.file.schema_arrow, self._path)
+            yield with_timestamps(batch, self.file.schema_arrow)
 
     def _coded(self, columns: Sequence[str] | None) -> Any:
         """The file, opened so that text of few values comes as codes, where it has some among `columns`."""
@@ -103,21 +104,13 @@ class ParquetReader:
         self._source.close()
 
 
-def with_timestamps(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBatch:
-    """A batch whose INT96 columns were read as bytes (`parquet_int96.as_bytes`), by the types of `schema`.
-
-    Raises UnsupportedError for a timestamp that nanoseconds cannot hold.
+def with_timestamps(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch whose INT96 columns were read as bytes (`parquet_int96.as_bytes`), by the types of `schema` but
+    for times that nanoseconds cannot hold (`parquet_int96.timestamps`).
     """
-    fields = [schema.field(name) for name in batch.schema.names]
-    arrays = []
-    for field, array in zip(fields, batch.columns, strict=True):
-        try:
-            arrays.append(parquet_int96.nanos(array))
-        except OverflowError as err:
-            raise UnsupportedError(
-                f"{path}: column {field.name}: {err} cannot be read with nanosecond precision; "
-                "store such values with precision 6 or less"
-            ) from err
+    arrays = [parquet_int96.timestamps(array) for array in batch.columns]
+    named = zip(batch.schema.names, arrays, strict=True)
+    fields = [schema.field(name).with_type(array.type) for name, array in named]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 

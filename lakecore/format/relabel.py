@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-__all__ = ["map_children", "map_type", "relabel"]
+__all__ = ["map_children", "map_type", "relabel", "with_leaves"]
 
 
 def map_type(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
@@ -42,6 +42,24 @@ def map_children(
         values = pa.StructArray.from_arrays(pairs, fields=[target.key_field, target.item_field])
     else:
         values = change(array.values, target.value_type)
+    return pa.Array.from_buffers(target, len(array), array.buffers()[:2], -1, array.offset, children=[values])
+
+
+def with_leaves(array: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """A struct, map or list of changed children, whose types follow from what `change` makes of each."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        children = [change(array.field(i)) for i in range(kind.num_fields)]
+        fields = [field.with_type(child.type) for field, child in zip(kind, children, strict=True)]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+    if pa.types.is_map(kind):
+        pairs = [change(array.keys), change(array.items)]
+        both = [kind.key_field.with_type(pairs[0].type), kind.item_field.with_type(pairs[1].type)]
+        values, target = pa.StructArray.from_arrays(pairs, fields=both), pa.map_(*both)
+    else:
+        values = change(array.values)
+        target = pa.list_(kind.value_field.with_type(values.type))
     return pa.Array.from_buffers(target, len(array), array.buffers()[:2], -1, array.offset, children=[values])
 
 

@@ -12,6 +12,7 @@ from pyroaring import BitMap
 from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.format.canonical import canonical
 from lakecore.format.data_reader import BATCH_ROWS, BUFFER_SIZE, DataFileReader, file_format, open_reader
+from lakecore.format.parquet_int96 import has_nanos
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.key_value import key_value_type
 from lakecore.metadata.row_kind import KEY_PREFIX, SEQUENCE_NAME
@@ -185,6 +186,7 @@ def _is_plain(plan: FileColumns, stored: pa.Schema) -> bool:
         and field is not None
         and same_values(field.type, wanted.type)
         and stored.field(plan.stored[source]).type == kind
+        and not has_nanos(kind)  # INT96 comes out in microseconds too
         for wanted, source, field, kind in columns
     )
 

@@ -1,18 +1,15 @@
 """TIMESTAMP WITH LOCAL TIME ZONE in ORC: writers store the instant minus the offset of their zone by default.
 
-The file does not say which zone that was, so it is a setting. Only top-level columns can be moved; in a zone
-other than UTC a nested one is refused instead of read wrong.
+The file does not say whether they did, so the zone is a setting.
 """
 
 from __future__ import annotations
 
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lakecore.errors import InvalidOptionError, UnsupportedError
-from lakecore.types.arrow import arrow_type
+from lakecore.errors import InvalidOptionError
+from lakecore.format.java_zones import is_named, offsets
+from lakecore.format.relabel import with_leaves
 from lakecore.types.datatypes import (
     ArrayType,
     AtomicType,
@@ -26,24 +23,38 @@ from lakecore.types.datatypes import (
 
 __all__ = ["to_instant"]
 
+_TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
 
 def to_instant(array: pa.Array, kind: DataType, zone: str) -> pa.Array:
     """Undo the writer's shift: stored = instant - offset(zone). UTC costs nothing.
 
-    Raises InvalidOptionError for an unknown zone, UnsupportedError for nested columns in another zone.
+    Raises InvalidOptionError for an unknown zone.
     """
     if zone == "UTC" or not _has_instant(kind):
         return array
-    if not isinstance(kind, AtomicType):
-        raise UnsupportedError(f"ORC column of type {kind} written in zone {zone}; only zone UTC can be read")
-    try:
-        ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError) as err:
-        raise InvalidOptionError(f"orc zone {zone!r}: no such time zone") from err
-    # the stored number, read as UTC, plus the offset valid at that wall clock's instant
-    stored = array.view(pa.timestamp(array.type.unit, "UTC"))
-    local = pc.local_timestamp(stored.cast(pa.timestamp(array.type.unit, zone)))
-    return local.view(arrow_type(kind))
+    if not is_named(zone):
+        raise InvalidOptionError(f"orc zone {zone!r}: no such time zone")
+    return _moved(array, kind, zone)
+
+
+def _moved(array: pa.Array, kind: DataType, zone: str) -> pa.Array:
+    match kind:
+        case AtomicType(root=TypeRoot.TIMESTAMP_LTZ):
+            ticks = _TICKS[array.type.unit]
+            numbers = array.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+            moved = numbers + offsets(zone, numbers // ticks) * ticks
+            mask = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+            return pa.array(moved, pa.int64(), mask=mask).view(array.type)
+        case RowType(fields=fields):
+            parts = iter([field.type for field in fields])
+        case MapType(key=key, value=value):
+            parts = iter([key, value])
+        case ArrayType(element=element) | MultisetType(element=element):
+            parts = iter([element, AtomicType(TypeRoot.INT)])
+        case _:
+            return array
+    return with_leaves(array, lambda child: _moved(child, next(parts), zone))
 
 
 def _has_instant(kind: DataType) -> bool:

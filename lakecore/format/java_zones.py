@@ -1,0 +1,108 @@
+"""Offsets of time zones as Java's `TimeZone` has them, for whole columns.
+
+They are those of the tz database, but before 1900 every zone keeps what is its standard offset today (checked
+with all zones of Java 17). Fixed zones are written GMT+08:00.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+import numpy.typing as npt
+
+from lakecore.errors import UnsupportedError
+
+__all__ = ["BASE_SECONDS", "base_seconds", "is_named", "offsets"]
+
+BASE_SECONDS = 1_420_070_400
+"""2015-01-01 00:00:00 in UTC, from which ORC counts."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY = 86_400
+_FIRST = -2_208_988_800  # 1900-01-01
+_CYCLE = 146_097 * _DAY  # 400 years, after which the rules of a calendar come again
+_LAST = _FIRST + _CYCLE + 200 * 366 * _DAY
+_STEP = 20 * _DAY  # there are zones with two changes in a month, but none with two within it
+_STANDARD = (datetime(2037, 1, 1, tzinfo=UTC), datetime(2037, 7, 1, tzinfo=UTC))
+_FIXED = re.compile(r"GMT([+-])(\d{1,2}):?(\d{2})?")
+
+Seconds = npt.NDArray[np.int64]
+
+
+def is_named(zone: str) -> bool:
+    """Is it in the tz database, where pyarrow looks too? "" stands for UTC."""
+    try:
+        ZoneInfo(zone or "UTC")
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
+
+
+def offsets(zone: str, seconds: Seconds) -> Seconds:
+    """Seconds to add to UTC at these instants. Raises UnsupportedError for an unknown zone."""
+    starts, values = _table(zone)
+    if len(starts) == 1:
+        return np.full(len(seconds), values[0])
+    late = np.maximum(seconds - (_LAST - _CYCLE), 0) // _CYCLE * _CYCLE
+    found: Seconds = values[np.searchsorted(starts, seconds - late, side="right") - 1]
+    return found
+
+
+def base_seconds(zone: str) -> int:
+    """2015-01-01 00:00:00 in that zone. Raises UnsupportedError."""
+    return BASE_SECONDS - int(offsets(zone, np.array([BASE_SECONDS]))[0])
+
+
+@lru_cache(maxsize=32)
+def _table(zone: str) -> tuple[Seconds, Seconds]:
+    """Instants from which an offset holds, and the offsets. Some 40 ms for a zone."""
+    fixed = _FIXED.fullmatch(zone)
+    if zone in ("", "UTC", "GMT", "Z") or fixed:
+        return np.array([np.iinfo(np.int64).min]), np.array([_fixed(fixed)])
+    try:
+        rules = ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as err:
+        raise UnsupportedError(f"time zone {zone!r} is not in the tz database: install a newer one") from err
+    standard = min(_offset(rules, moment) for moment in _STANDARD)
+    starts, values = [int(np.iinfo(np.int64).min)], [standard]
+    at, value = _FIRST, _at(rules, _FIRST)
+    starts, values = [*starts, at], [*values, value]
+    while at < _LAST:
+        after = _at(rules, at + _STEP)
+        if after != value:
+            starts.append(_change(rules, at, at + _STEP, value))
+            values.append(after)
+            value = after
+        at += _STEP
+    return np.array(starts), np.array(values)
+
+
+def _change(rules: ZoneInfo, low: int, high: int, before: int) -> int:
+    """The first second with another offset than `before`, which `low` has and `high` has not."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _at(rules, middle) == before:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _at(rules: ZoneInfo, seconds: int) -> int:
+    return _offset(rules, _EPOCH + timedelta(seconds=seconds))
+
+
+def _offset(rules: ZoneInfo, moment: datetime) -> int:
+    local = moment.astimezone(rules).utcoffset()
+    return 0 if local is None else int(local.total_seconds())
+
+
+def _fixed(found: re.Match[str] | None) -> int:
+    if found is None:
+        return 0
+    seconds = int(found[2]) * 3600 + int(found[3] or 0) * 60
+    return -seconds if found[1] == "-" else seconds

@@ -1,0 +1,141 @@
+"""Protocol Buffers without a schema: the footers of ORC files, read and written back.
+
+A message is a list of fields in their order. What a reader of this module does not know survives a rewrite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+__all__ = ["Message", "signed", "unsigned", "varint", "zigzag"]
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_FIXED = {_FIXED64: 8, _FIXED32: 4}
+_WORD = 0xFFFF_FFFF_FFFF_FFFF
+_LONGEST = 10
+
+Value: TypeAlias = int | bytes
+
+
+@dataclass(slots=True)
+class Message:
+    """`fields`: number, wire type and value, an int for a varint and bytes for anything else."""
+
+    fields: list[tuple[int, int, Value]] = field(default_factory=list)
+
+    @classmethod
+    def decode(cls, data: bytes | memoryview) -> Message:
+        """Raises ValueError when the bytes are not a message."""
+        return cls(list(_fields(bytes(data))))
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        for number, wire, value in self.fields:
+            out += varint(number << 3 | wire)
+            if isinstance(value, int):
+                out += varint(value)
+                continue
+            out += (varint(len(value)) if wire == _BYTES else b"") + value
+        return bytes(out)
+
+    def number(self, number: int, default: int = 0) -> int:
+        """The last value of a field that holds a varint."""
+        found = self.find(number)
+        return default if found is None else found
+
+    def find(self, number: int) -> int | None:
+        """The same; None when it is not there."""
+        values = [value for n, _, value in self.fields if n == number and isinstance(value, int)]
+        return values[-1] if values else None
+
+    def all(self, number: int) -> list[bytes]:
+        """The values of a repeated field of bytes."""
+        return [value for n, _, value in self.fields if n == number and isinstance(value, bytes)]
+
+    def ints(self, number: int) -> list[int]:
+        """The values of a repeated field of varints, packed or not."""
+        out: list[int] = []
+        for n, _, value in self.fields:
+            if n == number:
+                out += [value] if isinstance(value, int) else unsigned(value)
+        return out
+
+    def messages(self, number: int) -> list[Message]:
+        return [Message.decode(value) for value in self.all(number)]
+
+    def without(self, *numbers: int) -> Message:
+        """The message lacking these fields."""
+        return Message([one for one in self.fields if one[0] not in numbers])
+
+    def add(self, number: int, value: Value) -> Message:
+        """Append a field; the same message."""
+        self.fields.append((number, _VARINT if isinstance(value, int) else _BYTES, value))
+        return self
+
+    def extend(self, number: int, values: Iterable[Message]) -> Message:
+        """Append messages; the same message."""
+        for value in values:
+            self.add(number, value.encode())
+        return self
+
+
+def varint(value: int) -> bytes:
+    value &= _WORD
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def unsigned(data: bytes) -> list[int]:
+    """Packed varints. Raises ValueError."""
+    out, at = [], 0
+    while at < len(data):
+        value, at = _varint(data, at)
+        out.append(value)
+    return out
+
+
+def zigzag(value: int) -> int:
+    """A signed number as the varint of an sint64 has it."""
+    return (value << 1 ^ value >> 63) & _WORD
+
+
+def signed(value: int) -> int:
+    """The inverse of `zigzag`."""
+    return value >> 1 ^ -(value & 1)
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
+    at = 0
+    while at < len(data):
+        key, at = _varint(data, at)
+        number, wire = key >> 3, key & 7
+        if wire == _VARINT:
+            value, at = _varint(data, at)
+            yield number, wire, value
+            continue
+        if wire == _BYTES:
+            size, at = _varint(data, at)
+        elif wire in _FIXED:
+            size = _FIXED[wire]
+        else:
+            raise ValueError(f"a protobuf field of wire type {wire}")
+        if at + size > len(data):
+            raise ValueError(f"a protobuf field of {size} bytes where {len(data) - at} are left")
+        yield number, wire, data[at : at + size]
+        at += size
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    for i in range(at, min(at + _LONGEST, len(data))):
+        value |= (data[i] & 0x7F) << shift
+        if data[i] < 0x80:
+            return value & _WORD, i + 1
+        shift += 7
+    raise ValueError("a varint that does not end")

@@ -1,0 +1,61 @@
+"""Timestamps that pyarrow cannot hold or tells wrong: ORC files of Java in any zone, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakecore.catalog.filesystem import load_catalog
+from lakecore.row.json_rows import batch_to_json
+from tests.support.golden import canonical
+from tests.support.oracle import Oracle
+
+pytestmark = pytest.mark.slow
+
+COLUMNS = [
+    "k INT NOT NULL",
+    "t3 TIMESTAMP(3)",
+    "t6 TIMESTAMP(6)",
+    "t9 TIMESTAMP(9)",
+    "z TIMESTAMP(6) WITH LOCAL TIME ZONE",
+    "a ARRAY<TIMESTAMP(6)>",
+    "r ROW<s STRING, m MAP<INT, TIMESTAMP(6)>>",
+]
+TIMES = [
+    "0001-01-01 00:00:00", "1500-01-01 12:00:00.123", "1582-10-16 01:02:03.5", "1600-06-01 00:00:00.000001",
+    "1890-01-01 00:00:00.5", "1900-01-01 00:00:00", "1901-01-01 00:00:00.25", "1945-08-01 03:04:05.123456",
+    "1969-12-31 15:59:59.5", "1969-12-31 18:59:59.25", "1969-12-31 19:00:00.25", "1969-12-31 23:59:58.5",
+    "1969-12-31 23:59:59.0005", "1969-12-31 23:59:59.5", "1970-01-01 00:00:00.5", "1970-01-01 07:59:59.5",
+    "1970-01-01 08:00:00.5", "1988-07-01 00:00:00.25", "2024-03-10 02:30:00.5", "2024-11-03 01:30:00.5",
+    "2262-04-11 23:47:16.9", "2300-07-01 00:00:00.5", "9999-12-31 22:59:59.999999",
+]  # fmt: skip
+
+
+def rows_of(times: list[str]) -> list[dict[str, Any]]:
+    """Columns of nine digits hold what nanoseconds hold."""
+    near = [time if "1678" < time < "2262" else None for time in times]
+    return [
+        {"k": i, "t3": time[:23], "t6": time, "t9": near[i], "z": f"{time}Z", "a": [None, time],
+         "r": {"s": time, "m": [[i, time]]} if i % 3 else None}
+        for i, time in enumerate(times)
+    ]  # fmt: skip
+
+
+def ours(warehouse: Path, table: str) -> list[str]:
+    scan = load_catalog(warehouse).load_table(table).scan()
+    kind = scan.row_type
+    return canonical(line for batch in scan.to_batches() for line in batch_to_json(batch, kind, "+I"))
+
+
+@pytest.mark.parametrize("zone", ["America/New_York"])
+def test_orc_files_of_a_jvm_in_another_zone(
+    oracle: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str
+) -> None:
+    schema = {"columns": COLUMNS, "options": {"bucket": "-1", "file.format": "orc"}}
+    with monkeypatch.context() as patch, Oracle("2.0.0") as local:
+        patch.setenv("ORACLE_JVM", f"-Xmx1g -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Doracle.tz={zone}")
+        local.create(tmp_path, "d.t", schema)
+        local.write(tmp_path, "d.t", rows_of(TIMES))
+    assert ours(tmp_path, "d.t") == oracle.read(tmp_path, "d.t")
