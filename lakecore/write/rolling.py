@@ -22,6 +22,7 @@ from lakecore.format.data_writer import DataFileWriter, WriterOptions, open_shap
 from lakecore.format.row_layout import check_row_files
 from lakecore.format.shapers import shaper_of
 from lakecore.format.statistics import stats_modes
+from lakecore.format.stored_shape import Shaper
 from lakecore.fs.file_io import FileIO
 from lakecore.index.builder import FileIndexBuilder
 from lakecore.index.container import INDEX_SUFFIX
@@ -149,7 +150,6 @@ class RollingWriter:
         self._spec = spec
         self._now_ms = now_ms
         self._schema = arrow_schema(spec.row_type)
-        self._shaper = shaper_of(spec.row_type, spec.options, spec.rules.format, spec.rules.compression)
         self._index = spec.first_index
         self._sequence = spec.first_sequence
         self._current: _OpenFile | None = None
@@ -198,6 +198,11 @@ class RollingWriter:
         for path in paths:
             with tolerated(path):
                 self._file_io.delete(path)
+
+    @cached_property
+    def _shaper(self) -> Shaper | None:
+        rules = self._spec.rules
+        return shaper_of(self._spec.row_type, self._spec.options, rules.format, rules.compression)
 
     def _write_slice(self, batch: pa.RecordBatch, conformed: pa.RecordBatch) -> None:
         if batch.num_rows == 0:
