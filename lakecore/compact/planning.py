@@ -13,8 +13,8 @@ import numpy as np
 from lakecore.clock import Clock
 from lakecore.commit.committer import Committer
 from lakecore.compact.append import apply as append_apply
-from lakecore.compact.append import joined_run
 from lakecore.compact.append import run as append_run
+from lakecore.compact.append.blob_plan import BlobRules
 from lakecore.compact.append.joined_plan import Columns, plan_ranges
 from lakecore.compact.append.plan import Deletions, JoinPick, JoinRequest, plan_joins
 from lakecore.compact.naming import place_name
@@ -29,7 +29,13 @@ from lakecore.errors import UnsupportedError
 from lakecore.executor import Executor
 from lakecore.lsm.options import AppendPolicy, TreePolicy
 from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.dedicated import REWRITE_ROW_IDS, Dedicated, is_ordinary_file, may_lie_apart
+from lakecore.metadata.dedicated import (
+    BLOB_COMPACTION,
+    REWRITE_ROW_IDS,
+    Dedicated,
+    is_ordinary_file,
+    may_lie_apart,
+)
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.options import BucketMode
@@ -121,10 +127,21 @@ class Planner:
                 "rows where they are; unset it for this run"
             )
         table = self.unit_table(entries)
-        picks = plan_ranges(entries, self._join_request(), self._columns(entries), deletions)
+        picks = plan_ranges(
+            entries, self._join_request(), self._columns(entries), deletions, self._blob_rules()
+        )
         found, outdated = self._known(picks, excluded)
         picks_of = self._scheduled(append_apply.joined_picks(found, table, file_prefix))
-        return RoundPlan(picks_of, joined_run.run_unit, table, outdated)
+        return RoundPlan(picks_of, append_apply.run_joined, table, outdated)
+
+    def _blob_rules(self) -> BlobRules | None:
+        reading = self.target.reading
+        raw, row_type = reading.schema.options, reading.schema.row_type
+        if not BLOB_COMPACTION.read(raw):
+            return None
+        dedicated = Dedicated.of(row_type, raw, reading.options.target_file_size)
+        ids = frozenset(row_type.field(name).id for name in dedicated.blobs)
+        return BlobRules(dedicated.blob_size, ids, partial(field_ids, reading))
 
     def _columns(self, entries: ManifestEntries) -> Columns:
         """Which columns lie apart: by the options, and in the blob and vector files that there are."""
@@ -196,7 +213,7 @@ class Planner:
 def _newest_schema(pick: BucketPick | JoinPick) -> int:
     """The highest schema id among the files whose rows the pick may read."""
     if isinstance(pick, JoinPick):
-        return max(file.schema_id for file in pick.files)
+        return max(file.schema_id for files in (pick.files, *pick.blobs) for file in files)
     sections = (section for stretch in pick.work.rewrites for section in stretch)
     rewritten = (file for section in sections for file in section.files)
     asked = (file for level in pick.above for file in level)

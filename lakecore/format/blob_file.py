@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -26,12 +26,14 @@ __all__ = [
     "BlobIndex",
     "BlobSource",
     "BlobWriter",
+    "Buffer",
     "decode_lengths",
     "encode_lengths",
     "load_blob_index",
 ]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
+Buffer: TypeAlias = bytes | memoryview
 
 NULL, OLDER = -1, -2
 """What `BlobIndex.sizes` says where there are no bytes."""
@@ -42,6 +44,7 @@ _FOOTER = struct.Struct("<ib")
 _VERSION = 1
 _FRAME = len(_MAGIC) + _TAIL.size
 _MOST_BYTES = 10
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,8 @@ def decode_lengths(data: bytes) -> Ints:
 
 def _located(lengths: Ints, body: int, path: str) -> BlobIndex:
     stored = lengths >= 0
-    if (lengths < OLDER).any() or (stored & (lengths < _FRAME)).any() or lengths[stored].sum() != body:
+    wrong = (lengths < OLDER) | (lengths > body) | (stored & (lengths < _FRAME))
+    if wrong.any() or lengths[stored].sum() != body:
         raise CorruptDataError(path, "lengths of its records do not add up to the file")
     ends = np.where(stored, lengths, 0).cumsum()
     starts = np.where(stored, ends - lengths + len(_MAGIC), -1)
@@ -103,19 +107,49 @@ class BlobSource:
         self._source: Any = file_io.open_input(path)
 
     def read(self, start: int, size: int) -> bytes:
-        """One value. Raises CorruptDataError where the record is not the one that was written."""
+        """One value, of which memory holds one copy where it is large. Raises CorruptDataError where the
+        record is not the one that was written.
+        """
+        if size > _PIECE:
+            with decoding(self._path):
+                self._source.seek(start - len(_MAGIC))
+                magic, value = self._exactly(len(_MAGIC)), self._exactly(size)
+                self._check(zlib.crc32(value, zlib.crc32(magic)), self._exactly(_TAIL.size), start, size)
+                return value
         with decoding(self._path):
             self._source.seek(start - len(_MAGIC))
-            record = bytes(self._source.read(size + _FRAME))
-            length, checksum = _TAIL.unpack_from(record, len(_MAGIC) + size)
-            content = record[: len(_MAGIC) + size]
-            short = zlib.crc32(content)  # Python writers leave the length out
-            if length != size + _FRAME or checksum not in (
-                short,
-                zlib.crc32(record[len(content) :][:8], short),
-            ):
-                raise CorruptDataError(self._path, f"the value at byte {start} is damaged")
-            return content[len(_MAGIC) :]
+            record = self._exactly(size + _FRAME)
+        content = record[: -_TAIL.size]
+        self._check(zlib.crc32(content), record[-_TAIL.size :], start, size)
+        return content[len(_MAGIC) :]
+
+    def pieces(self, start: int, size: int) -> Iterator[bytes]:
+        """The same in pieces of 1 MB, which count only when the last one has come."""
+        if size <= _PIECE:
+            yield self.read(start, size)
+            return
+        with decoding(self._path):
+            self._source.seek(start - len(_MAGIC))
+            checksum = zlib.crc32(self._exactly(len(_MAGIC)))
+        for done in range(0, size, _PIECE):
+            with decoding(self._path):
+                piece = self._exactly(min(_PIECE, size - done))
+            checksum = zlib.crc32(piece, checksum)
+            yield piece
+        with decoding(self._path):
+            self._check(checksum, self._exactly(_TAIL.size), start, size)
+
+    def _exactly(self, size: int) -> bytes:
+        found = bytes(self._source.read(size))
+        if len(found) != size:
+            raise CorruptDataError(self._path, f"ends within a value: {len(found)} of {size} bytes are there")
+        return found
+
+    def _check(self, checksum: int, tail: bytes, start: int, size: int) -> None:
+        """`checksum`: of the record up to its tail. Python writers leave the length out of theirs."""
+        length, stated = _TAIL.unpack(tail)
+        if length != size + _FRAME or stated not in (checksum, zlib.crc32(tail[:8], checksum)):
+            raise CorruptDataError(self._path, f"the value at byte {start} is damaged")
 
     def close(self) -> None:
         self._source.close()
@@ -143,12 +177,20 @@ class BlobWriter:
 
     def write_one(self, value: bytes) -> int:
         """Append a row; the byte where its value starts."""
+        return self.write_pieces((value,))
+
+    def write_pieces(self, pieces: Iterable[Buffer]) -> int:
+        """Append a row whose value comes in pieces; the byte where it starts."""
         start = self.size + len(_MAGIC)
-        length = len(value) + _FRAME
+        self._output.write(_MAGIC)
+        checksum, size = zlib.crc32(_MAGIC), 0
+        for piece in pieces:
+            self._output.write(piece)
+            checksum = zlib.crc32(piece, checksum)
+            size += memoryview(piece).nbytes
+        length = size + _FRAME
         stated = struct.pack("<q", length)
-        checksum = zlib.crc32(stated, zlib.crc32(value, zlib.crc32(_MAGIC)))
-        for part in (_MAGIC, value, stated, struct.pack("<I", checksum)):
-            self._output.write(part)
+        self._output.write(stated + struct.pack("<I", zlib.crc32(stated, checksum)))
         self._lengths.append(length)
         self.size += length
         return start

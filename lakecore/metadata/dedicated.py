@@ -15,6 +15,7 @@ from lakecore.types.datatypes import ArrayType, AtomicType, DataType, MapType, R
 
 __all__ = [
     "BLOB_AS_DESCRIPTOR",
+    "BLOB_COMPACTION",
     "BLOB_DESCRIPTOR_FIELD",
     "BLOB_FORMAT",
     "BLOB_VIEW_FIELD",
@@ -60,6 +61,7 @@ BLOB_VIEW_RESOLVE = Option(
 BLOB_SPLIT_BY_SIZE: Option[bool | None] = Option(
     "blob.split-by-file-size", parse_bool, None, "Whether blobs count when splits are packed."
 )
+BLOB_COMPACTION = Option("blob-compaction.enabled", parse_bool, False, "Compaction joins blob files, too.")
 BLOB_TARGET_SIZE: Option[int | None] = Option(
     "blob.target-file-size", parse_size, None, "Bytes of a blob file; default as for data files."
 )

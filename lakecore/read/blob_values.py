@@ -99,29 +99,49 @@ class BlobColumn:
             )
         return pa.array(found, arrow_type(self.kind))
 
-    def _payloads(self, rows: Ints) -> list[bytes | None]:
-        open_files: dict[int, BlobSource] = {}
-        found: list[bytes | None] = []
-        try:
+    def records(self, rows: Ints) -> Iterator[Iterator[bytes] | None]:
+        """What is stored for these rows, in pieces: each is to be read before the next row is asked for."""
+        with _OpenBlobs(self.file_io, self.paths) as files:
             for owner, start, size in zip(*self._places(rows), strict=True):
-                if owner < 0:
-                    found.append(None)
-                    continue
+                yield None if owner < 0 else files[owner].pieces(start, size)
+
+    def _payloads(self, rows: Ints) -> list[bytes | None]:
+        found: list[bytes | None] = []
+        with _OpenBlobs(self.file_io, self.paths) as files:
+            for owner, start, size in zip(*self._places(rows), strict=True):
                 if size > _MOST:
                     raise UnsupportedError(
                         f"column {self.name}: a value of {size} bytes in {self.paths[owner]} does not fit "
                         "into memory; read it with blob-as-descriptor=true"
                     )
-                if owner not in open_files:
-                    open_files[owner] = BlobSource(self.file_io, self.paths[owner])
-                found.append(open_files[owner].read(start, size))
-        finally:
-            for source in open_files.values():
-                source.close()
+                found.append(None if owner < 0 else files[owner].read(start, size))
         return found
 
     def _places(self, rows: Ints) -> tuple[list[int], list[int], list[int]]:
         return self.owner[rows].tolist(), self.starts[rows].tolist(), self.sizes[rows].tolist()
+
+
+class _OpenBlobs:
+    """Blob files by their place in `paths`; a few stay open."""
+
+    def __init__(self, file_io: FileIO, paths: Sequence[str]) -> None:
+        self._file_io = file_io
+        self._paths = paths
+        self._open: dict[int, BlobSource] = {}
+
+    def __enter__(self) -> _OpenBlobs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for source in self._open.values():
+            source.close()
+
+    def __getitem__(self, owner: int) -> BlobSource:
+        if owner not in self._open:
+            if len(self._open) >= _MOST_OPEN:
+                self._open.pop(next(iter(self._open))).close()
+            self._open[owner] = BlobSource(self._file_io, self._paths[owner])
+        return self._open[owner]
 
 
 def locate_blobs(
@@ -135,8 +155,16 @@ def locate_blobs(
     owner = np.full(count, -1, np.int32)
     starts, sizes = np.zeros(count, np.int64), np.zeros(count, np.int64)
     open_rows = np.ones(count, np.bool_)
-    for number, (path, file) in sorted(enumerate(files), key=lambda item: -item[1][1].max_sequence_number):
+    stops: dict[int, int] = {}
+    for number, (path, file) in sorted(
+        enumerate(files), key=lambda item: (-item[1][1].max_sequence_number, item[1][1].first_row_id or 0)
+    ):
         low = (first if file.first_row_id is None else file.first_row_id) - first
+        if low < stops.get(file.max_sequence_number, 0):
+            raise CorruptDataError(
+                path, f"has blobs of row {first + low} as another file of its snapshot has"
+            )
+        stops[file.max_sequence_number] = low + file.row_count
         index = load_blob_index(file_io, path)
         if len(index.sizes) != file.row_count or low < 0 or low + file.row_count > count:
             raise CorruptDataError(path, f"{len(index.sizes)} blobs for {file.row_count} rows from {low} on")

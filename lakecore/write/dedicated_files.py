@@ -7,12 +7,12 @@ follow one another in the commit; each column of blobs, and all vectors, roll at
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pyarrow as pa
 
-from lakecore.format.blob_file import BlobWriter
+from lakecore.format.blob_file import BlobWriter, Buffer
 from lakecore.format.blob_lists import encode_blobs
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.data_file import EMPTY_ROW, EMPTY_STATS, DataFile
@@ -162,17 +162,29 @@ class BlobFiles:
         self._paths: list[str] = []
 
     def write(self, column: pa.Array) -> None:
+        """Append rows. Raises UnavailableError."""
         for value in column:
-            if self._current is None:
-                name = f"{self._spec.name_prefix}-{self._number()}.{BLOB_FORMAT}"
-                path = f"{self._spec.directory}/{name}"
-                self._paths.append(path)
-                self._current = name, BlobWriter(self._file_io.open_output(path))
-            writer = self._current[1]
-            found = value.as_py()
-            writer.write([found if self.plain or found is None else encode_blobs(found, self._kind)])
-            if writer.size >= self._size:
-                self._roll()
+            if not value.is_valid:
+                self.write_record(None)
+            elif self.plain:
+                self.write_record((memoryview(value.as_buffer()),))
+            else:
+                self.write_record((encode_blobs(value.as_py(), self._kind),))
+
+    def write_record(self, pieces: Iterable[Buffer] | None) -> None:
+        """Append a row as it is stored; None: a null."""
+        if self._current is None:
+            name = f"{self._spec.name_prefix}-{self._number()}.{BLOB_FORMAT}"
+            path = f"{self._spec.directory}/{name}"
+            self._paths.append(path)
+            self._current = name, BlobWriter(self._file_io.open_output(path))
+        writer = self._current[1]
+        if pieces is None:
+            writer.write([None])
+        else:
+            writer.write_pieces(pieces)
+        if writer.size >= self._size:
+            self._roll()
 
     def close(self) -> tuple[DataFile, ...]:
         self._roll()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
@@ -122,6 +123,21 @@ def joined() -> Scenario:
     return Scenario.of(catalog, table, Strategy.UNIVERSAL)
 
 
+def blobs_joined() -> Scenario:
+    """Ordinary files and the blob files beside them, some of which were written over."""
+    catalog = memory_catalog("fault-compact-blobs")
+    options = {
+        "row-tracking.enabled": "true",
+        "data-evolution.enabled": "true",
+        "blob-compaction.enabled": "true",
+    }
+    options["compaction.min.file-num"] = "2"
+    table = append_table(catalog, ("v INT", "b BLOB"), **options)
+    put(table, *([{"v": n, "b": b"x" * n}, {"v": n, "b": None}] for n in range(2)))
+    table.update_columns(pa.table({"_ROW_ID": [1], "b": [b"newer"]}))
+    return Scenario.of(catalog, table, Strategy.UNIVERSAL)
+
+
 def postponed() -> Scenario:
     """Rows without a bucket, for a bucket that has rows; then that bucket is compacted."""
     catalog = memory_catalog("fault-compact-postponed")
@@ -144,10 +160,12 @@ def deleted() -> Scenario:
 
 def _cases() -> list[Any]:
     cases = [*itertools.product((keyed_full, joined), FaultMode)]
+    cases.remove((joined, FaultMode.ERROR))  # as `deleted`
     cases += [(postponed, mode) for mode in (FaultMode.ERROR,)]
     cases += [(keyed_universal, mode) for mode in (*SETTLED, FaultMode.TORN)]
     cases += [(looked_up, mode) for mode in (FaultMode.ERROR, FaultMode.TORN)]
     cases += [(deleted, mode) for mode in SETTLED]
+    cases += [(blobs_joined, mode) for mode in (FaultMode.ERROR,)]
     return [
         pytest.param(
             make,

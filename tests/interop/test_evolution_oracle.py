@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from lakecore import load_catalog
 from lakecore.errors import CorruptDataError, InvalidInputError, NotFoundError
 from lakecore.jobs import compact, remove_orphan_files
+from lakecore.metadata.data_file import DataFile
 from lakecore.read.blob_values import encode_reference, is_reference
 from lakecore.read.blob_views import encode_view
 from lakecore.row.json_rows import batch_to_json
@@ -292,6 +294,54 @@ def test_compaction_joins_ordinary_columns(who: str, oracle2: Oracle, tmp_path: 
         rows = [{"k": n, "b": None, "v": [n, 2], "n": n} for n in range(60, 70)]
         java.write(tmp_path, "d.t", rows)
         before = [without_age(row) for row in java.read(tmp_path, ids)]
+
+
+@pytest.mark.parametrize("kind", ["BLOB", "ARRAY<BLOB>"])
+def test_blob_files_are_joined_as_java_joins_them(kind: str, oracle2: Oracle, tmp_path: Path) -> None:
+    """Of two copies of a table we compact one and Java the other: the same rows lie in the same files."""
+    java, homes = oracle2, (tmp_path / "ours", tmp_path / "java")
+    options = {**EVOLVING, "deletion-vectors.enabled": "true", "blob-compaction.enabled": "true"}
+    options |= {
+        "compaction.min.file-num": "2",
+        "source.split.open-file-cost": "1 b",
+        "target-file-size": "3 kb",
+    }
+    options["blob.target-file-size"] = "220 b" if kind == "BLOB" else "700 b"
+    spec = {"columns": ["k INT", f"b {kind}", f"c {kind}", "s STRING"], "options": options}
+    homes[0].mkdir()
+    java.create(homes[0], "d.t", spec)
+    seven = "0x07" if kind == "BLOB" else ["0x07"]
+    for start in range(0, 60, 10):
+        blobs = ["0x" + "ab" * (n % 7) if n % 4 else None for n in range(start, start + 10)]
+        rows = [{"b": b if kind == "BLOB" else b and [b, None], "c": seven} for b in blobs]
+        text = "x" * 30 * (start // 20)
+        java.write(homes[0], "d.t", [{"k": start + n, **row, "s": text} for n, row in enumerate(rows)])
+    older = ("older", None, "older") if kind == "BLOB" else (None, seven, None)
+    columns(java, homes[0], "d.t", 11, [{"b": value} for value in older])
+    java.call("delete-row-ids", homes[0], "d.t", "1,12,22")
+    for _ in range(2 if kind == "BLOB" else 1):
+        shutil.copytree(homes[0], homes[1], dirs_exist_ok=True)
+        catalogs = [load_catalog(str(home)) for home in homes]
+        before = [without_age(row) for row in java.read(homes[0], "d.t$row_tracking")]
+        for _ in "12":  # one of ours goes on until nothing is left to do
+            java.compact(homes[1], "d.t")
+        report = compact.run(compact.Job(table="d.t"), catalogs[0])
+        assert report.error is None
+        assert whole(java, catalogs[0].load_table("d.t")) == java.read(homes[1], "d.t")
+        told = [java.read(home, "d.t$row_tracking") for home in homes]
+        assert told[0] == told[1]
+        assert [without_age(row) for row in told[0]] == before
+        mine, theirs = (sorted(map(places, live_files(catalog.load_table("d.t")))) for catalog in catalogs)
+        assert mine == theirs
+        assert any(rows > 10 for _, rows, names, *_ in mine if names == ("c",))
+        more = [{"k": 100 + n, "b": None, "c": seven, "s": ""} for n in range(9)]
+        java.write(homes[0], "d.t", more)
+        shutil.rmtree(homes[1])
+
+
+def places(file: DataFile) -> tuple[Any, ...]:
+    low, high = file.min_sequence_number, file.max_sequence_number
+    return file.first_row_id, file.row_count, file.write_cols, low, high
 
 
 def test_vectors_stay_when_their_format_is_set_later(oracle2: Oracle, tmp_path: Path) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lakecore.compact.append.joined_run import JoinedUnit
+from lakecore.compact.append.blob_run import BlobUnit, run_blobs
+from lakecore.compact.append.joined_run import JoinedUnit, run_unit
 from lakecore.compact.append.plan import JoinPick
 from lakecore.compact.append.run import JoinUnit
 from lakecore.compact.naming import place_name
 from lakecore.compact.vectors import counted
-from lakecore.compact.work import UnitTable, WorkPick
+from lakecore.compact.work import UnitResult, UnitTable, WorkPick
 
-__all__ = ["joined_picks", "work_picks"]
+__all__ = ["joined_picks", "run_joined", "work_picks"]
 
 
 def work_picks(picks: Iterable[JoinPick], table: UnitTable, file_prefix: str) -> tuple[WorkPick, ...]:
@@ -53,10 +54,12 @@ def joined_picks(picks: Iterable[JoinPick], table: UnitTable, file_prefix: str) 
 
 def _joined_pick(pick: JoinPick, table: UnitTable, prefix: str) -> WorkPick:
     place = pick.place
-    name = f"{place_name(place, table.schema)}, files from {pick.files[0].file_name}"
+    apart = tuple(file for group in pick.blobs for file in group)
+    replaced = (*pick.files, *apart)
+    name = f"{place_name(place, table.schema)}, files from {replaced[0].file_name}"
     bucket_dir = table.reading.bucket_dir(place.partition, place.bucket)
     within = table.in_partition(place.partition)
-    unit = JoinedUnit(
+    joined = JoinedUnit(
         name=name,
         table=within,
         bucket_dir=bucket_dir,
@@ -65,12 +68,30 @@ def _joined_pick(pick: JoinPick, table: UnitTable, prefix: str) -> WorkPick:
         columns=pick.columns,
         file_prefix=prefix,
     )
+    blobs = (
+        BlobUnit(
+            name=f"{name}, blobs from {group[0].file_name}",
+            table=within,
+            bucket_dir=bucket_dir,
+            files=group,
+            file_prefix=prefix,
+        )
+        for group in pick.blobs
+    )
+    units: tuple[JoinedUnit | BlobUnit, ...] = (*([joined] if pick.files else []), *blobs)
+    reasons = [f"{len(pick.files)} files with columns of {joined.rows} rows"] if pick.files else []
+    reasons += [f"{len(apart)} blob files"] if apart else []
     return WorkPick(
         name=name,
         place=place,
         bucket_dir=bucket_dir,
-        reason=f"{len(pick.files)} files with columns of {unit.rows} rows",
-        replaced=pick.files,
-        units=(unit,),
-        shared_rows=sum(file.row_count for file in pick.files) - unit.rows,
+        reason=", ".join(reasons),
+        replaced=replaced,
+        units=units,
+        shared_rows=sum(file.row_count for file in replaced) - sum(unit.rows for unit in units),
     )
+
+
+def run_joined(unit: JoinedUnit | BlobUnit) -> UnitResult:
+    """A unit of `joined_picks`."""
+    return run_blobs(unit) if isinstance(unit, BlobUnit) else run_unit(unit)

@@ -1,8 +1,10 @@
 """Which files of a table with data evolution are joined: columns of the same rows, small neighbours. Pure.
 
 Rules of the format: neighbouring row ranges become one file of all ordinary columns until they pass the
-target size; a range that passes it alone stays alone. Blob and vector files stay as they are, and so do
-deleted rows: their vector moves to the new file.
+target size; a range that passes it alone stays alone. Vector files stay as they are, blob files unless the
+table says otherwise (`blob_plan`), and so do deleted rows: their vector moves to the new file. Where the
+schema changed between ranges, so that they have blob or vector files of other kinds, a joined range could not
+be read: they stay apart (Java joins them).
 """
 
 from __future__ import annotations
@@ -12,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lakecore.compact.append.blob_plan import BlobRules
 from lakecore.compact.append.plan import Deletions, JoinPick, JoinRequest
 from lakecore.compact.work import Place, Strategy
 from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.dedicated import is_ordinary_file
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.row_range import RowRange, row_ranges
 
@@ -42,6 +44,16 @@ class Columns:
             return self.apart
         return self.apart & frozenset().union(*(self.held(file) for file in rows.ordinary))
 
+    def beside(self, rows: RowRange) -> frozenset[object]:
+        """What kinds of files of their own these rows have. Rule of the format: each kind has all rows of an
+        ordinary file, so rows with other kinds cannot share one.
+        """
+        blobs = (self.held(file) for file in rows.blobs)
+        vectors = (
+            (file.schema_id, file.file_name.rpartition(".")[2], file.write_cols) for file in rows.vectors
+        )
+        return frozenset([*blobs, *vectors])
+
     def of(self, staying: frozenset[int]) -> tuple[str, ...] | None:
         """Their names; None for all."""
         gone = self.apart - staying
@@ -51,12 +63,16 @@ class Columns:
 
 
 def plan_ranges(
-    entries: ManifestEntries, request: JoinRequest, columns: Columns, deletions: Deletions
+    entries: ManifestEntries,
+    request: JoinRequest,
+    columns: Columns,
+    deletions: Deletions,
+    blobs: BlobRules | None = None,
 ) -> tuple[JoinPick, ...]:
     """Picks in all buckets of live `entries`, all of which have row ids; at least `min_files` files each.
 
-    FULL also picks two. Cost: every file becomes an object. Raises CorruptDataError for files that hold a
-    part of the rows of others.
+    FULL also picks two. `blobs`: None where blob files stay. Cost: every file becomes an object. Raises
+    CorruptDataError for files that hold a part of the rows of others.
     """
     place = (entries.partition.astype(np.int64) << 32) | (entries.bucket.astype(np.int64) & 0xFFFFFFFF)
     lanes = np.argsort(place, kind="stable")
@@ -65,31 +81,44 @@ def plan_ranges(
         part = entries.select(members)
         where = Place(part.partition_of(0), int(part.bucket[0]), int(part.total_buckets[0]))
         least = _FULL_MIN_FILES if request.strategy is Strategy.FULL else request.policy.min_files
-        ordinary = [file for file in part.files() if is_ordinary_file(file.file_name)]
-        for pack in _packs(row_ranges(ordinary), request, columns):
-            files = tuple(file for rows in pack for file in rows.ordinary)
-            if len(files) < max(least, _FULL_MIN_FILES):
-                continue
-            anchors = {rows.anchor.file_name for rows in pack}
-            vectors = (deletions.get((where.partition, where.bucket, file.file_name)) for file in files)
-            marked = tuple(v if v is not None and v.place.data_file in anchors else None for v in vectors)
-            picks.append(JoinPick(where, files, marked, columns.of(columns.staying(pack[0]))))
+        for pack in _packs([rows for rows in row_ranges(part.files()) if rows.ordinary], request, columns):
+            if sum(len(rows.ordinary) for rows in pack) >= max(least, _FULL_MIN_FILES):
+                picks.append(_join(where, pack, columns, deletions, blobs))
+            elif blobs is not None:
+                found = (blobs.groups(rows.blobs) for rows in pack)
+                picks += (JoinPick(where, (), (), blobs=groups) for groups in found if groups)
     return tuple(picks)
+
+
+def _join(
+    where: Place,
+    pack: Sequence[RowRange],
+    columns: Columns,
+    deletions: Deletions,
+    blobs: BlobRules | None,
+) -> JoinPick:
+    """Blob files that follow one another become one only where the ordinary files before them do."""
+    files = tuple(file for rows in pack for file in rows.ordinary)
+    anchors = {rows.anchor.file_name for rows in pack}
+    vectors = (deletions.get((where.partition, where.bucket, file.file_name)) for file in files)
+    marked = tuple(v if v is not None and v.place.data_file in anchors else None for v in vectors)
+    groups = () if blobs is None else blobs.groups(file for rows in pack for file in rows.blobs)
+    return JoinPick(where, files, marked, columns.of(columns.staying(pack[0])), groups)
 
 
 def _packs(ranges: Sequence[RowRange], request: JoinRequest, columns: Columns) -> Iterator[list[RowRange]]:
     policy = request.policy
     waiting: list[RowRange] = []
     weight, stop = 0, -1
-    staying: frozenset[int] = frozenset()
+    kinds: object = None
     for rows in ranges:
         own = sum(max(file.file_size, policy.open_file_cost) for file in rows.ordinary)
         alone = own > policy.target_file_size
-        other = columns.staying(rows)
-        if waiting and (alone or rows.first != stop or weight > policy.target_file_size or other != staying):
+        other = columns.staying(rows), columns.beside(rows)
+        if waiting and (alone or rows.first != stop or weight > policy.target_file_size or other != kinds):
             yield waiting
             waiting, weight = [], 0
-        stop, staying = rows.first + rows.count, other
+        stop, kinds = rows.first + rows.count, other
         if alone:
             yield [rows]
         else:

@@ -37,13 +37,14 @@ class JoinPick:
     """Files of one bucket that become fewer; their rows are read in this order, without the deleted ones.
 
     `deletions`: in the order of `files`, None for a file without deleted rows. `columns`: of the new file;
-    None for all of the table.
+    None for all of the table. `blobs`: groups of blob files, each of which becomes one; there may be no more.
     """
 
     place: Place
     files: tuple[DataFile, ...]
     deletions: tuple[DeletionFile | None, ...]
     columns: tuple[str, ...] | None = None
+    blobs: tuple[tuple[DataFile, ...], ...] = ()
 
 
 def plan_joins(entries: ManifestEntries, request: JoinRequest, deletions: Deletions) -> tuple[JoinPick, ...]:

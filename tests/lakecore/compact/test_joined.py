@@ -8,11 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakecore.compact.append import joined_run
+from lakecore.compact.append import blob_run, joined_run
+from lakecore.compact.append.blob_plan import BlobRules
 from lakecore.compact.append.joined_plan import Columns, plan_ranges
 from lakecore.compact.append.plan import JoinRequest
 from lakecore.compact.work import Strategy
-from lakecore.errors import ProofError, UnsupportedError
+from lakecore.errors import CorruptDataError, ProofError, UnsupportedError
 from lakecore.jobs.compact import Job, ProofMode, run
 from lakecore.lsm.options import AppendPolicy
 from lakecore.metadata.entries import ManifestEntries
@@ -69,8 +70,77 @@ def test_which_files_are_joined() -> None:
     ]
     assert picks(("a", 0, 9, 500), strategy=Strategy.FULL) == []
     four = (*three, ("d", 30, 10, 9), ("x.blob", 0, 10, 1), ("y.vector.avro", 30, 10, 1))
+    assert picks(*four, strategy=Strategy.FULL) == ["bc"]  # these have no blob or vector files beside them
+    four = (
+        *four[:5],
+        ("y.blob", 10, 9, 1),
+        ("z.blob", 19, 1, 1),
+        ("u.blob", 20, 10, 1),
+        ("v.blob", 30, 10, 1),
+    )
     assert picks(*four, strategy=Strategy.FULL) == ["abcd"]
     assert picks(*four, strategy=Strategy.FULL, both="cd") == ["ab", "cd"]
+
+
+def test_which_blob_files_are_joined() -> None:
+    """Those of the same rows, and small neighbours; in rows of several ordinary files where these are joined."""
+
+    def groups(*files: tuple[str, int, int, int, int]) -> list[str]:
+        made = [
+            replace(data_file(name, rows=rows, size=size, sequence=(0, number)), first_row_id=first)
+            for name, first, rows, size, number in files
+        ]
+        rules = BlobRules(10, frozenset({0, 1}), lambda file: frozenset({"abz".index(file.file_name[0])}))
+        return ["".join(file.file_name[1] for file in group) for group in rules.groups(made)]
+
+    assert groups(("a1", 0, 9, 3, 1), ("a2", 9, 3, 7, 1), ("a3", 12, 3, 3, 1), ("a4", 15, 1, 1, 1)) == [
+        "12",
+        "34",
+    ]
+    assert (
+        groups(("a1", 0, 9, 3, 1), ("a2", 9, 3, 12, 1), ("a3", 12, 3, 3, 1)) == []
+    )  # a large one between them
+    assert groups(("a1", 0, 9, 3, 1), ("a2", 10, 3, 3, 1), ("b3", 9, 1, 3, 1)) == []  # a gap, another column
+    assert groups(("a1", 0, 9, 99, 1), ("a3", 8, 3, 99, 2), ("a2", 8, 1, 99, 1), ("a4", 11, 3, 1, 1)) == [
+        "123"
+    ]
+    assert groups(("z1", 0, 9, 3, 1), ("z2", 9, 9, 3, 1)) == []  # of a column that is gone
+
+
+@pytest.mark.parametrize("wrong", ["nothing", "places", "value"])
+def test_the_proof_sees_what_becomes_of_blobs(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = memory_catalog("evolving-blobs")
+    more = {"blob-compaction.enabled": "true"}
+    table = append_table(catalog, ("k INT", "b BLOB"), **EVOLVING, **more)
+    values = [b"one", None, b"", b"large" * 500_000]
+    for _ in range(2):
+        table.append(pa.table({"k": pa.array(range(4), pa.int32()), "b": values}))
+    table.update_columns(pa.table({"_ROW_ID": [2, 7], "b": [b"two", b"seven"]}))
+    before = table.scan().to_arrow()
+    inner = blob_run.locate_blobs
+
+    def broken(*arguments: Any) -> Any:
+        found = inner(*arguments)
+        if wrong == "places":
+            return replace(found, owner=found.owner[[0, 2, 1, *range(3, len(found.owner))]])
+        if wrong == "value":  # an older one
+            return inner(
+                *arguments[:2],
+                [one for one in arguments[2] if one[1].max_sequence_number < 3],
+                *arguments[3:],
+            )
+        return found
+
+    monkeypatch.setattr(blob_run, "locate_blobs", broken)
+    job = Job(table=table.name, strategy=Strategy.FULL)
+    if wrong == "nothing":
+        assert run(job, catalog).error is None
+        assert [(file.first_row_id, file.row_count) for file in live_files(table)] == [(0, 8), (0, 8)]
+    else:
+        with pytest.raises((ProofError, CorruptDataError)):
+            run(job, catalog)
+        assert len(live_files(table)) > 5
+    assert table.scan().to_arrow() == before
 
 
 def table_of(rows: int) -> tuple[Any, Any]:
