@@ -14,11 +14,10 @@ from dataclasses import replace
 import numpy as np
 
 from lakecore.commit.conflict import Conflict
-from lakecore.metadata.data_file import DataFile, EntryKind, FileSource, ManifestEntry
+from lakecore.metadata.data_file import EntryKind, ManifestEntry
 from lakecore.metadata.dedicated import is_blob_file, is_ordinary_file, is_vector_file
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.netting import live
-from lakecore.metadata.row_kind import ROW_ID_NAME
 from lakecore.metadata.snapshot import CommitKind
 
 __all__ = ["assign_row_ids", "displaced_columns", "holds_columns", "range_conflicts"]
@@ -32,23 +31,18 @@ def assign_row_ids(entries: ManifestEntries, snapshot_id: int, first: int) -> tu
     start = first
     for entry in entries.select(added).rows():
         file = entry.file
-        if _needs_ids(file) and is_ordinary_file(file.file_name):
+        if file.lacks_row_ids and is_ordinary_file(file.file_name):
             file = replace(file, first_row_id=first)
             start, shared = first, {}
             first += file.row_count
-        elif _needs_ids(file):
+        elif file.lacks_row_ids:
             column = (file.write_cols or ("",))[0] if is_blob_file(file.file_name) else ""
             file = replace(file, first_row_id=shared.get(column, start))
             shared[column] = shared.get(column, start) + file.row_count
-        if _needs_ids(entry.file) or file.min_sequence_number == 0:
+        if entry.file.lacks_row_ids or file.min_sequence_number == 0:
             file = replace(file, min_sequence_number=snapshot_id, max_sequence_number=snapshot_id)
         rows.append(replace(entry, file=file))
     return ManifestEntries.concat([entries.select(~added), ManifestEntries.from_rows(rows)]), first
-
-
-def _needs_ids(file: DataFile) -> bool:
-    stored = file.write_cols is not None and ROW_ID_NAME in file.write_cols
-    return file.file_source is not FileSource.COMPACT and file.first_row_id is None and not stored
 
 
 def range_conflicts(base: ManifestEntries, delta: ManifestEntries) -> tuple[Conflict, ...]:

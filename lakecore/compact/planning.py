@@ -44,6 +44,7 @@ from lakecore.read.context import ReadContext
 from lakecore.scan.plan import SplitPolicy
 from lakecore.scan.row_ranges import plan_row_ranges
 from lakecore.scan.scanner import Scanner
+from lakecore.scan.support import check_row_ids
 from lakecore.verify.shape import ProofMode, shape_of
 from lakecore.write.options import FileRules
 
@@ -107,6 +108,9 @@ class Planner:
         if self.target.reading.options.data_evolution:
             return self._joined(entries, file_prefix, excluded, deletions)
         joins, outdated = self._known(plan_joins(entries, self._join_request(), deletions), excluded)
+        check_row_ids(
+            self.target.name, self.target.reading.options, (f for join in joins for f in join.files)
+        )
         picks = self._scheduled(append_apply.work_picks(joins, table, file_prefix))
         return RoundPlan(picks, append_run.run_unit, table, outdated)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from lakecore.metadata.row_kind import ROW_ID_NAME
+
 __all__ = [
     "EMPTY_ROW",
     "EMPTY_STATS",
@@ -75,6 +77,12 @@ class DataFile:
     def all_names(self) -> tuple[str, ...]:
         """Its own name, and those of the files that live and die with it."""
         return (self.file_name, *self.extra_files)
+
+    @property
+    def lacks_row_ids(self) -> bool:
+        """A written file whose rows nobody gave ids; compactions store those of their rows."""
+        stored = self.write_cols is not None and ROW_ID_NAME in self.write_cols
+        return self.file_source is not FileSource.COMPACT and self.first_row_id is None and not stored
 
 
 FileIdentity = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None]

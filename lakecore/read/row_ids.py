@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakecore.errors import CorruptDataError
+from lakecore.errors import UnsupportedError
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.row_kind import ROW_ID_FIELD_ID, ROW_ID_NAME, SEQUENCE_FIELD_ID, SEQUENCE_NAME
 from lakecore.types.datatypes import AtomicType, DataField, RowType, TypeRoot
@@ -59,7 +59,7 @@ def numbered(
 def with_row_ids(batch: pa.RecordBatch, file: DataFile, path: str, positions: pa.Array) -> pa.RecordBatch:
     """`batch` with what its columns `_ROW_ID` and `_SEQUENCE_NUMBER` leave null.
 
-    Raises CorruptDataError for a file without row ids.
+    Raises UnsupportedError for a file without row ids.
     """
     for name in TRACKING_NAMES:
         at = batch.schema.get_field_index(name)
@@ -68,7 +68,10 @@ def with_row_ids(batch: pa.RecordBatch, file: DataFile, path: str, positions: pa
         if name == SEQUENCE_NAME:
             missing: pa.Array | pa.Scalar = pa.scalar(file.max_sequence_number, pa.int64())
         elif file.first_row_id is None:
-            raise CorruptDataError(path, "rows without row ids, in a table that tracks rows")
+            raise UnsupportedError(
+                f"{path}: rows without row ids, in a table that tracks rows: a Paimon that knows none wrote "
+                "them; read the table itself, and overwrite it with its rows: new files get ids"
+            )
         else:
             missing = pc.add(positions, pa.scalar(file.first_row_id, pa.int64()))
         batch = batch.set_column(at, batch.schema.field(at), pc.coalesce(batch.column(at), missing))

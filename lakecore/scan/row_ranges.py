@@ -31,8 +31,8 @@ def plan_row_ranges(
         return SplitPlan(entries, np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(0, np.bool_))
     if (entries.first_row_id < 0).any():
         raise UnsupportedError(
-            f"table {table}: some of its files have no row ids, so that their columns cannot be joined; use "
-            "another engine"
+            f"table {table}: some of its files have no row ids, so that their columns cannot be joined: a "
+            "Paimon that knows none wrote them, and Java cannot read it either; go back to a snapshot before"
         )
     order, bounds = by_bucket(entries, entries.first_row_id)
     first = entries.first_row_id[order]

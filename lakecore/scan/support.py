@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from lakecore.errors import UnsupportedError
 from lakecore.index.definition import index_specs
+from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.dedicated import (
     BLOB_AS_DESCRIPTOR,
     holds_blobs,
@@ -19,6 +20,7 @@ from lakecore.metadata.dedicated import (
 from lakecore.metadata.index_file import DELETION_VECTORS, IndexFile
 from lakecore.metadata.options import (
     BY_OTHER_COLUMNS,
+    ROW_TRACKING,
     BucketMode,
     ChangelogProducer,
     MergeEngine,
@@ -34,6 +36,7 @@ __all__ = [
     "check_index_files",
     "check_overwrites_streamable",
     "check_readable",
+    "check_row_ids",
     "check_streamable",
     "check_updatable",
     "check_writable",
@@ -116,6 +119,20 @@ def check_index_files(table: str, snapshot_id: int, files: Iterable[IndexFile]) 
             raise UnsupportedError(
                 f"table {table}: snapshot {snapshot_id} has deletion vectors ({file.file_name}), which this "
                 "release does not apply when compacting; use another engine"
+            )
+
+
+def check_row_ids(table: str, options: TableOptions, files: Iterable[DataFile]) -> None:
+    """Raises UnsupportedError where rows of `files` shall keep ids that they never got.
+
+    A Paimon that does not know row tracking (before 1.3) writes to such tables, but gives no ids.
+    """
+    for file in files if options.row_tracking else ():
+        if file.lacks_row_ids:
+            raise UnsupportedError(
+                f"table {table}: option {ROW_TRACKING.key}=true, but rows of {file.file_name} have no ids: a "
+                "Paimon that knows none wrote them; read the table and overwrite it with its rows: new files "
+                "get ids"
             )
 
 

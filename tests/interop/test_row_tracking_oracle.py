@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 from lakecore import load_catalog
-from lakecore.jobs.compact import Job, Strategy, run
-from tests.support.golden import golden_tables
-from tests.support.oracle import Oracle, findings
+from lakecore.errors import UnsupportedError
+from lakecore.jobs.compact import Job, OrderStrategy, Strategy, run
+from tests.support.golden import golden_tables, set_option
+from tests.support.oracle import Oracle, OracleError, findings
 
 pytestmark = pytest.mark.slow
 
@@ -61,6 +62,40 @@ def test_a_table_of_java_keeps_its_ids(name: str, oracles: dict[str, Oracle], tm
     assert report.picks_done
     for oracle in oracles.values():
         assert tracked(oracle, tmp_path, name) == before
+
+
+def test_rows_that_a_paimon_without_row_ids_wrote(oracles: dict[str, Oracle], tmp_path: Path) -> None:
+    """As Paimon 1.1 leaves such a table. Java fails where it would need the ids, and so do we, in words."""
+    java, newer = oracles.values()
+    java.create(tmp_path, "d.t", {"columns": ["k INT", "v STRING"], "options": {"write-only": "true"}})
+    for k in range(6):
+        java.write(tmp_path, "d.t", [{"k": k, "v": "old"}])
+    set_option(tmp_path / "d.db" / "t", "row-tracking.enabled", "true")
+    java.write(tmp_path, "d.t", [{"k": 6, "v": "java"}])
+    catalog = load_catalog(str(tmp_path))
+    table = catalog.load_table("d.t")
+    table.append(pa.table({"k": pa.array([7], pa.int32()), "v": ["ours"]}))
+    for oracle in (java, newer):
+        assert len(oracle.read(tmp_path, "d.t")) == 8
+        for refused in (
+            lambda judge: judge.read(tmp_path, "d.t$row_tracking"),
+            lambda judge: judge.compact(tmp_path, "d.t", full=True),
+        ):
+            with pytest.raises(OracleError, match=r"NullPointerException.*firstRowId"):
+                refused(oracle)
+    assert table.scan().to_arrow()["k"].to_pylist() == list(range(8))
+    with pytest.raises(UnsupportedError, match="rows without row ids"):
+        catalog.load_table("d.t$row_tracking").scan().to_arrow()
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "d.db").rglob("*") if path.is_file()}
+    for job in (Job(table="d.t"), Job(table="d.t", order_strategy=OrderStrategy.ZORDER, order_by=("k", "v"))):
+        with pytest.raises(UnsupportedError, match=r"have no ids.*overwrite"):
+            run(job, catalog)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    table.overwrite(table.scan().to_arrow())
+    run(Job(table="d.t", strategy=Strategy.FULL), catalog)
+    for oracle in (java, newer):
+        assert [row["k"] for row in tracked(oracle, tmp_path, "d.t")] == list(range(8))
+        assert findings(oracle.fsck(tmp_path, "d.t")) == set()
 
 
 def without_ages(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

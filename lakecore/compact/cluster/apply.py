@@ -40,7 +40,7 @@ from lakecore.metadata.options import BucketMode
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from lakecore.row.sort_rule import OrderStrategy, SortRule
 from lakecore.scan.filters import ScanFilter
-from lakecore.scan.support import check_compactable
+from lakecore.scan.support import check_compactable, check_row_ids
 from lakecore.store.indexes import IndexStore
 from lakecore.verify.shape import ProofMode
 
@@ -182,6 +182,7 @@ class ClusterRun:
         table = self._unit_table(entries, executor)
         known = [pick for pick in picks if max(file.schema_id for file in pick.files) <= table.schema.id]
         outdated = {p.place: place_name(p.place, table.schema) for p in picks if p not in known}
+        check_row_ids(self._target.name, self._target.reading.options, (f for p in known for f in p.files))
         maker = UnitMaker(table=table, rule=self._rule, executor=executor, prefix=prefix)
         return ClusterPlan(tuple(maker.work_picks(known)), table, outdated)
 

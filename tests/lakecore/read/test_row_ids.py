@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyroaring import BitMap
 
-from lakecore.errors import CorruptDataError, ProofError
+from lakecore.errors import ProofError, UnsupportedError
 from lakecore.predicate.parse import parse_where
 from lakecore.read.file_reader import read_file
 from lakecore.verify.columns import StoredFile
@@ -47,10 +47,10 @@ def test_positions_count_whatever_is_left_out(small_table: Any, kind: str) -> No
         assert not {row["k"] for row in seen} & set(deleted)
 
 
-def test_no_ids_at_all_is_damage(small_table: Any) -> None:
+def test_rows_without_ids_are_refused_where_ids_are_asked_for(small_table: Any) -> None:
     table = small_table(TRACKED)
     file = table.write(ROWS)
-    with pytest.raises(CorruptDataError, match="rows without row ids"):
+    with pytest.raises(UnsupportedError, match=r"rows without row ids.*overwrite"):
         list(read_file(table.context, table.bucket_dir, file, ["_ROW_ID"]))
 
 
