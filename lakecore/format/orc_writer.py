@@ -10,6 +10,8 @@ from pyarrow import orc
 
 from lakecore.errors import UnsupportedError
 from lakecore.format.bounds import ArrowBounds
+from lakecore.format.orc_footers import read_tail
+from lakecore.format.orc_stripes import HeldEnd, OrcStripes, is_early
 from lakecore.format.orc_tail import with_notes
 from lakecore.format.relabel import relabel
 from lakecore.format.writer_options import WriterOptions, WrittenFile
@@ -26,7 +28,6 @@ _CODECS = {
     "none": "uncompressed",
     "uncompressed": "uncompressed",
 }
-_OF_MILLISECOND = {"us": 1_000, "ns": 1_000_000}
 _STRIPE_BYTES = 64 << 20
 _ID_KEY = b"paimon.id"
 _RATIO = 0.5
@@ -34,10 +35,8 @@ _DICTIONARY_SHARE = 0.8
 
 
 class OrcWriter:
-    """One ORC file. Holds one stripe.
-
-    Raises UnsupportedError for times before 1970 with a part of a millisecond: pyarrow stores their nanos
-    as a negative number, with which readers other than itself fail.
+    """One ORC file. Holds one stripe. From the first time on that pyarrow stores as Java cannot read it,
+    stripes are made by `orc_stripes`.
     """
 
     def __init__(self, output: OutputFile, schema: pa.Schema, options: WriterOptions) -> None:
@@ -53,25 +52,25 @@ class OrcWriter:
         self._pending = 0
         self._seen = 0
         self._sink = _Sink(output)
-        self._writer = orc.ORCWriter(
-            self._sink,
-            compression=_CODECS[options.compression],
-            stripe_size=options.block_size or _STRIPE_BYTES,
-            dictionary_key_size_threshold=_DICTIONARY_SHARE,
-        )
+        self._codec = _CODECS[options.compression]
+        self._writer = self._make(self._sink, options.block_size or _STRIPE_BYTES)
+        self._stripes: OrcStripes | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows; columns are those of the schema, in its order."""
-        for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            _check_times(name, column)
-        self._bounds.add(batch)
         columns = [
             relabel(_whole(column), field.type)
             for column, field in zip(batch.columns, self._stored, strict=True)
         ]
+        if self._stripes is None and any(map(is_early, columns)):
+            self._stripes = self._split()
+        self._bounds.add(batch)
+        self._rows += batch.num_rows
+        if self._stripes is not None:
+            self._stripes.add(pa.RecordBatch.from_arrays(columns, schema=self._stored))
+            return
         self._writer.write(pa.Table.from_arrays(columns, schema=self._stored))
         self._sink.check()
-        self._rows += batch.num_rows
         self._note(batch.nbytes)
 
     def note(self, key: bytes, value: bytes) -> None:
@@ -81,18 +80,19 @@ class OrcWriter:
     @property
     def size_estimate(self) -> int:
         """Bytes written, and half of what waits in memory for its stripe."""
+        if self._stripes is not None:
+            return self._stripes.written + int(self._stripes.pending * _RATIO)
         return self._sink.written + int(self._pending * _RATIO)
 
     def close(self) -> WrittenFile:
         """Finish the file; see DataFileWriter."""
-        if self._rows == 0:
-            self._writer.write(self._stored.empty_table())
-        if self._notes:
-            self._sink.hold()
-        self._writer.close()
-        self._sink.check()
-        if self._notes:
-            self._output.write(with_notes(self._sink.held(), self._notes))
+        if self._stripes is not None:
+            end = self._stripes.end()
+            self._output.write(with_notes(end, self._notes) if self._notes else end)
+        elif self._notes:
+            self._output.write(with_notes(self._ended(), self._notes))
+        else:
+            self._end()
         size = self._output.tell()
         self._output.close()
         return WrittenFile(size, self._rows, self._bounds.finish())
@@ -100,7 +100,37 @@ class OrcWriter:
     def abort(self) -> None:
         """Remove what was written."""
         self._writer.is_open = False  # or pyarrow finishes the file, and prints what goes wrong with that
+        if self._stripes is not None:
+            self._stripes.abort()
         self._output.abort()
+
+    def _make(self, sink: Any, stripe_bytes: int) -> Any:
+        return orc.ORCWriter(
+            sink,
+            compression=self._codec,
+            stripe_size=stripe_bytes,
+            dictionary_key_size_threshold=_DICTIONARY_SHARE,
+        )
+
+    def _end(self) -> None:
+        if self._rows == 0:
+            self._writer.write(self._stored.empty_table())
+        self._writer.close()
+        self._sink.check()
+
+    def _ended(self) -> bytes:
+        """The last stripe and the end of the file, not written."""
+        self._sink.hold()
+        self._end()
+        return self._sink.held()
+
+    def _split(self) -> OrcStripes:
+        """End the stripe."""
+        start = self._sink.written
+        held = self._ended()
+        head = read_tail(HeldEnd(start, held))
+        self._output.write(held[: head.start - start])
+        return OrcStripes(self._output.write, head, self._make)
 
     def _note(self, size: int) -> None:
         """A stripe that reached the sink no longer waits."""
@@ -154,27 +184,6 @@ class _Sink:
 
     def close(self) -> None:
         """The output is closed by the file's writer."""
-
-
-def _check_times(name: str, column: pa.Array) -> None:
-    """Costs one pass over columns of times, however deep."""
-    kind = column.type
-    if pa.types.is_struct(kind):
-        for i, leaf in enumerate(column.flatten()):
-            _check_times(f"{name}.{kind.field(i).name}", leaf)
-    elif pa.types.is_map(kind):
-        _check_times(f"{name}.key", column.keys)
-        _check_times(f"{name}.value", column.items)
-    elif pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
-        _check_times(f"{name}.element", column.flatten())
-    elif pa.types.is_timestamp(kind) and kind.unit in _OF_MILLISECOND:
-        ticks = column.drop_null().view(pa.int64()).to_numpy()
-        early = ticks[ticks < 0]
-        if (early % _OF_MILLISECOND[kind.unit]).any():
-            raise UnsupportedError(
-                f"column {name}: orc files take no times before 1970 with parts of a millisecond; "
-                "set file.format (and file.format.per.level, changelog-file.format) to parquet"
-            )
 
 
 def _whole(column: pa.Array) -> pa.Array:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lakecore.catalog.filesystem import load_catalog
-from lakecore.row.json_rows import batch_to_json
+from lakecore.jobs import compact
+from lakecore.row.json_rows import batch_to_json, json_to_batch
 from tests.support.golden import canonical
-from tests.support.oracle import Oracle
+from tests.support.oracle import Oracle, findings
 
 pytestmark = pytest.mark.slow
 
@@ -59,3 +62,27 @@ def test_orc_files_of_a_jvm_in_another_zone(
         local.create(tmp_path, "d.t", schema)
         local.write(tmp_path, "d.t", rows_of(TIMES))
     assert ours(tmp_path, "d.t") == oracle.read(tmp_path, "d.t")
+
+
+def test_java_reads_and_compacts_what_we_wrote_and_compacted(
+    oracle: Oracle, oracle2: Oracle, tmp_path: Path
+) -> None:
+    """Times are those of the years that both know, without the last second before 1970."""
+    options = {"bucket": "1", "file.format": "orc", "write-only": "true"}
+    oracle.create(tmp_path, "d.t", {"columns": COLUMNS, "primaryKeys": ["k"], "options": options})
+    table = load_catalog(tmp_path).load_table("d.t")
+    rows = rows_of([time for time in TIMES if time != "1969-12-31 23:59:59.5"])
+    for part in (rows[14:], rows[:16], rows):
+        table.write(json_to_batch(map(json.dumps, part), table.schema.row_type))
+    wanted = canonical(map(json.dumps, rows))
+    found = [ours(tmp_path, "d.t"), oracle.read(tmp_path, "d.t"), oracle2.read(tmp_path, "d.t")]
+    job = compact.Job(table="d.t", strategy=compact.Strategy.FULL, commit_user="u", commit_identifier=1)
+    compact.run(job, load_catalog(tmp_path))
+    found += [ours(tmp_path, "d.t"), oracle.read(tmp_path, "d.t"), oracle2.read(tmp_path, "d.t")]
+    assert [[spelled(row) for row in one] for one in found] == [[spelled(row) for row in wanted]] * 6
+    assert not findings(oracle.fsck(tmp_path, "d.t"))
+
+
+def spelled(row: str) -> str:
+    """Without the zeros at the end of times."""
+    return re.sub(r"\.?0+(Z?\")", r"\1", re.sub(r"(:\d\d)(Z?\")", r"\1.0\2", row))

@@ -243,34 +243,46 @@ def test_avro_refuses_nanoseconds_and_leaves_nothing(fs: MemoryFileIO) -> None:
 EARLY = [
     (1, "us", True),
     (-1, "us", False),
-    (-1_000, "us", True),
+    (-999_000, "us", True),
+    (-999_001, "us", True),
+    (-998_999, "us", False),
+    (-1_000_000, "us", True),
+    (-1_000_001, "us", True),
+    (-62_135_596_799_999_999, "us", True),
     (-1_000_001, "ns", False),
     (-1_000_000, "ns", True),
+    (-999_999_999, "ns", True),
+    (-9_223_372_036_854_775_807, "ns", True),
 ]
 
 
 @pytest.mark.parametrize("shape", ["plain", "list", "map", "struct"])
 @pytest.mark.parametrize(("ticks", "unit", "taken"), EARLY)
-def test_orc_takes_no_time_that_java_cannot_read(
-    fs: MemoryFileIO, shape: str, ticks: int, unit: str, taken: bool
-) -> None:
-    """Before 1970 with parts of a millisecond."""
+def test_orc_times_before_1970(fs: MemoryFileIO, shape: str, ticks: int, unit: str, taken: bool) -> None:
+    """After stripes without such times; the last second has a form for whole milliseconds only."""
     time = pa.timestamp(unit)
-    kind, value = {
-        "plain": (time, ticks),
-        "list": (pa.list_(time), [ticks]),
-        "map": (pa.map_(pa.int32(), time), [(1, ticks)]),
-        "struct": (pa.struct({"x": time}), {"x": ticks}),
+    kind, late, early = {
+        "plain": (time, 5, ticks),
+        "list": (pa.list_(time), [5, None], [ticks]),
+        "map": (pa.map_(pa.int32(), time), [(0, None)], [(1, ticks), (2, 7)]),
+        "struct": (pa.struct({"x": time, "y": pa.string()}), {"x": 5, "y": "a"}, {"x": ticks, "y": None}),
     }[shape]
     schema = pa.schema([pa.field("t", kind)])
     writer = open_writer(fs, "memory://t/x.orc", "orc", schema, WriterOptions())
-    batch = pa.record_batch([pa.array([None, value], kind)], schema=schema)
-    if taken:
-        writer.write(batch)
-    else:
+    first, second = (
+        pa.record_batch([pa.array(v, kind)], schema=schema) for v in ([None, late], [None, early])
+    )
+    writer.write(first)
+    if not taken:
         with pytest.raises(UnsupportedError, match=r"column t.*before 1970.*file\.format"):
-            writer.write(batch)
-    writer.abort()
+            writer.write(second)
+        writer.abort()
+        return
+    writer.write(second)
+    assert writer.close().rows == 4
+    reader = open_reader(fs, "memory://t/x.orc")
+    found = pa.concat_arrays([batch.column("t").cast(kind) for batch in reader.batches()])
+    assert found.equals(pa.concat_arrays([first.column("t"), second.column("t")]))
 
 
 @pytest.mark.parametrize(("kind", "codec"), [("parquet", "lzo"), ("orc", "gzip"), ("avro", "lz4")])
