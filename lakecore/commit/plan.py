@@ -79,6 +79,7 @@ def plan_changes(messages: Sequence[CommitMessage], request: CommitRequest) -> t
                 changelog=ManifestEntries.empty() if replaces else written,
                 checked=removes or request.check_append,
                 index=index,
+                consulted=_additions(messages, _consulted),
             )
         )
     compacted = _entries(messages, _compact_before, _compact_after)
@@ -92,7 +93,7 @@ def plan_changes(messages: Sequence[CommitMessage], request: CommitRequest) -> t
                 changelog=changelog,
                 checked=True,
                 index=index,
-                consulted=_additions(messages, _consulted),
+                consulted=_additions(messages, _compact_consulted),
             )
         )
     return tuple(changes)
@@ -202,6 +203,10 @@ def _compact_changelog(message: CommitMessage) -> tuple[DataFile, ...]:
 
 
 def _consulted(message: CommitMessage) -> tuple[DataFile, ...]:
+    return message.consulted
+
+
+def _compact_consulted(message: CommitMessage) -> tuple[DataFile, ...]:
     return message.compact_consulted
 
 

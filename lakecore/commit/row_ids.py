@@ -82,17 +82,20 @@ def displaced_columns(base: ManifestEntries, delta: ManifestEntries, since: int)
     the highest. `base`: the live entries of the partitions that `delta` touches.
     """
     wanted = delta.select(delta.first_row_id >= 0).rows()
-    near = base.select(np.isin(base.first_row_id, delta.first_row_id[delta.first_row_id >= 0])).rows()
-    newest: dict[tuple[bytes, int, int | None, int], int] = {}
-    for row in near:
-        if is_ordinary_file(row.file.file_name):
-            where = _rows_of(row)
-            newest[where] = max(newest.get(where, 0), row.file.max_sequence_number)
+    newest: dict[tuple[bytes, int, int], tuple[int, int]] = {}
+    for row in _ordinary_near(base, delta):
+        where = (row.partition, row.bucket, row.file.first_row_id or 0)
+        high = max(newest.get(where, (0, 0))[1], row.file.max_sequence_number)
+        newest[where] = row.file.row_count, high
+    starts = np.array(sorted({first for _, _, first in newest}), np.int64)
     found = []
     for row in wanted:
-        written = newest.get(_rows_of(row))
+        first = row.file.first_row_id or 0
+        start = int(starts[max(int(np.searchsorted(starts, first, "right")) - 1, 0)]) if len(starts) else -1
+        count, written = newest.get((row.partition, row.bucket, start), (0, 0))
         place = (row.partition, row.bucket, row.file.file_name)
-        if written is None:
+        behind = first + row.file.row_count - start
+        if behind > count or (is_ordinary_file(row.file.file_name) and (first, behind) != (start, count)):
             found.append(Conflict(f"no file has the rows of {row.file.file_name} any more", *place))
         elif written > since:
             reason = f"the rows of {row.file.file_name} were written to by snapshot {written}"
@@ -102,6 +105,16 @@ def displaced_columns(base: ManifestEntries, delta: ManifestEntries, since: int)
         ours, theirs = ([row for row in rows if kind(row.file.file_name)] for rows in (wanted, newer))
         found += _written_apart(ours, theirs, what)
     return tuple(found)
+
+
+def _ordinary_near(base: ManifestEntries, delta: ManifestEntries) -> Sequence[ManifestEntry]:
+    """The files of ordinary columns that may have rows of files of `delta`."""
+    ordinary = base.select(np.array([is_ordinary_file(name.decode()) for name in base.names()], np.bool_))
+    starts = np.unique(ordinary.first_row_id)
+    if not len(starts):
+        return ()
+    homes = starts[np.maximum(np.searchsorted(starts, delta.first_row_id, "right") - 1, 0)]
+    return ordinary.select(np.isin(ordinary.first_row_id, homes)).rows()
 
 
 def _written_apart(
@@ -124,7 +137,3 @@ def _written_apart(
 def _share_rows(one: ManifestEntry, other: ManifestEntry) -> bool:
     low, high = (entry.file.first_row_id or 0 for entry in (one, other))
     return low < high + other.file.row_count and high < low + one.file.row_count
-
-
-def _rows_of(entry: ManifestEntry) -> tuple[bytes, int, int | None, int]:
-    return entry.partition, entry.bucket, entry.file.first_row_id, entry.file.row_count

@@ -18,6 +18,7 @@ class CommitMessage:
     `compact_before`, `compact_after`, `compact_changelog` a COMPACT snapshot. Index files (hash indexes,
     deletion vectors) that come and go belong to the same snapshot as its data files.
 
+    `consulted`: files that stay and that `new_files` fit; the commit holds only as long as they are there.
     `compact_consulted`: files that stay and were asked for old rows (their values are in the changelog, or
     marked as deleted). The compaction holds only as long as these files are in the table, on their level.
 
@@ -37,6 +38,7 @@ class CommitMessage:
     compact_changelog: tuple[DataFile, ...] = ()
     new_index_files: tuple[IndexFile, ...] = ()
     deleted_index_files: tuple[IndexFile, ...] = ()
+    consulted: tuple[DataFile, ...] = ()
     compact_consulted: tuple[DataFile, ...] = ()
     compact_new_index_files: tuple[IndexFile, ...] = ()
     compact_deleted_index_files: tuple[IndexFile, ...] = ()

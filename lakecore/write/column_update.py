@@ -1,15 +1,15 @@
 """New values for some columns of rows that are there, found by row id, in tables with data evolution.
 
 Rule of the format: a file with these columns, for all rows of a range in their order, counts before older
-files of the range; the other files stay as they are. A BLOB column gets a blob file of its own: it has the
-bytes of all rows of the range, since older readers know no rows that a newer file leaves as they were.
-Vectors that lie in vector files get one: see `vector_shares`.
+files of the range; the other files stay as they are. What lies in blob and vector files gets new ones of
+these: see `blob_update` and `vector_shares`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -44,6 +44,7 @@ from lakecore.read.joined_rows import read_joined
 from lakecore.scan.scanner import Scanner
 from lakecore.scan.split import Split
 from lakecore.types.datatypes import AtomicType, TypeRoot
+from lakecore.write.blob_update import BlobUpdate
 from lakecore.write.casting import cast_column, first_null
 from lakecore.write.dedicated_files import BlobFiles
 from lakecore.write.inline_blobs import check_references, check_views
@@ -105,7 +106,8 @@ class _Values:
 class ColumnUpdate:
     """Updates one table. Costs an object a file of the table; holds the new values, and a batch of old ones.
 
-    Reads the old values of the columns in all ranges that have one of the rows, and writes them anew.
+    Reads the old values of the columns in all ranges that have one of the rows, and writes them anew; of
+    blobs only those in files that have one of the rows.
     """
 
     scanner: Scanner
@@ -199,27 +201,34 @@ class ColumnUpdate:
         shares = vector_shares(reading, rows, values.names)
         apart = {*blobs, *(name for share in shares for name in share.changed)}
         ordinary = tuple(name for name in values.names if name not in apart)
-        spec, now_ms = self._spec(directory), self.clock.now_ms
-        number = count().__next__
-        files: list[DataFile] = []
-        if ordinary:
-            part = values.only(ordinary)
-            made.append(RollingWriter(reading.file_io, replace(spec, columns=ordinary), now_ms, number))
-            files += _filled(made[-1], _changed_rows(reading, directory, rows, part, ordinary))
+        spec, number = self._spec(directory), count().__next__
+        parts = [(reading, replace(spec, columns=ordinary), values.only(ordinary))] if ordinary else []
         for share in shares:
-            made.append(RollingWriter(reading.file_io, _vector_spec(spec, share), now_ms, number))
             within = replace(reading, schema=share.schema)
-            part = values.renamed(share, reading.schema)
-            files += _filled(made[-1], _changed_rows(within, directory, rows, part, share.columns))
-        for name in (name for name in values.names if name in blobs):
-            made.append(BlobFiles(reading.file_io, spec, now_ms, name, _ONE_FILE, number))
-            part = values.only((name,))
-            files += _filled(made[-1], _changed_rows(_with_bytes(reading), directory, rows, part, (name,)))
+            parts.append((within, _vector_spec(spec, share), values.renamed(share, reading.schema)))
+        files: list[DataFile] = []
+        for within, its, changed in parts:
+            writer = RollingWriter(reading.file_io, its, self.clock.now_ms, number)
+            made.append(writer)
+            for batch in _changed_rows(within, directory, rows, changed, its.columns or ()):
+                writer.write(batch)
+            files += (replace(file, first_row_id=rows.first) for file in writer.close())
+
+        def blob_files(name: str) -> BlobFiles:
+            beside = BlobFiles(reading.file_io, spec, self.clock.now_ms, name, _ONE_FILE, number)
+            made.append(beside)
+            return beside
+
+        updates = [
+            _blob_update(reading, directory, rows, values, name) for name in values.names if name in blobs
+        ]
+        files += (file for one in updates for file in one.write(partial(blob_files, one.column)))
         return CommitMessage(
             partition=split.partition,
             bucket=split.bucket,
             total_buckets=split.total_buckets,
-            new_files=tuple(replace(file, first_row_id=rows.first) for file in files),
+            new_files=tuple(files),
+            consulted=tuple(file for one in updates for file in one.old),
         )
 
     def _spec(self, directory: str) -> FileSpec:
@@ -239,10 +248,12 @@ def _vector_spec(spec: FileSpec, share: VectorShare) -> FileSpec:
     return replace(spec, schema=share.schema, format=share.format, columns=share.columns, infix=".vector")
 
 
-def _filled(writer: RollingWriter | BlobFiles, batches: Iterator[pa.RecordBatch]) -> tuple[DataFile, ...]:
-    for batch in batches:
-        writer.write(batch.column(0) if isinstance(writer, BlobFiles) else batch)
-    return writer.close()
+def _blob_update(
+    reading: ReadContext, directory: str, rows: RowRange, values: _Values, name: str
+) -> BlobUpdate:
+    low, high = np.searchsorted(values.ids, (rows.first, rows.first + rows.count)).tolist()
+    new = values.columns.column(name).slice(low, high - low).combine_chunks()
+    return BlobUpdate(reading, directory, rows, name, values.ids[low:high] - rows.first, new)
 
 
 def _changed_rows(
@@ -250,8 +261,7 @@ def _changed_rows(
 ) -> Iterator[pa.RecordBatch]:
     """These columns of all rows of a range, with the new values. Columns of references stay references."""
     at = rows.first
-    stored = not set(names) & set(managed_columns(reading.schema.row_type, reading.schema.options))
-    for batch in read_joined(reading, directory, rows.files, names, {}, as_stored=stored):
+    for batch in read_joined(reading, directory, rows.files, names, {}, as_stored=True):
         low, high = np.searchsorted(values.ids, (at, at + batch.num_rows)).tolist()
         yield _changed(batch, values, low, high, at)
         at += batch.num_rows
@@ -271,12 +281,6 @@ def _changed(batch: pa.RecordBatch, values: _Values, low: int, high: int, first:
         new = values.columns.column(field.name).slice(low, high - low).combine_chunks()
         arrays.append(pa.concat_arrays([old, new.cast(old.type)]).take(pa.array(source)))
     return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
-
-
-def _with_bytes(reading: ReadContext) -> ReadContext:
-    """Blobs are read as bytes, whatever the options say."""
-    options = {**reading.schema.options, BLOB_AS_DESCRIPTOR.key: "false"}
-    return replace(reading, schema=replace(reading.schema, options=options))
 
 
 def _remove(writers: Sequence[RollingWriter | BlobFiles]) -> None:

@@ -216,6 +216,9 @@ def test_blobs_that_we_write_over(oracles: dict[str, Oracle], tmp_path: Path) ->
             assert judge.read(tmp_path, "d.t") == ours(table) == canonical(expected.values())
         assert findings(newer.fsck(tmp_path, "d.t")) == set()
         assert not fsck(table.file_io, table.paths, now_ms=0, deep=True, read_data=True).findings
+        new = [file for file in live_files(table) if file.max_sequence_number == table.snapshots.latest_id()]
+        rows = sorted(file.row_count for file in new if file.write_cols == ("b",))
+        assert rows == [[5], [2, 5, 5], [20]][number], "no other file of blobs is written anew"
         if number == 0:
             java.compact(tmp_path, "d.t")
         elif number == 1:
