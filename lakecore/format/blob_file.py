@@ -173,14 +173,10 @@ class BlobWriter:
             if value is None:
                 self._lengths.append(NULL)
             else:
-                self.write_one(value)
+                self.write_pieces((value,))
 
-    def write_one(self, value: bytes) -> int:
-        """Append a row; the byte where its value starts."""
-        return self.write_pieces((value,))
-
-    def write_pieces(self, pieces: Iterable[Buffer]) -> int:
-        """Append a row whose value comes in pieces; the byte where it starts."""
+    def write_pieces(self, pieces: Iterable[Buffer]) -> tuple[int, int]:
+        """Append a row whose value comes in pieces; the byte where the value starts, and its size."""
         start = self.size + len(_MAGIC)
         self._output.write(_MAGIC)
         checksum, size = zlib.crc32(_MAGIC), 0
@@ -193,7 +189,7 @@ class BlobWriter:
         self._output.write(stated + struct.pack("<I", zlib.crc32(stated, checksum)))
         self._lengths.append(length)
         self.size += length
-        return start
+        return start, size
 
     def close(self) -> int:
         """Finish the file; its bytes. Raises UnavailableError when storage refuses."""

@@ -28,6 +28,7 @@ from lakecore.types.datatypes import DataField, DataType, MapType
 
 __all__ = [
     "BlobColumn",
+    "OpenSources",
     "cut_by_size",
     "encode_reference",
     "is_reference",
@@ -43,6 +44,7 @@ _TAIL = struct.Struct("<qq")
 _MOST = (1 << 31) - 1
 _BATCH_BYTES = 64 << 20
 _MOST_OPEN = 16
+_PIECE = 1 << 20
 
 Ints = npt.NDArray[np.int64]
 
@@ -203,7 +205,7 @@ def resolved(
     `kind`: BLOB (None), or a list or map of it. Raises UnsupportedError for bytes of another storage than the
     table's, NotFoundError, CorruptDataError.
     """
-    with _OpenSources(file_io, root, name) as sources:
+    with OpenSources(file_io, root, name) as sources:
         rows = column.to_pylist()
         if kind is None or is_blob(kind):
             return pa.array([sources.bytes_of(row) for row in rows], pa.binary())
@@ -221,8 +223,8 @@ def reference_sizes(column: pa.Array) -> Ints:
     return np.where(found < 0, _BATCH_BYTES, found)
 
 
-class _OpenSources:
-    """Files that references of one column point into; a few stay open."""
+class OpenSources:
+    """Files that references of one column point into; a few stay open. Errors as of `resolved`."""
 
     def __init__(self, file_io: FileIO, root: str, name: str) -> None:
         self._file_io = file_io
@@ -230,7 +232,7 @@ class _OpenSources:
         self._name = name
         self._open: dict[str, Any] = {}
 
-    def __enter__(self) -> _OpenSources:
+    def __enter__(self) -> OpenSources:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -241,19 +243,44 @@ class _OpenSources:
         """The bytes that a reference means; None, and bytes that are no reference, as they are."""
         if value is None or not is_reference(value):
             return value
+        source, path, size = self._opened(value)
+        found = bytes(source.read() if size < 0 else source.read(size))
+        self._check_whole(path, len(found), size)
+        return found
+
+    def pieces_of(self, value: bytes) -> Iterator[bytes]:
+        """The same in pieces of 1 MB, each to be taken before another value is asked for."""
+        if not is_reference(value):
+            yield value
+            return
+        source, path, size = self._opened(value)
+        done = 0
+        while size < 0 or done < size:
+            piece = bytes(source.read(_PIECE if size < 0 else min(_PIECE, size - done)))
+            if not piece:
+                break
+            done += len(piece)
+            yield piece
+        self._check_whole(path, done, size)
+
+    def _opened(self, value: bytes) -> tuple[Any, str, int]:
+        """The file at the place that a reference means, and how many bytes from there on (-1: all)."""
         _, _, length = _HEAD.unpack_from(value)
         if value[0] > _VERSION or not 0 <= length <= len(value) - _HEAD.size - _TAIL.size:
             problem = "a reference to a blob that cannot be read"
             raise CorruptDataError(f"{self._root} column {self._name}", problem)
         uri = value[_HEAD.size : _HEAD.size + length].decode(errors="replace")
         offset, size = _TAIL.unpack_from(value, _HEAD.size + length)
+        if offset < 0:
+            raise CorruptDataError(f"{self._root} column {self._name}", f"a reference to byte {offset}")
         source = self._source(uri)
         source.seek(offset)
-        found = bytes(source.read() if size < 0 else source.read(size))
-        if len(found) < size:
-            problem = f"{len(found)} of the {size} bytes from byte {offset} on, to which a row refers"
-            raise CorruptDataError(_path(uri), f"has {problem} in column {self._name}")
-        return found
+        return source, _path(uri), size
+
+    def _check_whole(self, path: str, found: int, size: int) -> None:
+        if found < size:
+            problem = f"{found} of the {size} bytes to which a row refers"
+            raise CorruptDataError(path, f"has {problem} in column {self._name}")
 
     def _source(self, uri: str) -> Any:
         path = _path(uri)

@@ -5,6 +5,7 @@ Rule of the format: compactions move references, not bytes, so packs stay as the
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -12,13 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakecore.format.blob_file import BlobWriter
+from lakecore.format.blob_file import BlobWriter, Buffer
 from lakecore.format.blob_references import PACK_SUFFIX
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.dedicated import BLOB_AS_DESCRIPTOR, Dedicated
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.row_kind import retracting
-from lakecore.read.blob_values import encode_reference, resolved
+from lakecore.read.blob_values import OpenSources, encode_reference
 from lakecore.types.datatypes import DataType, MapType
 from lakecore.write.incoming import Rows
 from lakecore.write.inline_blobs import check_references
@@ -87,28 +88,38 @@ class BlobPacks:
 
     def _packed(self, name: str, column: pa.Array, kind: DataType) -> pa.Array:
         if pa.types.is_binary(column.type):
-            if BLOB_AS_DESCRIPTOR.read(self._spec.options):
-                column = resolved(self._file_io, self._root, name, column)
-            return pa.array([self._reference(name, value.as_py()) for value in column], pa.binary())
+            return pa.array(self._packed_values(name, column), pa.binary())
         rows: list[Any] = []
         for value in column:
             row = value.as_py()
             if row is not None and isinstance(kind, MapType):
-                row = [(key, self._reference(name, blob)) for key, blob in dict(row).items()]
+                row = [(key, self._packed_blob(name, blob)) for key, blob in dict(row).items()]
             elif row is not None:
-                row = [self._reference(name, blob) for blob in row]
+                row = [self._packed_blob(name, blob) for blob in row]
             rows.append(row)
         return pa.array(rows, column.type)
 
-    def _reference(self, name: str, blob: bytes | None) -> bytes | None:
-        if blob is None:
-            return None
+    def _packed_values(self, name: str, column: pa.Array) -> list[bytes | None]:
+        """Large values are not copied in memory, and those of references not held whole."""
+        if not BLOB_AS_DESCRIPTOR.read(self._spec.options):
+            found = ((memoryview(value.as_buffer()),) if value.is_valid else None for value in column)
+            return [pieces and self._reference(name, pieces) for pieces in found]
+        with OpenSources(self._file_io, self._root, name) as sources:
+            return [
+                None if value is None else self._reference(name, sources.pieces_of(value))
+                for value in column.to_pylist()
+            ]
+
+    def _packed_blob(self, name: str, blob: bytes | None) -> bytes | None:
+        return None if blob is None else self._reference(name, (blob,))
+
+    def _reference(self, name: str, pieces: Iterable[Buffer]) -> bytes:
         path, writer = self._open.get(name) or self._new(name)
-        offset = writer.write_one(blob)
+        offset, size = writer.write_pieces(pieces)
         if writer.size >= self._target_size:
             del self._open[name]
             writer.close()
-        return encode_reference(path, offset, len(blob))
+        return encode_reference(path, offset, size)
 
     def _new(self, name: str) -> tuple[str, BlobWriter]:
         path = f"{self._spec.directory}/{self._spec.name_prefix}-{len(self._paths)}{PACK_SUFFIX}"

@@ -18,7 +18,7 @@ from lakecore.fs.file_io import FileIO
 from lakecore.metadata.data_file import EMPTY_ROW, EMPTY_STATS, DataFile
 from lakecore.metadata.dedicated import BLOB_AS_DESCRIPTOR, BLOB_FORMAT, Dedicated, is_blob
 from lakecore.metadata.options import TableOptions
-from lakecore.read.blob_values import resolved
+from lakecore.read.blob_values import OpenSources
 from lakecore.write.inline_blobs import check_references, check_views
 from lakecore.write.rolling import FileSpec, RollingWriter, slices, tolerated
 
@@ -92,10 +92,12 @@ class DedicatedFiles:
             self._main = self._open()
         self._main.write(batch)
         for name, files in self._blobs.items():
-            column = batch.column(name)
             if files.plain and BLOB_AS_DESCRIPTOR.read(self._spec.options):
-                column = resolved(self._file_io, self._root, name, column)
-            files.write(column)
+                with OpenSources(self._file_io, self._root, name) as sources:
+                    for value in batch.column(name).to_pylist():
+                        files.write_record(None if value is None else sources.pieces_of(value))
+            else:
+                files.write(batch.column(name))
         if self._vectors is not None:
             self._vectors.write(batch)
         if self._main.open_size >= self._spec.target_size:
