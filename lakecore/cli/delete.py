@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from lakecore.cli.changed_rows import ChangedRows
 from lakecore.cli.engine import key_values
-from lakecore.cli.output import print_json
-from lakecore.cli.session import Session, session_of
-from lakecore.table import Commit, DeletedRows, Table
+from lakecore.cli.session import session_of
+from lakecore.table import Commit
 
 __all__ = ["delete"]
 
@@ -35,24 +35,12 @@ def delete(
         identifier=identifier,
         properties=key_values(property_ or [], "--property"),
     )
-    _print(session, loaded, loaded.delete(where, commit))
-
-
-def _print(session: Session, table: Table, deleted: DeletedRows) -> None:
-    result = deleted.commit
-    if session.json:
-        answer = {
-            "table": table.name,
-            "rows": deleted.rows,
-            "snapshots": list(result.snapshot_ids),
-            "duplicate": result.duplicate,
-        }
-        print_json(session.out, answer)
-        return
-    if result.duplicate:
-        text = "nothing deleted: this commit user and identifier had committed before"
-    elif not result.snapshot_ids:
-        text = "no such rows"
-    else:
-        text = f"{deleted.rows} rows deleted in snapshot {result.snapshot_ids[-1]}"
-    session.out.print(f"{table.name}: {text}", markup=False)
+    deleted = loaded.delete(where, commit)
+    ChangedRows(
+        table=loaded,
+        rows=deleted.rows,
+        commit=deleted.commit,
+        verb="deleted",
+        done=f"{deleted.rows} rows deleted",
+        nothing="no such rows",
+    ).print(session)

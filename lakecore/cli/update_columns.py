@@ -7,14 +7,14 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
+from lakecore.cli.changed_rows import ChangedRows
 from lakecore.cli.engine import key_values
 from lakecore.cli.input_files import InputFormat, read_columns
 from lakecore.cli.option_groups import RunName
-from lakecore.cli.output import print_json
-from lakecore.cli.session import Session, session_of
+from lakecore.cli.session import session_of
 from lakecore.commit.request import CommitResult
 from lakecore.metadata.row_kind import ROW_ID_FIELD_ID, ROW_ID_NAME
-from lakecore.table import Commit, Table, UpdatedRows
+from lakecore.table import Commit, UpdatedRows
 from lakecore.types.datatypes import AtomicType, DataField, RowType, TypeRoot
 
 __all__ = ["update_columns"]
@@ -56,26 +56,13 @@ def update_columns(
             batches.append(batch)
     data = pa.Table.from_batches(batches) if batches else None
     updated = UpdatedRows(0, CommitResult()) if data is None else loaded.update_columns(data, commit)
-    _print(session, loaded, updated, [] if data is None else data.column_names)
-
-
-def _print(session: Session, table: Table, updated: UpdatedRows, names: list[str]) -> None:
-    result = updated.commit
-    columns = [name for name in names if name != ROW_ID_NAME]
-    if session.json:
-        answer = {
-            "table": table.name,
-            "rows": updated.rows,
-            "columns": columns,
-            "snapshots": list(result.snapshot_ids),
-            "duplicate": result.duplicate,
-        }
-        print_json(session.out, answer)
-        return
-    if result.duplicate:
-        text = "nothing updated: this commit user and identifier had committed before"
-    elif not result.snapshot_ids:
-        text = "nothing to update"
-    else:
-        text = f"{', '.join(columns)} of {updated.rows} rows set in snapshot {result.snapshot_ids[-1]}"
-    session.out.print(f"{table.name}: {text}", markup=False)
+    columns = [name for name in ([] if data is None else data.column_names) if name != ROW_ID_NAME]
+    ChangedRows(
+        table=loaded,
+        rows=updated.rows,
+        commit=updated.commit,
+        verb="updated",
+        done=f"{', '.join(columns)} of {updated.rows} rows set",
+        nothing="nothing to update",
+        more={"columns": columns},
+    ).print(session)

@@ -1,0 +1,45 @@
+"""How commands that change rows tell what they did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakecore.cli.output import print_json
+from lakecore.cli.session import Session
+from lakecore.commit.request import CommitResult
+from lakecore.table import Table
+
+__all__ = ["ChangedRows"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedRows:
+    """`verb`: what was done to rows, as in "nothing deleted". `done`, `nothing`: the whole of it, in words.
+
+    `more`: what JSON has besides.
+    """
+
+    table: Table
+    rows: int
+    commit: CommitResult
+    verb: str
+    done: str
+    nothing: str
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def print(self, session: Session) -> None:
+        """As JSON, or as a line."""
+        result = self.commit
+        if session.json:
+            answer = {"table": self.table.name, "rows": self.rows, **self.more}
+            answer |= {"snapshots": list(result.snapshot_ids), "duplicate": result.duplicate}
+            print_json(session.out, answer)
+            return
+        if result.duplicate:
+            text = f"nothing {self.verb}: this commit user and identifier had committed before"
+        elif not result.snapshot_ids:
+            text = self.nothing
+        else:
+            text = f"{self.done} in snapshot {result.snapshot_ids[-1]}"
+        session.out.print(f"{self.table.name}: {text}", markup=False)
