@@ -45,6 +45,8 @@ class Ordered:
 def order_rows(keys: Sequence[KeyArray], sequence: Sequence[SequenceColumn]) -> Ordered:
     """Order the rows of concatenated runs, oldest run first; full ties keep that order (the later run wins).
 
+    So they do where there is no `sequence` at all.
+
     A stable order by key first: as runs come in age order that is nearly always the answer, and only keys
     whose rows turn out to be in another sequence are put in order again.
     """
@@ -52,7 +54,7 @@ def order_rows(keys: Sequence[KeyArray], sequence: Sequence[SequenceColumn]) -> 
     ordered = tuple(_take(column, rows) for column in keys)
     same = _same(ordered)
     pairs = np.flatnonzero(same)
-    if len(pairs):
+    if sequence and len(pairs):
         sequence = [SequenceColumn(in_total_order(column.values), column.descending) for column in sequence]
         late = _out_of_sequence(rows[pairs], rows[pairs + 1], sequence)
         if late.any():

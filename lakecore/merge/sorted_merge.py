@@ -35,6 +35,9 @@ class MergeSpec:
     `evidence`: also return what a proof needs; `gone`: with all columns of the rows that leave; `shown`: more
     columns of what an engine folds. `levels`: of the runs, in tables that look rows up: the row of a key on
     its lowest level above 0 then stands for those of the levels above, which an engine must not fold again.
+    `numbered`: False when all rows of a run have higher sequence numbers than those of the runs before it:
+    batches then need no `_SEQUENCE_NUMBER`. `kinds`: False when no row retracts: they need no `_VALUE_KIND`,
+    unless it is among `columns`. Neither goes with `evidence`, nor the latter with an engine.
     """
 
     key_columns: tuple[str, ...]
@@ -48,6 +51,8 @@ class MergeSpec:
     shown: tuple[str, ...] = ()
     engine: Engine | None = None
     levels: tuple[int, ...] | None = None
+    numbered: bool = True
+    kinds: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +99,9 @@ class MergedWindow:
 def merge_runs(runs: Sequence[Iterator[pa.RecordBatch]], spec: MergeSpec) -> Iterator[MergedWindow]:
     """Merge runs given oldest first; windows come in key order and share no key.
 
-    Batches need the key and sequence columns, `_SEQUENCE_NUMBER` and `_VALUE_KIND`. Holds one batch per run,
-    their window and its result: callers bound memory by the size of batches. Raises CorruptDataError for a
-    run out of key order.
+    Batches need the key and sequence columns, `_SEQUENCE_NUMBER` and `_VALUE_KIND` (but see `MergeSpec`).
+    Holds one batch per run, their window and its result: callers bound memory by the size of batches. Raises
+    CorruptDataError for a run out of key order.
     """
     for parts in windows(runs, spec.key_columns):
         yield _merge(parts, spec) if spec.engine is None else _folded(parts, spec, spec.engine)
@@ -141,12 +146,12 @@ def _folded_evidence(groups: Groups, found: FoldedGroups, left_out: Bools, spec:
 
 def _merge(parts: Sequence[Part], spec: MergeSpec) -> MergedWindow:
     batch = parts[0].batch if len(parts) == 1 else pa.concat_batches([part.batch for part in parts])
-    kinds = batch.column(KIND_NAME).to_numpy()
     order = None if len(parts) == 1 else _ordered(parts, batch, spec)
-    if order is None:
-        last = np.ones(batch.num_rows, bool)
-    else:
-        last = np.append(~order.same, True)
+    last = np.ones(batch.num_rows, bool) if order is None else np.append(~order.same, True)
+    if not spec.kinds:
+        return MergedWindow(_kept(batch, order, last, spec), batch.num_rows)
+    kinds = batch.column(KIND_NAME).to_numpy()
+    if order is not None:
         kinds = kinds[order.rows]
     lost, dropped = _verdicts(kinds, last, spec, alone=order is None)
     kept = _kept(batch, order, ~(lost | dropped), spec)
@@ -158,7 +163,9 @@ def _ordered(parts: Sequence[Part], batch: pa.RecordBatch, spec: MergeSpec) -> O
     columns = zip(*(part.keys.columns for part in parts), strict=True)
     keys = [concat(list(pieces)) for pieces in columns]
     sequence = [SequenceColumn(batch.column(name), spec.descending) for name in spec.sequence_columns]
-    return order_rows(keys, [*sequence, SequenceColumn(batch.column(SEQUENCE_NAME))])
+    if spec.numbered:
+        sequence.append(SequenceColumn(batch.column(SEQUENCE_NAME)))
+    return order_rows(keys, sequence)
 
 
 def _verdicts(kinds: Any, last: Bools, spec: MergeSpec, *, alone: bool) -> tuple[Bools, Bools]:

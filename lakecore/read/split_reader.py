@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 import pyarrow as pa
 from pyroaring import BitMap
@@ -228,9 +229,12 @@ class _Reader:
         options, engine = self._ctx.options, self._ctx.engine
         keys = self._ctx.schema.trimmed_primary_keys
         beside = () if engine is None else engine.needed(self._columns)
-        needed = (*self._columns, *keys, *options.sequence_fields, *beside, SEQUENCE_NAME, KIND_NAME)
-        columns = tuple(dict.fromkeys(needed))
         runs = sorted(section.runs, key=_age)
+        numbered = options.by_snapshot or not _in_sequence(runs)
+        kinds = engine is not None or any(file.delete_row_count != 0 for file in section.files)
+        system = (SEQUENCE_NAME,) * numbered + (KIND_NAME,) * kinds
+        needed = (*self._columns, *keys, *options.sequence_fields, *beside, *system)
+        columns = tuple(dict.fromkeys(needed))
         sizes, limit = self._sizes(runs, columns)
         spec = MergeSpec(
             key_columns=keys,
@@ -241,6 +245,8 @@ class _Reader:
             columns=self._columns,
             engine=engine,
             levels=tuple(run[0].level for run in runs) if options.looks_up else None,
+            numbered=numbered,
+            kinds=kinds,
         )
         opened = [self._run(run, columns, sizes, bounds) for run in runs]
         with Scratch() as scratch:
@@ -323,3 +329,16 @@ def _merged(spec: MergeSpec, runs: Sequence[Iterator[pa.RecordBatch]]) -> Iterat
 def _age(run: tuple[DataFile, ...]) -> tuple[int, int]:
     """Oldest first, by level and sequence numbers: what decides between rows that are equal in all else."""
     return -max(file.level for file in run), max(file.max_sequence_number for file in run)
+
+
+def _in_sequence(runs: Sequence[tuple[DataFile, ...]]) -> bool:
+    """Does every row of a run have a higher sequence number than all rows of the runs before it?
+
+    That is the usual case: writers go on counting, compactions take neighbours. The numbers, which pack
+    badly, need not be read then.
+    """
+    ranges = [
+        (min(file.min_sequence_number for file in run), max(file.max_sequence_number for file in run))
+        for run in runs
+    ]
+    return all(before[1] < after[0] for before, after in pairwise(ranges))
