@@ -184,6 +184,7 @@ def _keyed(dice: random.Random) -> dict[str, Any]:
         options |= _some(dice, _RARE_OF_KEYED)
     if not across:
         _merging(dice, columns, primary, options)
+        _clustered(columns, options)
     if "deletion-vectors.enabled" in options or options["bucket"] == "-1":
         options.pop("manifest.format", None)  # Java 2.0 reads no such index manifests of 1.4
     return _table(columns, primary, partitions, options)
@@ -217,6 +218,17 @@ def _merging(
             options[key] = function.replace("first_", "last_") if key.endswith("-function") else function
     elif dice.random() < (0.5 if engine in ("first-row", "partial-update") else 0.15):
         options["ignore-delete"] = "true"
+
+
+def _clustered(columns: list[dict[str, str]], options: dict[str, str]) -> None:
+    """Some tables have files in another order: those of which seeds follows from all the rest, which stays."""
+    dice = random.Random(repr((columns, options)))
+    other = options.get("merge-engine", "deduplicate") not in ("deduplicate", "first-row")
+    late = options.get("changelog-producer", "input") != "input"
+    if other or late or "sequence.field" in options or options["bucket"] == "-2" or dice.random() > 0.25:
+        return
+    columns.append({"name": "s", "type": dice.choice(_KEY_TYPES)})
+    options |= {"pk-clustering-override": "true", "clustering.columns": "s", "deletion-vectors.enabled": "true"}
 
 
 def _function(dice: random.Random, column: Mapping[str, str], options: dict[str, str]) -> None:
