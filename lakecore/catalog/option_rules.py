@@ -180,7 +180,8 @@ def _clustering_override(schema: TableSchema, options: TableOptions) -> None:
     if not _is_on(schema, key):
         return
     _need(bool(parse_list(schema.options.get("clustering.columns", ""))), key, "needs clustering.columns")
-    _need(options.deletion_vectors, key, "needs deletion-vectors.enabled=true")
+    vectors = options.deletion_vectors or options.merge_engine is MergeEngine.FIRST_ROW
+    _need(vectors, key, "needs deletion-vectors.enabled=true")
     _need(options.record_expire_ms is None, key, "not with record-level.expire-time")
     engines = (MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW)
     _need(options.merge_engine in engines, key, "only with merge-engine deduplicate or first-row")

@@ -17,6 +17,10 @@ from lakecore.compact.append import run as append_run
 from lakecore.compact.append.blob_plan import BlobRules
 from lakecore.compact.append.joined_plan import Columns, plan_ranges
 from lakecore.compact.append.plan import Deletions, JoinPick, JoinRequest, plan_joins
+from lakecore.compact.cluster.plan import CutPolicy, SortPick, check_columns
+from lakecore.compact.clustered import run as clustered_run
+from lakecore.compact.clustered.apply import ClusteredBuilder
+from lakecore.compact.clustered.plan import ClusteredRequest, FreshPick, Picks, bounds_of, plan_clustered
 from lakecore.compact.naming import place_name
 from lakecore.compact.primary_key import apply as keyed_apply
 from lakecore.compact.primary_key import run as keyed_run
@@ -41,6 +45,7 @@ from lakecore.metadata.key_order import key_order
 from lakecore.metadata.options import BucketMode
 from lakecore.read.column_givers import field_ids
 from lakecore.read.context import ReadContext
+from lakecore.row.sort_rule import OrderStrategy, SortRule
 from lakecore.scan.plan import SplitPolicy
 from lakecore.scan.row_ranges import plan_row_ranges
 from lakecore.scan.scanner import Scanner
@@ -50,7 +55,7 @@ from lakecore.write.options import FileRules
 
 __all__ = ["CompactTarget", "Planner", "RoundPlan"]
 
-AnyPick = TypeVar("AnyPick", BucketPick, JoinPick)
+AnyPick = TypeVar("AnyPick", BucketPick, JoinPick, FreshPick, SortPick)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +101,8 @@ class Planner:
         """Picks among live `entries`, none of them in the buckets `excluded`. Raises InvalidOptionError."""
         entries = entries.select(entries.bucket >= 0)  # rows that wait for a bucket are no pick
         table = self.unit_table(entries)
+        if self.target.reading.options.by_other_columns:
+            return self._clustered(table, entries, file_prefix, excluded, deletions)
         if self.target.reading.keyed:
             found, outdated = self._known(plan_picks(entries, self._pick_request(deletions)), excluded)
             builder = keyed_apply.UnitBuilder(
@@ -113,6 +120,40 @@ class Planner:
         )
         picks = self._scheduled(append_apply.work_picks(joins, table, file_prefix))
         return RoundPlan(picks, append_run.run_unit, table, outdated)
+
+    def _clustered(
+        self,
+        table: UnitTable,
+        entries: ManifestEntries,
+        file_prefix: str,
+        excluded: Collection[Place],
+        deletions: Deletions,
+    ) -> RoundPlan:
+        """Raises InvalidInputError for clustering columns that cannot order rows."""
+        reading = self.target.reading
+        columns, target_size = reading.options.ordered_by, reading.options.target_file_size
+        if varied := tuple(name for name in columns if name not in reading.schema.partition_keys):
+            check_columns(self.target.name, reading.schema, OrderStrategy.ORDER, varied)
+        request = ClusteredRequest(
+            full=self.strategy is Strategy.FULL,
+            everything=self.strategy is Strategy.FULL and self._policy.force_rewrite,
+            target_size=target_size,
+            bounds_of=bounds_of(reading.schema.row_type.select(columns), reading.file_schema),
+            cuts=CutPolicy(parallelism=self.engine.parallelism, target_file_size=target_size),
+            deletions=deletions,
+        )
+        picks = plan_clustered(entries, request)
+        fresh, outdated = self._known(picks.fresh, excluded)
+        sorts, outdated_too = self._known(picks.sorts, excluded)
+        builder = ClusteredBuilder(
+            table=table,
+            rule=SortRule(OrderStrategy.ORDER, columns),
+            file_prefix=file_prefix,
+            engine=self.engine,
+            deletions=deletions,
+        )
+        work = builder.work_picks(Picks(tuple(fresh), tuple(sorts)))
+        return RoundPlan(self._scheduled(work), clustered_run.run_unit, table, outdated | outdated_too)
 
     def _scheduled(self, picks: Sequence[WorkPick]) -> tuple[WorkPick, ...]:
         return scheduled(picks, self.engine)
@@ -175,9 +216,7 @@ class Planner:
         now = self.target.clock.now_ms()
         return PickRequest(
             strategy=self.strategy,
-            policy=TreePolicy.from_options(
-                reading.schema.options, reading.options.target_file_size, lookup=reading.options.looks_up
-            ),
+            policy=self._policy,
             mode=MergeMode.of(
                 reading.options, lambda level: FileRules.of(reading.schema.options, level).format
             ),
@@ -187,6 +226,12 @@ class Planner:
             expired=self._expired(now),
             hour=time.localtime(now / 1000).tm_hour,
         )
+
+    @property
+    def _policy(self) -> TreePolicy:
+        options = self.target.reading.options
+        raw = self.target.reading.schema.options
+        return TreePolicy.from_options(raw, options.target_file_size, lookup=options.looks_up)
 
     def _expired(self, now_ms: int) -> Callable[[DataFile], bool] | None:
         reading = self.target.reading
@@ -214,10 +259,12 @@ class Planner:
         return UnitTable(reading=reading, shape=shape, schemas=schemas, clock=self.target.clock)
 
 
-def _newest_schema(pick: BucketPick | JoinPick) -> int:
+def _newest_schema(pick: BucketPick | JoinPick | FreshPick | SortPick) -> int:
     """The highest schema id among the files whose rows the pick may read."""
     if isinstance(pick, JoinPick):
         return max(file.schema_id for files in (pick.files, *pick.blobs) for file in files)
+    if not isinstance(pick, BucketPick):
+        return max(file.schema_id for file in pick.files)
     sections = (section for stretch in pick.work.rewrites for section in stretch)
     rewritten = (file for section in sections for file in section.files)
     asked = (file for level in pick.above for file in level)

@@ -29,6 +29,7 @@ __all__ = ["CompactRequest", "CompactRun"]
 logger = logging.getLogger(__name__)
 
 _MAX_ROUNDS = 16
+_CLUSTERED_ROUNDS = 2
 _FOLD_TRIES = 3
 
 
@@ -171,7 +172,7 @@ class CompactRun:
     def _rounds(self, snapshot: Snapshot | None, names: RunFiles, executor: Executor) -> None:
         driver: Driver | None = None
         where = self._request.where
-        for number in range(1 if self._is_full else _MAX_ROUNDS):
+        for number in range(self._most_rounds):
             prefix = f"{names.own[0]}-{number}"
             plan = self._plan(snapshot, prefix, where, executor)
             if plan.picks and (fresh := self._begin(snapshot)) is not None:
@@ -204,9 +205,15 @@ class CompactRun:
         return None if latest is None or (planned is not None and latest.id == planned.id) else latest
 
     @property
-    def _is_full(self) -> bool:
-        """A second look would only see what others wrote meanwhile. Append tables need several."""
-        return self._request.strategy is Strategy.FULL and self._target.reading.keyed
+    def _most_rounds(self) -> int:
+        """After a full compaction a second look would only see what others wrote meanwhile.
+
+        Append tables need several. Files in another order than the key's are merged after level 0.
+        """
+        if self._target.reading.options.by_other_columns:
+            return _CLUSTERED_ROUNDS
+        full = self._request.strategy is Strategy.FULL and self._target.reading.keyed
+        return 1 if full else _MAX_ROUNDS
 
     def _start(self) -> Snapshot | None:
         """The snapshot to plan from, after all checks."""

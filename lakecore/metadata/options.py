@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BY_OTHER_COLUMNS",
     "BY_SNAPSHOT",
+    "CLUSTERING_COLUMNS",
     "BucketFunction",
     "BucketMode",
     "ChangelogProducer",
@@ -114,6 +115,9 @@ BY_SNAPSHOT = Option(
 BY_OTHER_COLUMNS = Option(
     "pk-clustering-override", parse_bool, False, "Files of keyed tables are sorted by other columns."
 )
+CLUSTERING_COLUMNS: Option[tuple[str, ...]] = Option(
+    "clustering.columns", parse_list, (), "Columns to cluster by.", ("sink.clustering.by-columns",)
+)
 DATA_EVOLUTION = Option("data-evolution.enabled", parse_bool, False, "Column-wise files.")
 FORCE_LOOKUP = Option("force-lookup", parse_bool, False, "Lookup compaction without changelog.")
 ROW_DEDUPLICATE = Option(
@@ -133,7 +137,10 @@ _POSTPONE = -2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
-    """What a table is, as typed values. Made once per table, from its schema."""
+    """What a table is, as typed values. Made once per table, from its schema.
+
+    `ordered_by`: columns that order the rows of files above level 0, where `by_other_columns` says so.
+    """
 
     bucket: int
     bucket_mode: BucketMode
@@ -144,6 +151,7 @@ class TableOptions:
     sequence_order: SequenceOrder
     by_snapshot: bool
     by_other_columns: bool
+    ordered_by: tuple[str, ...]
     rowkind_field: str | None
     ignore_delete: bool
     ignore_update_before: bool
@@ -182,6 +190,7 @@ class TableOptions:
             sequence_order=SEQUENCE_ORDER.read(raw),
             by_snapshot=keyed and BY_SNAPSHOT.read(raw),
             by_other_columns=keyed and BY_OTHER_COLUMNS.read(raw),
+            ordered_by=CLUSTERING_COLUMNS.read(raw) if keyed and BY_OTHER_COLUMNS.read(raw) else (),
             rowkind_field=ROWKIND_FIELD.read(raw),
             ignore_delete=IGNORE_DELETE.read(raw),
             ignore_update_before=IGNORE_UPDATE_BEFORE.read(raw),
@@ -213,6 +222,11 @@ class TableOptions:
         if self.deletion_vectors:
             return not self.deletion_vectors_merge
         return self.merge_engine is MergeEngine.FIRST_ROW
+
+    @property
+    def marks_replaced(self) -> bool:
+        """A row that a compaction replaces in a file that stays is marked as deleted there."""
+        return self.deletion_vectors and self.merge_engine is not MergeEngine.FIRST_ROW
 
     @property
     def looks_up(self) -> bool:

@@ -13,7 +13,9 @@ import pyarrow as pa
 
 from lakecore.errors import UnsupportedError
 from lakecore.merge.groups import Groups
+from lakecore.merge.passes import Scratch
 from lakecore.merge.row_order import Bools, Indices
+from lakecore.merge.row_sorter import RowSorter, keyed
 from lakecore.merge.sorted_merge import MergeSpec, group_rows
 from lakecore.merge.windows import windows
 from lakecore.metadata.options import BY_OTHER_COLUMNS
@@ -23,6 +25,7 @@ from lakecore.predicate.tree import Predicate, restricted
 from lakecore.read.context import ReadContext
 from lakecore.read.split_reader import read_split
 from lakecore.row.binary_batch import encode_batch
+from lakecore.row.sort_rule import OrderStrategy, SortRule
 from lakecore.scan.change_scanner import DiffSplit
 from lakecore.scan.split import Split
 from lakecore.types.datatypes import RowType
@@ -43,13 +46,10 @@ def read_difference(
     """Rows of the later state that the earlier one lacks or has otherwise: `columns` and `_VALUE_KIND`.
 
     `deletes`: also rows that are gone, as deletes, with their last values, and retracting rows that are new.
-    Kinds of the others are those of the rows that won. Memory and errors as two `read_split`.
+    Kinds of the others are those of the rows that won. Memory and errors as two `read_split`; files in no
+    order of keys are sorted, in buffers that spill to local disk. Raises UnsupportedError where level 0 would
+    have to be merged with such files.
     """
-    if ctx.options.by_other_columns:
-        raise UnsupportedError(
-            f"{ctx.paths.table_path}: {BY_OTHER_COLUMNS.key}=true: this release does not compare states "
-            "whose files are in no order of keys; read whole states, or the changes (mode delta)"
-        )
     keys = ctx.schema.trimmed_primary_keys
     on_keys = restricted(predicate, ctx.schema.primary_keys)
     sides = [
@@ -79,11 +79,28 @@ def _side(
     if split is None:
         return
     whole = replace(split, raw_convertible=False)
-    for batch in read_split(ctx, whole, predicate=on_keys, kinds=True, retracts=retracts):
+    rows = read_split(ctx, whole, predicate=on_keys, kinds=True, retracts=retracts)
+    for batch in _by_key(ctx, whole, rows) if ctx.options.by_other_columns else rows:
         for start in range(0, batch.num_rows, _ROWS):
             part = batch.slice(start, _ROWS)
             order = pa.repeat(pa.scalar(number, pa.int64()), part.num_rows)
             yield part.append_column(pa.field(SEQUENCE_NAME, pa.int64(), nullable=False), order)
+
+
+def _by_key(ctx: ReadContext, split: Split, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of files in another order, of which no two share a key, in key order."""
+    if any(file.level == 0 for file in split.files):
+        raise UnsupportedError(
+            f"{ctx.paths.table_path}: {BY_OTHER_COLUMNS.key}=true: this release does not merge level 0 with "
+            "files in no order of keys; compact the table, or read without deletion-vectors.merge-on-read"
+        )
+    rule = SortRule(OrderStrategy.ORDER, ctx.schema.trimmed_primary_keys)
+    with Scratch() as scratch:
+        sorter = RowSorter(scratch)
+        for batch in rows:
+            sorter.add(keyed(batch, rule))
+        for batch in sorter.sorted():
+            yield batch.select([*ctx.schema.row_type.names, KIND_NAME])
 
 
 def _changed(groups: Groups, retracts: Bools, row_type: RowType) -> Bools:

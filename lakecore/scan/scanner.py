@@ -130,8 +130,8 @@ class Scanner:
         if options.by_other_columns and (entries.level == 0).any():
             raise UnsupportedError(
                 f"table {self.table}: option {BY_OTHER_COLUMNS.key}=true: this release does not merge "
-                "level 0 with files that are sorted by other columns than the key; compact the table with "
-                "another engine, or read without deletion-vectors.merge-on-read"
+                "level 0 with files that are sorted by other columns than the key; compact the table, or "
+                "read without deletion-vectors.merge-on-read"
             )
         return options.by_other_columns
 

@@ -36,6 +36,7 @@ __all__ = [
     "check_index_files",
     "check_overwrites_streamable",
     "check_readable",
+    "check_rescalable",
     "check_row_ids",
     "check_streamable",
     "check_updatable",
@@ -99,7 +100,6 @@ def _check_one_branch(table: str, raw: Mapping[str, str]) -> None:
 
 _OWN_BUCKETS = (BucketMode.HASH_FIXED, BucketMode.HASH_DYNAMIC)
 _OTHER_TREES = {
-    BY_OTHER_COLUMNS.key: "files are sorted by other columns than the key",
     "chain-table.enabled": "deletes must outlive the last level",
     "pk-vector.index.columns": "its index would miss new rows",
     "pk-btree.index.columns": "its index would miss new rows",
@@ -189,6 +189,14 @@ def check_compactable(table: str, schema: TableSchema, options: TableOptions) ->
         raise _refuse(table, "record-level.expire-time", text, "compact", remedy)
 
 
+def check_rescalable(table: str, schema: TableSchema, options: TableOptions) -> None:
+    """Raises UnsupportedError unless the buckets of `table` can be made anew."""
+    check_compactable(table, schema, options)
+    if options.by_other_columns:
+        remedy = "files are in another order than the key's; use another engine"
+        raise _refuse(table, BY_OTHER_COLUMNS.key, "true", "rescale", remedy)
+
+
 def _check_new_files(table: str, schema: TableSchema, options: TableOptions, verb: str) -> None:
     """What both writing and compacting refuse."""
     raw = schema.options
@@ -209,11 +217,33 @@ def _check_changelog(table: str, schema: TableSchema, options: TableOptions, ver
     if full and options.force_lookup and options.merge_engine is not MergeEngine.DEDUPLICATE:
         remedy = "with changelog-producer=full-compaction rows of the last level are overlooked; unset it"
         raise _refuse(table, "force-lookup", "true", verb, remedy)
-    level_0 = verb == "write" and options.write_only and options.bucket_mode in _OWN_BUCKETS
+    _check_other_order(table, options, verb)
     for key, meaning in _OTHER_TREES.items():
         value = schema.options.get(key, "")
-        if value.strip() not in ("", "false") and not (level_0 and key == BY_OTHER_COLUMNS.key):
+        if value.strip() not in ("", "false"):
             raise _refuse(table, key, value, verb, f"{meaning}; use another engine")
+
+
+def _check_other_order(table: str, options: TableOptions, verb: str) -> None:
+    """What files sorted by other columns than the key go with (rule of the format)."""
+    if not options.by_other_columns:
+        return
+    first_row = options.merge_engine is MergeEngine.FIRST_ROW
+    late = (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION)
+    for wrong, problem in (
+        (not options.ordered_by, "needs clustering.columns"),
+        (
+            not first_row and options.merge_engine is not MergeEngine.DEDUPLICATE,
+            "needs merge-engine=deduplicate",
+        ),
+        (not first_row and not options.deletion_vectors, "needs deletion-vectors.enabled=true"),
+        (options.changelog_producer in late, "needs changelog-producer none or input"),
+        (options.sequence_fields, "does not go with sequence.field"),
+        (options.record_expire_ms is not None, "does not go with record-level.expire-time"),
+        (options.bucket_mode not in _OWN_BUCKETS, "needs rows that stay in their partition and bucket"),
+    ):
+        if wrong:
+            raise _refuse(table, BY_OTHER_COLUMNS.key, "true", verb, f"it {problem}; use another engine")
 
 
 def _check_rows(table: str, schema: TableSchema, options: TableOptions, verb: str) -> None:

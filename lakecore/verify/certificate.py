@@ -24,7 +24,7 @@ from lakecore.verify.order import Bools, KeyValues, key_at
 from lakecore.verify.rows import covered_columns
 from lakecore.verify.shape import ProofMode, RowShape
 
-__all__ = ["Certifier", "UnitEvidence", "join_evidence"]
+__all__ = ["Certifier", "DropCertifier", "UnitEvidence", "join_evidence"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class UnitEvidence:
 
     `lost`: rows that another row of their key replaced. `dropped`: deletes left out. `ties`: neighbours
     equal in key and order (two writers used the same sequence numbers): either may win. Keys are None
-    without rows.
+    without rows, and where rows came in another order.
     """
 
     rows: int = 0
@@ -48,9 +48,9 @@ def join_evidence(unit: str, parts: Iterable[UnitEvidence]) -> UnitEvidence:
     """The evidence of parts that follow each other in key order. Raises ProofError when they do not."""
     whole = UnitEvidence()
     for part in parts:
-        if part.first_key is None:
+        if not part.rows:
             continue
-        if whole.last_key is not None and part.first_key <= whole.last_key:
+        if whole.last_key is not None and part.first_key is not None and part.first_key <= whole.last_key:
             raise ProofError(unit, f"rows from key {part.first_key} follow key {whole.last_key}")
         whole = UnitEvidence(
             rows=whole.rows + part.rows,
@@ -151,6 +151,31 @@ class Certifier:
 
     def _refuse(self, problem: str) -> None:
         raise ProofError(self._unit, problem)
+
+
+class DropCertifier:
+    """Checks a rewrite of files whose rows replace none: it leaves out deletes, and no other."""
+
+    def __init__(self, unit: str, shape: RowShape) -> None:
+        self._unit = unit
+        self._shape = shape
+        self._rows = 0
+        self._dropped = ZERO
+
+    @property
+    def evidence(self) -> UnitEvidence:
+        """What the batches so far add up to."""
+        return UnitEvidence(rows=self._rows, dropped=self._dropped)
+
+    def batch(self, rows: int, dropped: pa.RecordBatch) -> None:
+        """`rows` were read, and of them `dropped` left out. Raises ProofError for one that is no delete."""
+        self._rows += rows
+        if not dropped.num_rows:
+            return
+        columns = covered_columns(dropped, self._shape)
+        if not retracting(columns[-1].to_numpy()).all():
+            raise ProofError(self._unit, "a dropped row is not a delete")
+        self._dropped += tally(columns, self._shape.field_ids)
 
 
 def _winners_without(ignored: Bools, same: Bools) -> Bools:

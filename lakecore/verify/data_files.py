@@ -71,7 +71,7 @@ class DataFileCheck:
         schema = _held(reference.schemas.load(reference.file.schema_id), reference.file)
         mode = ProofMode.FULL if self.deep else ProofMode.CHEAP
         shape = shape_of(schema, TableOptions.from_schema(schema), mode)
-        seen, stats, packs = KeyedRows(shape), ColumnStats(shape), RowPacks(shape, schema)
+        seen, stats, packs = KeyedRows(shape.key), ColumnStats(shape), RowPacks(shape, schema)
         rows = 0
         for columns in read_covered(self.file_io, reference.path, shape, schema):
             rows += len(columns[0])

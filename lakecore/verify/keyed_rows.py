@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from lakecore.metadata.row_kind import RowKind
 from lakecore.row.values import array_values
+from lakecore.types.datatypes import DataField
 from lakecore.verify.order import KeyValues, compare_neighbours, key_at, ranks
-from lakecore.verify.shape import RowShape
 
 __all__ = ["KeyedRows"]
 
@@ -21,14 +21,15 @@ _RETRACTS = [int(kind) for kind in RowKind if kind.retracts]
 class KeyedRows:
     """Fed with batches of covered columns in file order. Nothing is kept of a batch but its ends.
 
+    `key`: the columns that order the rows, nulls first.
     `in_order`: keys strictly increase so far; with `repeats` they do not fall (changelog files). `first_key`,
     `last_key`: as values to compare; `first`, `last`: the same keys as internal values (empty before the
     first row). `low`, `high`: sequence numbers.
     """
 
-    def __init__(self, shape: RowShape, *, repeats: bool = False) -> None:
+    def __init__(self, key: Sequence[DataField], *, repeats: bool = False) -> None:
         self._repeats = repeats
-        self._key = shape.key
+        self._key = tuple(key)
         self.in_order = True
         self.deletes = 0
         self.low = self.high = 0
@@ -38,7 +39,7 @@ class KeyedRows:
         self.last_key: KeyValues | None = None
 
     def add(self, columns: Sequence[pa.Array]) -> None:
-        """Columns in the order of the shape: key columns first, sequence number and kind last."""
+        """Key columns first, sequence number and kind last."""
         if not len(columns[0]):
             return
         keys = columns[: len(self._key)]

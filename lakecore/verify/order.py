@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import total_ordering
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +18,26 @@ __all__ = ["Bools", "KeyValues", "Rank", "compare_neighbours", "key_at", "ranks"
 Bools: TypeAlias = npt.NDArray[np.bool_]
 KeyValues: TypeAlias = tuple[Any, ...]
 """One key as Python values that compare like the key: ints, bytes, decimals."""
+
+
+@total_ordering
+class _Null:
+    """Below every value."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Null)
+
+    def __lt__(self, other: object) -> bool:
+        return not isinstance(other, _Null)
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "null"
+
+
+_NULL = _Null()
 
 _SIGNED = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 _SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
@@ -50,8 +71,9 @@ def ranks(column: pa.Array, *, descending: bool = False) -> tuple[Rank, ...]:
 
 
 def key_at(columns: Sequence[pa.Array], row: int) -> KeyValues:
-    """The key in `row` (negative: from the end), as values that compare like the key."""
-    return tuple(_plain(_values(column.slice(row % len(column), 1))) for column in columns)
+    """The key in `row` (negative: from the end), as values that compare like the key: nulls first."""
+    values = (column.slice(row % len(column), 1) for column in columns)
+    return tuple(_NULL if value.null_count else _plain(_values(value)) for value in values)
 
 
 def compare_neighbours(columns: Sequence[Rank]) -> tuple[Bools, Bools]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import NoReturn
+
+import pyarrow as pa
 
 from lakecore.errors import CorruptDataError, ProofError
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.key_order import comparable
 from lakecore.metadata.schema import TableSchema
 from lakecore.row.binary_row import decode_row
-from lakecore.types.datatypes import RowType
+from lakecore.types.datatypes import DataField, RowType
 from lakecore.verify.columns import StoredFile, read_covered
 from lakecore.verify.digest import ZERO, Tally
 from lakecore.verify.keyed_rows import KeyedRows
@@ -24,7 +26,7 @@ __all__ = ["OutputEvidence", "check_output_file"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputEvidence:
-    """What files hold, read back. Keys are None for append files. Pickles."""
+    """What files hold, read back. Keys are None for append files, and files in another order. Pickles."""
 
     rows: Tally = ZERO
     files: int = 0
@@ -53,22 +55,47 @@ def check_output_file(
         raise ProofError(unit, f"output {stored.path}: {problem}")
 
     _check_size(file_io, stored, refuse)
-    seen = KeyedRows(shape, repeats=changelog)
+    order = () if changelog else shape.order
+    bounds = order or shape.key
+    seen = KeyedRows(bounds, repeats=changelog or bool(order))
     rows = ZERO
     try:
-        for columns in read_covered(file_io, stored.path, shape, schema):
+        for columns, ordered in _read(file_io, stored, shape, schema, order):
             rows += tally_rows(columns, shape, first_row + rows.rows)
             if shape.keyed:
-                seen.add(columns)
+                seen.add(ordered)
     except CorruptDataError as err:
         raise ProofError(unit, f"output {stored.path} cannot be read back: {err.problem}") from err
     if rows.rows != stored.file.row_count:
         refuse(f"its row count is {rows.rows}, its description says {stored.file.row_count}")
     if shape.keyed:
         if not seen.in_order:
-            refuse("its keys are out of order" if changelog else "its keys do not strictly increase")
-        _check_keyed(refuse, seen, stored, RowType(shape.key))
+            falls = (
+                f"its rows are not in the order of {shape.sorted_by}"
+                if order
+                else "its keys are out of order"
+            )
+            refuse(falls if changelog or order else "its keys do not strictly increase")
+        _check_keyed(refuse, seen, stored, RowType(bounds))
+    if order:
+        return OutputEvidence(rows=rows, files=1)
     return OutputEvidence(rows=rows, files=1, first_key=seen.first_key, last_key=seen.last_key)
+
+
+def _read(
+    file_io: FileIO, stored: StoredFile, shape: RowShape, schema: TableSchema, order: tuple[DataField, ...]
+) -> Iterator[tuple[Sequence[pa.Array], Sequence[pa.Array]]]:
+    """Batches of the covered columns; and of those that order the rows, with sequence number and kind."""
+    held = {field.id for field in (*shape.key, *shape.values)}
+    beside = tuple(field for field in order if field.id not in held)
+    wide = replace(shape, values=(*shape.values, *beside))
+    known = [field.id for field in (*wide.key, *wide.values)]
+    places = [known.index(field.id) for field in order]
+    covered = len(known) - len(beside)
+    for columns in read_covered(file_io, stored.path, wide, schema):
+        system = columns[len(known) :]
+        ordered = (*(columns[place] for place in places), *system) if order else columns
+        yield (*columns[:covered], *system), ordered
 
 
 def _check_size(file_io: FileIO, stored: StoredFile, refuse: Callable[[str], NoReturn]) -> None:

@@ -116,6 +116,11 @@ def _columns(proof: PickProof) -> str:
     return text
 
 
+def _order(proof: PickProof) -> str:
+    by = proof.sorted_by
+    return f"rows of outputs are in the order of {by}" if by else "keys of outputs strictly increase"
+
+
 def _placed_text(proof: PickProof, *, whole: bool) -> str:
     rest = (
         f"{proof.lost.rows} further rows of them + {proof.dropped.rows} deletes that the table does not take"
@@ -143,7 +148,7 @@ def _folded_text(proof: PickProof, fold: FoldEvidence) -> str:
         f"{proof.mode} proof v{DIGEST_VERSION}: {proof.inputs.rows} rows in{looked_up} = those folded"
         f"{''.join(f' + {part}' for part in left)}, by count and digest of {_columns(proof)}; "
         f"{fold.keys} keys = {proof.outputs.rows} rows out + {fold.vanished} keys that may leave none; "
-        "keys of outputs strictly increase; sequence number and row kind of each follow from its rows"
+        f"{_order(proof)}; sequence number and row kind of each follow from its rows"
     )
     if fold.changes.rows:
         text += f"; {fold.changes.rows} changes in the changelog, each from the rows before and after it"

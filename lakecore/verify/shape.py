@@ -27,6 +27,7 @@ class RowShape:
     `by_snapshot`: rows of written files are numbered by their snapshot (option `sequence.snapshot-ordering`).
     `blanks_count`: not where a file may be ORC, which keeps no blanks at the end of a CHAR.
     `sorted_by`: the order that the outputs were checked to have, for the report; "" where none is promised.
+    `order`: columns that order the rows of a written file, and bound them in its description; empty: the key.
     """
 
     mode: ProofMode
@@ -40,6 +41,7 @@ class RowShape:
     positional: bool = False
     uncompared: tuple[str, ...] = ()
     sorted_by: str = ""
+    order: tuple[DataField, ...] = ()
 
     @property
     def keyed(self) -> bool:
@@ -87,6 +89,8 @@ def shape_of(
         values=tuple(field for field in values if field.id not in changed),
         positional=not keyed,
         uncompared=tuple(field.name for field in values if field.id in changed),
+        order=tuple(row.field(name) for name in options.ordered_by),
+        sorted_by=", ".join(options.ordered_by),
     )
 
 

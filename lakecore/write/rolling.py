@@ -56,6 +56,7 @@ class FileSpec:
     append file (key-value rows carry theirs); rows count up from it over all files of the writer. `tracked`:
     rows come with their row ids and sequence numbers, which are stored. `columns`: those of an append file
     that has not all (None), which its description then names. `infix` comes before the extension.
+    `ordered_by`: columns whose values the description bounds in place of the key (pk-clustering-override).
     """
 
     directory: str
@@ -73,6 +74,7 @@ class FileSpec:
     first_index: int = 0
     columns: tuple[str, ...] | None = None
     infix: str = ""
+    ordered_by: tuple[str, ...] = ()
 
     @cached_property
     def rules(self) -> FileRules:
@@ -108,6 +110,11 @@ class FileSpec:
         """The table's columns that a file has."""
         whole = self.schema.row_type
         return whole if self.columns is None else whole.select(self.columns)
+
+    @property
+    def bounds_type(self) -> RowType:
+        """Columns whose values in the first and the last row bound a key-value file."""
+        return self.schema.row_type.select(self.ordered_by) if self.ordered_by else self.schema.key_type
 
     @property
     def row_type(self) -> RowType:
@@ -229,7 +236,7 @@ class RollingWriter:
             writer = open_writer(self._file_io, path, kind, self._schema, options)
         else:
             writer = open_shaped(self._file_io, path, kind, self._shaper, options)
-        summary = FileSummary(spec.schema.key_type) if spec.keyed else FileSummary(None, self._sequence)
+        summary = FileSummary(spec.bounds_type) if spec.keyed else FileSummary(None, self._sequence)
         return _OpenFile(name, writer, summary, FileIndexBuilder(spec.indexes))
 
     def _roll(self) -> None:

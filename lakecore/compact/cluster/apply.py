@@ -18,7 +18,6 @@ from lakecore.compact.append.plan import Deletions
 from lakecore.compact.cluster.incremental import (
     ClusterPolicy,
     ClusterRequest,
-    clustering_columns,
     idle_places,
     plan_clusters,
 )
@@ -36,7 +35,7 @@ from lakecore.compact.vectors import VectorUpkeep
 from lakecore.compact.work import Place, Strategy, UnitTable, WorkPick
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.options import BucketMode
+from lakecore.metadata.options import CLUSTERING_COLUMNS, BucketMode
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from lakecore.row.sort_rule import OrderStrategy, SortRule
 from lakecore.scan.filters import ScanFilter
@@ -250,7 +249,7 @@ class ClusterRun:
         """Clustering columns of a schema; none of one that the job does not know."""
         reading = self._target.reading
         known = schema_id <= reading.schema.id
-        return clustering_columns(reading.file_schema(schema_id).options) if known else ()
+        return CLUSTERING_COLUMNS.read(reading.file_schema(schema_id).options) if known else ()
 
     def _unit_table(self, entries: ManifestEntries, executor: Executor) -> UnitTable:
         request = self._request

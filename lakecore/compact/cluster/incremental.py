@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from lakecore.compact.append.plan import Deletions
 from lakecore.compact.cluster.plan import (
-    CLUSTERING_COLUMNS,
     INCREMENTAL,
     CutPolicy,
     SortPick,
@@ -33,12 +32,12 @@ from lakecore.lsm import universal
 from lakecore.lsm.options import TreePolicy, UniversalPolicy
 from lakecore.lsm.runs import LevelRun, Pick
 from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.options import BucketMode, TableOptions
+from lakecore.metadata.options import CLUSTERING_COLUMNS, BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import Option, parse_bool, parse_duration_ms, parse_enum
 from lakecore.row.sort_rule import OrderStrategy, SortRule
 
-__all__ = ["ClusterPolicy", "ClusterRequest", "clustering_columns", "idle_places", "plan_clusters"]
+__all__ = ["ClusterPolicy", "ClusterRequest", "idle_places", "plan_clusters"]
 
 
 class SortMode(Enum):
@@ -63,11 +62,6 @@ LIMIT = Option("clustering.history-partition.limit", int, 5, "Old partitions tha
 _FEW_COLUMNS = 5
 
 Ints = npt.NDArray[np.int64]
-
-
-def clustering_columns(raw: Mapping[str, str]) -> tuple[str, ...]:
-    """As the options name them."""
-    return tuple(filter(None, map(str.strip, CLUSTERING_COLUMNS.read(raw).split(","))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +89,7 @@ class ClusterPolicy:
         """
         raw = schema.options
         _check_table(table, raw, options)
-        named = clustering_columns(raw)
+        named = CLUSTERING_COLUMNS.read(raw)
         columns = tuple(name for name in named if name not in schema.partition_keys)
         strategy = _strategy(STRATEGY.read(raw), len(named))
         if strategy is OrderStrategy.HILBERT and len(columns) == 1:

@@ -15,14 +15,13 @@ from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.index_file import DeletionFile
-from lakecore.metadata.options import BucketMode, TableOptions
+from lakecore.metadata.options import CLUSTERING_COLUMNS, BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import Option, parse_bool
 from lakecore.row.sort_rule import OrderStrategy, SortRule
 from lakecore.types.datatypes import AtomicType, TypeRoot
 
 __all__ = [
-    "CLUSTERING_COLUMNS",
     "INCREMENTAL",
     "Bounds",
     "CutPolicy",
@@ -41,9 +40,6 @@ __all__ = [
 
 VAR_BYTES = Option("zorder.var-length-contribution", int, 8, "Bytes of a text that count for the z-order.")
 SAMPLE = Option("sort-compaction.local-sample.magnification", int, 1000, "Rows sampled for each range.")
-CLUSTERING_COLUMNS: Option[str] = Option(
-    "clustering.columns", str, "", "Columns to cluster by.", ("sink.clustering.by-columns",)
-)
 INCREMENTAL = Option("clustering.incremental", parse_bool, False, "Cluster new files bit by bit.")
 _MOST_CUTS = 8
 _CUTS_PER_CORE = 2
@@ -112,9 +108,7 @@ def sort_rule(
             f"table {table}: option clustering.incremental=true: its levels say which files are in the order "
             "of clustering.columns; compact it without an order strategy"
         )
-    names = tuple(order_by) or tuple(
-        filter(None, map(str.strip, CLUSTERING_COLUMNS.read(schema.options).split(",")))
-    )
+    names = tuple(order_by) or CLUSTERING_COLUMNS.read(schema.options)
     check_columns(table, schema, strategy, names)
     return SortRule(strategy, names, var_bytes(table, schema.options))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 
 from lakecore.compact.append.outputs import file_spec, numbered
 from lakecore.compact.append.outputs import stored as stored_file
-from lakecore.compact.cluster.sorter import KEY_NAME, RowSorter, keyed
 from lakecore.compact.work import UnitResult, UnitTable
 from lakecore.merge.key_columns import Keys
 from lakecore.merge.passes import Scratch
+from lakecore.merge.row_sorter import KEY_NAME, RowSorter, keyed
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.index_file import DeletionFile
 from lakecore.read.ahead import read_ahead
@@ -32,7 +32,7 @@ from lakecore.verify.sorted_rows import Bound, check_sorted
 from lakecore.verify.tracked_rows import tally_tracked
 from lakecore.write.rolling import RollingWriter
 
-__all__ = ["SampleTask", "SortUnit", "run_unit", "sample"]
+__all__ = ["SampleTask", "SortUnit", "read_batches", "run_unit", "sample", "within"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,7 @@ def _sort(unit: SortUnit, scratch: Scratch, writer: RollingWriter) -> int:
     """How many rows lie within the bounds."""
     sorter = RowSorter(scratch)
     rows_in = 0
-    batches = _batches(unit)
+    batches = read_batches(unit)
     with closing(read_ahead(batches) if unit.overlap else batches) as found:
         for batch in found:
             part = within(keyed(batch, unit.rule), unit.bounds)
@@ -100,14 +100,15 @@ def _sort(unit: SortUnit, scratch: Scratch, writer: RollingWriter) -> int:
     return rows_in
 
 
-def _batches(unit: SortUnit) -> Any:
-    """Live rows of the files. Costs reads of some footers, for the size of a batch."""
+def read_batches(unit: SortUnit, columns: Sequence[str] | None = None) -> Generator[pa.RecordBatch]:
+    """Live rows of the files. Costs reads of some footers, for the size of a batch. `columns` None: all."""
     reading = unit.table.reading
     paths = [reading.paths.data_file(unit.bucket_dir, file) for file in unit.files]
     sizes = sizes_for(1, len(unit.table.schema.fields), row_bytes(reading.file_io, paths))
     for file, deletion in zip(unit.files, unit.deletions, strict=True):
         deletions = None if deletion is None else load_deletions(reading.file_io, deletion)
-        yield from read_file(reading, unit.bucket_dir, file, batch_size=sizes.batch_rows, deletions=deletions)
+        size = sizes.batch_rows
+        yield from read_file(reading, unit.bucket_dir, file, columns, batch_size=size, deletions=deletions)
 
 
 def within(batch: pa.RecordBatch, bounds: tuple[Bound | None, Bound | None]) -> pa.RecordBatch:

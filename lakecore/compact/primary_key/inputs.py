@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import pyarrow as pa
 
 from lakecore.compact.primary_key.expiry import Expiry
 from lakecore.compact.primary_key.level_merge import with_level
-from lakecore.compact.primary_key.unit import MergeUnit, Run, deleted_rows
+from lakecore.compact.primary_key.unit import AGE_NAME, MergeUnit, Run, deleted_rows
 from lakecore.merge.passes import run_limit
 from lakecore.merge.row_order import Bools
 from lakecore.metadata.data_file import DataFile
@@ -17,7 +18,7 @@ from lakecore.read.file_reader import read_file
 from lakecore.read.key_range import read_range
 from lakecore.read.sizes import ReadSizes, row_bytes, sizes_for
 
-__all__ = ["UnitInputs"]
+__all__ = ["UnitInputs", "with_age"]
 
 _FEW_RUNS = 4
 _SMALL_FILE = 1 << 20
@@ -59,11 +60,11 @@ class UnitInputs:
         old = None if self._expiry is None else self._expiry.expired(batch, self._now_ms)
         return old if old is not None and old.any() else None
 
-    def read_levels(self, run: Run, sizes: ReadSizes) -> Iterator[pa.RecordBatch]:
-        """As `read`, with the level of each row in a further column."""
+    def read_levels(self, run: Run, sizes: ReadSizes, age: int | None = None) -> Iterator[pa.RecordBatch]:
+        """As `read`, with the level of each row in a last column, and with `age`, if given, before it."""
         for file in run:
             for batch in self.read((file,), sizes):
-                yield with_level(batch, file.level)
+                yield with_level(batch if age is None else with_age(batch, age), file.level)
 
     def fresh_keys(self) -> Iterator[pa.RecordBatch]:
         """The keys of the files of level 0, each batch in key order."""
@@ -100,3 +101,9 @@ class UnitInputs:
                 *place, file, columns, unit.bounds, batch_size=rows, buffer_size=buffer, deletions=deleted
             )
         return read_file(*place, file, columns, batch_size=rows, buffer_size=buffer, deletions=deleted)
+
+
+def with_age(batch: pa.RecordBatch, age: int) -> pa.RecordBatch:
+    """The batch with `AGE_NAME` in a last column."""
+    ages = pa.array(np.full(batch.num_rows, age, np.int32))
+    return batch.append_column(pa.field(AGE_NAME, pa.int32(), nullable=False), ages)

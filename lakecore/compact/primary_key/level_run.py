@@ -12,13 +12,14 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lakecore.compact.changelog import SameValues
-from lakecore.compact.primary_key.inputs import UnitInputs
+from lakecore.compact.primary_key.inputs import UnitInputs, with_age
 from lakecore.compact.primary_key.level_merge import LEVEL_NAME, LevelRules, Merged, merge_levels, with_level
 from lakecore.compact.primary_key.mode import Derivation
-from lakecore.compact.primary_key.unit import ByLevel, MergeUnit, deleted_rows, merge_spec
+from lakecore.compact.primary_key.unit import AGE_NAME, ByLevel, MergeUnit, deleted_rows, merge_spec
 from lakecore.compact.row_equality import equal_rows
 from lakecore.lookup.levels import Found, LevelsAbove
 from lakecore.lookup.located import LookupSource
+from lakecore.lookup.scattered import ScatteredRows
 from lakecore.merge.engines.deduplicate import Deduplicate
 from lakecore.merge.groups import Groups
 from lakecore.merge.passes import Scratch, reduce_runs, stage_runs
@@ -36,6 +37,7 @@ __all__ = ["LevelMerge", "LevelWindow"]
 
 Batches = Iterator[pa.RecordBatch]
 _MANY_KEYS_BYTES = 4 << 20
+_OLDEST = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +66,11 @@ class LevelMerge:
         self._expired = self._certifier(may_drop=False, last=False)
         self._inputs.on_expired = self._expired.expired
         sizes, limit = self._inputs.sizes(beside=len(by_level.above))
-        runs = [self._inputs.read_levels(run, sizes) for run in unit.runs]
+        ages = [None if unit.rule is None else age for age in range(len(unit.runs))]
+        runs = [self._inputs.read_levels(run, sizes, age) for run, age in zip(unit.runs, ages, strict=True)]
         with ExitStack() as stack:
             scratch = stack.enter_context(Scratch())
-            above = self._above(sizes)
+            above = self._above(sizes, scratch)
             if above is not None:
                 stack.enter_context(above)
             older = len(runs) - by_level.fresh
@@ -91,6 +94,8 @@ class LevelMerge:
         table, level = self._unit.table, self._unit.output_level if last else 0
         rules = fold_rules(table.schema, table.reading.options, level, self._by_level.top_level)
         rules = replace(rules, looks_up=last and self._rules.singles)
+        if self._unit.rule is not None:
+            rules = replace(rules, ignore_retracts=self._spec.ignore_retracts)
         if not last:
             rules = replace(rules, changes=ChangeSource.NONE)
         made = FoldCertifier(
@@ -99,11 +104,16 @@ class LevelMerge:
         self._certifiers.append(made)
         return made
 
-    def _above(self, sizes: ReadSizes) -> LevelsAbove | None:
+    def _above(self, sizes: ReadSizes, scratch: Scratch) -> LevelsAbove | ScatteredRows | None:
         unit, levels = self._unit, self._by_level.above
         if not levels:
             return None
         source = LookupSource(unit.table.reading, unit.bucket_dir, partial(deleted_rows, unit))
+        if unit.rule is not None:
+            files = [file for level in levels for file in level]
+            scattered = ScatteredRows(source, files, self._inputs.columns, scratch)
+            scattered.expect(self._inputs.fresh_keys(), unit.rows)
+            return scattered
         above = LevelsAbove(source, levels, self._inputs.columns, sizes)
         if sum(file.file_size for level in levels for file in level) > _MANY_KEYS_BYTES:
             above.expect(self._inputs.fresh_keys())
@@ -120,7 +130,7 @@ class LevelMerge:
             yield with_level(merged.rows, 0)
 
     def _merge(
-        self, parts: Sequence[Part], above: LevelsAbove | None, certifier: FoldCertifier
+        self, parts: Sequence[Part], above: LevelsAbove | ScatteredRows | None, certifier: FoldCertifier
     ) -> LevelWindow:
         found: list[Found] = []
         if above is not None:
@@ -130,7 +140,7 @@ class LevelMerge:
             found = above.find(wanted, known, max(part.keys.last for part in parts))
             self._note(found)
             found = [living for one in found if (living := self._living(one)) is not None]
-        groups = group_rows([*(_part(one) for one in found), *parts], self._spec)
+        groups = group_rows([*(self._part(one) for one in found), *parts], self._spec)
         outside = sum(len(one.positions) for one in found)
         merged = merge_levels(groups, outside, self._rules)
         certifier.window(self._account(groups, merged, outside, singles=self._rules.singles))
@@ -173,6 +183,10 @@ class LevelMerge:
             unchanged=None if merged.changes is None else merged.changes.unchanged,
         )
 
+    def _part(self, found: Found) -> Part:
+        batch = found.batch if self._unit.rule is None else with_age(found.batch, _OLDEST)
+        return Part(with_level(batch, found.file.level), found.keys)
+
     def _note(self, found: Sequence[Found]) -> None:
         for one in found:
             known = self.found.get(one.file.file_name, BitMap())
@@ -183,8 +197,8 @@ def _rules(unit: MergeUnit, by_level: ByLevel, columns: tuple[str, ...]) -> Leve
     options = unit.table.reading.options
     return LevelRules(
         derivation=by_level.derivation,
-        engine=unit.table.reading.engine or Deduplicate(options.ignore_delete),
-        columns=columns,
+        engine=unit.table.reading.engine or Deduplicate(options.ignore_delete and unit.rule is None),
+        columns=columns if unit.rule is None else (*columns, AGE_NAME),
         drop_deletes=unit.drop_deletes,
         announces=by_level.announces,
         top_level=by_level.top_level,
@@ -203,7 +217,3 @@ def _same_values(unit: MergeUnit) -> SameValues | None:
     ignored = options.row_deduplicate_ignored
     names = [name for name in unit.table.schema.row_type.names if name not in ignored]
     return partial(equal_rows, columns=names)
-
-
-def _part(found: Found) -> Part:
-    return Part(with_level(found.batch, found.file.level), found.keys)

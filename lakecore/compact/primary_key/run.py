@@ -22,10 +22,13 @@ from lakecore.compact.primary_key.unit import (
     stored,
 )
 from lakecore.compact.work import UnitResult
+from lakecore.merge.passes import Scratch
+from lakecore.merge.row_sorter import RowSorter, keyed
 from lakecore.merge.sorted_merge import MergedWindow
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.row_kind import KEY_PREFIX
 from lakecore.read.ahead import READ_AHEAD_BYTES, made_meanwhile, read_ahead
+from lakecore.row.sort_rule import SortRule
 from lakecore.verify.digest import Tally, total
 from lakecore.verify.lookups import LookupFile, search_keys, tally_positions
 from lakecore.verify.outputs import OutputEvidence
@@ -33,6 +36,9 @@ from lakecore.verify.proof import UnitProof, check_changelog, check_outputs, tal
 from lakecore.write.rolling import FileSpec, RollingWriter
 
 __all__ = ["run_unit"]
+
+_SORT_BYTES = 48 << 20
+"""Of a buffer that rows are sorted in while others are merged; it takes about four times that."""
 
 Window = TypeVar("Window", MergedWindow, LevelWindow)
 
@@ -68,7 +74,7 @@ def _run_plain(unit: MergeUnit) -> UnitResult:
 def _run_by_level(unit: MergeUnit, by_level: ByLevel) -> UnitResult:
     inputs = UnitInputs(unit)
     merge = LevelMerge(unit, by_level, inputs)
-    rows = _KeyedWriter(unit, file_spec(unit) if by_level.rewrites else None)
+    rows = _KeyedWriter(unit, file_spec(unit) if by_level.rewrites else None, unit.rule)
     changes = _KeyedWriter(unit, changelog_spec(unit))
     try:
         windows = merge.windows()
@@ -134,21 +140,35 @@ def _asked_file(unit: MergeUnit, file: DataFile) -> LookupFile:
 class _KeyedWriter:
     """A rolling writer of key-value rows; without a spec nothing is written."""
 
-    def __init__(self, unit: MergeUnit, spec: FileSpec | None) -> None:
+    def __init__(self, unit: MergeUnit, spec: FileSpec | None, rule: SortRule | None = None) -> None:
+        """`rule`: the order to bring rows into, in a buffer that spills; None: they are in order."""
         table = unit.table
+        self._rule = rule
+        self._scratch = Scratch()
+        self._sorter = RowSorter(self._scratch, _SORT_BYTES)
         self._keys = table.schema.trimmed_primary_keys
         self._writer = (
             None if spec is None else RollingWriter(table.reading.file_io, spec, table.clock.now_ms)
         )
 
     def write(self, batch: pa.RecordBatch | None) -> None:
-        if self._writer is not None and batch is not None and batch.num_rows:
+        if self._writer is None or batch is None or not batch.num_rows:
+            return
+        if self._rule is not None:
+            self._sorter.add(keyed(batch, self._rule))
+        else:
             self._writer.write(_with_keys(batch, self._keys))
 
     def close(self) -> tuple[DataFile, ...]:
-        return () if self._writer is None else self._writer.close()
+        if self._writer is None:
+            return ()
+        for batch in self._sorter.sorted():
+            self._writer.write(_with_keys(batch, self._keys))
+        self._scratch.close()
+        return self._writer.close()
 
     def abort(self) -> None:
+        self._scratch.close()
         if self._writer is not None:
             self._writer.abort()
 

@@ -15,12 +15,14 @@ from lakecore.metadata.data_file import DataFile, FileSource
 from lakecore.metadata.index_file import DeletionFile
 from lakecore.metadata.options import SequenceOrder
 from lakecore.read.key_range import KeyRange
+from lakecore.row.sort_rule import SortRule
 from lakecore.store.indexes import load_deletions
 from lakecore.verify.columns import StoredFile
 from lakecore.verify.shape import ProofMode
 from lakecore.write.rolling import FileSpec
 
 __all__ = [
+    "AGE_NAME",
     "ByLevel",
     "MergeUnit",
     "Run",
@@ -32,6 +34,9 @@ __all__ = [
 ]
 
 Run = tuple[DataFile, ...]
+
+AGE_NAME = "__lakecore_age"
+"""A column beside those of the files: the number of the row's run, from the oldest on; -1 above level 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +63,8 @@ class MergeUnit:
     inputs whose digest this unit takes. `bounds`: the unit's share of the keys, None for all of them.
     `overlap`: encode in another thread than decode and merge. `deletions`: by name of the file whose rows are
     deleted, of inputs and of files above. `by_level`: None for a merge that makes nothing but new files.
+    `rule`: the order of rows in new files; None: that of keys. With one the files above are in it too, and
+    of the rows of a key that of the last run counts, whatever their sequence numbers.
     """
 
     name: str
@@ -72,6 +79,7 @@ class MergeUnit:
     overlap: bool = False
     deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
     by_level: ByLevel | None = None
+    rule: SortRule | None = None
 
     @property
     def rows(self) -> int:
@@ -90,14 +98,15 @@ def deleted_rows(unit: MergeUnit, file: DataFile) -> BitMap | None:
 def merge_spec(unit: MergeUnit, *, drop_deletes: bool) -> MergeSpec:
     """How rows of a key become one. Where rows expire, the proof asks to be shown all of them."""
     options, engine = unit.table.reading.options, unit.table.reading.engine
+    by_age = unit.rule is not None
     if engine is None and options.record_expire_ms is not None:
         engine = Deduplicate(options.ignore_delete)
     return MergeSpec(
         key_columns=unit.table.schema.trimmed_primary_keys,
-        sequence_columns=options.sequence_fields,
+        sequence_columns=(AGE_NAME,) if by_age else options.sequence_fields,
         descending=options.sequence_order is SequenceOrder.DESCENDING,
         drop_retracts=drop_deletes,
-        ignore_retracts=options.ignore_delete,
+        ignore_retracts=options.ignore_delete and not by_age,
         evidence=True,
         gone=unit.table.shape.mode is ProofMode.FULL,
         shown=tuple(field.name for field in unit.table.shape.values),
@@ -137,4 +146,5 @@ def _files(unit: MergeUnit, prefix: str, source: FileSource, *, changelog: bool)
         target_size=reading.options.target_file_size,
         options=unit.table.schema.options,
         changelog=changelog,
+        ordered_by=() if unit.rule is None or changelog else unit.rule.columns,
     )

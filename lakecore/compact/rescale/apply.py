@@ -35,7 +35,7 @@ from lakecore.metadata.index_file import DELETION_VECTORS, IndexFile
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.snapshot import RESCALED, CommitKind, Snapshot
 from lakecore.scan.filters import EVERYTHING, ScanFilter
-from lakecore.scan.support import check_compactable
+from lakecore.scan.support import check_rescalable
 from lakecore.verify.proof import PickProof, proof_properties, prove_pick
 from lakecore.verify.rescaled import BucketRule
 from lakecore.verify.shape import ProofMode
@@ -145,7 +145,7 @@ class RescaleRun:
         """The snapshot to plan from, after all checks."""
         reading, scanner, request = self._target.reading, self._target.scanner, self._request
         self.count = target_count(self._target.name, reading.options, request.buckets)
-        check_compactable(self._target.name, reading.schema, reading.options)
+        check_rescalable(self._target.name, reading.schema, reading.options)
         snapshot = scanner.snapshots.latest()
         if snapshot is not None:
             self._landed = earlier_commits(

@@ -9,11 +9,12 @@ import pyarrow as pa
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
-from lakecore.compact.cluster import sorter, units
+from lakecore.compact.cluster import units
 from lakecore.errors import InvalidInputError, ProofError, UnsupportedError
 from lakecore.executor import SerialExecutor
 from lakecore.jobs import compact
 from lakecore.jobs.compact import Job, OrderStrategy
+from lakecore.merge import row_sorter as sorter
 from lakecore.metadata.snapshot import CommitKind
 from lakecore.row.sort_rule import SortRule
 from lakecore.table import Table

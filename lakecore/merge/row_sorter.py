@@ -26,8 +26,8 @@ _MOST_RUNS = 64
 def keyed(batch: pa.RecordBatch, rule: SortRule) -> pa.RecordBatch:
     """The batch with its sort keys behind its columns."""
     keys = rule.keys([batch.column(name) for name in rule.columns])
-    names = [*batch.schema.names, *(f"{KEY_NAME}{number}" for number in range(len(keys)))]
-    return pa.RecordBatch.from_arrays([*batch.columns, *keys], names=names)
+    fields = [pa.field(f"{KEY_NAME}{number}", key.type) for number, key in enumerate(keys)]
+    return pa.RecordBatch.from_arrays([*batch.columns, *keys], schema=pa.schema([*batch.schema, *fields]))
 
 
 class RowSorter:

@@ -1,0 +1,93 @@
+"""Runs one unit: a merge of level 0, or files above it sorted together, without deleted rows and deletes."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pyarrow as pa
+
+from lakecore.compact.cluster.run import SortUnit, read_batches, within
+from lakecore.compact.primary_key.run import run_unit as run_merge
+from lakecore.compact.primary_key.unit import MergeUnit
+from lakecore.compact.work import UnitResult
+from lakecore.merge.passes import Scratch
+from lakecore.merge.row_sorter import RowSorter, keyed
+from lakecore.metadata.data_file import DataFile, FileSource
+from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, retracting
+from lakecore.read.ahead import read_ahead
+from lakecore.store.indexes import load_deletions
+from lakecore.verify.certificate import DropCertifier
+from lakecore.verify.columns import StoredFile
+from lakecore.verify.digest import Tally
+from lakecore.verify.proof import UnitProof, check_outputs, tally_input
+from lakecore.write.rolling import FileSpec, RollingWriter
+
+__all__ = ["run_unit"]
+
+
+def run_unit(unit: MergeUnit | SortUnit) -> UnitResult:
+    """On any failure the files of this attempt are removed again.
+
+    Raises ProofError when the outputs do not hold, CorruptDataError, UnavailableError (disk full).
+    """
+    return run_merge(unit) if isinstance(unit, MergeUnit) else _run_sort(unit)
+
+
+def _run_sort(unit: SortUnit) -> UnitResult:
+    table = unit.table
+    writer = RollingWriter(table.reading.file_io, _spec(unit), table.clock.now_ms)
+    certifier = DropCertifier(unit.name, table.shape)
+    try:
+        with Scratch() as scratch:
+            rows_in = _sort(unit, RowSorter(scratch), writer, certifier)
+        files = writer.close()
+        outputs = check_outputs(table.proof, unit.name, [_stored(unit, file) for file in files])
+        inputs = tuple(_tally(unit, number) for number in unit.checked)
+    except BaseException:
+        writer.abort()
+        raise
+    proof = UnitProof(unit=unit.name, outputs=outputs, evidence=certifier.evidence)
+    return UnitResult(unit=unit.name, files=files, rows_in=rows_in, inputs=inputs, proof=proof)
+
+
+def _sort(unit: SortUnit, sorter: RowSorter, writer: RollingWriter, certifier: DropCertifier) -> int:
+    """How many rows lie within the bounds."""
+    rows_in = 0
+    batches = read_batches(unit, (SEQUENCE_NAME, KIND_NAME, *unit.table.schema.row_type.names))
+    with closing(read_ahead(batches) if unit.overlap else batches) as found:
+        for batch in found:
+            part = within(keyed(batch, unit.rule), unit.bounds)
+            rows_in += part.num_rows
+            dropped = pa.array(retracting(part.column(KIND_NAME).to_numpy()))
+            certifier.batch(part.num_rows, part.filter(dropped))
+            sorter.add(part.filter(pa.compute.invert(dropped)))
+    for batch in sorter.sorted():
+        writer.write(batch)
+    return rows_in
+
+
+def _spec(unit: SortUnit) -> FileSpec:
+    schema = unit.table.schema
+    attempt = unit.table.clock.fresh_id().replace("-", "")[:16]
+    return FileSpec(
+        directory=unit.bucket_dir,
+        name_prefix=f"{unit.file_prefix}-{attempt}",
+        schema=schema,
+        keyed=True,
+        level=unit.output_level,
+        source=FileSource.COMPACT,
+        target_size=unit.table.reading.options.target_file_size,
+        options=schema.options,
+        ordered_by=unit.rule.columns,
+    )
+
+
+def _tally(unit: SortUnit, number: int) -> Tally:
+    """Of the live rows of a whole input."""
+    context, deletion = unit.table.proof, unit.deletions[number]
+    deleted = None if deletion is None else load_deletions(context.file_io, deletion)
+    return tally_input(context, unit.name, _stored(unit, unit.files[number]), deleted=deleted)
+
+
+def _stored(unit: SortUnit, file: DataFile) -> StoredFile:
+    return StoredFile(unit.table.reading.paths.data_file(unit.bucket_dir, file), file)
