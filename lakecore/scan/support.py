@@ -241,6 +241,7 @@ def _check_other_order(table: str, options: TableOptions, verb: str) -> None:
         (options.sequence_fields, "does not go with sequence.field"),
         (options.record_expire_ms is not None, "does not go with record-level.expire-time"),
         (options.bucket_mode not in _OWN_BUCKETS, "needs rows that stay in their partition and bucket"),
+        (options.by_snapshot and verb == "compact", "does not go with sequence.snapshot-ordering"),
     ):
         if wrong:
             raise _refuse(table, BY_OTHER_COLUMNS.key, "true", verb, f"it {problem}; use another engine")
