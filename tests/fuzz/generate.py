@@ -228,7 +228,11 @@ def _clustered(columns: list[dict[str, str]], options: dict[str, str]) -> None:
     if other or late or "sequence.field" in options or options["bucket"] == "-2" or dice.random() > 0.25:
         return
     columns.append({"name": "s", "type": dice.choice(_KEY_TYPES)})
-    options |= {"pk-clustering-override": "true", "clustering.columns": "s", "deletion-vectors.enabled": "true"}
+    options |= {
+        "pk-clustering-override": "true",
+        "clustering.columns": "s",
+        "deletion-vectors.enabled": "true",
+    }
 
 
 def _function(dice: random.Random, column: Mapping[str, str], options: dict[str, str]) -> None:
