@@ -9,13 +9,14 @@ import pyarrow as pa
 from pyarrow import orc
 
 from lakecore.format.damage import decoding
-from lakecore.format.orc_times import OrcTimes, has_times
+from lakecore.format.orc_times import OrcTimes, has_times, unread
 from lakecore.format.shredded_maps import ShreddedMaps
 from lakecore.fs.file_io import FileIO
 
-__all__ = ["OrcReader"]
+__all__ = ["OrcReader", "unread_times"]
 
 _EXPANSION = 8
+_ROWS = 65536
 
 
 class OrcReader:
@@ -49,7 +50,7 @@ class OrcReader:
     def batches(
         self,
         columns: Sequence[str] | None = None,
-        batch_size: int = 65536,
+        batch_size: int = _ROWS,
         row_groups: Sequence[int] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Rows in file order; see DataFileReader."""
@@ -60,6 +61,18 @@ class OrcReader:
 
     def close(self) -> None:
         self._source.close()
+
+    def unread_times(self) -> dict[str, int]:
+        """See there."""
+        times = self._times
+        counts: dict[str, int] = {}
+        if times is None:
+            return counts
+        names = sorted(times.columns(self.file.schema))
+        for batch in self._read(times.open(nanos=True), names, _ROWS, None):
+            for name in names:
+                counts[name] = counts.get(name, 0) + unread(batch.column(name))
+        return {name: count for name, count in counts.items() if count}
 
     def _stored(
         self, columns: list[str], batch_size: int, stripes: Sequence[int] | None
@@ -98,6 +111,21 @@ class OrcReader:
             use_threads=False,
         )
         return iter(scanner.to_batches())
+
+
+def unread_times(file_io: FileIO, path: str) -> dict[str, int]:
+    """Columns of an ORC file with times that Java cannot read, and how many: as earlier lakecore wrote them.
+
+    None of other formats. Reads the end of the file; columns only where they hold times before 1970.
+    """
+    if not path.endswith(".orc"):
+        return {}
+    reader = OrcReader(file_io, path)
+    try:
+        with decoding(path):
+            return reader.unread_times()
+    finally:
+        reader.close()
 
 
 def _check_names(fields: Iterable[pa.Field]) -> None:

@@ -10,7 +10,7 @@ with them. Both numbers are put together here, as Java's reader does. (The libra
 C++ code and has the same faults with zones and with nanoseconds before 1970; besides, it makes Python objects
 of every value.) Costs about twice the decoding of these columns.
 
-Times before 1970 with nanoseconds below 0 are what pyarrow, and so earlier lakecore, wrote: see `unsound`.
+Times before 1970 with nanoseconds below 0 are what pyarrow, and so earlier lakecore, wrote: see `unread`.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ from lakecore.format.orc_footers import (
 )
 from lakecore.format.relabel import with_leaves
 
-__all__ = ["OrcTimes", "has_times"]
+__all__ = ["OrcTimes", "has_times", "unread"]
 
 _DAY_MS = 86_400_000
 _SOUND = (2 * _DAY_MS, 9_214_646_400_000)
 """1970-01-03 to 2262: pyarrow is right about times between, whatever the zone."""
 _NANOS = 1_000_000_000
 _SECOND_DIGITS = 999_999
+_MILLI = 1_000_000
 _MOST_SECONDS = 9_223_372_036_853
 """To both sides of 1970 that microseconds hold."""
 _MAGIC = b"ORC"
@@ -210,6 +211,24 @@ class OrcTimes:
         ]
         names = seconds.schema.names
         return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def unread(nanos: pa.Array) -> int:
+    """How many times of a column of the view of nanoseconds Java cannot read.
+
+    Pyarrow stores times before 1970 with nanoseconds below 0; Java takes those that are whole milliseconds.
+    """
+    kind = nanos.type
+    if pa.types.is_struct(kind):
+        return sum(unread(nanos.field(i)) for i in range(kind.num_fields))
+    if pa.types.is_map(kind):
+        return unread(nanos.keys) + unread(nanos.items)
+    if pa.types.is_list(kind):
+        return unread(nanos.values)
+    if not pa.types.is_timestamp(kind):
+        return 0
+    numbers = _nanos(nanos)
+    return int(np.count_nonzero((numbers > -_NANOS) & (numbers < 0) & (numbers % _MILLI != 0)))
 
 
 def _sound(tail: Tail, column: int) -> bool:

@@ -9,6 +9,7 @@ from lakecore.errors import CorruptDataError, LakeError, UnavailableError
 from lakecore.format.blob_file import BlobSource, load_blob_index
 from lakecore.format.bounds import ColumnBounds
 from lakecore.format.data_reader import open_reader
+from lakecore.format.orc_reader import unread_times
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.data_file import DataFile, FileSource
 from lakecore.metadata.dedicated import is_blob_file
@@ -59,6 +60,7 @@ class DataFileCheck:
 
     def _check(self, reference: DataReference) -> None:
         self.findings.files_read += 1
+        self._check_times(reference)
         if is_blob_file(reference.file.file_name):
             self._check_blobs(reference)
             return
@@ -89,6 +91,11 @@ class DataFileCheck:
             for problem in stats.problems(reference.file, schema) if rows else ():
                 self._add(FindingKind.COLUMN_STATISTICS, reference, problem)
             self._check_indexes(reference, schema)
+
+    def _check_times(self, reference: DataReference) -> None:
+        for column, count in unread_times(self.file_io, reference.path).items():
+            problem = f"column {column} has {count} times before 1970 in a form that Java cannot read"
+            self._add(FindingKind.TIMES, reference, problem)
 
     def _check_blobs(self, reference: DataReference) -> None:
         """Each value has a checksum, which only `deep` looks at."""

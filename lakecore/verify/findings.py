@@ -15,6 +15,7 @@ class FindingKind(Enum):
 
     BYTES: a data file that cannot be decoded. ROWS: one that is not as it is described.
     COLUMN_STATISTICS: one of whose columns a manifest says what is not so; STATISTICS are those of a table.
+    TIMES: one with times that lakecore reads and Java does not.
     """
 
     HINT = "hint"
@@ -31,6 +32,7 @@ class FindingKind(Enum):
     ROWS = "rows"
     COLUMN_STATISTICS = "column-statistics"
     KEY_ORDER = "key-order"
+    TIMES = "times"
 
     @property
     def is_damage(self) -> bool:

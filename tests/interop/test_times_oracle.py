@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from lakecore.catalog.filesystem import load_catalog
-from lakecore.jobs import compact
+from lakecore.jobs import compact, fsck, repair_plan
 from lakecore.row.json_rows import batch_to_json, json_to_batch
 from tests.support.golden import canonical
-from tests.support.oracle import Oracle, findings
+from tests.support.oracle import Oracle, OracleError, findings
 
 pytestmark = pytest.mark.slow
 
@@ -34,6 +34,9 @@ TIMES = [
     "1970-01-01 08:00:00.5", "1988-07-01 00:00:00.25", "2024-03-10 02:30:00.5", "2024-11-03 01:30:00.5",
     "2262-04-11 23:47:16.9", "2300-07-01 00:00:00.5", "9999-12-31 22:59:59.999999",
 ]  # fmt: skip
+
+UNREAD = {"t6": 3, "t9": 2, "z": 3, "a": 3, "r": 1}
+"""Times before 1970 with parts of a millisecond, by columns."""
 
 
 def rows_of(times: list[str]) -> list[dict[str, Any]]:
@@ -86,3 +89,32 @@ def test_java_reads_and_compacts_what_we_wrote_and_compacted(
 def spelled(row: str) -> str:
     """Without the zeros at the end of times."""
     return re.sub(r"\.?0+(Z?\")", r"\1", re.sub(r"(:\d\d)(Z?\")", r"\1.0\2", row))
+
+
+@pytest.mark.parametrize("keys", [["k"], []])
+def test_times_of_earlier_versions_are_found_and_written_again(
+    oracle2: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: list[str]
+) -> None:
+    """As pyarrow alone would store them."""
+    options = {"bucket": "1" if keys else "-1", "file.format": "orc", "write-only": "true"}
+    lake = load_catalog(tmp_path)
+    oracle2.create(tmp_path, "d.t", {"columns": COLUMNS, "primaryKeys": keys, "options": options})
+    table = lake.load_table("d.t")
+    rows = json_to_batch(map(json.dumps, rows_of(TIMES)), table.schema.row_type)
+    table.write(rows.slice(0, 5))
+    with monkeypatch.context() as patch:
+        patch.setattr("lakecore.format.orc_writer.is_early", lambda _: False)
+        table.write(rows)
+    with pytest.raises(OracleError):
+        oracle2.read(tmp_path, "d.t")
+    before = ours(tmp_path, "d.t")
+    checked = fsck.run(fsck.Job(table="d.t"), lake)
+    found = {(one.kind.value, one.problem.partition(" times")[0]) for one in checked.report.findings}
+    assert found == {("times", f"column {name} has {count}") for name, count in UNREAD.items()}
+    plan = fsck.plan(checked, lake)
+    assert [(step["action"], len(step["changes"])) for step in plan["steps"]] == [("rewrite-times", 1)]
+    repair_plan.run(repair_plan.Job(table="d.t", plan=plan), lake)
+    assert oracle2.read(tmp_path, "d.t") == ours(tmp_path, "d.t") == before
+    oracle2.call("expire-snapshots", tmp_path, "d.t", "--retain-max", "1", "--retain-min", "1")
+    assert not findings(oracle2.fsck(tmp_path, "d.t"))
+    assert not fsck.run(fsck.Job(table="d.t", deep=True), lake).report.findings

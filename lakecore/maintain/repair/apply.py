@@ -23,6 +23,7 @@ from lakecore.maintain.repair.metadata import (
 )
 from lakecore.maintain.repair.plan import Advice, RepairPlan, Step, Work, remaining
 from lakecore.maintain.repair.statistics import STATISTICS
+from lakecore.maintain.repair.times import TIMES
 from lakecore.store.paths import MAIN_BRANCH
 from lakecore.verify.findings import Finding, FindingKind
 
@@ -42,6 +43,7 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
         "remove-stale-vectors": VECTORS,
         "rebuild-hash-index": HASHES,
         "lower-overlapping-files": LEVELS,
+        "rewrite-times": TIMES,
         "correct-statistics": STATISTICS,
         "correct-totals": TOTALS,
         "repair-hints": HINTS,
@@ -67,6 +69,8 @@ _ADVICE = {
     "tells which: put it back from a copy, or write the rows of its bucket again from their source",
     FindingKind.COLUMN_STATISTICS: "if only old snapshots say so, let these expire; else reads without a "
     "filter are right: read its rows so, and write them again",
+    FindingKind.TIMES: "lakecore reads them: compact its bucket fully with lakecore; if only old snapshots "
+    "or changelogs need it, let these expire",
     FindingKind.TOTALS: "nothing counts on it but the commit after it: let the snapshot expire",
     FindingKind.SNAPSHOT: "expire the snapshots before it, or read on from it",
 }
@@ -119,9 +123,11 @@ def _parameters(findings: Sequence[Finding], older_than_ms: int) -> Mapping[str,
     """What actions cannot see for themselves, or only by reading everything: by their names."""
     unreadable = sorted({f.path for f in findings if f.kind is FindingKind.BYTES})
     described = sorted({f.path for f in findings if f.kind is FindingKind.COLUMN_STATISTICS})
+    unread = sorted({f.path for f in findings if f.kind is FindingKind.TIMES})
     indexes = sorted({f.path for f in findings if f.kind is FindingKind.INDEX_FILE})
     return {
         "set-aside-damaged": {"unreadable": unreadable} if unreadable else {},
+        "rewrite-times": {"unread": unread} if unread else {},
         "correct-statistics": {"described": described} if described else {},
         "rebuild-hash-index": {"damaged": indexes} if indexes else {},
         "remove-orphan-files": {"older_than_ms": older_than_ms},

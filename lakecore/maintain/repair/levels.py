@@ -11,7 +11,6 @@ by name and level.
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -19,12 +18,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from lakecore.errors import LakeError
 from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters
+from lakecore.maintain.repair.copies import copy_files, discard, renamed
 from lakecore.maintain.repair.plan import Work
 from lakecore.maintain.target import Target
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.data_file import DataFile, ManifestEntry
+from lakecore.metadata.data_file import ManifestEntry
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.netting import live
 from lakecore.metadata.options import ChangelogProducer, MergeEngine, TableOptions
@@ -33,10 +32,6 @@ from lakecore.row.partition_path import partition_text
 from lakecore.verify.references import bucket_directory
 
 __all__ = ["LEVELS"]
-
-logger = logging.getLogger(__name__)
-
-_COPY_BYTES = 8 << 20
 
 _SAFE_CHANGELOGS = (ChangelogProducer.NONE, ChangelogProducer.INPUT)
 
@@ -97,35 +92,6 @@ def _line(target: Target, entry: ManifestEntry) -> str:
     return f"{place}: {entry.file.file_name} from level {entry.file.level} to level 0"
 
 
-def _renamed(file: DataFile, stem: str) -> DataFile:
-    """The file, and those beside it, under names that begin with `stem`."""
-    old, dot, rest = file.file_name.partition(".")
-    extras = tuple(f"{stem}{name.removeprefix(old)}" for name in file.extra_files)
-    return replace(file, file_name=f"{stem}{dot}{rest}", extra_files=extras, level=0)
-
-
-def _copy(target: Target, directory: str, pairs: Sequence[tuple[str, str]]) -> None:
-    """Cost: one read and write of the files; 8 MB of memory. Nothing is left where it fails."""
-    for source, name in pairs:
-        output = target.file_io.open_output(f"{directory}/{name}")
-        try:
-            with target.file_io.open_input(f"{directory}/{source}") as stored:
-                while data := stored.read(_COPY_BYTES):
-                    output.write(data)
-            output.close()
-        except BaseException:
-            output.abort()
-            raise
-
-
-def _discard(target: Target, paths: Sequence[str]) -> None:
-    for path in paths:
-        try:
-            target.file_io.delete(path)
-        except LakeError as err:
-            logger.warning("%s is not needed but could not be removed: %s", path, err)
-
-
 def _lower(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
     """A COMPACT. Raises CommitConflictError when others replaced one of the files meanwhile."""
     target = bench.at(branch)
@@ -138,9 +104,9 @@ def _lower(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> 
             if _line(target, entry) not in wanted:
                 continue
             folder = directory(entry.partition, entry.bucket)
-            copy = _renamed(entry.file, f"{prefix}{target.clock.fresh_id()}-0")
+            copy = replace(renamed(entry.file, f"{prefix}{target.clock.fresh_id()}-0"), level=0)
             made += [f"{folder}/{name}" for name in copy.all_names]
-            _copy(target, folder, list(zip(entry.file.all_names, copy.all_names, strict=True)))
+            copy_files(target, folder, list(zip(entry.file.all_names, copy.all_names, strict=True)))
             messages.append(
                 CommitMessage(
                     partition=entry.partition,
@@ -151,9 +117,9 @@ def _lower(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> 
                 )
             )
     except BaseException:
-        _discard(target, made)
+        discard(target, made)
         raise
-    return bench.commit(target, messages, partial(_discard, target, made))
+    return bench.commit(target, messages, partial(discard, target, made))
 
 
 LEVELS = Action(look=_look, do=_lower)

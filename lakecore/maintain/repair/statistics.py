@@ -7,6 +7,7 @@ wrong with it follows from its rows. No data file changes. Older snapshots keep 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
@@ -29,12 +30,11 @@ from lakecore.verify.findings import FindingKind, Findings
 from lakecore.verify.references import DataReference, bucket_directory
 from lakecore.write.options import FileRules
 
-__all__ = ["STATISTICS"]
+__all__ = ["STATISTICS", "suspects"]
 
 
-def _suspects(target: Target, entries: ManifestEntries, parameters: Parameters) -> list[tuple[str, int]]:
-    """Paths and positions of the live files that fsck complained of."""
-    paths = frozenset(parameters.get("described", ()))
+def suspects(target: Target, entries: ManifestEntries, paths: Collection[str]) -> list[tuple[str, int]]:
+    """Paths and positions of the live files that fsck complained of: those of `paths` that are."""
     if not paths or not len(entries) or TableOptions.from_schema(target.schema).data_evolution:
         return []
     directory = bucket_directory(target.paths, target.schema)
@@ -54,7 +54,7 @@ def _find(
 ) -> dict[str, tuple[int, ManifestEntry]]:
     """By path: positions and entries as they should be. Cost: each suspect is read three times."""
     found = {}
-    for path, row in _suspects(target, entries, parameters):
+    for path, row in suspects(target, entries, frozenset(parameters.get("described", ()))):
         entry = entries.row(row)
         if _problems(target, entry, entry.file, path) == {FindingKind.COLUMN_STATISTICS}:
             right = _described(target, entry.file, path)

@@ -1,0 +1,129 @@
+"""ORC files with times that Java cannot read are written again: the same rows under another name.
+
+Lakecore wrote such files before it knew better: times before 1970 with parts of a millisecond, stored with
+nanoseconds below 0. Rows, levels and statistics stay what they are. A file that deletion vectors name, or
+whose rows have columns in others, stays: compactions write it again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pyarrow as pa
+
+from lakecore.errors import CorruptDataError
+from lakecore.format.canonical import canonical
+from lakecore.format.data_reader import DataFileReader, open_reader
+from lakecore.format.data_writer import WriterOptions, WrittenFile, open_writer
+from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters
+from lakecore.maintain.repair.copies import copy_files, discard, renamed
+from lakecore.maintain.repair.plan import Work
+from lakecore.maintain.repair.statistics import suspects
+from lakecore.maintain.target import Target
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.data_file import DataFile, ManifestEntry
+from lakecore.metadata.key_value import key_value_type
+from lakecore.metadata.netting import live
+from lakecore.metadata.options import TableOptions
+from lakecore.metadata.schema import TableSchema
+from lakecore.read.row_ids import tracked_type
+from lakecore.types.arrow import arrow_schema
+from lakecore.types.datatypes import RowType
+from lakecore.verify.references import bucket_directory
+from lakecore.write.options import FileRules
+
+__all__ = ["TIMES"]
+
+
+def _find(target: Target, parameters: Parameters) -> dict[str, ManifestEntry]:
+    """Live files that fsck complained of, by path. Cost: as a plan of the table, when there are any."""
+    latest = target.snapshots.latest()
+    paths = frozenset(parameters.get("unread", ()))
+    if latest is None or not paths or target.schema.options.get("data-file.external-paths", "").strip():
+        return {}
+    entries = live(target.manifests.read(target.manifests.data_manifests(latest)))
+    index = target.manifests.read_index(latest.index_manifest)
+    named = {vector.data_file for file in index for vector in file.deletions}
+    found = {path: entries.row(row) for path, row in suspects(target, entries, paths)}
+    return {path: entry for path, entry in found.items() if entry.file.file_name not in named}
+
+
+def _look(bench: Bench, branch: str, parameters: Parameters) -> Work | None:
+    target = bench.at(branch)
+    found = _find(target, parameters)
+    if not found:
+        return None
+    return Work(
+        why="Java cannot read times before 1970 in these files, which an earlier lakecore wrote",
+        changes=tuple(f"write {path} again" for path in sorted(found)),
+        paths=frozenset(found),
+    )
+
+
+def _write_again(bench: Bench, branch: str, parameters: Parameters, wanted: frozenset[str]) -> Done:
+    """A COMPACT. Cost: one read and write of the files, a batch and a stripe in memory. Raises
+    CommitConflictError when others replaced one of the files meanwhile; then nothing is left behind.
+    """
+    target = bench.at(branch)
+    directory = bucket_directory(target.paths, target.schema)
+    prefix = TableOptions.from_schema(target.schema).data_file_prefix
+    messages: list[CommitMessage] = []
+    made: list[str] = []
+    try:
+        for path, entry in _find(target, parameters).items():
+            if f"write {path} again" not in wanted:
+                continue
+            folder = directory(entry.partition, entry.bucket)
+            copy = renamed(entry.file, f"{prefix}{target.clock.fresh_id()}-0")
+            made += [f"{folder}/{name}" for name in copy.all_names]
+            written = _copy(target, path, entry.file, f"{folder}/{copy.file_name}")
+            copy_files(target, folder, list(zip(entry.file.extra_files, copy.extra_files, strict=True)))
+            messages.append(
+                CommitMessage(
+                    partition=entry.partition,
+                    bucket=entry.bucket,
+                    total_buckets=entry.total_buckets,
+                    compact_before=(entry.file,),
+                    compact_after=(replace(copy, file_size=written.size),),
+                )
+            )
+    except BaseException:
+        discard(target, made)
+        raise
+    return bench.commit(target, messages, partial(discard, target, made))
+
+
+def _copy(target: Target, source: str, file: DataFile, path: str) -> WrittenFile:
+    """Raises UnsupportedError for times that ORC has no form for."""
+    schema = target.schemas.load(file.schema_id)
+    raw = target.schema.options
+    options = WriterOptions.from_options(raw, FileRules.of(raw, file.level).with_format("orc").compression)
+    reader = open_reader(target.file_io, source, schema=schema)
+    try:
+        columns = _columns(reader, schema, source)
+        stored = arrow_schema(columns)
+        writer = open_writer(target.file_io, path, "orc", stored, options)
+        try:
+            for batch in reader.batches():
+                arrays = [canonical(batch.column(field.name), field.type, source) for field in columns]
+                writer.write(pa.RecordBatch.from_arrays(arrays, schema=stored))
+            return writer.close()
+        except BaseException:
+            writer.abort()
+            raise
+    finally:
+        reader.close()
+
+
+def _columns(reader: DataFileReader, schema: TableSchema, path: str) -> RowType:
+    """The columns of the file, in its order."""
+    kind = key_value_type(schema) if schema.primary_keys else tracked_type(schema.row_type)
+    known = {field.name: field for field in kind.fields}
+    missing = [name for name in reader.schema.names if name not in known]
+    if missing:
+        raise CorruptDataError(path, f"its schema has no columns {', '.join(missing)}")
+    return RowType(tuple(known[name] for name in reader.schema.names))
+
+
+TIMES = Action(look=_look, do=_write_again)
