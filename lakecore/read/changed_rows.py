@@ -30,7 +30,8 @@ __all__ = ["ChangedRows", "DiffRows", "ReplacedRows", "StateRows"]
 class ChangedRows:
     """Rows of the deltas or the changelogs of snapshots, bucket by bucket, in the order of the snapshots.
 
-    `postponed`: with rows that have no bucket yet, as streams without a changelog tell them.
+    `postponed`: with rows that have no bucket yet, as streams without a changelog tell them. `as_batch`: see
+    `ChangeScanner.changes`.
     """
 
     scanner: ChangeScanner
@@ -38,6 +39,7 @@ class ChangedRows:
     snapshots: tuple[Snapshot, ...]
     kind: ChangeKind
     postponed: bool = False
+    as_batch: bool = False
 
     @property
     def row_type(self) -> RowType:
@@ -45,7 +47,9 @@ class ChangedRows:
 
     def plan(self, where: Predicate | None) -> Sequence[Split]:
         """Errors: see `ChangeScanner.changes`."""
-        return self.scanner.changes(self.snapshots, self.kind, where, postponed=self.postponed)
+        return self.scanner.changes(
+            self.snapshots, self.kind, where, postponed=self.postponed, as_batch=self.as_batch
+        )
 
     def read(
         self, part: Split, columns: Sequence[str], where: Predicate | None, *, kinds: bool

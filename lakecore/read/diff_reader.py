@@ -33,6 +33,7 @@ from lakecore.types.datatypes import RowType
 __all__ = ["read_difference"]
 
 _ROWS = 1 << 14
+_NUMBER = "_NUMBER_OF_ROW"
 
 
 def read_difference(
@@ -53,7 +54,7 @@ def read_difference(
     keys = ctx.schema.trimmed_primary_keys
     on_keys = restricted(predicate, ctx.schema.primary_keys)
     sides = [
-        _side(ctx, part, number, on_keys, retracts=deletes)
+        _side(ctx, part, number, on_keys, retracts=deletes, numbered=SEQUENCE_NAME in columns)
         for number, part in enumerate((split.before, split.after))
     ]
     spec = MergeSpec(key_columns=keys)
@@ -69,18 +70,32 @@ def read_difference(
         rows = _as_deletes(rows, gone[changed | gone])
         kept = rows if predicate is None else rows.filter(mask(predicate, rows))
         if kept.num_rows:
-            yield kept.select([*columns, KIND_NAME])
+            names = [*columns, KIND_NAME]
+            told = kept.select([_NUMBER if name == SEQUENCE_NAME else name for name in names])
+            yield told.rename_columns(names)
 
 
 def _side(
-    ctx: ReadContext, split: Split | None, number: int, on_keys: Predicate | None, *, retracts: bool
+    ctx: ReadContext,
+    split: Split | None,
+    number: int,
+    on_keys: Predicate | None,
+    *,
+    retracts: bool,
+    numbered: bool,
 ) -> Iterator[pa.RecordBatch]:
-    """The merged rows of one state in key order, all columns; `number` is what puts them in order."""
+    """The merged rows of one state in key order, all columns; `number` is what puts them in order.
+
+    `numbered`: with the sequence number that each was written with.
+    """
     if split is None:
         return
     whole = replace(split, raw_convertible=False)
-    rows = read_split(ctx, whole, predicate=on_keys, kinds=True, retracts=retracts)
+    names = (*ctx.schema.row_type.names, SEQUENCE_NAME) if numbered else None
+    rows = read_split(ctx, whole, names, on_keys, kinds=True, retracts=retracts)
     for batch in _by_key(ctx, whole, rows) if ctx.options.by_other_columns else rows:
+        if numbered:
+            batch = batch.rename_columns([_NUMBER if n == SEQUENCE_NAME else n for n in batch.schema.names])
         for start in range(0, batch.num_rows, _ROWS):
             part = batch.slice(start, _ROWS)
             order = pa.repeat(pa.scalar(number, pa.int64()), part.num_rows)

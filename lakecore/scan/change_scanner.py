@@ -12,6 +12,7 @@ from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lakecore.metadata.data_file import EntryKind
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.index_file import DeletionFile
+from lakecore.metadata.key_order import key_order
 from lakecore.metadata.options import BucketMode, MergeEngine, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
@@ -71,16 +72,24 @@ class ChangeScanner:
         predicate: Predicate | None = None,
         *,
         postponed: bool = False,
+        as_batch: bool = False,
     ) -> SplitPlan:
         """Splits to read without merging, files of a bucket in the order of the snapshots.
 
-        `postponed`: with rows that have no bucket yet, and so are no part of the table.
+        `as_batch`: in the splits and the order of a batch read instead (`told_sections`). `postponed`: with
+        rows that have no bucket yet, and so are no part of the table.
         Files that cannot hold a row for which `predicate` is true are left out where that is certain.
         """
         entries = ManifestEntries.concat([self.entries(snapshot, kind) for snapshot in snapshots])
         if not postponed:
             entries = entries.select(entries.bucket >= 0)
-        return self._raw_splits(self._pruned(entries, predicate))
+        entries = self._pruned(entries, predicate)
+        if not as_batch or not self.schema.primary_keys or not len(entries):
+            return self._raw_splits(entries)
+        options = TableOptions.from_schema(self.schema)
+        unique = options.deletion_vectors or options.merge_engine is MergeEngine.FIRST_ROW
+        policy, key_of = SplitPolicy.from_options(self.schema.options), key_order(self.schema.key_type)
+        return plan_splits(entries, policy, key_of, unique=unique, told=True)
 
     def postponed(
         self, snapshot: Snapshot, predicate: Predicate | None = None, created_ms: int | None = None

@@ -17,6 +17,7 @@ from lakecore.lsm.sections import sections
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.options import Option, parse_size
 from lakecore.scan.split import SplitPlan
+from lakecore.scan.told_order import told_sections
 
 __all__ = ["SplitPolicy", "bucket_splits", "by_bucket", "pack", "plan_splits"]
 
@@ -50,11 +51,13 @@ def plan_splits(
     *,
     unique: bool = False,
     apart: bool = False,
+    told: bool = False,
 ) -> SplitPlan:
     """Splits over live entries, bucket by bucket in the order of the manifests.
 
     `key_of` makes serialised keys comparable; None for an append table. `unique`: above level 0 a key has
     one live row (deletion vectors hide the others). `apart`: so it has, and files are in no order of keys.
+    `told`: the entries are changes, to be read without merging in the order of `told_sections`.
     """
     if not len(entries):
         none = np.zeros(0, np.int64)
@@ -63,7 +66,7 @@ def plan_splits(
     if key_of is None:
         starts = pack(_weights(entries, policy)[order], bounds, policy.target_size)
         return SplitPlan(entries, order, starts, np.ones(len(starts) - 1, np.bool_))
-    return _plan_keyed(entries, policy, key_of, order, bounds, unique=unique, apart=apart)
+    return _plan_keyed(entries, policy, key_of, order, bounds, unique=unique, apart=apart, told=told)
 
 
 def bucket_splits(entries: ManifestEntries) -> SplitPlan:
@@ -130,6 +133,7 @@ def _plan_keyed(
     *,
     unique: bool,
     apart: bool,
+    told: bool,
 ) -> SplitPlan:
     weights = _weights(entries, policy)[order]
     heads = bounds[:-1]
@@ -140,7 +144,7 @@ def _plan_keyed(
         (one_level | unique) & (np.minimum.reduceat(level, heads) > 0) & np.logical_and.reduceat(clean, heads)
     )
     alone = disjoint | (np.diff(bounds) == 1) | apart
-    small = np.add.reduceat(weights, heads) <= policy.target_size
+    small = (np.add.reduceat(weights, heads) <= policy.target_size) & (not told)
     packed = pack(weights, bounds, policy.target_size)[:-1]
     owner = np.searchsorted(bounds, packed, side="right") - 1
     packed = packed[alone[owner]]
@@ -150,21 +154,23 @@ def _plan_keyed(
     raw = [disjoint[owner] | plain, np.zeros(len(starts[1]), np.bool_)]
     for group in np.flatnonzero(~alone & ~small).tolist():
         low, high = int(bounds[group]), int(bounds[group + 1])
-        order[low:high], inner, inner_raw = _sections(entries, order[low:high], policy, key_of)
+        order[low:high], inner, inner_raw = _sections(entries, order[low:high], policy, key_of, told=told)
         starts.append(low + inner)
         raw.append(inner_raw)
     every = np.concatenate(starts)
     sort = np.argsort(every)
-    return SplitPlan(entries, order, np.append(every[sort], len(order)), np.concatenate(raw)[sort])
+    raw_convertible = np.concatenate(raw)[sort] | told
+    return SplitPlan(entries, order, np.append(every[sort], len(order)), raw_convertible)
 
 
 def _sections(
-    entries: ManifestEntries, lanes: Ints, policy: SplitPolicy, key_of: Callable[[bytes], Any]
+    entries: ManifestEntries, lanes: Ints, policy: SplitPolicy, key_of: Callable[[bytes], Any], *, told: bool
 ) -> tuple[Ints, Ints, Ints]:
     """The files of one bucket in the order of its sections, where its splits start, and which are raw."""
     files = entries.files(lanes)
     lane_of = {id(file): lane for file, lane in zip(files, lanes.tolist(), strict=True)}
-    groups = [[lane_of[id(file)] for file in section.files] for section in sections(files, key_of)]
+    found = told_sections(files, key_of) if told else [section.files for section in sections(files, key_of)]
+    groups = [[lane_of[id(file)] for file in section] for section in found]
     sizes = [max(int(entries.file_size[group].sum()), policy.open_file_cost) for group in groups]
     packs = pack(np.array(sizes, np.int64), np.array([0, len(sizes)]), policy.target_size)
     starts = np.cumsum([0, *map(len, groups)])[packs]

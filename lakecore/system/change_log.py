@@ -59,8 +59,9 @@ class AuditRows:
 class BinlogRows:
     """One row a change, its columns as lists: `[before, after]` of an update, `[row]` of all else.
 
-    `paired`: the rows are those of a change stream, where a +U after -U is its other half. `sequence`: with
-    the sequence number of a change's first row.
+    `paired`: the rows are those of a change stream. Rule of the format: a -U and the row after it are one
+    change, whatever row that is (of the same part; a last -U stays alone), with the kind of the second.
+    `sequence`: with the sequence number of a change's first row.
     """
 
     inner: RowSource
@@ -99,11 +100,11 @@ class BinlogRows:
         place = np.arange(batch.num_rows)
         if not self.paired:
             return np.append(place, batch.num_rows)
-        kinds = batch.column(KIND_NAME).to_numpy()
-        halves = (kinds[:-1] == int(RowKind.UPDATE_BEFORE)) & (kinds[1:] == int(RowKind.UPDATE_AFTER))
-        firsts = place[~np.append(False, halves)]
-        open_end = kinds[-1] == int(RowKind.UPDATE_BEFORE)
-        return firsts if open_end else np.append(firsts, batch.num_rows)
+        before = batch.column(KIND_NAME).to_numpy() == int(RowKind.UPDATE_BEFORE)
+        since = place - np.maximum.accumulate(np.where(before, -1, place))  # the -U up to here, this one too
+        opens = before & (since % 2 == 1)
+        firsts = place[~np.append(False, opens[:-1])]
+        return firsts if opens[-1] else np.append(firsts, batch.num_rows)
 
 
 def _packed(batch: pa.RecordBatch, bounds: Any, schema: pa.Schema) -> pa.RecordBatch:

@@ -64,7 +64,14 @@ def _binlog(table: Readable, startup: Startup) -> RowSource:
         raise UnsupportedError(
             f"table {table.name}$binlog: the difference of two states has no updates; read $audit_log"
         )
-    return BinlogRows(rows, isinstance(plain(rows), ChangedRows), _shows_sequence(table))
+    return BinlogRows(_as_batch(rows), isinstance(plain(rows), ChangedRows), _shows_sequence(table))
+
+
+def _as_batch(rows: RowSource) -> RowSource:
+    """Changes in the order in which a batch read has them: it decides which rows make a pair."""
+    if isinstance(rows, FollowedRows):
+        return replace(rows, source=_as_batch(rows.source))
+    return replace(rows, as_batch=True) if isinstance(rows, ChangedRows) else rows
 
 
 def _shows_sequence(table: Readable) -> bool:
