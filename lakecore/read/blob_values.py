@@ -1,13 +1,11 @@
 """Values of a BLOB column: bytes, or references to them; found by the place of a row in its range of rows.
 
 Rules of the format: of the blob files of a column the newest (highest sequence number) that covers a row
-gives its value, unless it says that the row keeps an older one; a row that no file covers is null. A
-reference is version, magic, path, offset and length, little-endian.
+gives its value, unless it says that the row keeps an older one; a row that no file covers is null.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,6 +17,7 @@ import pyarrow as pa
 
 from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError
 from lakecore.format.blob_file import OLDER, BlobSource, load_blob_index
+from lakecore.format.blob_links import decode_reference, encode_reference, is_reference
 from lakecore.format.blob_lists import decode_blobs
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.data_file import DataFile
@@ -30,17 +29,11 @@ __all__ = [
     "BlobColumn",
     "OpenSources",
     "cut_by_size",
-    "encode_reference",
-    "is_reference",
     "locate_blobs",
     "reference_sizes",
     "resolved",
 ]
 
-_MAGIC = 0x424C4F4244455343
-_VERSION = 2
-_HEAD = struct.Struct("<bqi")
-_TAIL = struct.Struct("<qq")
 _MOST = (1 << 31) - 1
 _BATCH_BYTES = 64 << 20
 _MOST_OPEN = 16
@@ -186,17 +179,6 @@ def cut_by_size(sizes: Ints) -> Iterator[tuple[int, int]]:
     yield from pairwise([0, *marks.tolist(), len(sizes)])
 
 
-def is_reference(value: bytes) -> bool:
-    """Are these bytes a reference to others?"""
-    return len(value) >= _HEAD.size + _TAIL.size and struct.unpack_from("<q", value, 1)[0] == _MAGIC
-
-
-def encode_reference(path: str, offset: int, length: int) -> bytes:
-    """A reference to bytes of a file."""
-    uri = (f"file:{path}" if path.startswith("/") else path).encode()
-    return _HEAD.pack(_VERSION, _MAGIC, len(uri)) + uri + _TAIL.pack(offset, length)
-
-
 def resolved(
     file_io: FileIO, root: str, name: str, column: pa.Array, kind: DataType | None = None
 ) -> pa.Array:
@@ -217,10 +199,13 @@ def resolved(
 
 def reference_sizes(column: pa.Array) -> Ints:
     """How many bytes each reference of a BLOB column means; 0 for null, some 64 MB where it does not tell."""
-    sizes = [0 if row is None else _TAIL.unpack(row[-16:])[1] if is_reference(row) else len(row)
-             for row in column.to_pylist()]  # fmt: skip
-    found = np.array(sizes, np.int64)
+    found = np.array([0 if row is None else _size(row) for row in column.to_pylist()], np.int64)
     return np.where(found < 0, _BATCH_BYTES, found)
+
+
+def _size(value: bytes) -> int:
+    place = decode_reference(value) if is_reference(value) else None
+    return len(value) if place is None else place[2]
 
 
 class OpenSources:
@@ -265,14 +250,11 @@ class OpenSources:
 
     def _opened(self, value: bytes) -> tuple[Any, str, int]:
         """The file at the place that a reference means, and how many bytes from there on (-1: all)."""
-        _, _, length = _HEAD.unpack_from(value)
-        if value[0] > _VERSION or not 0 <= length <= len(value) - _HEAD.size - _TAIL.size:
+        place = decode_reference(value)
+        if place is None:
             problem = "a reference to a blob that cannot be read"
             raise CorruptDataError(f"{self._root} column {self._name}", problem)
-        uri = value[_HEAD.size : _HEAD.size + length].decode(errors="replace")
-        offset, size = _TAIL.unpack_from(value, _HEAD.size + length)
-        if offset < 0:
-            raise CorruptDataError(f"{self._root} column {self._name}", f"a reference to byte {offset}")
+        uri, offset, size = place
         source = self._source(uri)
         source.seek(offset)
         return source, _path(uri), size

@@ -1,12 +1,10 @@
 """Views of blobs: values that name a row and a column of another table, followed to where its bytes lie.
 
-Layout, little-endian: version, magic, name of the table (length, `database.table`), field id, row id. Rule
-of the format: the latest snapshot of the other table says what is there.
+Rule of the format: the latest snapshot of the other table says what is there, which may be another view.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -16,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError
+from lakecore.format.blob_links import View, decode_view
 from lakecore.metadata.dedicated import BLOB_AS_DESCRIPTOR, BLOB_VIEW_RESOLVE, is_blob, view_columns
 from lakecore.metadata.row_kind import ROW_ID_NAME
 from lakecore.metadata.row_range import RowRange, row_ranges
@@ -28,12 +27,8 @@ from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 from lakecore.store.snapshots import SnapshotStore
 
-__all__ = ["BlobViews", "Joined", "encode_view", "is_view"]
+__all__ = ["BlobViews", "Joined"]
 
-_MAGIC = 0x424C4F4256494557
-_VERSION = 1
-_HEAD = struct.Struct("<bqi")
-_TAIL = struct.Struct("<iq")
 _DATABASE = ".db"
 
 Joined: TypeAlias = Callable[
@@ -41,35 +36,9 @@ Joined: TypeAlias = Callable[
 ]
 """Columns of some rows of a range, blobs as references."""
 
-View: TypeAlias = tuple[str, int, int]
-"""Table, field id, row id."""
-
-
-def encode_view(table: str, field_id: int, row_id: int) -> bytes:
-    """The value of a view column. `table`: `database.table`."""
-    name = table.encode()
-    return _HEAD.pack(_VERSION, _MAGIC, len(name)) + name + _TAIL.pack(field_id, row_id)
-
-
-def is_view(value: bytes) -> bool:
-    """Do these bytes name a row of a table in a database?"""
-    view = _parsed(value)
-    return view is not None and all(view[0].partition(".")[::2])
-
-
-def _parsed(value: bytes) -> View | None:
-    if len(value) < _HEAD.size + _TAIL.size:
-        return None
-    version, magic, length = _HEAD.unpack_from(value)
-    if (version, magic) != (_VERSION, _MAGIC) or length != len(value) - _HEAD.size - _TAIL.size:
-        return None
-    name = value[_HEAD.size : _HEAD.size + length].decode(errors="replace")
-    field_id, row_id = _TAIL.unpack_from(value, _HEAD.size + length)
-    return name, field_id, row_id
-
 
 def _decoded(value: bytes, where: str) -> View:
-    view = _parsed(value)
+    view = decode_view(value)
     if view is None:
         raise CorruptDataError(where, f"a value of {len(value)} bytes that is no view of a blob")
     return view

@@ -21,6 +21,7 @@ from lakecore.verify.column_stats import ColumnStats
 from lakecore.verify.columns import read_covered
 from lakecore.verify.file_indexes import index_problems
 from lakecore.verify.findings import FindingKind, Findings
+from lakecore.verify.inline_blobs import InlineBlobs
 from lakecore.verify.keyed_rows import KeyedRows
 from lakecore.verify.packs import PackCheck, RowPacks
 from lakecore.verify.references import DataReference
@@ -74,6 +75,7 @@ class DataFileCheck:
         mode = ProofMode.FULL if self.deep else ProofMode.CHEAP
         shape = shape_of(schema, TableOptions.from_schema(schema), mode)
         seen, stats, packs = KeyedRows(shape.key), ColumnStats(shape), RowPacks(shape, schema)
+        inline = InlineBlobs(shape, schema)
         rows = 0
         for columns in read_covered(self.file_io, reference.path, shape, schema):
             rows += len(columns[0])
@@ -82,6 +84,7 @@ class DataFileCheck:
             if self.deep:
                 stats.add(columns)
                 packs.add(columns)
+                inline.add(columns)
         self.findings.rows_read += rows
         self._equal(reference, "rows", rows, reference.file.row_count)
         if shape.keyed and rows:
@@ -90,6 +93,8 @@ class DataFileCheck:
         if self.deep:
             for problem in stats.problems(reference.file, schema) if rows else ():
                 self._add(FindingKind.COLUMN_STATISTICS, reference, problem)
+            for problem in inline.problems():
+                self._add(FindingKind.REFERENCES, reference, problem)
             self._check_indexes(reference, schema)
 
     def _check_times(self, reference: DataReference) -> None:
@@ -106,8 +111,8 @@ class DataFileCheck:
         source = BlobSource(self.file_io, reference.path)
         try:
             for start, size in zip(index.starts.tolist(), index.sizes.tolist(), strict=True):
-                if size >= 0:
-                    source.read(start, size)
+                for _ in source.pieces(start, size) if size >= 0 else ():
+                    pass
         finally:
             source.close()
         self.findings.rows_read += len(index.sizes)

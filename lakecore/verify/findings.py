@@ -16,6 +16,7 @@ class FindingKind(Enum):
     BYTES: a data file that cannot be decoded. ROWS: one that is not as it is described.
     COLUMN_STATISTICS: one of whose columns a manifest says what is not so; STATISTICS are those of a table.
     TIMES: one with times that lakecore reads and Java does not.
+    REFERENCES: a data file with other bytes where references to blobs have to be.
     """
 
     HINT = "hint"
@@ -33,6 +34,7 @@ class FindingKind(Enum):
     COLUMN_STATISTICS = "column-statistics"
     KEY_ORDER = "key-order"
     TIMES = "times"
+    REFERENCES = "references"
 
     @property
     def is_damage(self) -> bool:

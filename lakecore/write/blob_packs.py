@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakecore.format.blob_file import BlobWriter, Buffer
+from lakecore.format.blob_links import encode_reference
 from lakecore.format.blob_references import PACK_SUFFIX
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.dedicated import BLOB_AS_DESCRIPTOR, Dedicated
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.row_kind import retracting
-from lakecore.read.blob_values import OpenSources, encode_reference
+from lakecore.read.blob_values import OpenSources
 from lakecore.types.datatypes import DataType, MapType
 from lakecore.write.incoming import Rows
 from lakecore.write.inline_blobs import check_references

@@ -10,9 +10,8 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from lakecore.errors import InvalidInputError
+from lakecore.format.blob_links import is_reference, is_view
 from lakecore.metadata.dedicated import BLOB_DESCRIPTOR_FIELD, BLOB_VIEW_FIELD
-from lakecore.read.blob_values import is_reference
-from lakecore.read.blob_views import is_view
 
 __all__ = ["check_references", "check_views"]
 

@@ -14,16 +14,17 @@ import pytest
 
 from lakecore import load_catalog
 from lakecore.errors import CorruptDataError, InvalidInputError, NotFoundError
+from lakecore.format.blob_links import encode_reference, encode_view, is_reference
 from lakecore.jobs import compact, remove_orphan_files
 from lakecore.metadata.data_file import DataFile
-from lakecore.read.blob_values import encode_reference, is_reference
-from lakecore.read.blob_views import encode_view
 from lakecore.row.json_rows import batch_to_json
 from lakecore.table import Table
+from lakecore.verify.findings import FindingKind
 from lakecore.verify.fsck import fsck
+from lakecore.write import column_update
 from tests.support.golden import canonical
 from tests.support.lake import live_files
-from tests.support.oracle import Oracle, findings
+from tests.support.oracle import Oracle, OracleError, findings
 
 pytestmark = pytest.mark.slow
 
@@ -372,8 +373,10 @@ def without_age(line: str) -> dict[str, Any]:
     return {name: value for name, value in json.loads(line).items() if name != "_SEQUENCE_NUMBER"}
 
 
-def test_references_to_blobs(oracle2: Oracle, tmp_path: Path) -> None:
-    """Given as references, a blob is not touched; a column of references is followed."""
+def test_references_to_blobs(oracle2: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given as references, a blob is not touched; a column of references is followed. Bytes in their place, which
+    earlier releases wrote, are found, and can be replaced by what an older snapshot has.
+    """
     source = tmp_path / "bytes"
     source.write_bytes(b"0123456789")
     spec = {"columns": ["k INT", "b BLOB", "r BLOB"], "options": {**EVOLVING, "blob-descriptor-field": "r"}}
@@ -399,6 +402,21 @@ def test_references_to_blobs(oracle2: Oracle, tmp_path: Path) -> None:
     )
     assert (report.error, report.files_in, report.files_out) == (None, 3, 1)
     assert ours(table) == oracle2.read(tmp_path, "d.t") == before
+    given = table.with_options({"blob-as-descriptor": "true"}).scan(columns=["r"]).to_arrow()
+    bytes_ = table.scan(columns=["r"]).to_arrow()
+    ids = pa.array(range(4), pa.int64())
+    with monkeypatch.context() as patch:
+        patch.setattr(column_update, "check_references", lambda *_: None)
+        table.update_columns(bytes_.append_column("_ROW_ID", ids))
+    found = fsck(table.file_io, table.paths, now_ms=0, deep=True, read_data=True).findings
+    assert [(f.kind, f.problem.partition(" (")[0]) for f in found] == [
+        (FindingKind.REFERENCES, "3 rows have bytes in column r, which holds references")
+    ]
+    assert ours(table) == before
+    with pytest.raises(OracleError):
+        oracle2.read(tmp_path, "d.t")
+    table.update_columns(given.append_column("_ROW_ID", ids))
+    assert oracle2.read(tmp_path, "d.t") == before
 
 
 def test_references_beside_a_key(oracle2: Oracle, tmp_path: Path) -> None:
@@ -549,11 +567,9 @@ def whole(java: Oracle, table: Table, name: str = "d.t") -> list[str]:
     ("writer", "options"),
     [
         ("java", {"bucket": "1", **BLOOM}),
-        ("java", {"bucket": "1", "file.format": "orc"}),
-        ("ours", {"bucket": "2", **BLOOM}),
         ("ours", {"bucket": "-1", "file.format": "avro", "data-file.thin-mode": "true"}),
         ("ours", {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}),
-        ("ours", {"bucket": "1", "deletion-vectors.enabled": "true"}),
+        ("ours", {"bucket": "1", "file.format": "orc", "deletion-vectors.enabled": "true"}),
     ],
 )
 def test_blobs_beside_a_key(writer: str, options: Mapping[str, str], oracle2: Oracle, tmp_path: Path) -> None:

@@ -71,6 +71,10 @@ _ADVICE = {
     "filter are right: read its rows so, and write them again",
     FindingKind.TIMES: "lakecore reads them: compact its bucket fully with lakecore; if only old snapshots "
     "or changelogs need it, let these expire",
+    FindingKind.REFERENCES: "a compaction by lakecore before November 2026 wrote the bytes in their place, "
+    "which lakecore reads and Java cannot: where an older snapshot or tag has the references, write again "
+    "what it gives with blob-as-descriptor=true (update-columns by _ROW_ID, or an upsert); else store the "
+    "bytes elsewhere and write references to these",
     FindingKind.TOTALS: "nothing counts on it but the commit after it: let the snapshot expire",
     FindingKind.SNAPSHOT: "expire the snapshots before it, or read on from it",
 }
