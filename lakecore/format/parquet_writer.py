@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from lakecore.errors import UnsupportedError
 from lakecore.format import parquet_int96
 from lakecore.format.bounds import FloatMarks, parquet_bounds
+from lakecore.format.required_parts import filled, has_required_parts
 from lakecore.format.writer_options import WriterOptions, WrittenFile
 from lakecore.fs.file_io import OutputFile
 
@@ -58,6 +59,7 @@ class ParquetWriter:
         self._int96 = any(parquet_int96.has_nanos(field.type) for field in schema)
         self._stored = parquet_int96.stored_schema(schema) if self._int96 else schema
         self._sink: Any = parquet_int96.FooterSink(output) if self._int96 else output
+        self._required = any(has_required_parts(field.type) for field in schema)
         self._footers: list[Any] = []
         self._marks = FloatMarks(schema)
         self._nulls = [0] * len(schema)
@@ -72,6 +74,8 @@ class ParquetWriter:
         self._nulls = [n + column.null_count for n, column in zip(self._nulls, batch.columns, strict=True)]
         self._rows += batch.num_rows
         stored = parquet_int96.stored_batch(batch, self._stored) if self._int96 else batch
+        if self._required:
+            stored = pa.RecordBatch.from_arrays(list(map(filled, stored.columns)), schema=self._stored)
         self._opened(stored).write(stored)
 
     def note(self, key: bytes, value: bytes) -> None:

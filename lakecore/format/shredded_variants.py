@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakecore.errors import CorruptDataError, UnsupportedError
 from lakecore.row.variant import (
@@ -50,18 +51,40 @@ def reassembled(array: pa.StructArray, target: pa.DataType, path: str) -> pa.Arr
     values: list[bytes | None] = []
     metadata: list[bytes | None] = []
     try:
-        node = _node(array, path)
+        node, kept = _node(array, path), _untyped(array)
         stored = array.field(_METADATA).to_pylist()
         for row, present in enumerate(array.is_valid().to_pylist()):
-            keys = VariantKeys.of(stored[row]) if present else None
-            values.append(None if keys is None else node(row, keys) or _NULL)
-            metadata.append(None if keys is None else keys.metadata())
+            value, told = (kept[row], stored[row]) if present else (None, None)
+            if present and value is None:
+                value, told = _whole(node, row, stored[row])
+            if present and told is None:
+                raise ValueError(f"row {row} has no metadata")
+            values.append(value)
+            metadata.append(told)
     except (ValueError, IndexError, KeyError, TypeError, struct.error) as err:
         raise CorruptDataError(path, f"not a shredded variant: {err}") from err
     children = {_VALUE: values, _METADATA: metadata}
     filled = [pa.array([b"" if v is None else v for v in children[f.name]], f.type) for f in target]
     mask = pa.array([value is None for value in values], pa.bool_())
     return pa.StructArray.from_arrays(filled, fields=list(target), mask=mask)
+
+
+def _untyped(array: pa.StructArray) -> list[bytes | None]:
+    """Values of rows that have nothing but one."""
+    if array.type.get_field_index(_VALUE) < 0:
+        return [None] * len(array)
+    kept: list[bytes | None] = pc.if_else(
+        array.field(_TYPED).is_null(), array.field(_VALUE), None
+    ).to_pylist()
+    return kept
+
+
+def _whole(node: Node, row: int, metadata: bytes) -> tuple[bytes, bytes]:
+    """A value, and its dictionary as it is stored unless a key was missing there."""
+    keys = VariantKeys.of(metadata)
+    known = len(keys.names)
+    value = node(row, keys)
+    return _NULL if value is None else value, metadata if len(keys.names) == known else keys.metadata()
 
 
 def _node(array: pa.StructArray, path: str) -> Node:
@@ -109,7 +132,12 @@ def _list(column: pa.ListArray, path: str) -> Callable[[int, VariantKeys], bytes
     element, ends = _node(column.values, path), column.offsets.to_pylist()
 
     def convert(row: int, keys: VariantKeys) -> bytes:
-        return array_bytes([element(item, keys) or _NULL for item in range(ends[row], ends[row + 1])])
+        return array_bytes(
+            [
+                _NULL if (part := element(item, keys)) is None else part
+                for item in range(ends[row], ends[row + 1])
+            ]
+        )
 
     return convert
 

@@ -20,9 +20,11 @@ from lakecore.types.text import date_text, java_float_text, time_text, timestamp
 __all__ = [
     "VariantKeys",
     "array_bytes",
+    "array_elements",
     "binary_bytes",
     "date_bytes",
     "float_bytes",
+    "key_names",
     "object_bytes",
     "object_fields",
     "parse_variant",
@@ -83,6 +85,11 @@ def _dictionary(metadata: bytes) -> list[str]:
         raise ValueError(f"a dictionary of {count} keys in {len(metadata)} bytes")
     ends = [first + _uint(metadata, 1 + width * (i + 1), width) for i in range(count + 1)]
     return [metadata[ends[i] : ends[i + 1]].decode() for i in range(count)]
+
+
+def key_names(metadata: bytes) -> list[str]:
+    """The keys of a dictionary by their ids. Raises ValueError, IndexError."""
+    return _dictionary(metadata)
 
 
 class _Reader:
@@ -350,6 +357,15 @@ def object_fields(value: bytes, keys: VariantKeys) -> dict[str, bytes]:
         names[_uint(value, ids + i * id_size, id_size)]: value[start : start + _size(value, start)]
         for i, start in enumerate(starts)
     }
+
+
+def array_elements(value: bytes) -> list[bytes]:
+    """Elements of an array, as values that use the same keys. Raises ValueError, IndexError."""
+    width, size = (value[0] >> 2 & 3) + 1, 4 if value[0] >> 4 & 1 else 1
+    count = _uint(value, 1, size)
+    first = 1 + size + (count + 1) * width
+    starts = [first + _uint(value, 1 + size + i * width, width) for i in range(count)]
+    return [value[start : start + _size(value, start)] for start in starts]
 
 
 _SIZES = {

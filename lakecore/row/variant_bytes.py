@@ -1,0 +1,148 @@
+"""Variant values of many rows at once: where their parts lie, by numpy. See `variant` for their form.
+
+Positions count bytes of one buffer. Bytes that are no variants give positions that make no sense, never an
+error: callers check what they rely on (`Parts.exact`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Ints", "Parts", "VariantBytes", "copy_ranges", "runs", "widths"]
+
+Ints = np.ndarray[Any, Any]
+_PAD = 32
+_PRIMITIVE, _SHORT, _OBJECT, _ARRAY = range(4)
+_BINARY, _STRING = 15, 16
+_SIZES = np.full(64, -1, np.int64)
+_SIZES[:21] = [0, 0, 0, 1, 2, 4, 8, 8, 5, 9, 17, 4, 8, 8, 4, 0, 0, 8, 8, 8, 16]
+"""Bytes after the first of a primitive type; those of 15 and 16 say it themselves."""
+
+
+def runs(counts: Ints) -> tuple[Ints, Ints]:
+    """Ranges of that many items: the range of each item, and its number in it."""
+    owner = np.repeat(np.arange(len(counts)), counts)
+    return owner, np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+def widths(largest: Ints) -> Ints:
+    """Bytes that a number needs, one at least."""
+    return 1 + (largest > 0xFF).astype(np.int64) + (largest > 0xFFFF) + (largest > 0xFFFFFF)
+
+
+def copy_ranges(target: Ints, to: Ints, source: Ints, start: Ints, size: Ints) -> None:
+    """Copy ranges of bytes. Memory: two indices for each byte."""
+    _, number = runs(size)
+    target[np.repeat(to, size) + number] = source[np.repeat(start, size) + number]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Fields of objects, or elements of arrays, one after another. `owner`: whose; `ids`: keys of fields.
+
+    `exact`: by owner, whether its bytes are what `object_bytes` or `array_bytes` would make of its parts
+    (but for the order of fields), and all parts lie in it.
+    """
+
+    owner: Ints
+    start: Ints
+    size: Ints
+    ids: Ints
+    exact: Ints
+
+
+class VariantBytes:
+    """A buffer with values."""
+
+    def __init__(self, data: Ints) -> None:
+        self.data = np.concatenate([data, np.zeros(_PAD, np.uint8)])
+        self._end = len(data)
+
+    def basic(self, at: Ints) -> tuple[Ints, Ints]:
+        """Basic type and header of values."""
+        first = self.data[at]
+        return first & 3, first >> 2
+
+    def words(self, at: Ints) -> Ints:
+        """The eight bytes from `at` on as a signed number."""
+        cells = self.data[at[:, None] + np.arange(8)]
+        found: Ints = np.ascontiguousarray(cells).view("<i8").ravel()
+        return found
+
+    def sizes(self, at: Ints) -> Ints:
+        """Bytes of the values at `at`; what makes no sense where there is none."""
+        at = self._inside(at)
+        basic, header = self.basic(at)
+        sizes = 1 + np.where(basic == _SHORT, header, _SIZES[header])
+        told = (basic == _PRIMITIVE) & ((header == _BINARY) | (header == _STRING))
+        sizes = np.where(told, 5 + self.number(at + 1, 4), sizes)
+        nested = np.flatnonzero(basic >= _OBJECT)
+        if len(nested):
+            sizes[nested] = self._nested_sizes(at[nested])
+        return sizes
+
+    def number(self, at: Ints, width: Ints | int) -> Ints:
+        """Numbers of 1 to 4 bytes."""
+        at = self._inside(at)
+        value = self.data[at].astype(np.int64)
+        for byte in range(1, 4):
+            value |= self.data[at + byte].astype(np.int64) << 8 * byte
+        found: Ints = value & ((np.int64(1) << 8 * np.asarray(width, np.int64)) - 1)
+        return found
+
+    def fields(self, at: Ints, end: Ints) -> Parts:
+        """Fields of the objects at `at`, which end at `end`."""
+        return self._parts(at, end, objects=True)
+
+    def elements(self, at: Ints, end: Ints) -> Parts:
+        """Elements of the arrays at `at`, which end at `end`."""
+        return self._parts(at, end, objects=False)
+
+    def _inside(self, at: Ints) -> Ints:
+        return np.clip(at, 0, self._end)
+
+    def _layout(self, at: Ints) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+        """Whether they are large, widths of ids and offsets, how many parts, and where the ids begin."""
+        basic, header = self.basic(at)
+        objects = basic == _OBJECT
+        large = header >> np.where(objects, 4, 2) & 1
+        id_width = np.where(objects, (header >> 2 & 3) + 1, 0).astype(np.int64)
+        width = (header & 3).astype(np.int64) + 1
+        head = 1 + np.where(large, 4, 1)
+        count = self.number(at + 1, head - 1)
+        return large, id_width, width, count, at + head
+
+    def _nested_sizes(self, at: Ints) -> Ints:
+        _, id_width, width, count, ids = self._layout(at)
+        last = ids + count * (id_width + width)
+        sizes: Ints = last + width + self.number(last, width) - at
+        return sizes
+
+    def _parts(self, at: Ints, end: Ints, *, objects: bool) -> Parts:
+        large, id_width, width, count, ids = self._layout(at)
+        offsets = ids + count * id_width
+        first = offsets + (count + 1) * width
+        exact = first <= end
+        count = np.where(exact, count, 0)
+        owner, number = runs(count)
+        offset = self.number(offsets[owner] + number * width[owner], width[owner])
+        total = self.number(offsets + count * width, width)
+        after = np.append(offset[1:], 0)
+        last = number == count[owner] - 1
+        after[last] = total[owner[last]]
+        size = after - offset
+        start = first[owner] + offset
+        wrong = (size <= 0) | (start + size > end[owner]) | (self.sizes(start) != size)
+        wrong |= (number == 0) & (offset != 0)
+        keys = self.number(ids[owner] + number * id_width[owner], id_width[owner]) if objects else offset
+        exact &= np.bincount(owner, wrong, len(at)) == 0
+        exact &= (first + total == end) & (width == widths(total)) & ((large == 1) == (count > 255))
+        exact &= (count > 0) | (total == 0)
+        if objects:
+            largest = np.zeros(len(at), np.int64)
+            np.maximum.at(largest, owner, keys)
+            exact &= id_width == widths(largest)
+        return Parts(owner, start, size, keys, exact)
