@@ -57,14 +57,14 @@ _NANOS_OF_MILLI = 1_000_000
 
 
 def decode_columns(
-    data: Bytes, at: Ints, fields: Sequence[tuple[str, DataType]], wanted: Sequence[str]
+    data: Bytes, places: tuple[Ints, Ints], fields: Sequence[tuple[str, DataType]], wanted: Sequence[str]
 ) -> dict[str, pa.Array]:
-    """Columns `wanted` of rows that begin at the positions `at`, with the types of `arrow_type`.
+    """Columns `wanted`, with the types of `arrow_type`, of rows at `places`: where each begins, and ends.
 
     Costs some numpy calls a field, and as many an element of the longest array of elements without a width.
     Raises ValueError, IndexError, OverflowError (a timestamp that nanoseconds cannot hold).
     """
-    null, at = _null_bits(data, at, len(fields))
+    null, at = _null_bits(data, places[0], len(fields))
     found: dict[str, pa.Array] = {}
     for i, (name, kind) in enumerate(fields):
         if len(found) == len(set(wanted)):
@@ -74,6 +74,8 @@ def decode_columns(
         values, at[present] = decode(data, at[present])
         if name in wanted:
             found[name] = _spread(values, present)
+    if (at > places[1]).any():
+        raise ValueError("a row that goes on into the next one")
     return found
 
 

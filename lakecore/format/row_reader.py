@@ -77,18 +77,19 @@ class RowReader:
         wanted = list(self.schema.names if columns is None else columns)
         schema = pa.schema([self.schema.field(name) for name in wanted])
         with decoding(self._path):
-            for data, rows in self._runs(batch_size):
+            for data, rows, ends in self._runs(batch_size):
                 for at in range(0, len(rows), batch_size):
-                    yield self._batch(data, rows[at : at + batch_size], schema)
+                    part = slice(at, at + batch_size)
+                    yield self._batch(data, rows[part], ends[part], schema)
 
     def close(self) -> None:
         self._source.close()
 
-    def _batch(self, data: Bytes, rows: Ints, schema: pa.Schema) -> pa.RecordBatch:
+    def _batch(self, data: Bytes, rows: Ints, ends: Ints, schema: pa.Schema) -> pa.RecordBatch:
         if not len(schema):
             return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
         try:
-            found = decode_columns(data, rows, self._fields, schema.names)
+            found = decode_columns(data, (rows, ends), self._fields, schema.names)
         except OverflowError as err:
             raise UnsupportedError(
                 f"{self._path}: {err} cannot be read with nanosecond precision; store such values with "
@@ -96,10 +97,11 @@ class RowReader:
             ) from err
         return pa.RecordBatch.from_arrays([found[name] for name in schema.names], schema=schema)
 
-    def _runs(self, batch_size: int) -> Iterator[tuple[Bytes, Ints]]:
-        """Blocks of at least `batch_size` rows together, and where their rows begin."""
+    def _runs(self, batch_size: int) -> Iterator[tuple[Bytes, Ints, Ints]]:
+        """Blocks of at least `batch_size` rows together, where their rows begin, and where these end."""
         parts: list[Bytes] = []
         starts: list[Ints] = []
+        ends: list[Ints] = []
         size = count = 0
         for number in range(len(self._blocks.rows)):
             data = self._block(number)
@@ -108,21 +110,24 @@ class RowReader:
             if _INT.unpack_from(data, end)[0] != rows or rows * _INT.size > end:
                 raise ValueError(f"block {number} has not the {rows} rows that the index says")
             at = np.frombuffer(data, "<i4", rows, end - rows * _INT.size).astype(np.int64)
-            if rows and not 0 <= at.min() <= at.max() < end - rows * _INT.size:
-                raise ValueError(f"block {number}: a row outside of it")
+            after = np.append(at, end - rows * _INT.size)
+            if rows and (at[0] < 0 or (np.diff(after) <= 0).any()):
+                raise ValueError(f"block {number}: a row outside of it, or before the one before")
             parts.append(np.frombuffer(data, np.uint8))
             starts.append(at + size)
+            ends.append(after[1:] + size)
             size, count = size + len(data), count + rows
             if count >= batch_size or number == len(self._blocks.rows) - 1:
-                yield np.concatenate(parts), np.concatenate(starts)
-                parts, starts, size, count = [], [], 0, 0
+                yield np.concatenate(parts), np.concatenate(starts), np.concatenate(ends)
+                parts, starts, ends, size, count = [], [], [], 0, 0
 
     def _block(self, number: int) -> bytes:
         self._source.seek(int(self._blocks.starts[number]))
         packed = self._source.read(int(self._blocks.packed[number]))
         size = int(self._blocks.sizes[number])
-        data = zstd.ZstdDecompressor().decompress(packed, max_length=size)
-        if len(data) != size or size < _INT.size:
+        frame = zstd.ZstdDecompressor()
+        data = frame.decompress(packed, max_length=size + 1)  # (one more, so that it looks at the checksum)
+        if len(data) != size or size < _INT.size or not frame.eof:
             raise ValueError(f"block {number} has {len(data)} bytes where the index says {size}")
         return data
 
@@ -144,7 +149,8 @@ def _opened(source: Any, path: str) -> tuple[int, _Blocks]:
     if not len(packed) == len(sizes) == len(firsts) == count or rows < 0:
         raise ValueError(f"its index has not the {count} blocks that its footer says")
     ends, held = np.cumsum(packed), np.diff(np.append(firsts, rows))
-    if count and (min(packed.min(), sizes.min(), held.min()) < 0 or ends[-1] > index_at or firsts[0] != 0):
+    odd = count and (min(packed.min(), sizes.min(), held.min()) < 0 or packed.max() > index_at)
+    if count and (odd or ends[-1] > index_at or firsts[0] != 0):
         raise ValueError("its index names blocks that are not there")
     return int(rows), _Blocks(ends - packed, packed, sizes, held)
 

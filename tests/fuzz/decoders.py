@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+from backports import zstd
 from hypothesis import HealthCheck, Phase, find, settings
 from pyroaring import BitMap
 
+from lakecore.format.canonical import canonical
 from lakecore.format.data_reader import open_reader
+from lakecore.format.data_writer import WriterOptions, open_shaped, open_writer
 from lakecore.format.index_manifest import decode_index_manifest
 from lakecore.format.manifest import decode_manifest, decode_manifest_list
 from lakecore.format.pages import FilePages
+from lakecore.format.row_reader import FOOTER, MAGIC, VERSION
+from lakecore.format.shapers import shaper_of
+from lakecore.format.shredded_variants import reassembled
 from lakecore.fs.local import LocalFileIO
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.index.container import decode_head
@@ -30,11 +38,14 @@ from lakecore.metadata.snapshot import Snapshot
 from lakecore.metadata.tag import Tag
 from lakecore.predicate.parse import parse_where
 from lakecore.row.binary_row import decode_row, encode_row
+from lakecore.row.json_rows import json_to_batch
 from lakecore.row.roaring64 import united64
 from lakecore.row.variant import parse_variant, variant_text
-from lakecore.types.datatypes import AtomicType, RowType, TypeRoot
+from lakecore.types.arrow import arrow_schema, arrow_type
+from lakecore.types.datatypes import AtomicType, DataField, RowType, TypeRoot, parse_type
 from lakecore.verify.array_hash import hash_array
 from tests.support.golden import golden_tables
+from tests.support.lake import memory_catalog
 from tests.support.serialized_sets import pool
 from tests.support.typed_values import row_types, rows_of
 
@@ -281,6 +292,125 @@ def _sets() -> Iterator[Sample]:
             yield Sample(f"{name} {number}", values[number], decode)
 
 
+def _shaped(kind: str, options: Mapping[str, str], rows: Mapping[str, Any]) -> Iterator[Sample]:
+    """Files whose columns are stored in another shape, of one column of type `kind`."""
+    row_type = RowType((DataField(0, "c", parse_type(json.loads(kind))),))
+    shaper = shaper_of(row_type, options, "parquet", "none")
+    assert shaper is not None
+    for name, values in rows.items():
+        file_io, path = MemoryFileIO("fuzz"), "memory://fuzz/s.parquet"
+        file_io.delete(path)
+        writer = open_shaped(file_io, path, "parquet", shaper, WriterOptions(compression="none"))
+        writer.write(json_to_batch([json.dumps({"c": value}) for value in values], row_type))
+        writer.close()
+
+        def decode(data: bytes, path: str = path) -> Any:
+            file_io = MemoryFileIO("fuzz")
+            file_io.overwrite(path, data)
+            reader = open_reader(file_io, path)
+            try:
+                columns = [batch.column(0) for batch in reader.batches()]
+                return [
+                    int(hash_array(canonical(c, row_type.fields[0].type, path), 3).sum()) for c in columns
+                ]
+            finally:
+                reader.close()
+
+        yield Sample(name, file_io.read(path), decode)
+
+
+def _shredded_maps() -> Iterator[Sample]:
+    value = {"type": "ROW", "fields": [{"id": 1, "name": "x", "type": "STRING"}]}
+    maps = [[[f"k{i}", None if i % 3 else {"x": f"text {i}"}] for i in range(n % 5)] for n in range(40)]
+    prefix = "fields.c.map."
+    options = {prefix + "storage-layout": "shared-shredding", prefix + "shared-shredding.max-columns": "2"}
+    kind = json.dumps({"type": "MAP", "key": "STRING NOT NULL", "value": value})
+    yield from _shaped(kind, options, {"some": maps, "few": [None, *maps[:3]], "empty": [[], None]})
+
+
+def _shredded_variants() -> Iterator[Sample]:
+    objects = [f'{{"a":{n},"b":["x",{n}.25],"c":{{"d":"t{n}"}},"e{n % 3}":null}}' for n in range(30)]
+    rows = {
+        "objects": [*objects, None, "5"],
+        "lists": ["[1,2]", '["x"]', "[]"],
+        "numbers": ["1", "-300", "7"],
+    }
+    for name, values in rows.items():
+        yield from _shaped('"VARIANT"', {"variant.inferShreddingSchema": "true"}, {name: values})
+
+
+def _row_files() -> Iterator[Sample]:
+    columns = ["k INT NOT NULL", "s STRING", "d DECIMAL(30, 2)", "t TIMESTAMP(9)", "a ARRAY<STRING>", "b ARRAY<INT>",
+        "m MAP<STRING, BIGINT>", "r ROW<x INT, y ROW<z STRING>>", "v VARIANT", "e VECTOR<FLOAT, 2>"]  # fmt: skip
+    table = memory_catalog("fuzz-rows").create_table("d.r", {"columns": columns})
+    full = {"s": "é" * 40, "d": "-12345678901234567890.12", "t": "1969-12-31 23:59:59.999999999", "a": ["", None, "x"],
+        "b": [1, None, 3], "m": [["p", 1]], "r": {"x": 1, "y": {"z": None}}, "v": '{"a":1}', "e": [1, 2]}  # fmt: skip
+    for count, block in ((1, 1 << 16), (60, 1 << 10), (60, 1 << 16)):
+        rows = [
+            {"k": k} | {name: value for i, (name, value) in enumerate(full.items()) if (k + i) % 4}
+            for k in range(count)
+        ]
+        file_io, path = MemoryFileIO("fuzz"), "memory://fuzz/r.row"
+        file_io.delete(path)
+        row_type = table.schema.row_type
+        writer = open_writer(file_io, path, "row", arrow_schema(row_type), WriterOptions(block_size=block))
+        writer.write(json_to_batch(map(json.dumps, rows), row_type))
+        writer.close()
+
+        def decode(data: bytes, path: str = path) -> Any:
+            file_io = MemoryFileIO("fuzz")
+            file_io.overwrite(path, data)
+            reader = open_reader(file_io, path, schema=table.schema)
+            try:
+                batches = list(reader.batches())
+                return [[int(hash_array(column, 3).sum()) for column in batch.columns] for batch in batches]
+            finally:
+                reader.close()
+
+        whole = file_io.read(path)
+        yield Sample(f"{count} rows in blocks of {block}", whole, decode)
+        first = zstd.ZstdDecompressor().decompress(whole)
+        yield Sample(f"a block of {count}", first, lambda data, decode=decode: decode(_row_file(data)))
+
+
+def _row_file(block: bytes) -> bytes:
+    """A file of one block, whatever is in it: its checksum is right."""
+    packed = zstd.compress(block)
+    index = b"".join(
+        bytes([len(number)]) + number for number in (_zigzag(len(packed)), _zigzag(len(block)), b"\0")
+    )
+    rows = int.from_bytes(block[-4:], "little", signed=True)
+    return packed + index + FOOTER.pack(rows, 1, len(packed), len(index), VERSION, MAGIC)
+
+
+def _zigzag(number: int) -> bytes:
+    groups = [number << 1 >> shift & 127 for shift in range(0, 35, 7)]
+    return bytes([*(group | 128 for group in groups[:-1]), groups[-1]])
+
+
+def _variant_groups() -> Iterator[Sample]:
+    """What a file has beside the typed columns of its variants, damaged as no checksum would tell."""
+    kind = pa.struct([("a", pa.struct([("value", pa.binary()), ("typed_value", pa.int64())]))])
+    value, metadata = parse_variant('{"b":[1,"x",{"c":2.5}],"long":"' + "y" * 70 + '","d":null}')
+    target = arrow_type(parse_type("VARIANT"))
+    for text in ('{"z":[1,2]}', "[5]", '"s"'):
+        part, _ = parse_variant(text)
+
+        def decode(data: bytes, part: bytes = part) -> Any:
+            typed = [{"a": {"value": data[: len(part)], "typed_value": None}}]
+            columns = [
+                pa.array([data[len(part) + len(value) :]]),
+                pa.array([data[len(part) : len(part) + len(value)]]),
+            ]
+            group = pa.StructArray.from_arrays(
+                [*columns, pa.array(typed, kind)], names=["metadata", "value", "typed_value"]
+            )
+            (row,) = reassembled(group, target, "v").to_pylist()
+            return variant_text(row["value"], row["metadata"])
+
+        yield Sample(text, part + value + metadata, decode)
+
+
 def _tags() -> Iterator[Sample]:
     def decode(data: bytes) -> Tag:
         tag = Tag.from_json(data, "t", "t")
@@ -303,6 +433,10 @@ TARGETS: dict[str, Callable[[], Iterator[Sample]]] = {
     "file-index": _file_indexes,
     "variant": _variants,
     "aggregated-set": _sets,
+    "shredded-map": _shredded_maps,
+    "shredded-variant": _shredded_variants,
+    "variant-group": _variant_groups,
+    "row-file": _row_files,
     "parquet": functools.partial(_data_files, "parquet"),
     "parquet-pages": _pages,
     "orc": functools.partial(_data_files, "orc"),
