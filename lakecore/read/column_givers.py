@@ -36,7 +36,7 @@ def givers_of(ctx: ReadContext, rows: RowRange, wanted: Iterable[DataField]) -> 
     where vector files do not tile the rows.
     """
     ordinary: list[tuple[Giver, frozenset[int]]] = [((f,), field_ids(ctx, f)) for f in rows.ordinary]
-    vectors = [(giver, field_ids(ctx, giver[0])) for giver in _vector_givers(rows)]
+    vectors = [(giver, field_ids(ctx, giver[0])) for giver in _vector_givers(ctx, rows)]
     apart: dict[int, list[DataFile]] = {}
     for file in rows.blobs:
         for field_id in field_ids(ctx, file):
@@ -67,10 +67,13 @@ def field_ids(ctx: ReadContext, file: DataFile) -> frozenset[int]:
     return frozenset(field.id for field in fields if names is None or field.name in names)
 
 
-def _vector_givers(rows: RowRange) -> list[Giver]:
+def _vector_givers(ctx: ReadContext, rows: RowRange) -> list[Giver]:
+    """Rule of the format: columns are compared one by one, in the order that they have in the schema."""
     found: dict[tuple[int, str, tuple[str, ...]], list[DataFile]] = {}
     for file in rows.vectors:
-        key = (file.schema_id, file_format(file.file_name), tuple(sorted(file.write_cols or ())))
+        held = field_ids(ctx, file)
+        names = (field.name for field in ctx.file_schema(file.schema_id).fields if field.id in held)
+        key = (file.schema_id, file_format(file.file_name), tuple(names) if file.write_cols else ())
         found.setdefault(key, []).append(file)
     return [_tiles(rows, found[key]) for key in sorted(found)]
 

@@ -168,7 +168,8 @@ def bounds_of(
 
 
 def _held(schema: TableSchema, file: DataFile) -> TableSchema:
-    """The columns that the file has: some tables keep columns of the same rows in several files."""
+    """The columns that the file has, in its order: columns of the same rows may lie in several files."""
     if file.write_cols is None:
         return schema
-    return replace(schema, fields=tuple(field for field in schema.fields if field.name in file.write_cols))
+    fields = {field.name: field for field in schema.fields}
+    return replace(schema, fields=tuple(fields[name] for name in file.write_cols if name in fields))

@@ -145,6 +145,7 @@ class ColumnUpdate:
         numbers = ids.take(order).to_numpy(zero_copy_only=False)
         if len(twice := np.flatnonzero(np.diff(numbers) == 0)):
             raise InvalidInputError(f"column {ROW_ID_NAME}: {numbers[twice[0]]} is there twice")
+        names = [name for name in schema.row_type.names if name in names]  # files have them in this order
         return _Values(numbers, pa.table({name: self._column(data, name).take(order) for name in names}))
 
     def _column(self, data: pa.Table, name: str) -> pa.Array:
