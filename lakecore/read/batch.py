@@ -7,6 +7,7 @@ from dataclasses import replace
 from lakecore.errors import NotFoundError
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
+from lakecore.metadata.travelled import travelled
 from lakecore.options import Option
 from lakecore.read.changed_rows import ChangedRows, DiffRows
 from lakecore.read.fallback_rows import FallbackRows
@@ -99,10 +100,12 @@ def _schema_for(table: Readable, start: BatchStart) -> TableSchema:
 
 
 def schema_of(table: Readable, snapshot: Snapshot) -> TableSchema:
-    """The schema of a snapshot, with the options of the handle."""
+    """The schema of a snapshot, with the options of the handle; of an older one those that it overrides."""
     if snapshot.schema_id == table.schema.id:
         return table.schema
     schema = table.schemas.load(snapshot.schema_id)
+    if schema.id < table.schema.id:
+        return travelled(schema, table.schema, table.overrides)
     return replace(schema, options={**schema.options, **table.overrides})
 
 

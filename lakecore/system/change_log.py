@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lakecore.format.required_parts import filled
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_FIELD_ID, SEQUENCE_NAME, RowKind
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of, restricted
@@ -115,7 +116,9 @@ def _packed(batch: pa.RecordBatch, bounds: Any, schema: pa.Schema) -> pa.RecordB
         if field.name == SEQUENCE_NAME:
             arrays.append(batch.column(field.name).take(pa.array(bounds[:-1])))
             continue
-        values = batch.column(field.name).slice(0, bounds[-1]).cast(field.type.value_type)
+        values = batch.column(field.name).slice(0, bounds[-1])
+        if values.type != field.type.value_type:
+            values = filled(values).cast(field.type.value_type)
         arrays.append(pa.ListArray.from_arrays(offsets, values, type=field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

@@ -182,6 +182,8 @@ def _keyed(dice: random.Random) -> dict[str, Any]:
             options["changelog-producer.row-deduplicate"] = "true"
     if dice.random() < 0.3:
         options |= _some(dice, _RARE_OF_KEYED)
+    if options["bucket"] == "-2":
+        options.pop("file.compression.per.level", None)  # nor with lz4
     if not across:
         _merging(dice, columns, primary, options)
         _clustered(columns, options)
