@@ -281,12 +281,15 @@ def read_tail(source: Any) -> Tail:
     cut = len(ending) - 1 - length
     decoded = Message.decode(chunks.unpacked(ending[cut - footer : cut]))
     types = decoded.messages(_FT_TYPES)
+    children = tuple(tuple(one.ints(_TYPE_CHILDREN)) for one in types)
+    if any(not i < child < len(types) for i, inner in enumerate(children) for child in inner):
+        raise ValueError("a column that is not behind the one that it belongs to")
     return Tail(
         size=size,
         start=size - needed,
         chunks=chunks,
         kinds=tuple(one.number(_TYPE_KIND) for one in types),
-        children=tuple(tuple(one.ints(_TYPE_CHILDREN)) for one in types),
+        children=children,
         stripes=tuple(Stripe.of(one) for one in decoded.messages(_FT_STRIPES)),
         footer=decoded,
         metadata=Message.decode(chunks.unpacked(ending[cut - footer - metadata : cut - footer])),

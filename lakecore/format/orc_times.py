@@ -49,6 +49,7 @@ _MOST_SECONDS = 9_223_372_036_853
 """To both sides of 1970 that microseconds hold."""
 _MAGIC = b"ORC"
 _DIRECT, _DIRECT_V2 = 0, 2
+_MOST_VALUES = 1 << 31  # of a stripe: damage must not ask for memory
 _RUN, _RUN_V1 = 512, 130
 _ZEROS, _ZEROS_V1 = bytes([0xC1, 0xFF, 0, 0]), bytes([0x7F, 0, 0])
 
@@ -240,6 +241,7 @@ def _sound(tail: Tail, column: int) -> bool:
 
 def _zeros(chunks: Chunks, count: int, old: bool) -> bytes:
     """At least so many zeros as a stream of seconds: runs of the second (or first) run length encoding."""
+    count = min(count, _MOST_VALUES)
     return chunks.packed(_ZEROS_V1 * (count // _RUN_V1 + 1) if old else _ZEROS * (count // _RUN + 1))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakecore.errors import InvalidInputError
-from lakecore.types.arrow import arrow_type
+from lakecore.types.arrow import arrow_type, arrow_values
 from lakecore.types.datatypes import (
     ArrayType,
     AtomicType,
@@ -140,9 +140,7 @@ def _build(values: Sequence[Any], kind: DataType) -> pa.Array:
 
 def _build_atomic(values: Sequence[Any], kind: AtomicType, target: pa.DataType) -> pa.Array:
     if kind.root in _TIMESTAMPS:
-        factor = _UNIT_NANOS[target.unit]
-        scaled = [None if value is None else value // factor for value in values]
-        return pa.array(scaled, pa.int64()).view(target)
+        return arrow_values(values, target)
     if kind.root in _DAY_TYPES:
         return pa.array(values, pa.int32()).view(target)
     if kind.root is TypeRoot.VARIANT:

@@ -38,6 +38,9 @@ FIELD_ID_KEY = b"PARQUET:field_id"
 _NESTED_BASE = 536870911
 _NESTED_STEP = 1024
 _MILLIS_DIGITS, _MICROS_DIGITS = 3, 6
+_TOO_FAR = (
+    "times with more than six digits lie between 1677-09-21 and 2262-04-11; use TIMESTAMP(6) for others"
+)
 _COUNT_TYPE = AtomicType(TypeRoot.INT, nullable=False)
 _PLAIN: dict[TypeRoot, pa.DataType] = {
     TypeRoot.CHAR: pa.string(),
@@ -76,7 +79,11 @@ def arrow_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Internal values of an atomic type (see `row.values`) as an array of an Arrow type that holds them."""
     if pa.types.is_timestamp(kind):
         factor = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}[kind.unit]
-        return pa.array([None if v is None else v // factor for v in values], pa.int64()).view(kind)
+        numbers = [None if v is None else v // factor for v in values]
+        try:
+            return pa.array(numbers, pa.int64()).view(kind)
+        except OverflowError as err:
+            raise OverflowError(_TOO_FAR if kind.unit == "ns" else str(err)) from err
     if kind in (pa.date32(), pa.time32("ms")):
         return pa.array(values, pa.int32()).view(kind)
     return pa.array(values, kind)

@@ -20,7 +20,7 @@ def written_by_an_earlier_version() -> History:
     table = key_table(catalog, ("k INT", "t TIMESTAMP(6)"), file__format="orc")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lakecore.format.orc_writer.is_early", lambda _: False)
-        put(table, *([{"k": k, "t": np.datetime64("1960-01-01T00:00:00.000001")}] for k in range(2)))
+        put(table, [{"k": 1, "t": np.datetime64("1960-01-01T00:00:00.000001")}])
     return History.of(catalog, table)
 
 
@@ -28,17 +28,17 @@ def written_by_an_earlier_version() -> History:
 def test_a_rewrite_that_stops_anywhere_goes_on(mode: FaultMode) -> None:
     made = written_by_an_earlier_version()
     plan, counted = planned(made, deep=True), FaultyFileIO(made.catalog.file_io)
-    assert [(step.action, len(step.changes)) for step in plan.steps] == [("rewrite-times", 2)]
+    assert [(step.action, len(step.changes)) for step in plan.steps] == [("rewrite-times", 1)]
     apply(made.through(counted), plan)
-    assert made.table.snapshots.latest_id() == 3
+    assert made.table.snapshots.latest_id() == 2
     for number, where in enumerate(counted.log, 1):
         if where.split()[0] not in CHANGES or "/.lakecore/" in where:
             continue
         made.reset()
         with contextlib.suppress(LakeError):
             apply(made.through(FaultyFileIO(made.catalog.file_io, number, mode)), plan)
-        made.check_views(where, {"snapshot 3": made.rows["snapshot 2"]})
+        made.check_views(where, {"snapshot 2": made.rows["snapshot 1"]})
         made.check_whole(where, orphans=False)
         apply(made.catalog, plan)
-        made.check_views(where, {"snapshot 3": made.rows["snapshot 2"]})
-        assert made.table.snapshots.latest_id() == 3, where
+        made.check_views(where, {"snapshot 2": made.rows["snapshot 1"]})
+        assert made.table.snapshots.latest_id() == 2, where
