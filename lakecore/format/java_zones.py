@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from types import MappingProxyType
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
@@ -29,6 +30,19 @@ _LAST = _FIRST + _CYCLE + 200 * 366 * _DAY
 _STEP = 20 * _DAY  # there are zones with two changes in a month, but none with two within it
 _STANDARD = (datetime(2037, 1, 1, tzinfo=UTC), datetime(2037, 7, 1, tzinfo=UTC))
 _FIXED = re.compile(r"GMT([+-])(\d{1,2}):?(\d{2})?")
+_SHORT = MappingProxyType(
+    {
+        "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires",
+        "ART": "Africa/Cairo", "AST": "America/Anchorage", "BET": "America/Sao_Paulo", "BST": "Asia/Dhaka",
+        "CAT": "Africa/Harare", "CNT": "America/St_Johns", "CST": "America/Chicago", "CTT": "Asia/Shanghai",
+        "EAT": "Africa/Addis_Ababa", "ECT": "Europe/Paris", "IET": "America/Indiana/Indianapolis",
+        "IST": "Asia/Kolkata", "JST": "Asia/Tokyo", "MIT": "Pacific/Apia", "NET": "Asia/Yerevan",
+        "NST": "Pacific/Auckland", "PLT": "Asia/Karachi", "PNT": "America/Phoenix",
+        "PRT": "America/Puerto_Rico", "PST": "America/Los_Angeles", "SST": "Pacific/Guadalcanal",
+        "VST": "Asia/Ho_Chi_Minh",
+    }
+)  # fmt: skip
+"""Names that Java has and the tz database has not."""
 
 Seconds = npt.NDArray[np.int64]
 
@@ -59,12 +73,12 @@ def base_seconds(zone: str) -> int:
 
 @lru_cache(maxsize=32)
 def _table(zone: str) -> tuple[Seconds, Seconds]:
-    """Instants from which an offset holds, and the offsets. Some 40 ms for a zone."""
+    """Instants from which an offset holds, and the offsets. A tenth of a second for a zone."""
     fixed = _FIXED.fullmatch(zone)
     if zone in ("", "UTC", "GMT", "Z") or fixed:
         return np.array([np.iinfo(np.int64).min]), np.array([_fixed(fixed)])
     try:
-        rules = ZoneInfo(zone)
+        rules = ZoneInfo(_SHORT.get(zone, zone))
     except (ZoneInfoNotFoundError, ValueError, OSError) as err:
         raise UnsupportedError(f"time zone {zone!r} is not in the tz database: install a newer one") from err
     standard = min(_offset(rules, moment) for moment in _STANDARD)

@@ -15,7 +15,7 @@ from typing import Any
 import cramjam
 from backports import zstd
 
-from lakecore.errors import UnsupportedError
+from lakecore.format import lzo
 from lakecore.format.protobuf import Message, signed
 
 __all__ = [
@@ -68,7 +68,7 @@ class Chunks:
     block: int
 
     def unpacked(self, data: bytes) -> bytes:
-        """Raises ValueError and errors of codecs for damage, UnsupportedError for another codec."""
+        """Raises ValueError and errors of codecs for damage."""
         if self.codec == 0:
             return data
         return b"".join(self._parts(data))
@@ -101,7 +101,7 @@ class Chunks:
     def _decompressed(self, part: bytes) -> bytes:
         decode = _CODECS.get(self.codec)
         if decode is None:
-            raise UnsupportedError(f"ORC files of codec {self.codec} (LZO) cannot be read")
+            raise ValueError(f"codec {self.codec}")
         return decode(part, self.block)
 
 
@@ -123,7 +123,7 @@ def _zstd(part: bytes, block: int) -> bytes:
 
 
 _CODECS: Mapping[int, Callable[[bytes, int], bytes]] = MappingProxyType(
-    {1: _zlib, 2: _snappy, 4: _lz4, 5: _zstd}
+    {1: _zlib, 2: _snappy, 3: lzo.decompress, 4: _lz4, 5: _zstd}
 )
 
 

@@ -55,11 +55,14 @@ def ours(warehouse: Path, table: str) -> list[str]:
     return canonical(line for batch in scan.to_batches() for line in batch_to_json(batch, kind, "+I"))
 
 
-@pytest.mark.parametrize("zone", ["America/New_York"])
+@pytest.mark.parametrize(
+    ("zone", "codec", "layout"), [("America/New_York", "lzo", "0.11"), ("GMT+08:00", "zstd", "0.12")]
+)
 def test_orc_files_of_a_jvm_in_another_zone(
-    oracle: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str
+    oracle: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str, codec: str, layout: str
 ) -> None:
-    schema = {"columns": COLUMNS, "options": {"bucket": "-1", "file.format": "orc"}}
+    options = {"bucket": "-1", "file.format": "orc", "file.compression": codec, "orc.write.format": layout}
+    schema = {"columns": COLUMNS, "options": options}
     with monkeypatch.context() as patch, Oracle("2.0.0") as local:
         patch.setenv("ORACLE_JVM", f"-Xmx1g -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Doracle.tz={zone}")
         local.create(tmp_path, "d.t", schema)
