@@ -91,9 +91,9 @@ def _side(
     if split is None:
         return
     whole = replace(split, raw_convertible=False)
-    names = (*ctx.schema.row_type.names, SEQUENCE_NAME) if numbered else None
+    names = (*ctx.schema.row_type.names, *([SEQUENCE_NAME] if numbered else []))
     rows = read_split(ctx, whole, names, on_keys, kinds=True, retracts=retracts)
-    for batch in _by_key(ctx, whole, rows) if ctx.options.by_other_columns else rows:
+    for batch in _by_key(ctx, whole, rows, names) if ctx.options.by_other_columns else rows:
         if numbered:
             batch = batch.rename_columns([_NUMBER if n == SEQUENCE_NAME else n for n in batch.schema.names])
         for start in range(0, batch.num_rows, _ROWS):
@@ -102,8 +102,10 @@ def _side(
             yield part.append_column(pa.field(SEQUENCE_NAME, pa.int64(), nullable=False), order)
 
 
-def _by_key(ctx: ReadContext, split: Split, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of files in another order, of which no two share a key, in key order."""
+def _by_key(
+    ctx: ReadContext, split: Split, rows: Iterator[pa.RecordBatch], names: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """The rows, columns `names`, of files in another order, of which no two share a key, in key order."""
     if any(file.level == 0 for file in split.files):
         raise UnsupportedError(
             f"{ctx.paths.table_path}: {BY_OTHER_COLUMNS.key}=true: this release does not merge level 0 with "
@@ -115,7 +117,7 @@ def _by_key(ctx: ReadContext, split: Split, rows: Iterator[pa.RecordBatch]) -> I
         for batch in rows:
             sorter.add(keyed(batch, rule))
         for batch in sorter.sorted():
-            yield batch.select([*ctx.schema.row_type.names, KIND_NAME])
+            yield batch.select([*names, KIND_NAME])
 
 
 def _changed(groups: Groups, retracts: Bools, row_type: RowType) -> Bools:

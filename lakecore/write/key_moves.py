@@ -76,18 +76,15 @@ class KeyMoves:
             return []
         codes, serialised = partition_codes(rows.batch, self._schema.partition_type)
         partitions = np.array([self._partition(row) for row in serialised], np.int64)[codes]
-        order = np.argsort(prints.high, kind="stable")
+        order = prints.order
         moves = self._moved(prints.take(order), partitions[order], order, index)
         return list(self._shares(rows, moves))
 
     def _moved(self, prints: KeyPrints, partitions: Ints, sources: Ints, index: KeyPlaces) -> _Moves:
         """Rows in order of their keys, and of arrival for one key."""
-        first = np.ones(len(prints), bool)
-        first[1:] = prints.high[1:] != prints.high[:-1]
+        first = prints.firsts
         heads = np.flatnonzero(first)
         group = np.cumsum(first) - 1
-        index.find(prints)  # notices keys that only seem equal
-        index.check_same(prints.low[~first], prints.low[:-1][~first[1:]])
         there = index.find(prints.take(heads)).astype(np.int64)
         if self._engine is MergeEngine.DEDUPLICATE:
             places, moves = self._replaced(partitions, sources, (heads, there))
@@ -142,7 +139,8 @@ class KeyMoves:
         return UnsupportedError(
             f"table {self._table}: option ignore-delete=true: {keys} rows would move their keys to another "
             f"partition (one from {was} to {goes}), where the deletes that take them out of the old one are "
-            "ignored: the keys would be in both; write them with the partition that they have"
+            "ignored: the keys would be in both, and Java's next writer would stop, for the table contains "
+            "duplicates; write them with the partition that they have"
         )
 
     def _room(self, partitions: Ints, arrival: Ints) -> Ints:

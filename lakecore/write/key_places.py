@@ -1,8 +1,9 @@
 """Where each key of a table is: the global index of tables whose keys may move between partitions. Pure.
 
-A key is known by 96 bits of two hashes of its serialised row. Two keys that agree in the first 64 bits only
-are noticed and refused, never confused (chances are 1 in 15,000 with 50 million keys, 1 in 40 with a
-billion). Memory: 16 bytes a key, at most three times that while it is made or grows.
+A key is known by 96 bits of two hashes of its serialised row; keys that agree in the first 64 only (there are
+some in one of 40 tables with a billion keys) are two keys. That two agree in all bits has a chance of 1 in
+100 billion with a billion keys; then the later one is taken for the other. Memory: 16 bytes a key, at most
+three times that while it is made or grows.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakecore.errors import CorruptDataError, UnsupportedError
+from lakecore.errors import CorruptDataError
 from lakecore.index.xxhash import xxhash64
 from lakecore.row.binary_batch import encode_batch
 from lakecore.row.hashing import hash_rows
@@ -42,6 +43,22 @@ class KeyPrints:
     def __len__(self) -> int:
         return len(self.high)
 
+    @property
+    def order(self) -> npt.NDArray[np.int64]:
+        """Rows in order of their hashes, those of one key in their own order."""
+        found = np.argsort(self.high, kind="stable")
+        high, low = self.high[found], self.low[found]
+        if ((high[1:] == high[:-1]) & (low[1:] != low[:-1])).any():
+            found = np.lexsort((self.low, self.high))
+        return found.astype(np.int64)
+
+    @property
+    def firsts(self) -> npt.NDArray[np.bool_]:
+        """Of ordered ones: which are another key than the one before."""
+        first = np.ones(len(self), bool)
+        first[1:] = (self.high[1:] != self.high[:-1]) | (self.low[1:] != self.low[:-1])
+        return first
+
     def take(self, rows: npt.NDArray[Any]) -> KeyPrints:
         return KeyPrints(self.high[rows], self.low[rows])
 
@@ -64,7 +81,8 @@ class KeyPlaces:
 
     def __init__(self, table: str) -> None:
         self._table = table
-        self._known = _Sorted(np.zeros(0, np.uint64), np.zeros(0, np.int32), np.zeros(0, np.int32))
+        nothing = KeyPrints(np.zeros(0, np.uint64), np.zeros(0, np.int32))
+        self._known = _Sorted(nothing, np.zeros(0, np.int32))
         self._recent = self._known
 
     @classmethod
@@ -79,27 +97,23 @@ class KeyPlaces:
             low = np.concatenate([prints.low for prints, _ in keys])
             there = [np.broadcast_to(np.asarray(place, np.int32), prints.low.shape) for prints, place in keys]
             places = np.concatenate(there)
-            made._known = _Sorted.of(high, low, places)
-            twice = np.flatnonzero(made._known.high[1:] == made._known.high[:-1])
-            if len(twice):
-                at = int(twice[0])
-                made.check_same(made._known.low[at : at + 1], made._known.low[at + 1 : at + 2])
-                raise CorruptDataError(table, f"{len(twice)} keys are in two places at once")
+            made._known = _Sorted.of(KeyPrints(high, low), places)
+            if twice := int((~made._known.prints.firsts).sum()):
+                raise CorruptDataError(table, f"{twice} keys are in two places at once")
         return made
 
     def __len__(self) -> int:
-        return len(self._known.high) + len(self._recent.high)
+        return len(self._known.prints) + len(self._recent.prints)
 
     def all_keys(self) -> Sequence[tuple[KeyPrints, Places]]:
         """Every key with its place, once."""
-        return [(KeyPrints(part.high, part.low), part.places) for part in (self._known, self._recent)]
+        return [(part.prints, part.places) for part in (self._known, self._recent)]
 
     def find(self, prints: KeyPrints) -> Places:
-        """The place of each key, -1 for none. Raises UnsupportedError for keys that only seem equal."""
+        """The place of each key, -1 for none."""
         found = np.full(len(prints), _NOWHERE, np.int32)
         for part in (self._known, self._recent):
-            at, there = part.locate(prints.high)
-            self.check_same(part.low[at[there]], prints.low[there])
+            at, there = part.locate(prints)
             found[there] = part.places[at[there]]
         return found
 
@@ -107,51 +121,52 @@ class KeyPlaces:
         """Set the place of keys, each given once."""
         new = np.ones(len(prints), bool)
         for part in (self._known, self._recent):
-            at, there = part.locate(prints.high)
+            at, there = part.locate(prints)
             part.places[at[there]] = places[there]
             new &= ~there
         added = np.flatnonzero(new)
         if len(added):
-            self._recent = self._recent.with_more(prints.high[added], prints.low[added], places[added])
-        if len(self._recent.high) * _MERGE_SHARE > len(self._known.high):
+            self._recent = self._recent.with_more(prints.take(added), places[added])
+        if len(self._recent.prints) * _MERGE_SHARE > len(self._known.prints):
             recent, self._recent = self._recent, self._recent.empty()
-            self._known = self._known.with_more(recent.high, recent.low, recent.places)
-
-    def check_same(self, left: npt.NDArray[Any], right: npt.NDArray[Any]) -> None:
-        """The second hashes of keys whose first hashes are equal. Raises UnsupportedError."""
-        if (left != right).any():
-            raise UnsupportedError(
-                f"table {self._table}: two keys have the same 64-bit hash, which this release cannot tell "
-                "apart; use another engine"
-            )
+            self._known = self._known.with_more(recent.prints, recent.places)
 
 
 @dataclass(frozen=True, slots=True)
 class _Sorted:
-    """Keys in order of their first hash."""
+    """Keys in order of their hashes."""
 
-    high: npt.NDArray[np.uint64]
-    low: npt.NDArray[np.int32]
+    prints: KeyPrints
     places: Places
 
     @classmethod
-    def of(cls, high: npt.NDArray[Any], low: npt.NDArray[Any], places: npt.NDArray[Any]) -> _Sorted:
-        order = np.argsort(high, kind="stable")
-        return cls(high[order], low[order], places[order].astype(np.int32))
+    def of(cls, prints: KeyPrints, places: npt.NDArray[Any]) -> _Sorted:
+        order = prints.order
+        return cls(prints.take(order), places[order].astype(np.int32))
 
     def empty(self) -> _Sorted:
-        return _Sorted(self.high[:0], self.low[:0], self.places[:0])
+        return _Sorted(self.prints.take(np.zeros(0, np.int64)), self.places[:0])
 
-    def locate(self, wanted: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-        """Where each hash is or would be, and whether it is there."""
-        if len(self.high) == 0:
+    def locate(self, wanted: KeyPrints) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """Where each key is or may be, and whether it is there. As many passes as keys share a first hash."""
+        high, low = self.prints.high, self.prints.low
+        if len(high) == 0:
             return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
-        at = np.minimum(np.searchsorted(self.high, wanted), len(self.high) - 1)
-        return at, self.high[at] == wanted
+        at = np.minimum(np.searchsorted(high, wanted.high), len(high) - 1)
+        same = high[at] == wanted.high
+        there = same & (low[at] == wanted.low)
+        left = np.flatnonzero(same & ~there)
+        while len(left):
+            at[left] += 1
+            left = left[at[left] < len(high)]
+            left = left[high[at[left]] == wanted.high[left]]
+            found = low[at[left]] == wanted.low[left]
+            there[left[found]] = True
+            left = left[~found]
+        return np.minimum(at, len(high) - 1), there
 
-    def with_more(self, high: npt.NDArray[Any], low: npt.NDArray[Any], places: npt.NDArray[Any]) -> _Sorted:
-        return _Sorted.of(
-            np.concatenate([self.high, high]),
-            np.concatenate([self.low, low]),
-            np.concatenate([self.places, places]),
+    def with_more(self, prints: KeyPrints, places: npt.NDArray[Any]) -> _Sorted:
+        both = KeyPrints(
+            np.concatenate([self.prints.high, prints.high]), np.concatenate([self.prints.low, prints.low])
         )
+        return _Sorted.of(both, np.concatenate([self.places, places]))
