@@ -12,10 +12,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakecore.errors import CorruptDataError, UnsupportedError
+from lakecore.format.variant_assembly import UnusualGroup, assembled
 from lakecore.row.variant import (
     VariantKeys,
     array_bytes,
@@ -44,10 +46,32 @@ def is_shredded(kind: pa.DataType) -> bool:
 
 
 def reassembled(array: pa.StructArray, target: pa.DataType, path: str) -> pa.Array:
-    """The column as value and metadata. Costs Python for every row.
+    """The column as value and metadata. Costs Python for every row of a batch with groups of rare kinds.
 
     Raises CorruptDataError, UnsupportedError.
     """
+    try:
+        return _at_once(array, target)
+    except (UnusualGroup, ValueError, IndexError, pa.ArrowException):  # what is wrong, the other way tells
+        return _one_by_one(array, target, path)
+
+
+def _at_once(array: pa.StructArray, target: pa.StructType) -> pa.Array:
+    present = array.is_valid().to_numpy(zero_copy_only=False)
+    rows = array if present.all() else array.filter(pa.array(present))
+    metadata = rows.field(_METADATA)
+    if metadata.null_count:
+        raise UnusualGroup
+    parts = {_VALUE: assembled(rows), _METADATA: metadata}
+    if not present.all():
+        places = pa.array(np.cumsum(present) - 1, mask=~present)
+        parts = {name: part.take(places).fill_null(b"") for name, part in parts.items()}
+    filled = [parts[field.name].cast(field.type) for field in target]
+    mask = None if present.all() else pa.array(~present)
+    return pa.StructArray.from_arrays(filled, fields=list(target), mask=mask)
+
+
+def _one_by_one(array: pa.StructArray, target: pa.StructType, path: str) -> pa.Array:
     values: list[bytes | None] = []
     metadata: list[bytes | None] = []
     try:

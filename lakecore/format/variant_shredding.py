@@ -7,15 +7,15 @@ values, and what is no variant, stay whole. Java takes apart more: it keeps what
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from lakecore.format.relabel import relabel
-from lakecore.row.variant import key_names
-from lakecore.row.variant_bytes import Ints, Parts, VariantBytes, copy_ranges, runs, widths
+from lakecore.format.variant_keys import VariantDictionaries
+from lakecore.row.variant_bytes import Ints, Parts, VariantBytes, containers, copy_ranges, ragged
 from lakecore.types.arrow import arrow_type
 from lakecore.types.datatypes import (
     MAX_LENGTH,
@@ -85,7 +85,7 @@ def shredded(column: pa.StructArray, kind: DataType, target: pa.StructType) -> p
     _, bounds, data = values.buffers()
     offsets = np.frombuffer(bounds, np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
     raw = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
-    keys, dictionary = _Keys.of(metadata)
+    keys, dictionary = VariantDictionaries.of(metadata)
     source = _Source(VariantBytes(raw), keys)
     rows = _Rows(offsets[:-1], offsets[1:], dictionary)
     parts = _taken_apart(source, rows, kind, ~keys.broken[dictionary] & (rows.end > rows.at))
@@ -102,48 +102,9 @@ def shredded(column: pa.StructArray, kind: DataType, target: pa.StructType) -> p
 
 
 @dataclass(frozen=True, slots=True)
-class _Keys:
-    """Keys of the distinct dictionaries of a batch. `ranks`: places of all their keys in the order of keys;
-    `starts`: where those of a dictionary begin; `broken`: dictionaries that are none, or have a key twice.
-    """
-
-    ranks: Ints
-    starts: Ints
-    counts: Ints
-    broken: Ints
-    rank_of: Mapping[str, int]
-
-    @classmethod
-    def of(cls, metadata: pa.Array) -> tuple[_Keys, Ints]:
-        """Also the number of each row's dictionary."""
-        coded = metadata.dictionary_encode()
-        lists: list[list[str]] = []
-        broken = []
-        for text in coded.dictionary.to_pylist():
-            try:
-                names = key_names(text)
-            except (ValueError, IndexError):
-                names = [""] * 2
-            broken.append(len(set(names)) != len(names))
-            lists.append([] if broken[-1] else names)
-        rank_of = {name: rank for rank, name in enumerate(sorted({n for names in lists for n in names}))}
-        ranks = np.array([rank_of[name] for names in lists for name in names], np.int64)
-        counts = np.array([len(names) for names in lists], np.int64)
-        keys = cls(ranks, np.cumsum(counts) - counts, counts, np.array(broken, bool), rank_of)
-        return keys, coded.indices.to_numpy().astype(np.int64)
-
-    def of_fields(self, dictionary: Ints, ids: Ints) -> Ints:
-        """Ranks of keys; -1: there is no such key."""
-        known = ids < self.counts[dictionary]
-        found = np.full(len(ids), -1, np.int64)
-        found[known] = self.ranks[(self.starts[dictionary] + ids)[known]]
-        return found
-
-
-@dataclass(frozen=True, slots=True)
 class _Source:
     bytes: VariantBytes
-    keys: _Keys
+    keys: VariantDictionaries
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,34 +179,9 @@ def _objects(source: _Source, rows: _Rows, kind: RowType, may: Ints) -> tuple[pa
 
 def _left_over(data: Ints, fields: Parts, left: Ints) -> tuple[Ints, Ints, Ints]:
     """Objects of the fields that have no column, one for each owner that has some: bytes, ends, owners."""
-    owners, first, counts = np.unique(fields.owner[left], return_index=True, return_counts=True)
-    owner, number = runs(counts)
-    size, ids = fields.size[left], fields.ids[left]
-    ends = np.cumsum(size)
-    before = ends - size
-    offset = before - before[first][owner]
-    total = np.add.reduceat(size, first)
-    id_width, width = widths(np.maximum.reduceat(ids, first)), widths(total)
-    large = counts > 255
-    head = 1 + np.where(large, 4, 1)
-    begin = head + counts * id_width + (counts + 1) * width
-    bounds = np.concatenate([[0], np.cumsum(begin + total)])
-    at = bounds[:-1]
-    out = np.zeros(int(bounds[-1]), np.uint8)
-    out[at] = _OBJECT | ((width - 1) | (id_width - 1) << 2 | large.astype(np.int64) << 4) << 2
-    _put(out, at + 1, counts, head - 1)
-    _put(out, (at + head)[owner] + number * id_width[owner], ids, id_width[owner])
-    offsets = at + head + counts * id_width
-    _put(out, offsets[owner] + number * width[owner], offset, width[owner])
-    _put(out, offsets + counts * width, total, width)
-    copy_ranges(out, (at + begin)[owner] + offset, data, fields.start[left], size)
+    owners, counts = np.unique(fields.owner[left], return_counts=True)
+    out, bounds = containers(counts, fields.ids[left], data, fields.start[left], fields.size[left])
     return out, bounds, owners
-
-
-def _put(out: Ints, at: Ints, numbers: Ints, width: Ints) -> None:
-    for byte in range(4):
-        some = width > byte
-        out[at[some] + byte] = numbers[some] >> 8 * byte & 0xFF
 
 
 def _arrays(source: _Source, rows: _Rows, element: DataType, may: Ints) -> tuple[pa.Array, pa.Array]:
@@ -366,9 +302,7 @@ def _binary(length: int, *pieces: _Pieces) -> pa.Array:
     out = np.empty(int(ends[-1]), np.uint8)
     for piece in pieces:
         copy_ranges(out, ends[:-1][piece.rows], piece.data, piece.start, piece.end - piece.start)
-    validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    buffers = [validity, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(out)]
-    return pa.Array.from_buffers(pa.binary(), length, buffers)
+    return ragged(out, np.maximum(sizes, 0), valid)
 
 
 def _group(parts: Sequence[pa.Array]) -> pa.StructArray:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-__all__ = ["Ints", "Parts", "VariantBytes", "copy_ranges", "runs", "widths"]
+__all__ = ["Ints", "Parts", "VariantBytes", "containers", "copy_ranges", "ragged", "runs", "widths"]
 
 Ints = np.ndarray[Any, Any]
 _PAD = 32
@@ -37,6 +38,53 @@ def copy_ranges(target: Ints, to: Ints, source: Ints, start: Ints, size: Ints) -
     """Copy ranges of bytes. Memory: two indices for each byte."""
     _, number = runs(size)
     target[np.repeat(to, size) + number] = source[np.repeat(start, size) + number]
+
+
+def ragged(data: Ints, sizes: Ints, present: Ints) -> pa.Array:
+    """Bytes one behind the other as a binary array; rows that are not present are null, of no size."""
+    ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    validity = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
+    buffers = [validity, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(data))]
+    return pa.Array.from_buffers(pa.binary(), len(sizes), buffers)
+
+
+def containers(counts: Ints, ids: Ints | None, data: Ints, start: Ints, size: Ints) -> tuple[Ints, Ints]:
+    """Objects of so many fields each, or arrays (`ids` None): their bytes, and where each ends, from 0 on.
+
+    The parts are given one after another, fields in the order of their names.
+    """
+    owner, number = runs(counts)
+    ends = np.concatenate([[0], np.cumsum(size)])
+    last = np.cumsum(counts)
+    total = ends[last] - ends[last - counts]
+    offset = ends[:-1] - ends[last - counts][owner]
+    largest = np.zeros(len(counts), np.int64)
+    if ids is not None:
+        np.maximum.at(largest, owner, ids)
+    id_width = np.zeros(len(counts), np.int64) if ids is None else widths(largest)
+    width = widths(total)
+    large = (counts > 255).astype(np.int64)
+    head = 2 + 3 * large
+    begin = head + counts * id_width + (counts + 1) * width
+    bounds = np.concatenate([[0], np.cumsum(begin + total)])
+    at = bounds[:-1]
+    out = np.zeros(int(bounds[-1]), np.uint8)
+    shape = (width - 1) | (large << 2 if ids is None else (id_width - 1) << 2 | large << 4)
+    out[at] = (_ARRAY if ids is None else _OBJECT) | shape << 2
+    _put(out, at + 1, counts, head - 1)
+    if ids is not None:
+        _put(out, (at + head)[owner] + number * id_width[owner], ids, id_width[owner])
+    offsets = at + head + counts * id_width
+    _put(out, offsets[owner] + number * width[owner], offset, width[owner])
+    _put(out, offsets + counts * width, total, width)
+    copy_ranges(out, (at + begin)[owner] + offset, data, start, size)
+    return out, bounds
+
+
+def _put(out: Ints, at: Ints, numbers: Ints, width: Ints) -> None:
+    for byte in range(4):
+        some = width > byte
+        out[at[some] + byte] = numbers[some] >> 8 * byte & 0xFF
 
 
 @dataclass(frozen=True, slots=True)
