@@ -23,7 +23,7 @@ from lakecore.errors import (
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.callbacks import callback_warnings
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.options import BUCKET, BucketMode, TableOptions
+from lakecore.metadata.options import BUCKET, BucketMode, TableOptions, order_of_files
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.metadata.visibility import visibility_warnings
@@ -179,9 +179,12 @@ class Table:
             raise InvalidInputError(
                 f"option bucket={options['bucket']!r}: a run may change their number, not their kind"
             )
-        merged = {**self.schema.options, **options}
-        overrides = {**self.overrides, **options}
-        return replace(self, schema=replace(self.schema, options=merged), overrides=overrides)
+        schema = replace(self.schema, options={**self.schema.options, **options})
+        if order_of_files(schema) != order_of_files(self.schema):
+            raise InvalidInputError(
+                "option clustering.columns: files are in that order; it cannot change per run"
+            )
+        return replace(self, schema=schema, overrides={**self.overrides, **options})
 
     def at_branch(self, branch: str) -> Table:
         """The branch of that name. Raises NotFoundError naming the branches there are."""

@@ -111,8 +111,10 @@ def _planned_text(pick: WorkPick) -> str:
 
 def _proof_text(outcome: Outcome) -> str:
     """What was proven, summed over all picks."""
-    kinds = {proof.placed: None for proof in outcome.proofs}
-    parts = [str(_sum([proof for proof in outcome.proofs if proof.placed is kind])) for kind in kinds]
+    kinds: dict[tuple[bool | None, bool], list[PickProof]] = {}
+    for proof in outcome.proofs:
+        kinds.setdefault((proof.placed, proof.fold is None), []).append(proof)
+    parts = [str(_sum(proofs)) for proofs in kinds.values()]
     if outcome.moved:
         parts.append(f"{outcome.moved} files moved to another level, metadata only")
     return "; ".join(parts)

@@ -17,7 +17,6 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lakecore.errors import CorruptDataError
 from lakecore.lookup.levels import Found
 from lakecore.lookup.located import LookupSource
 from lakecore.merge.key_columns import Keys, KeyTuple, concat
@@ -72,8 +71,8 @@ class ScatteredRows:
     def find(self, wanted: Sequence[Keys], known: Sequence[Keys], bound: KeyTuple) -> list[Found]:
         """The rows of the `wanted` keys, by file. All keys are up to `bound` and above that of the last call.
 
-        `known`: none (levels of such files have no order). Raises CorruptDataError where two live rows share
-        a key.
+        `known`: none (levels of such files have no order). Several rows of a key, which compactions of Java
+        Paimon 1.4 have left (keys of several columns), are all found.
         """
         if known:
             raise ValueError("rows of files in no order of keys are known from these files only")
@@ -159,7 +158,6 @@ class _Cursor:
     batches: Iterator[pa.RecordBatch]
     names: tuple[str, ...]
     rest: tuple[pa.RecordBatch, Keys] | None = None
-    last: KeyTuple | None = None
 
     def take(self, bound: KeyTuple) -> Iterator[tuple[pa.RecordBatch, Keys]]:
         """Remove the rows up to `bound`."""
@@ -176,20 +174,17 @@ class _Cursor:
         batch = next(self.batches, None)
         if batch is None:
             return None
-        keys = Keys.of([batch.column(name) for name in self.names])
-        if not keys.strictly_increasing() or (self.last is not None and keys.first <= self.last):
-            raise CorruptDataError(
-                f"rows from key {keys.first} to {keys.last}",
-                "two of them share a key, though deletion vectors should leave one; run fsck",
-            )
-        self.last = keys.last
-        return batch, keys
+        return batch, Keys.of([batch.column(name) for name in self.names])
 
 
 def _members(have: Keys, wanted: Keys) -> Bools:
-    """Which of `have` are among `wanted`; both strictly increasing."""
+    """Which of `have` are among `wanted`."""
     columns = [concat([a, b]) for a, b in zip(have.columns, wanted.columns, strict=True)]
     ordered = order_rows(columns, ())
+    key = np.concatenate(([0], np.cumsum(~ordered.same)))
+    is_wanted = np.zeros(int(key[-1]) + 1, bool)
+    is_wanted[key[ordered.rows >= len(have)]] = True
+    mine = ordered.rows < len(have)
     hit = np.zeros(len(have), bool)
-    hit[ordered.rows[:-1][ordered.same]] = True
+    hit[ordered.rows[mine]] = is_wanted[key[mine]]
     return hit

@@ -23,6 +23,7 @@ __all__ = [
     "MergeEngine",
     "SequenceOrder",
     "TableOptions",
+    "order_of_files",
 ]
 
 
@@ -190,7 +191,7 @@ class TableOptions:
             sequence_order=SEQUENCE_ORDER.read(raw),
             by_snapshot=keyed and BY_SNAPSHOT.read(raw),
             by_other_columns=keyed and BY_OTHER_COLUMNS.read(raw),
-            ordered_by=CLUSTERING_COLUMNS.read(raw) if keyed and BY_OTHER_COLUMNS.read(raw) else (),
+            ordered_by=order_of_files(schema),
             rowkind_field=ROWKIND_FIELD.read(raw),
             ignore_delete=IGNORE_DELETE.read(raw),
             ignore_update_before=IGNORE_UPDATE_BEFORE.read(raw),
@@ -237,6 +238,12 @@ class TableOptions:
             or self.merge_engine is MergeEngine.FIRST_ROW
             or self.force_lookup
         )
+
+
+def order_of_files(schema: TableSchema) -> tuple[str, ...]:
+    """Columns that order the rows of files above level 0; empty: the key, or arrival."""
+    by_other = bool(schema.primary_keys) and BY_OTHER_COLUMNS.read(schema.options)
+    return CLUSTERING_COLUMNS.read(schema.options) if by_other else ()
 
 
 def _mode(bucket: int, schema: TableSchema) -> BucketMode:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakecore
+from lakecore.errors import InvalidInputError
 from lakecore.jobs import compact
 from lakecore.metadata.data_file import EMPTY_ROW, EMPTY_STATS
 from lakecore.row.binary_row import encode_row
@@ -160,6 +161,9 @@ def test_files_that_are_sorted_by_other_columns(
     job = compact.Job(table="d.t", strategy=compact.Strategy.FULL, proof=compact.ProofMode.FULL)
     assert len(compact.run(job, lake).snapshots) == 2
     assert compact.run(job, lake).snapshots == ()
+    for key, value in (("clustering.columns", "s"), ("pk-clustering-override", "false")):
+        with pytest.raises(InvalidInputError, match="cannot change per run"):
+            compact.run(replace(job, options={key: value}), lake)
     after = java.read(tmp_path / "java", "d.t")
     assert after != states[-1]
     states += [after, java.read(tmp_path, "d.t")]

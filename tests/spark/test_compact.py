@@ -67,6 +67,19 @@ def test_one_partition_is_put_in_order_in_ranges_and_analyzed(spark: SparkExecut
     report = run(Job(table="d.a", strategy=Strategy.FULL, options=options), catalog, spark)
     assert (report.error, {file.level for file in live_files(table)}) == (None, {5})
     assert table.scan().to_arrow().column("b").to_pylist() == list(range(4000))
+    options = {
+        "pk_clustering_override": "true",
+        "clustering__columns": "s",
+        "deletion_vectors__enabled": "true",
+    }
+    keyed = key_table(catalog, ("k INT", "s STRING"), **options)
+    for n in range(2):
+        keyed.upsert(pa.table({"k": list(range(n, 90)), "s": [f"{k % 7} {n}" for k in range(n, 90)]}))
+        report = run(Job(table="d.k", strategy=Strategy.FULL), catalog, spark)
+        assert (report.error, report.picks_done, len(live_files(keyed))) == (None, 1 + n, 1)
+    assert keyed.scan().to_arrow().column("s").to_pylist() == sorted(
+        ["0 0", *(f"{k % 7} 1" for k in range(1, 90))]
+    )
     found = []
     for executor in (spark, None):
         analyze.run(analyze.Job(table="d.a", columns=("all",)), catalog, executor)

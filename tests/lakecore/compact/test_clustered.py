@@ -150,6 +150,22 @@ def test_a_wrong_compaction_is_not_committed(monkeypatch: pytest.MonkeyPatch, fa
     assert table.snapshots.latest_id() == 3
 
 
+def test_all_rows_of_a_key_are_replaced_where_an_earlier_compaction_left_two(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    catalog = memory_catalog("clustered-twice")
+    table = table_in(catalog)
+    for number in range(3):
+        put(table, [{"k": k, "j": "", "n": number, "s": f"{k}", "p": "x"} for k in range(2 + number % 2)])
+        with monkeypatch.context() as patch:
+            if number == 1:
+                patch.setattr(scattered._Marks, "has", lambda _, hashes: np.zeros(len(hashes), bool))
+            compacted(catalog, table, Strategy.UNIVERSAL, ProofMode.CHEAP if number == 1 else ProofMode.FULL)
+        if number == 1:
+            assert len(rows_of(table)) == 5
+    assert rows_of(table) == [(0, "", 2, "0", "x"), (1, "", 2, "1", "x"), (2, "", 1, "2", "x")]
+
+
 Spec = tuple[int | None, int | None, int, int, int]
 
 
