@@ -6,9 +6,10 @@ timestamps once more with times of 2015 that have the same nanoseconds (N). The 
 streams of nanoseconds of N; row indexes have the positions of both. Bounds in indexes and statistics are
 those of the seconds, a second wider than the times.
 
-What has no form in the format: the last second before 1970 (of the writer's zone, here UTC) with parts of a
-millisecond. Its seconds are rounded to 0, from where all readers count on; Java's writer makes the second
-after 1970 of it. Whole milliseconds have the one that pyarrow makes, which Java's reader takes.
+What has no form in the format: the last second before 1970 of the writer's zone with parts of a millisecond.
+Its seconds are rounded to 0, from where all readers count on; Java's writer makes of it a time after 1970.
+(Whole milliseconds have the one that pyarrow makes, which Java's reader takes.) Wall clocks are the same in
+every zone, so a stripe with such a time says that it was written in another one. Instants know UTC only.
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ _POSITIONS = 3  # of a stream of numbers in compressed chunks; one less without 
 _FT_CONTENT, _FT_STRIPES, _FT_ROWS, _FT_STATISTICS = 2, 3, 6, 7
 _STATS_COUNT, _STATS_INTS, _STATS_TIMES, _STATS_NULL = 1, 2, 9, 10
 _ENTRY_POSITIONS, _ENTRY_STATS = 1, 2
+_HOUR, _DAY = 3600, 86_400
+_ZONES = {0: "GMT"} | {hours * _HOUR: f"Etc/GMT{-hours:+d}" for hours in (*range(1, 15), *range(-12, 0))}
+"""Names of zones by seconds to add to UTC. (They count the other way round.)"""
 
 Make = Callable[[Any, int], Any]
 
@@ -85,10 +89,12 @@ class OrcStripes:
     """The rest of a file after other stripes. Holds one stripe, encoded, some columns of it twice.
 
     `write`: to the file. `head`: the end that the file would have had before; `make`: a pyarrow writer to a
-    sink, with stripes of a size.
+    sink, with stripes of a size. `stripe_bytes`: of rows, before they are encoded.
     """
 
-    def __init__(self, write: Callable[[bytes], Any], head: Tail, make: Make) -> None:
+    def __init__(self, write: Callable[[bytes], Any], head: Tail, make: Make, stripe_bytes: int) -> None:
+        self._limit = min(_RAW_BYTES, stripe_bytes)
+        self._zone = 0
         self._write = write
         self._head = head
         self._make = make
@@ -115,16 +121,33 @@ class OrcStripes:
         """Append rows. Raises UnsupportedError for a time that has no form."""
         names = zip(batch.schema.names, batch.columns, strict=True)
         timed = [name for name, column in names if has_times(column.type)]
-        seconds = _changed(batch, batch.schema.names, lambda _, times: _seconds(times))
-        nanos = _changed(batch, timed, _nanos)
+        self._choose_zone(batch, timed)
+        seconds = _changed(batch, batch.schema.names, partial(_seconds, zone=self._zone))
+        nanos = _changed(batch, timed, partial(_nanos, zone=self._zone))
         if self._open is None:
             self._open = _Part(self._make, seconds.schema), _Part(self._make, nanos.schema)
         for part, rows in zip(self._open, (seconds, nanos), strict=True):
             part.writer.write(pa.Table.from_batches([rows]))
         self._rows += batch.num_rows
         self._raw += batch.nbytes
-        if self._raw >= _RAW_BYTES:
+        if self._raw >= self._limit:
             self.cut()
+
+    def _choose_zone(self, batch: pa.RecordBatch, timed: Sequence[str]) -> None:
+        """One in whose last second before 1970 nothing lies. Ends the stripe to change it."""
+        taken: set[int] = set()
+
+        def note(_: str, times: pa.Array) -> pa.Array:
+            if times.type.tz is None:
+                seconds, nanos, _ = _split(times)
+                parts = (nanos >= _MILLI) & (nanos % _MILLI != 0) & (np.abs(seconds) < _DAY)
+                taken.update(np.unique(seconds[parts] + 1).tolist())
+            return times
+
+        _changed(batch, timed, note)
+        if self._zone in taken:
+            self.cut()
+            self._zone = next((zone for zone in _ZONES if zone not in taken), 0)
 
     def cut(self) -> None:
         """End the stripe, if one is open."""
@@ -132,7 +155,7 @@ class OrcStripes:
             return
         main, other = (part.finished() for part in self._open)
         self._open, self._raw = None, 0
-        both = _Merged(main, other, self._times)
+        both = _Merged(main, other, self._times, _ZONES[self._zone])
         data = both.stripe()
         (stripe,) = main.tail.stripes
         self._write(data)
@@ -200,7 +223,8 @@ class _Stripe:
 class _Merged:
     """One stripe of both. `times`: ids of its timestamps. `index`, `footer`: sizes, once it is made."""
 
-    def __init__(self, main: _Stripe, other: _Stripe, times: frozenset[int]) -> None:
+    def __init__(self, main: _Stripe, other: _Stripe, times: frozenset[int], zone: str) -> None:
+        self._zone = zone
         self._main = main
         self._other = other
         self._columns = {column: found for column, found in _pairs(main.tail, other.tail) if column in times}
@@ -214,8 +238,7 @@ class _Merged:
                 streams.append((kind, stream.column, len(data)))
                 out += data
                 self.index += len(data) if kind == StreamKind.ROW_INDEX else 0
-        zone = self._main.footer.zone or "GMT"
-        footer = self._main.tail.chunks.packed(self._main.footer.changed(streams, zone))
+        footer = self._main.tail.chunks.packed(self._main.footer.changed(streams, self._zone))
         self.footer = len(footer)
         return bytes(out) + footer
 
@@ -253,7 +276,7 @@ class _Merged:
         if not bounds or bounds[0][0] is None or bounds[0][1] is None:
             return out.extend(_STATS_TIMES, [Message()])
         low, high = (signed(bound) + BASE_SECONDS for bound in bounds[0] if bound is not None)
-        return out.extend(_STATS_TIMES, [_times((low - 1 if low <= 0 else low) * 1000, high * 1000 + 999)])
+        return out.extend(_STATS_TIMES, [_times((low - 1) * 1000, high * 1000 + 999)])
 
 
 def _pairs(main: Tail, other: Tail) -> Iterator[tuple[int, int]]:
@@ -316,20 +339,21 @@ def _split(times: pa.Array) -> tuple[Any, Any, Any]:
     return seconds, (numbers - seconds * ticks) * (_SECOND // ticks), null
 
 
-def _seconds(times: pa.Array) -> pa.Array:
-    """As they are stored: rounded towards 1970, since 2015."""
+def _seconds(_: str, times: pa.Array, zone: int) -> pa.Array:
+    """As they are stored: rounded towards 1970 of the zone, since 2015."""
     seconds, nanos, null = _split(times)
-    return pa.array(seconds + ((seconds < 0) & (nanos >= _MILLI)) - BASE_SECONDS, pa.int64(), mask=null)
+    before = seconds < (0 if times.type.tz else zone)
+    return pa.array(seconds + (before & (nanos >= _MILLI)) - BASE_SECONDS, pa.int64(), mask=null)
 
 
-def _nanos(column: str, times: pa.Array) -> pa.Array:
+def _nanos(column: str, times: pa.Array, zone: int) -> pa.Array:
     """Times of 2015 with the same nanoseconds. Raises UnsupportedError."""
     seconds, nanos, null = _split(times)
-    last = (seconds == -1) & (nanos >= _MILLI)
+    last = (seconds + 1 == (0 if times.type.tz else zone)) & (nanos >= _MILLI)
     if (last & (nanos % _MILLI != 0)).any():
         raise UnsupportedError(
-            f"column {column}: orc files have no form for times of the last second before 1970 with parts of "
-            "a millisecond; set file.format (and file.format.per.level, changelog-file.format) to parquet"
+            f"column {column}: orc files have no form for instants of the last second before 1970 with parts "
+            "of a millisecond; set file.format (and file.format.per.level, changelog-file.format) to parquet"
         )
     made = np.where(last, nanos - _SECOND, BASE_SECONDS * _SECOND + nanos)
     return pa.array(made, pa.int64(), mask=null).view(pa.timestamp("ns"))

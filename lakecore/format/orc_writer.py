@@ -53,7 +53,8 @@ class OrcWriter:
         self._seen = 0
         self._sink = _Sink(output)
         self._codec = _CODECS[options.compression]
-        self._writer = self._make(self._sink, options.block_size or _STRIPE_BYTES)
+        self._stripe_bytes = options.block_size or _STRIPE_BYTES
+        self._writer = self._make(self._sink, self._stripe_bytes)
         self._stripes: OrcStripes | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -130,7 +131,7 @@ class OrcWriter:
         held = self._ended()
         head = read_tail(HeldEnd(start, held))
         self._output.write(held[: head.start - start])
-        return OrcStripes(self._output.write, head, self._make)
+        return OrcStripes(self._output.write, head, self._make, self._stripe_bytes)
 
     def _note(self, size: int) -> None:
         """A stripe that reached the sink no longer waits."""

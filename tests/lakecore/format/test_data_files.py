@@ -241,26 +241,30 @@ def test_avro_refuses_nanoseconds_and_leaves_nothing(fs: MemoryFileIO) -> None:
 
 
 EARLY = [
-    (1, "us", True),
-    (-1, "us", False),
-    (-999_000, "us", True),
-    (-999_001, "us", True),
-    (-998_999, "us", False),
-    (-1_000_000, "us", True),
-    (-1_000_001, "us", True),
-    (-62_135_596_799_999_999, "us", True),
-    (-1_000_001, "ns", False),
-    (-1_000_000, "ns", True),
-    (-999_999_999, "ns", True),
-    (-9_223_372_036_854_775_807, "ns", True),
+    (1, "us", "", True),
+    (-1, "us", "", True),
+    (-1, "us", "UTC", False),
+    (-999_000, "us", "UTC", True),
+    (-999_001, "us", "UTC", True),
+    (-998_999, "us", "UTC", False),
+    (-1_000_000, "us", "", True),
+    (-1_000_001, "us", "UTC", True),
+    (-62_135_596_799_999_999, "us", "", True),
+    (-1_000_001, "ns", "", True),
+    (-1_000_001, "ns", "UTC", False),
+    (-1_000_000, "ns", "UTC", True),
+    (-999_999_999, "ns", "UTC", True),
+    (-9_223_372_036_854_775_807, "ns", "", True),
 ]
 
 
 @pytest.mark.parametrize("shape", ["plain", "list", "map", "struct"])
-@pytest.mark.parametrize(("ticks", "unit", "taken"), EARLY)
-def test_orc_times_before_1970(fs: MemoryFileIO, shape: str, ticks: int, unit: str, taken: bool) -> None:
-    """After stripes without such times; the last second has a form for whole milliseconds only."""
-    time = pa.timestamp(unit)
+@pytest.mark.parametrize(("ticks", "unit", "zone", "taken"), EARLY)
+def test_orc_times_before_1970(
+    fs: MemoryFileIO, shape: str, ticks: int, unit: str, zone: str, taken: bool
+) -> None:
+    """After stripes without such times; the last second has a form for whole milliseconds of instants only."""
+    time = pa.timestamp(unit, zone or None)
     kind, late, early = {
         "plain": (time, 5, ticks),
         "list": (pa.list_(time), [5, None], [ticks]),
