@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -240,6 +240,7 @@ _INDEX = columns(
 _GLOBAL = columns(
     "row_range_start BIGINT", "row_range_end BIGINT", "index_field_id INT", "index_field_name STRING"
 )
+_LATER = tuple(replace(field, id=7 + field.id) for field in _GLOBAL)
 TABLE_INDEXES = Listing(
-    RowType((*_INDEX.fields, DataField(6, "dv_ranges", _RANGES), *_GLOBAL.fields)), _table_indexes
+    RowType((*_INDEX.fields, DataField(6, "dv_ranges", _RANGES), *_LATER)), _table_indexes
 )
