@@ -71,7 +71,7 @@ class BlobColumn:
         """The bytes of these rows, each read on its own. Raises NotFoundError, CorruptDataError,
         UnsupportedError for a value that no Arrow array can hold.
         """
-        return pa.array(self._payloads(rows), pa.binary()) if is_blob(self.kind) else self._nested(rows)
+        return _binary(self._payloads(rows)) if is_blob(self.kind) else self._nested(rows)
 
     def _nested(self, rows: Ints, *, referring: bool = False) -> pa.Array:
         found: list[Any] = []
@@ -86,7 +86,7 @@ class BlobColumn:
                 if place is None
                 else encode_reference(path, start + place[0], place[1])
                 if referring
-                else record[place[0] : sum(place)]
+                else memoryview(record)[place[0] : sum(place)]
                 for place in parts.places
             ]
             found.append(
@@ -190,11 +190,19 @@ def resolved(
     with OpenSources(file_io, root, name) as sources:
         rows = column.to_pylist()
         if kind is None or is_blob(kind):
-            return pa.array([sources.bytes_of(row) for row in rows], pa.binary())
+            return _binary([sources.bytes_of(row) for row in rows])
         if isinstance(kind, MapType):
             maps = [row and [(key, sources.bytes_of(value)) for key, value in row] for row in rows]
             return pa.array(maps, column.type)
         return pa.array([row and [sources.bytes_of(value) for value in row] for row in rows], column.type)
+
+
+def _binary(values: Sequence[bytes | None]) -> pa.Array:
+    """The values as an array; one that is alone is not copied."""
+    if len(values) != 1 or values[0] is None or len(values[0]) > _MOST:
+        return pa.array(values, pa.binary())
+    offsets = np.array([0, len(values[0])], np.int32)
+    return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(offsets), pa.py_buffer(values[0])])
 
 
 def reference_sizes(column: pa.Array) -> Ints:

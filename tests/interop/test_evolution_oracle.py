@@ -259,6 +259,18 @@ def test_vectors_that_we_write_over(oracles: dict[str, Oracle], tmp_path: Path) 
             assert java.read(tmp_path, "d.t") == ours(table)
         if number == 1:
             newer.compact(tmp_path, "d.t")
+    add = {"op": "add", "name": "d", "type": "BLOB"}
+    newer.call("alter", tmp_path, "d.t", json.dumps([add]))
+    for n in (
+        20,
+        21,
+    ):  # with other columns in files of their own than the rows before: not to be joined with these
+        newer.write(tmp_path, "d.t", [{"k": n, "v": None, "x": [n, n], "a": [n], "d": "0x01"}])
+    before = newer.read(tmp_path, "d.t")
+    report = compact.run(compact.Job(table="d.t", strategy=compact.Strategy.FULL), catalog)
+    table = catalog.load_table("d.t")
+    assert (report.error, whole(newer, table)) == (None, before)
+    assert (20, 2, ("k",)) in {(f.first_row_id, f.row_count, f.write_cols) for f in live_files(table)}
 
 
 @pytest.mark.parametrize("who", ["ours", "java"])
