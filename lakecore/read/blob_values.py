@@ -174,9 +174,10 @@ def locate_blobs(
 
 
 def cut_by_size(sizes: Ints) -> Iterator[tuple[int, int]]:
-    """Rows of so many bytes as slices that fit into memory: some 64 MB, or one row."""
-    marks = np.flatnonzero(np.diff(np.cumsum(sizes) // _BATCH_BYTES)) + 1
-    yield from pairwise([0, *marks.tolist(), len(sizes)])
+    """Rows of so many bytes as slices that fit into memory: some 64 MB, or one row, which is then alone."""
+    large = np.flatnonzero(sizes > _BATCH_BYTES)
+    marks = np.concatenate([np.flatnonzero(np.diff(np.cumsum(sizes) // _BATCH_BYTES)) + 1, large, large + 1])
+    yield from pairwise(np.unique([0, *marks.tolist(), len(sizes)]).tolist())
 
 
 def resolved(
