@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from lakecore.catalog.apart_rules import check_apart
+from lakecore.catalog.map_rules import check_map_layouts
 from lakecore.catalog.option_rules import check_option_rules
 from lakecore.catalog.scan_rules import check_scan_rules
 from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedError
 from lakecore.format.row_layout import check_row_files
+from lakecore.format.variant_shape import check_inference
 from lakecore.merge.engines.choice import engine_of
 from lakecore.metadata.dedicated import Dedicated
 from lakecore.metadata.options import BucketMode, TableOptions
@@ -59,6 +61,8 @@ def check_schema(schema: TableSchema) -> None:
     _check_engine(schema, options)
     check_apart(schema, options)
     _check_formats(schema, options)
+    check_map_layouts(schema, options)
+    check_inference(schema.options)
 
 
 def check_columns(columns: Sequence[DataField]) -> None:

@@ -124,6 +124,8 @@ def _atomic(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
     if pa.types.is_struct(target):  # VARIANT
         if is_shredded(source):
             return reassembled(array, target, path)
+        if not pa.types.is_struct(source) or any(source.get_field_index(f.name) < 0 for f in target):
+            raise CorruptDataError(path, f"a VARIANT stored as {source}")
         children = [array.field(field.name).cast(field.type) for field in target]
         return pa.StructArray.from_arrays(children, fields=list(target), mask=_mask(array))
     return array.cast(target)

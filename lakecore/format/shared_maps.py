@@ -30,9 +30,9 @@ from lakecore.types.datatypes import (
     with_nullable,
 )
 
-__all__ = ["MapShaper"]
+__all__ = ["SHAPABLE", "MapLayout", "MapShaper"]
 
-_FORMATS = ("parquet", "orc")
+SHAPABLE = ("parquet", "orc")
 _INT = AtomicType(TypeRoot.INT)
 _DEFAULT_COLUMNS = 256
 _CELLS = 1 << 22
@@ -43,14 +43,14 @@ Ints = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
+class MapLayout:
     """What the options say of a column. `columns`: for values, at most."""
 
     columns: int
     placement: Placement
 
     @classmethod
-    def of(cls, name: str, raw: Mapping[str, str]) -> _Layout | None:
+    def of(cls, name: str, raw: Mapping[str, str]) -> MapLayout | None:
         """None: plain maps. Raises InvalidOptionError."""
         prefix = f"fields.{name}.map."
         layout = Option(prefix + "storage-layout", _parse_layout, "default", "How the maps are stored.")
@@ -86,7 +86,7 @@ class MapShaper:
 
     sample_rows = 0
 
-    def __init__(self, row_type: RowType, layouts: Mapping[str, _Layout], codec: str) -> None:
+    def __init__(self, row_type: RowType, layouts: Mapping[str, MapLayout], codec: str) -> None:
         self._row_type = row_type
         self._layouts = layouts
         self._codec = codec
@@ -98,7 +98,7 @@ class MapShaper:
 
         Raises InvalidOptionError.
         """
-        if kind not in _FORMATS or codec not in PACKED:
+        if kind not in SHAPABLE or codec not in PACKED:
             return None
         layouts = {
             field.name: layout
@@ -106,7 +106,7 @@ class MapShaper:
             if isinstance(field.type, MapType)
             and isinstance(field.type.key, AtomicType)
             and field.type.key.root is TypeRoot.VARCHAR
-            and (layout := _Layout.of(field.name, raw)) is not None
+            and (layout := MapLayout.of(field.name, raw)) is not None
         }
         return cls(row_type, layouts, codec) if layouts else None
 
@@ -139,7 +139,7 @@ def _next_columns(widths: Sequence[int], most: int) -> int:
 class _SharedMaps:
     """One file."""
 
-    def __init__(self, row_type: RowType, layouts: Mapping[str, _Layout], codec: str) -> None:
+    def __init__(self, row_type: RowType, layouts: Mapping[str, MapLayout], codec: str) -> None:
         fields = [
             replace(field, type=_group_type(field.type, layouts[field.name].columns))
             if field.name in layouts and isinstance(field.type, MapType)
@@ -175,7 +175,7 @@ def _group_type(kind: MapType, columns: int) -> RowType:
 class _Column:
     """The keys of one column in one file, and where they were."""
 
-    def __init__(self, layout: _Layout) -> None:
+    def __init__(self, layout: MapLayout) -> None:
         self._count = layout.columns
         self._place = placer(layout.placement, layout.columns)
         self._ids: dict[str, int] = {}

@@ -52,7 +52,13 @@ def reassembled(array: pa.StructArray, target: pa.DataType, path: str) -> pa.Arr
     """
     try:
         return _at_once(array, target)
-    except (UnusualGroup, ValueError, IndexError, pa.ArrowException):  # what is wrong, the other way tells
+    except (
+        UnusualGroup,
+        ValueError,
+        LookupError,
+        TypeError,
+        pa.ArrowException,
+    ):  # what is wrong, the other way tells
         return _one_by_one(array, target, path)
 
 

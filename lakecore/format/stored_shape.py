@@ -19,6 +19,9 @@ ARROW_SCHEMA = b"ARROW:schema"
 """Key of a footer whose value is the Arrow schema of the file: it has metadata for each column."""
 
 
+_SAMPLE_BYTES = 32 << 20
+
+
 class StoredShape(Protocol):
     """The columns of one file. Not for several files: it may count what it stores."""
 
@@ -69,14 +72,14 @@ class ShapableWriter(Protocol):
 
 
 class ShapedWriter:
-    """One data file whose columns are shaped. Holds the rows of the sample until it has enough of them."""
+    """One data file whose columns are shaped. Holds the rows of the sample, at most some 32 MB."""
 
     def __init__(self, start: Callable[[pa.Schema], ShapableWriter], shaper: Shaper) -> None:
         """`start` opens the file for a schema."""
         self._start = start
         self._shaper = shaper
         self._waiting: list[pa.RecordBatch] = []
-        self._waiting_rows = 0
+        self._waiting_rows = self._waiting_bytes = 0
         self._shape: StoredShape | None = None
         self._file: ShapableWriter | None = None
 
@@ -87,7 +90,8 @@ class ShapedWriter:
             return
         self._waiting.append(batch)
         self._waiting_rows += batch.num_rows
-        if self._waiting_rows >= self._shaper.sample_rows:
+        self._waiting_bytes += batch.nbytes
+        if self._waiting_rows >= self._shaper.sample_rows or self._waiting_bytes >= _SAMPLE_BYTES:
             self._begin()
 
     @property

@@ -20,7 +20,7 @@ from lakecore.options import Option, parse_bool
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import ArrayType, AtomicType, DataField, DataType, RowType, TypeRoot, parse_type
 
-__all__ = ["VariantShaper"]
+__all__ = ["VariantShaper", "check_inference"]
 
 Path = tuple[str, ...]
 _MAX_DEPTH = 100
@@ -81,6 +81,12 @@ SHARE = Option(
     "Share of rows that must have a field.",
 )
 SAMPLE = Option("variant.shredding.maxInferBufferRow", _natural, 4096, "Rows that are looked at.")
+
+
+def check_inference(raw: Mapping[str, str]) -> None:
+    """The options by which types are chosen. Raises InvalidOptionError."""
+    for option in (INFER, WIDTH, DEPTH, SHARE, SAMPLE):
+        option.read(raw)
 
 
 class VariantShaper:

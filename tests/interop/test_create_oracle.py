@@ -142,7 +142,20 @@ def evolving(*columns: Any, partition_keys: Any = (), **options: Any) -> dict[st
     return table(*columns, partition_keys=partition_keys, **both, **options)
 
 
+def shared(kind: str = "MAP<STRING NOT NULL, INT>", *columns: Any, **options: str) -> dict[str, Any]:
+    layout = {"fields.m.map.storage-layout": "shared-shredding"}
+    return raw(keyed(f"m {kind}", *columns), **(layout | options))
+
+
 NEWER = [
+    shared(), shared("MAP<STRING, INT>"), shared("MAP<INT NOT NULL, INT>"), shared("MAP<CHAR(3) NOT NULL, INT>"), shared("INT"),
+    shared(**{"fields.x.map.storage-layout": "default"}), shared(**{"fields.m.map.storage-layout": "default"}),
+    shared(**{"fields.m.map.shared-shredding.max-columns": "0"}), shared(**{"file.format": "avro"}), shared(**{"file.format": "orc"}),
+    shared(**{"fields.m.map.shared-shredding.column-placement-policy": "any"}), shared(**{"file.compression": "snappy"}),
+    shared(**{"file.format.per.level": "0:avro"}), shared(**{"changelog-file.format": "avro"}), shared(bucket="-2"),
+    shared(**{"file.compression.per.level": "3:gzip"}), shared("MAP<STRING NOT NULL, INT>", "x VARIANT"), shared("MAP<STRING, INT>", **{"fields.m.map.storage-layout": "DEFAULT"}),
+    shared("MAP<STRING NOT NULL, INT>", "x ROW<b MULTISET<INT>>"), shared("MAP<STRING NOT NULL, VECTOR<FLOAT, 2>>"),
+    keyed("x VARIANT", **{"variant.inferShreddingSchema": "true", "variant.shredding.minFieldCardinalityRatio": "2"}),
     evolving(deletion_vectors__enabled="true"), table("x BLOB"), evolving("x BLOB"), evolving("x VECTOR<INT, 2>"),
     evolving("x BLOB", blob_descriptor_field="x"), evolving("x BLOB", blob_descriptor_field="v"),
     evolving("x BLOB", partition_keys=["x"]), table("x VECTOR<FLOAT, 2>"), table("x VECTOR<INT, 2>", file__format="orc"),

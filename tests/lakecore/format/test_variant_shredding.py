@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakecore.errors import InvalidOptionError
+from lakecore.errors import CorruptDataError, InvalidOptionError
 from lakecore.format.canonical import canonical
 from lakecore.format.data_writer import WriterOptions, open_shaped
 from lakecore.format.parquet_reader import ParquetReader
@@ -131,6 +131,15 @@ def test_what_is_no_variant_is_not_taken_apart() -> None:
     column = pa.array([{"value": value, "metadata": keys} for value, keys in rows], arrow_type(VARIANT))
     found = shredded(column, VARIANT, field.type).to_pylist()
     assert [(row["value"], row["metadata"]) for row in found] == rows
+
+
+@pytest.mark.parametrize(
+    "names", [("value", "typed_value"), ("value",), ("metadata", "typed_value", "typed_value")]
+)
+def test_groups_that_lack_a_part_are_damage(names: tuple[str, ...]) -> None:
+    array = pa.StructArray.from_arrays([pa.array([b"\0"])] * len(names), names=names)
+    with pytest.raises(CorruptDataError):
+        canonical(array, VARIANT, "f.parquet")
 
 
 OPTIONS = [
