@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lakecore.compact import rounds
 from lakecore.compact.cluster.plan import CutPolicy
 from lakecore.compact.clustered.plan import ClusteredRequest, bounds_of, plan_clustered
 from lakecore.compact.primary_key import run as merge_run
@@ -25,7 +26,7 @@ from lakecore.table import Table
 from lakecore.verify.findings import FindingKind
 from lakecore.verify.fsck import fsck
 from lakecore.verify.shape import ProofMode
-from tests.lakecore.compact.test_cluster import TwoCores, keys_of
+from tests.lakecore.compact.test_cluster import Meddling, TwoCores, keys_of
 from tests.support.builders import data_file, manifest_entry
 from tests.support.lake import key_table, live_files, memory_catalog, put, rows_of
 
@@ -164,6 +165,38 @@ def test_all_rows_of_a_key_are_replaced_where_an_earlier_compaction_left_two(
         if number == 1:
             assert len(rows_of(table)) == 5
     assert rows_of(table) == [(0, "", 2, "0", "x"), (1, "", 2, "1", "x"), (2, "", 1, "2", "x")]
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_rows_marked_during_a_compaction_stay_marked(monkeypatch: pytest.MonkeyPatch, fresh: bool) -> None:
+    """Another run marks rows of files that this one sorts (or looks rows up in): what this one made is left out."""
+
+    def rows(number: int, *keys: int) -> list[Row]:
+        return [{"k": k, "j": "", "n": number, "s": f"{k}", "p": "x"} for k in keys]
+
+    def meddle() -> None:
+        put(table, rows(7, 2, 9))
+        with monkeypatch.context() as patch:
+            patch.setattr(rounds, "_CLUSTERED_ROUNDS", 1)
+            assert len(compacted(catalog, table, Strategy.UNIVERSAL, ProofMode.CHEAP).snapshots) == 1
+
+    catalog = memory_catalog("clustered-meddled")
+    table = table_in(catalog)
+    with monkeypatch.context() as patch:
+        patch.setattr(rounds, "_CLUSTERED_ROUNDS", 1)
+        for number in range(2):
+            put(table, rows(number, number, 2))
+            compacted(catalog, table, Strategy.UNIVERSAL, ProofMode.CHEAP)
+    assert len(live_files(table)) == 2
+    if fresh:
+        put(table, rows(2, 1))
+    report = compacted(catalog, table, Strategy.FULL, ProofMode.CHEAP, Meddling(meddle))
+    assert report.dropped == ("p=x/bucket-0",)
+    for _ in range(2):
+        ones = 2 if fresh else 1
+        assert [row[:3] for row in rows_of(table)] == [(0, "", 0), (1, "", ones), (2, "", 7), (9, "", 7)]
+        compacted(catalog, table, Strategy.FULL, ProofMode.CHEAP)
+    assert [file.level for file in live_files(table)] == [1]
 
 
 Spec = tuple[int | None, int | None, int, int, int]
