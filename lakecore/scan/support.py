@@ -52,6 +52,7 @@ _CHAIN = "chain-table.enabled"
 _EXTERNAL_BLOBS = "blob-external-storage-field"
 _POSTPONED_TOO = "postpone.merge-on-read"
 _STREAM_MODE = "stream-scan-mode"
+_ONE_BUCKET = "scan.bucket"
 _OFF = ("", "false")
 
 
@@ -65,6 +66,8 @@ def check_readable(table: str, schema: TableSchema, options: TableOptions) -> No
     if _is_on(schema.options, _CHAIN):
         remedy = "partitions continue those of other branches; use another engine"
         raise _refuse(table, _CHAIN, "true", "read", remedy)
+    if one := schema.options.get(_ONE_BUCKET, "").strip():
+        raise _refuse(table, _ONE_BUCKET, one, "read", "it reads all buckets: unset it")
     if options.bucket_mode is BucketMode.POSTPONE and _is_on(schema.options, _POSTPONED_TOO):
         remedy = "rows without a bucket would be left out; compact, and unset it for this run"
         raise _refuse(table, _POSTPONED_TOO, "true", "read", remedy)

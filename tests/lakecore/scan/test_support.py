@@ -67,6 +67,7 @@ def _is_refused(check: Callable[..., None], schema: TableSchema) -> bool:
         ("bucket=-1", "rwc"),
         ("bucket=-2", "rwc"),
         ("bucket=-2;postpone.merge-on-read=true", "-wc"),
+        ("scan.bucket=0", "-wc"),
         ("sequence.field=v;sequence.field.sort-order=descending", "rwc"),
         ("sequence.snapshot-ordering=true;write-only=true", "rwc"),
         ("sequence.snapshot-ordering=true;write-only=true;bucket=-2", "rwc"),
