@@ -23,6 +23,7 @@ _CODECS = {
     "snappy": "snappy",
     "gzip": "gzip",
     "lz4": "lz4",
+    "lz4_raw": "lz4",
     "brotli": "brotli",
     "none": "none",
     "uncompressed": "none",

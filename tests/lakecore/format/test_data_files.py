@@ -71,7 +71,7 @@ STRICT = {
 """Parts that must not be null, in rows that are: as pyarrow's readers of the other formats give them."""
 WITHOUT_BLANKS = {"c": ("CHAR(3)", ("a", "éé😀", None))}
 """What ORC files keep of a CHAR."""
-CODECS = [("parquet", c) for c in ("zstd", "snappy", "gzip", "lz4", "brotli", "none")]
+CODECS = [("parquet", c) for c in ("zstd", "snappy", "gzip", "lz4", "lz4_raw", "brotli", "none")]
 CODECS += [("orc", c) for c in ("zstd", "snappy", "zlib", "lz4", "none")]
 CODECS += [("avro", c) for c in ("zstd", "snappy", "deflate", "null")] + [("row", "zstd")]
 
