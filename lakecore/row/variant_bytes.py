@@ -173,7 +173,8 @@ class VariantBytes:
         large, id_width, width, count, ids = self._layout(at)
         offsets = ids + count * id_width
         first = offsets + (count + 1) * width
-        exact = first <= end
+        spare = 7 if objects else 5  # bits of the first byte from there on mean nothing
+        exact = (first <= end) & (self.data[at] >> spare == 0)
         count = np.where(exact, count, 0)
         owner, number = runs(count)
         offset = self.number(offsets[owner] + number * width[owner], width[owner])

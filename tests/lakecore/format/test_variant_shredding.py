@@ -79,7 +79,15 @@ def test_values_come_back_byte_for_byte(tmp_path: Path) -> None:
             value, metadata = parse_variant(some_text(dice, kind))
             row = {"value": value, "metadata": metadata}
             rows.append(damaged(dice, row) if seed % 2 and dice.random() < 0.2 else row)
-        special = [b"\x38\0\0\xc0\x7f", float_bytes(1.5), date_bytes(3), b"", b"\x50" * 17]
+        special = [
+            b"\x38\0\0\xc0\x7f",
+            float_bytes(1.5),
+            date_bytes(3),
+            b"",
+            b"\x50" * 17,
+            b"\xe3\1\0\3\x10\x7f\x1c",
+            b"\x82\0\0",
+        ]
         rows += [None, *({"value": value, "metadata": b"\1\0\0"} for value in special)]
         row_type = RowType((DataField(0, "v", VARIANT),))
         given = RowType((DataField(0, "v", kind),))
