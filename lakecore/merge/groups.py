@@ -45,6 +45,13 @@ class Groups:
         return np.arange(self.batch.num_rows) if self.order is None else self.order
 
     @property
+    def kinds(self) -> Any:
+        """The kind of each row, in merge order; where the batch has none, every row adds."""
+        if KIND_NAME not in self.batch.schema.names:
+            return np.zeros(len(self.last), np.int8)
+        return self.batch.column(KIND_NAME).to_numpy()[self.rows]
+
+    @property
     def starts(self) -> Indices:
         """The place in merge order of the first row of each group."""
         return np.flatnonzero(np.append(True, self.last[:-1])) if len(self.last) else np.empty(0, np.int64)
@@ -174,7 +181,7 @@ def fold(
     starts = groups.starts
     sizes = np.diff(starts, append=len(groups.last))
     many = sizes > (0 if singles else 1)
-    kinds = batch.column(KIND_NAME).to_numpy()[groups.rows]
+    kinds = groups.kinds
     picked = groups.rows[starts]
     result_kinds = kinds[starts]
     if not many.any():

@@ -37,7 +37,7 @@ class MergeSpec:
     its lowest level above 0 then stands for those of the levels above, which an engine must not fold again.
     `numbered`: False when all rows of a run have higher sequence numbers than those of the runs before it:
     batches then need no `_SEQUENCE_NUMBER`. `kinds`: False when no row retracts: they need no `_VALUE_KIND`,
-    unless it is among `columns`. Neither goes with `evidence`, nor the latter with an engine.
+    unless it is among `columns`. Neither goes with `evidence`.
     """
 
     key_columns: tuple[str, ...]

@@ -231,7 +231,7 @@ class _Reader:
         beside = () if engine is None else engine.needed(self._columns)
         runs = sorted(section.runs, key=_age)
         numbered = options.by_snapshot or not _in_sequence(runs)
-        kinds = engine is not None or any(file.delete_row_count != 0 for file in section.files)
+        kinds = any(file.delete_row_count != 0 for file in section.files)
         system = (SEQUENCE_NAME,) * numbered + (KIND_NAME,) * kinds
         needed = (*self._columns, *keys, *options.sequence_fields, *beside, *system)
         columns = tuple(dict.fromkeys(needed))
