@@ -46,7 +46,7 @@ def canonical(array: pa.Array, kind: DataType, path: str) -> pa.Array:
 
 def without_blanks(array: pa.Array, kind: DataType) -> pa.Array:
     """`array`, of the Arrow type of `kind`, as ORC keeps it: no CHAR in it ends with blanks."""
-    return canonical(array, kind, ".orc")
+    return canonical(array, kind, ".orc") if _holds_char(kind) else array
 
 
 def _holds_char(kind: DataType) -> bool:
