@@ -186,6 +186,10 @@ class Table:
             )
         return replace(self, schema=schema, overrides={**self.overrides, **options})
 
+    def at_schema(self, schema: TableSchema) -> Table:
+        """The table as a schema of its past describes it. For reading only."""
+        return replace(self, schema=schema)
+
     def at_branch(self, branch: str) -> Table:
         """The branch of that name. Raises NotFoundError naming the branches there are."""
         paths = self.branches.open(branch)

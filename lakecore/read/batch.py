@@ -23,7 +23,7 @@ from lakecore.scan.startup import Incremental, Startup, StartupMode
 from lakecore.scan.support import check_streamable
 from lakecore.scan.travel import BatchStart, Travel, batch_start, snapshot_at
 
-__all__ = ["batch_source", "history_of", "named_start"]
+__all__ = ["batch_source", "history_of", "named_start", "schema_at"]
 
 FALLBACK_BRANCH = Option("scan.fallback-branch", str.strip, "", "Stands in for partitions that are missing.")
 PRIMARY_BRANCH = Option("scan.primary-branch", str.strip, "", "Its partitions are read in place of ours.")
@@ -70,7 +70,7 @@ def _with_fallback(table: Readable, startup: Startup, rows: SnapshotRows) -> Row
 
 def _state(table: Readable, startup: Startup) -> SnapshotRows:
     start = batch_start(startup, table.schema.options, history_of(table), table.tags)
-    schema = _schema_for(table, start)
+    schema = schema_at(table, start)
     table.scanner.check(schema)
     return SnapshotRows(table.scanner, table.read_context(schema), start.snapshot, start.created_ms)
 
@@ -91,7 +91,7 @@ def history_of(table: Readable) -> History:
     return History(table.snapshots, table.changelogs, changelogs_live_longer(table.schema.options))
 
 
-def _schema_for(table: Readable, start: BatchStart) -> TableSchema:
+def schema_at(table: Readable, start: BatchStart) -> TableSchema:
     """That of a travelled snapshot; else the handle's, unless the snapshot has a newer one."""
     found = start.snapshot
     if found is not None and (start.travelled or found.schema_id > table.schema.id):

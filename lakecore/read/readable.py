@@ -63,5 +63,8 @@ class Readable(Protocol):
     def at_branch(self, branch: str) -> Readable:
         """The branch of that name."""
 
+    def at_schema(self, schema: TableSchema) -> Readable:
+        """Seen with that schema."""
+
     def read_context(self, schema: TableSchema | None = None) -> ReadContext:
         """For reading with `schema`, None: with that of the handle."""

@@ -83,7 +83,7 @@ def _key_ranges(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
         yield (*files.key_range(entry), entry.file.first_row_id)
 
 
-FILE_KEY_RANGES = Listing(columns(*_KEY_RANGE, "first_row_id BIGINT"), _key_ranges)
+FILE_KEY_RANGES = Listing(columns(*_KEY_RANGE, "first_row_id BIGINT"), _key_ranges, dated=True)
 
 
 def _all_of_files(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
@@ -123,11 +123,12 @@ FILES = Listing(
         "write_cols STRING[]",
     ),
     _all_of_files,
+    dated=True,
 )
 
 
 def _value_stats(ctx: ReadContext, file: DataFile) -> tuple[Mapping[str, str], ...]:
-    """Null counts, minima and maxima of the columns that the table has now, as texts.
+    """Null counts, minima and maxima of the columns that the table has at that time, as texts.
 
     Rule of the format: a column that the file does not have is all null; one without statistics is unknown.
     """
@@ -164,7 +165,7 @@ def _count(counts: tuple[int | None, ...], place: int | None, missing: int | Non
 
 
 def _evolved(value: Any, old: DataField, new: DataField) -> Any:
-    """A bound in the type that the column has now."""
+    """A bound in the type that the column has at that time."""
     same = with_nullable(old.type, True) == with_nullable(new.type, True)
     if value is None or same or not isinstance(old.type, AtomicType) or not isinstance(new.type, AtomicType):
         return value

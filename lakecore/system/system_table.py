@@ -12,7 +12,7 @@ from lakecore.lsm.options import TreePolicy
 from lakecore.metadata.options import MergeEngine
 from lakecore.options import Option, parse_bool
 from lakecore.predicate.tree import Predicate
-from lakecore.read.batch import batch_source, history_of, named_start
+from lakecore.read.batch import batch_source, history_of, named_start, schema_at
 from lakecore.read.changed_rows import ChangedRows, DiffRows
 from lakecore.read.fallback_rows import FallbackRows
 from lakecore.read.followed_rows import FollowedRows, followed, plain
@@ -181,6 +181,8 @@ class SystemTable:
         table = self.table
         start = batch_start(startup, table.schema.options, history_of(table), table.tags)
         listing = _LISTINGS[self.kind]
+        if listing.dated:
+            table = table.at_schema(schema_at(table, start))
         return ViewRows(listing.row_type, partial(listing.rows, table, start.snapshot))
 
     def __getattr__(self, name: str) -> NoReturn:

@@ -29,10 +29,14 @@ RowMaker: TypeAlias = Callable[[Readable, Snapshot | None], Iterable[Row]]
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The columns of a system table, and how its rows are made."""
+    """The columns of a system table, and how its rows are made.
+
+    `dated`: rows of a snapshot of the past are told by the schema of that time.
+    """
 
     row_type: RowType
     rows: RowMaker
+    dated: bool = False
 
 
 @dataclass(frozen=True)

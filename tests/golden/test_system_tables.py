@@ -70,6 +70,16 @@ def test_every_system_table(table: GoldenTable, oracles: dict[str, Oracle]) -> N
             assert ours(table, kind, {}) == javas(oracles[table.version], table, kind, {}), kind
 
 
+def test_files_of_the_past(oracles: dict[str, Oracle]) -> None:
+    """Their statistics are of the columns of that time."""
+    table = golden_table("g3.h3_evo_pk_compact")
+    for snapshot in [one["id"] for one in table.facts["snapshots"]]:
+        options = {"scan.snapshot-id": str(snapshot)}
+        assert ours(table, "files", options) == javas(oracles[table.version], table, "files", options), (
+            snapshot
+        )
+
+
 @pytest.mark.parametrize("name", ["g1.a_cl_lookup_dedup", "g3.h3_cl_lookup_dedup", "g3.h3_pk_dedup_b3_part"])
 def test_changes_as_rows(name: str, oracles: dict[str, Oracle]) -> None:
     table = golden_table(name)
