@@ -278,7 +278,7 @@ class _Steps:
     def __init__(self, dice: random.Random, table: Mapping[str, Any]) -> None:
         self.dice = dice
         self.keys = set(table["primaryKeys"])
-        self.fixed = self.keys | set(table["partitionKeys"]) | {"k", "s", "g"}
+        self.fixed = self.keys | set(table["partitionKeys"]) | {"k", "s", "g", "b"}
         self.partitions = table["partitionKeys"]
         self.columns = {
             column["name"]: column["type"].removesuffix(" NOT NULL") for column in table["columns"]
