@@ -285,7 +285,7 @@ class _Steps:
         }
         self.options = table["options"]
         self.domain = {
-            name: [value for _ in range(8) if (value := _TYPES[kind](dice)) is not None]
+            name: [value for _ in range(8) if (value := (_TYPES | VALUES)[kind](dice)) is not None]
             for name, kind in self.columns.items()
             if name in self.fixed
         }
