@@ -301,8 +301,9 @@ def test_damaged_metadata(lakes: Lakes, part: str, manifests: str, damage: Calla
 
 
 def flip_value(data: bytes) -> bytes:
-    """A bit of a stored value: page checksums tell."""
-    chunk = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0).column(1)
+    """A bit of a value in the last column, which every read decodes: page checksums tell."""
+    metadata = pq.ParquetFile(io.BytesIO(data)).metadata
+    chunk = metadata.row_group(0).column(metadata.num_columns - 1)
     start = chunk.dictionary_page_offset or chunk.data_page_offset
     last = start + chunk.total_compressed_size - 1
     return data[:last] + bytes([data[last] ^ 1]) + data[last + 1 :]
