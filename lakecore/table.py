@@ -23,7 +23,8 @@ from lakecore.errors import (
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.callbacks import callback_warnings
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.options import BUCKET, BucketMode, TableOptions, order_of_files
+from lakecore.metadata.options import BucketMode, TableOptions
+from lakecore.metadata.run_options import with_run_options
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.metadata.visibility import visibility_warnings
@@ -65,20 +66,9 @@ __all__ = ["Commit", "DeletedRows", "Scan", "Table", "UpdatedRows"]
 
 logger = logging.getLogger(__name__)
 
-_FIXED_OPTIONS = frozenset({
-    "bucket-key", "bucket-function.type", "merge-engine", "sequence.field", "sequence.field.sort-order",
-    "rowkind.field", "primary-key", "partition", "partition.default-name", "partition.legacy-name",
-    "data-file.path-directory",
-})  # fmt: skip
 _PLACING_TRIES = 4
 _FORCE = "commit.force-create-snapshot"
 _USER_PREFIX = "commit.user-prefix"
-
-
-def _only_counts(old: int, new: int) -> bool:
-    """Both fixed numbers, or the same."""
-    return old == new or (old > 0 and new > 0)
-
 
 Partitions = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
@@ -170,20 +160,7 @@ class Table:
 
         Raises InvalidInputError for options that say how stored rows are laid out.
         """
-        for key, value in options.items():
-            if key in _FIXED_OPTIONS and self.schema.options.get(key) != value:
-                raise InvalidInputError(
-                    f"option {key}={value!r}: it is part of the table and cannot change per run"
-                )
-        if "bucket" in options and not _only_counts(self.options.bucket, BUCKET.read(options)):
-            raise InvalidInputError(
-                f"option bucket={options['bucket']!r}: a run may change their number, not their kind"
-            )
-        schema = replace(self.schema, options={**self.schema.options, **options})
-        if order_of_files(schema) != order_of_files(self.schema):
-            raise InvalidInputError(
-                "option clustering.columns: files are in that order; it cannot change per run"
-            )
+        schema = with_run_options(self.schema, options)
         return replace(self, schema=schema, overrides={**self.overrides, **options})
 
     def at_schema(self, schema: TableSchema) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
+from lakecore.compact.naming import attempt_name
 from lakecore.compact.work import UnitTable
 from lakecore.metadata.data_file import DataFile, FileSource
 from lakecore.verify.columns import StoredFile
@@ -32,7 +33,7 @@ class AppendUnit(Protocol):
 def file_spec(unit: AppendUnit, first_sequence: int) -> FileSpec:
     """Rule of the format: sequence numbers go on from the first input's."""
     schema = unit.table.schema
-    attempt = unit.table.clock.fresh_id().replace("-", "")[:16]
+    attempt = attempt_name(unit.table.clock)
     return FileSpec(
         directory=unit.bucket_dir,
         name_prefix=f"{unit.file_prefix}-{attempt}",

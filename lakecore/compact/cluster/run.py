@@ -32,7 +32,7 @@ from lakecore.verify.sorted_rows import Bound, check_sorted
 from lakecore.verify.tracked_rows import tally_tracked
 from lakecore.write.rolling import RollingWriter
 
-__all__ = ["SampleTask", "SortUnit", "read_batches", "run_unit", "sample", "within"]
+__all__ = ["SampleTask", "SortUnit", "keyed_rows", "run_unit", "sample", "tally"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ def run_unit(unit: SortUnit) -> UnitResult:
         written = tuple(replace(file, level=unit.output_level) for file in writer.close())
         files = numbered(unit, written)  # written as on level 0: append files are the same on every level
         outputs = _checked(unit, [stored_file(unit, file) for file in files])
-        inputs = tuple(_tally(unit, number) for number in unit.checked)
+        inputs = tuple(tally(unit, number) for number in unit.checked)
     except BaseException:
         writer.abort()
         raise
@@ -89,10 +89,8 @@ def _sort(unit: SortUnit, scratch: Scratch, writer: RollingWriter) -> int:
     """How many rows lie within the bounds."""
     sorter = RowSorter(scratch)
     rows_in = 0
-    batches = read_batches(unit)
-    with closing(read_ahead(batches) if unit.overlap else batches) as found:
-        for batch in found:
-            part = within(keyed(batch, unit.rule), unit.bounds)
+    with closing(keyed_rows(unit)) as parts:
+        for part in parts:
             rows_in += part.num_rows
             sorter.add(part)
     for batch in sorter.sorted():
@@ -100,7 +98,15 @@ def _sort(unit: SortUnit, scratch: Scratch, writer: RollingWriter) -> int:
     return rows_in
 
 
-def read_batches(unit: SortUnit, columns: Sequence[str] | None = None) -> Generator[pa.RecordBatch]:
+def keyed_rows(unit: SortUnit, columns: Sequence[str] | None = None) -> Generator[pa.RecordBatch]:
+    """Live rows of the files within the bounds, with the keys they are sorted by; see `_read_batches`."""
+    batches = _read_batches(unit, columns)
+    with closing(read_ahead(batches) if unit.overlap else batches) as found:
+        for batch in found:
+            yield _within(keyed(batch, unit.rule), unit.bounds)
+
+
+def _read_batches(unit: SortUnit, columns: Sequence[str] | None) -> Generator[pa.RecordBatch]:
     """Live rows of the files. Costs reads of some footers, for the size of a batch. `columns` None: all."""
     reading = unit.table.reading
     paths = [reading.paths.data_file(unit.bucket_dir, file) for file in unit.files]
@@ -111,7 +117,7 @@ def read_batches(unit: SortUnit, columns: Sequence[str] | None = None) -> Genera
         yield from read_file(reading, unit.bucket_dir, file, columns, batch_size=size, deletions=deletions)
 
 
-def within(batch: pa.RecordBatch, bounds: tuple[Bound | None, Bound | None]) -> pa.RecordBatch:
+def _within(batch: pa.RecordBatch, bounds: tuple[Bound | None, Bound | None]) -> pa.RecordBatch:
     """The rows of a keyed batch that lie between the bounds."""
     low, high = bounds
     if low is None and high is None:
@@ -151,8 +157,8 @@ def _checked(unit: SortUnit, outputs: list[StoredFile]) -> OutputEvidence:
     return replace(found, rows=total(tally_tracked(context, unit.name, stored) for stored in outputs))
 
 
-def _tally(unit: SortUnit, number: int) -> Tally:
-    """Of a whole input."""
+def tally(unit: SortUnit, number: int) -> Tally:
+    """Of the live rows of a whole input."""
     context = unit.table.proof
     stored, deletion = stored_file(unit, unit.files[number]), unit.deletions[number]
     deleted = None if deletion is None else load_deletions(context.file_io, deletion)

@@ -6,20 +6,18 @@ from contextlib import closing
 
 import pyarrow as pa
 
-from lakecore.compact.cluster.run import SortUnit, read_batches, within
+from lakecore.compact.append.outputs import stored
+from lakecore.compact.cluster.run import SortUnit, keyed_rows, tally
+from lakecore.compact.naming import attempt_name
 from lakecore.compact.primary_key.run import run_unit as run_merge
 from lakecore.compact.primary_key.unit import MergeUnit
 from lakecore.compact.work import UnitResult
 from lakecore.merge.passes import Scratch
-from lakecore.merge.row_sorter import RowSorter, keyed
-from lakecore.metadata.data_file import DataFile, FileSource
+from lakecore.merge.row_sorter import RowSorter
+from lakecore.metadata.data_file import FileSource
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, retracting
-from lakecore.read.ahead import read_ahead
-from lakecore.store.indexes import load_deletions
 from lakecore.verify.certificate import DropCertifier
-from lakecore.verify.columns import StoredFile
-from lakecore.verify.digest import Tally
-from lakecore.verify.proof import UnitProof, check_outputs, tally_input
+from lakecore.verify.proof import UnitProof, check_outputs
 from lakecore.write.rolling import FileSpec, RollingWriter
 
 __all__ = ["run_unit"]
@@ -41,8 +39,8 @@ def _run_sort(unit: SortUnit) -> UnitResult:
         with Scratch() as scratch:
             rows_in = _sort(unit, RowSorter(scratch), writer, certifier)
         files = writer.close()
-        outputs = check_outputs(table.proof, unit.name, [_stored(unit, file) for file in files])
-        inputs = tuple(_tally(unit, number) for number in unit.checked)
+        outputs = check_outputs(table.proof, unit.name, [stored(unit, file) for file in files])
+        inputs = tuple(tally(unit, number) for number in unit.checked)
     except BaseException:
         writer.abort()
         raise
@@ -53,10 +51,9 @@ def _run_sort(unit: SortUnit) -> UnitResult:
 def _sort(unit: SortUnit, sorter: RowSorter, writer: RollingWriter, certifier: DropCertifier) -> int:
     """How many rows lie within the bounds."""
     rows_in = 0
-    batches = read_batches(unit, (SEQUENCE_NAME, KIND_NAME, *unit.table.schema.row_type.names))
-    with closing(read_ahead(batches) if unit.overlap else batches) as found:
-        for batch in found:
-            part = within(keyed(batch, unit.rule), unit.bounds)
+    columns = (SEQUENCE_NAME, KIND_NAME, *unit.table.schema.row_type.names)
+    with closing(keyed_rows(unit, columns)) as parts:
+        for part in parts:
             rows_in += part.num_rows
             dropped = pa.array(retracting(part.column(KIND_NAME).to_numpy()))
             certifier.batch(part.num_rows, part.filter(dropped))
@@ -68,7 +65,7 @@ def _sort(unit: SortUnit, sorter: RowSorter, writer: RollingWriter, certifier: D
 
 def _spec(unit: SortUnit) -> FileSpec:
     schema = unit.table.schema
-    attempt = unit.table.clock.fresh_id().replace("-", "")[:16]
+    attempt = attempt_name(unit.table.clock)
     return FileSpec(
         directory=unit.bucket_dir,
         name_prefix=f"{unit.file_prefix}-{attempt}",
@@ -80,14 +77,3 @@ def _spec(unit: SortUnit) -> FileSpec:
         options=schema.options,
         ordered_by=unit.rule.columns,
     )
-
-
-def _tally(unit: SortUnit, number: int) -> Tally:
-    """Of the live rows of a whole input."""
-    context, deletion = unit.table.proof, unit.deletions[number]
-    deleted = None if deletion is None else load_deletions(context.file_io, deletion)
-    return tally_input(context, unit.name, _stored(unit, unit.files[number]), deleted=deleted)
-
-
-def _stored(unit: SortUnit, file: DataFile) -> StoredFile:
-    return StoredFile(unit.table.reading.paths.data_file(unit.bucket_dir, file), file)

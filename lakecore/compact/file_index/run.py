@@ -10,6 +10,7 @@ import pyarrow as pa
 from lakecore.clock import Clock
 from lakecore.compact.cleanup import remove
 from lakecore.compact.file_index.plan import IndexNeed
+from lakecore.compact.naming import attempt_name
 from lakecore.errors import CorruptDataError
 from lakecore.index.builder import FileIndexBuilder
 from lakecore.index.container import INDEX_SUFFIX, encode_container
@@ -75,7 +76,7 @@ def run_unit(unit: IndexUnit) -> IndexResult:
     indexed.
     """
     made: list[str] = []
-    attempt = unit.clock.fresh_id().replace("-", "")[:16]
+    attempt = attempt_name(unit.clock)
     files = []
     rows = size = 0
     try:

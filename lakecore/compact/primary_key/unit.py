@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from pyroaring import BitMap
 
+from lakecore.compact.naming import attempt_name
 from lakecore.compact.primary_key.mode import Derivation
 from lakecore.compact.work import UnitTable
 from lakecore.merge.engines.deduplicate import Deduplicate
@@ -135,7 +136,7 @@ def stored(unit: MergeUnit, file: DataFile) -> StoredFile:
 
 def _files(unit: MergeUnit, prefix: str, source: FileSource, *, changelog: bool) -> FileSpec:
     reading = unit.table.reading
-    attempt = unit.table.clock.fresh_id().replace("-", "")[:16]
+    attempt = attempt_name(unit.table.clock)
     return FileSpec(
         directory=unit.bucket_dir,
         name_prefix=f"{prefix}-{attempt}",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from lakecore.compact.naming import attempt_name
 from lakecore.compact.rescale.plan import BucketGroup, Layer
 from lakecore.compact.work import UnitTable
 from lakecore.errors import CorruptDataError
@@ -94,7 +95,7 @@ def run_unit(unit: RescaleUnit) -> RescaleResult:
 
     Raises ProofError when the outputs do not hold, CorruptDataError, UnavailableError.
     """
-    attempt = unit.table.clock.fresh_id().replace("-", "")[:16]
+    attempt = attempt_name(unit.table.clock)
     writers: list[RollingWriter] = []
     made: list[tuple[int, tuple[DataFile, ...]]] = []
     evidence = OutputEvidence()

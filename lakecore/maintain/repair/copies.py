@@ -1,27 +1,56 @@
-"""Files under other names: a file that a repair changes must not keep the one it had."""
+"""Files under other names, in the place of others: a file that a repair changes must not keep its name."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from lakecore.errors import LakeError
+from lakecore.maintain.repair.bench import Bench, Done
 from lakecore.maintain.target import Target
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.data_file import DataFile, ManifestEntry
+from lakecore.metadata.options import TableOptions
+from lakecore.verify.references import bucket_directory
 
-__all__ = ["copy_files", "discard", "renamed"]
+__all__ = ["copy_files", "put_in_place"]
 
 logger = logging.getLogger(__name__)
+
+Write = Callable[[str, DataFile, DataFile], DataFile]
+"""Writes a file of a directory, and those beside it, under new names; gives its description."""
 
 _COPY_BYTES = 8 << 20
 
 
-def renamed(file: DataFile, stem: str) -> DataFile:
-    """The file, and those beside it, under names that begin with `stem`."""
-    old, dot, rest = file.file_name.partition(".")
-    extras = tuple(f"{stem}{name.removeprefix(old)}" for name in file.extra_files)
-    return replace(file, file_name=f"{stem}{dot}{rest}", extra_files=extras)
+def put_in_place(bench: Bench, target: Target, entries: Iterable[ManifestEntry], write: Write) -> Done:
+    """A COMPACT with a copy in the place of each file. Raises CommitConflictError when others replaced one
+    of the files meanwhile, and what `write` raises; then nothing is left behind.
+    """
+    directory = bucket_directory(target.paths, target.schema)
+    prefix = TableOptions.from_schema(target.schema).data_file_prefix
+    messages: list[CommitMessage] = []
+    made: list[str] = []
+    try:
+        for entry in entries:
+            folder = directory(entry.partition, entry.bucket)
+            copy = _renamed(entry.file, f"{prefix}{target.clock.fresh_id()}-0")
+            made += [f"{folder}/{name}" for name in copy.all_names]
+            messages.append(
+                CommitMessage(
+                    partition=entry.partition,
+                    bucket=entry.bucket,
+                    total_buckets=entry.total_buckets,
+                    compact_before=(entry.file,),
+                    compact_after=(write(folder, entry.file, copy),),
+                )
+            )
+    except BaseException:
+        _discard(target, made)
+        raise
+    return bench.commit(target, messages, partial(_discard, target, made))
 
 
 def copy_files(target: Target, directory: str, pairs: Sequence[tuple[str, str]]) -> None:
@@ -38,7 +67,14 @@ def copy_files(target: Target, directory: str, pairs: Sequence[tuple[str, str]])
             raise
 
 
-def discard(target: Target, paths: Sequence[str]) -> None:
+def _renamed(file: DataFile, stem: str) -> DataFile:
+    """The file, and those beside it, under names that begin with `stem`."""
+    old, dot, rest = file.file_name.partition(".")
+    extras = tuple(f"{stem}{name.removeprefix(old)}" for name in file.extra_files)
+    return replace(file, file_name=f"{stem}{dot}{rest}", extra_files=extras)
+
+
+def _discard(target: Target, paths: Sequence[str]) -> None:
     """Remove files that nothing refers to."""
     for path in paths:
         try:

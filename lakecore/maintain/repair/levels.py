@@ -19,17 +19,15 @@ from functools import partial
 from typing import Any
 
 from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters
-from lakecore.maintain.repair.copies import copy_files, discard, renamed
+from lakecore.maintain.repair.copies import copy_files, put_in_place
 from lakecore.maintain.repair.plan import Work
 from lakecore.maintain.target import Target
-from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.data_file import ManifestEntry
+from lakecore.metadata.data_file import DataFile, ManifestEntry
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.netting import live
 from lakecore.metadata.options import ChangelogProducer, MergeEngine, TableOptions
 from lakecore.row.binary_row import decode_row
 from lakecore.row.partition_path import partition_text
-from lakecore.verify.references import bucket_directory
 
 __all__ = ["LEVELS"]
 
@@ -95,31 +93,13 @@ def _line(target: Target, entry: ManifestEntry) -> str:
 def _lower(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
     """A COMPACT. Raises CommitConflictError when others replaced one of the files meanwhile."""
     target = bench.at(branch)
-    directory = bucket_directory(target.paths, target.schema)
-    prefix = TableOptions.from_schema(target.schema).data_file_prefix
-    messages: list[CommitMessage] = []
-    made: list[str] = []
-    try:
-        for entry in _find(target):
-            if _line(target, entry) not in wanted:
-                continue
-            folder = directory(entry.partition, entry.bucket)
-            copy = replace(renamed(entry.file, f"{prefix}{target.clock.fresh_id()}-0"), level=0)
-            made += [f"{folder}/{name}" for name in copy.all_names]
-            copy_files(target, folder, list(zip(entry.file.all_names, copy.all_names, strict=True)))
-            messages.append(
-                CommitMessage(
-                    partition=entry.partition,
-                    bucket=entry.bucket,
-                    total_buckets=entry.total_buckets,
-                    compact_before=(entry.file,),
-                    compact_after=(copy,),
-                )
-            )
-    except BaseException:
-        discard(target, made)
-        raise
-    return bench.commit(target, messages, partial(discard, target, made))
+    chosen = (entry for entry in _find(target) if _line(target, entry) in wanted)
+    return put_in_place(bench, target, chosen, partial(_copy, target))
+
+
+def _copy(target: Target, folder: str, file: DataFile, copy: DataFile) -> DataFile:
+    copy_files(target, folder, list(zip(file.all_names, copy.all_names, strict=True)))
+    return replace(copy, level=0)
 
 
 LEVELS = Action(look=_look, do=_lower)

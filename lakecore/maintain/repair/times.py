@@ -17,20 +17,17 @@ from lakecore.format.canonical import canonical
 from lakecore.format.data_reader import DataFileReader, open_reader
 from lakecore.format.data_writer import WriterOptions, WrittenFile, open_writer
 from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters
-from lakecore.maintain.repair.copies import copy_files, discard, renamed
+from lakecore.maintain.repair.copies import copy_files, put_in_place
 from lakecore.maintain.repair.plan import Work
 from lakecore.maintain.repair.statistics import suspects
 from lakecore.maintain.target import Target
-from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.data_file import DataFile, ManifestEntry
 from lakecore.metadata.key_value import key_value_type
 from lakecore.metadata.netting import live
-from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.read.row_ids import tracked_type
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import RowType
-from lakecore.verify.references import bucket_directory
 from lakecore.write.options import FileRules
 
 __all__ = ["TIMES"]
@@ -66,35 +63,19 @@ def _write_again(bench: Bench, branch: str, parameters: Parameters, wanted: froz
     CommitConflictError when others replaced one of the files meanwhile; then nothing is left behind.
     """
     target = bench.at(branch)
-    directory = bucket_directory(target.paths, target.schema)
-    prefix = TableOptions.from_schema(target.schema).data_file_prefix
-    messages: list[CommitMessage] = []
-    made: list[str] = []
-    try:
-        for path, entry in _find(target, parameters).items():
-            if f"write {path} again" not in wanted:
-                continue
-            folder = directory(entry.partition, entry.bucket)
-            copy = renamed(entry.file, f"{prefix}{target.clock.fresh_id()}-0")
-            made += [f"{folder}/{name}" for name in copy.all_names]
-            written = _copy(target, path, entry.file, f"{folder}/{copy.file_name}")
-            copy_files(target, folder, list(zip(entry.file.extra_files, copy.extra_files, strict=True)))
-            messages.append(
-                CommitMessage(
-                    partition=entry.partition,
-                    bucket=entry.bucket,
-                    total_buckets=entry.total_buckets,
-                    compact_before=(entry.file,),
-                    compact_after=(replace(copy, file_size=written.size),),
-                )
-            )
-    except BaseException:
-        discard(target, made)
-        raise
-    return bench.commit(target, messages, partial(discard, target, made))
+    found = _find(target, parameters).items()
+    chosen = (entry for path, entry in found if f"write {path} again" in wanted)
+    return put_in_place(bench, target, chosen, partial(_copy, target))
 
 
-def _copy(target: Target, source: str, file: DataFile, path: str) -> WrittenFile:
+def _copy(target: Target, folder: str, file: DataFile, copy: DataFile) -> DataFile:
+    """The file written again, and copies of those beside it."""
+    written = _written(target, target.paths.data_file(folder, file), file, f"{folder}/{copy.file_name}")
+    copy_files(target, folder, list(zip(file.extra_files, copy.extra_files, strict=True)))
+    return replace(copy, file_size=written.size)
+
+
+def _written(target: Target, source: str, file: DataFile, path: str) -> WrittenFile:
     """Raises UnsupportedError for times that ORC has no form for."""
     schema = target.schemas.load(file.schema_id)
     raw = target.schema.options

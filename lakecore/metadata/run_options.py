@@ -1,0 +1,42 @@
+"""Options that hold for one run: which may differ from those of the table. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from lakecore.errors import InvalidInputError
+from lakecore.metadata.options import BUCKET, order_of_files
+from lakecore.metadata.schema import TableSchema
+
+__all__ = ["with_run_options"]
+
+_FIXED_OPTIONS = frozenset({
+    "bucket-key", "bucket-function.type", "merge-engine", "sequence.field", "sequence.field.sort-order",
+    "rowkind.field", "primary-key", "partition", "partition.default-name", "partition.legacy-name",
+    "data-file.path-directory",
+})  # fmt: skip
+
+
+def with_run_options(schema: TableSchema, options: Mapping[str, str]) -> TableSchema:
+    """The schema with options of a run. Raises InvalidInputError for those that say how stored rows lie."""
+    for key, value in options.items():
+        if key in _FIXED_OPTIONS and schema.options.get(key) != value:
+            raise InvalidInputError(
+                f"option {key}={value!r}: it is part of the table and cannot change per run"
+            )
+    if "bucket" in options and not _only_counts(BUCKET.read(schema.options), BUCKET.read(options)):
+        raise InvalidInputError(
+            f"option bucket={options['bucket']!r}: a run may change their number, not their kind"
+        )
+    changed = replace(schema, options={**schema.options, **options})
+    if order_of_files(changed) != order_of_files(schema):
+        raise InvalidInputError(
+            "option clustering.columns: files are in that order; it cannot change per run"
+        )
+    return changed
+
+
+def _only_counts(old: int, new: int) -> bool:
+    """Both fixed numbers, or the same."""
+    return old == new or (old > 0 and new > 0)
