@@ -1,7 +1,7 @@
 # lakecore. Every target works on a fresh clone; `make setup` is done once and again when a lock file changes.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests test fast lint format check bench bench-small fuzz fuzz-bytes kills demo clean
+.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes kills demo clean
 
 PYTHON := .venv/bin/python
 # wherever it is set, each process of Spark and Airflow would compile all that it imports
@@ -40,6 +40,9 @@ bench: setup-tests ## plan, proof and compaction benches, next to Java Paimon (m
 
 bench-small: setup-tests ## the same benches, reduced
 	$(PYTHON) -m tests.bench --small
+
+figures: setup ## the README's tables, from the figures in docs/figures
+	$(PYTHON) -m tests.bench.readme
 
 fuzz: setup-tests ## histories of lakecore and Java in turns: SEED=1 MINUTES=5, or HISTORY=file
 	$(PYTHON) -m tests.fuzz $(if $(HISTORY),--history $(HISTORY),--seed $(or $(SEED),1) --minutes $(or $(MINUTES),5))

@@ -1,10 +1,13 @@
-"""All benches: `python -m tests.bench [--small]`."""
+"""All benches: `python -m tests.bench [--small]`. The small ones leave the figures of `docs/figures` alone."""
 
 from __future__ import annotations
 
 import argparse
 import subprocess
 import sys
+
+from tests.bench.figures import FIGURES
+from tests.bench.tables import CACHE
 
 
 def main() -> None:
@@ -21,10 +24,11 @@ def main() -> None:
         ["maintain", "--snapshots", "200" if small else "2000", "--files", "100000" if small else "1000000"],
         ["compact", "--rows", "500000" if small else "5000000", "--runs", "2" if small else "5"],
     ]
+    folder = CACHE / "small-figures" if small else FIGURES
     failed = []
     for name, *arguments in benches:
         print(f"\n== {name} {' '.join(arguments)}", flush=True)
-        command = [sys.executable, "-m", f"tests.bench.{name}", *arguments]
+        command = [sys.executable, "-m", f"tests.bench.{name}", *arguments, "--figures", str(folder)]
         if subprocess.run(command, check=False).returncode:
             failed.append(name)
     sys.exit(f"failed: {', '.join(failed)}" if failed else 0)

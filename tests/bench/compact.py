@@ -1,6 +1,6 @@
 """Benchmark: compaction next to Java Paimon, on the same files.
 
-    .venv/bin/python -m tests.bench.compact [--rows 5000000] [--runs 5] [--engine spark|local] [--json FILE]
+    .venv/bin/python -m tests.bench.compact [--rows 5000000] [--runs 5] [--engine spark|local] [--figures DIRECTORY]
 
 Tables that Java writes: one bucket, four buckets (five sorted runs each, a random quarter of the keys), an append table of
 400 files, and four buckets each of partial-update, aggregation and a lookup changelog. Both sides compact fresh copies in turn; the first time is from process start, the others are
@@ -21,8 +21,9 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from tests.bench.figures import FIGURES, conditions, write_figures
 from tests.bench.processes import Contestant, Measured
-from tests.bench.tables import fresh_copy, java, prepare
+from tests.bench.tables import PAIMON, fresh_copy, java, prepare
 
 if TYPE_CHECKING:
     from lakecore.executor import Executor
@@ -44,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=5, help="warm runs of each side")
     parser.add_argument("--engine", choices=("spark", "local"), default="spark")
     parser.add_argument("--cases", default=",".join(CASES))
-    parser.add_argument("--json", type=Path, help="also write the figures there")
+    parser.add_argument("--figures", type=Path, default=FIGURES, help="directory of the figures")
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--floor", nargs=2, metavar=("TABLE", "ROWS"), help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
@@ -52,12 +53,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         return work(options.work, options.engine)
     if options.floor:
         return floor(Path(options.floor[0]), int(options.floor[1]))
-    cases = options.cases.split(",")
+    cases, measured = options.cases.split(","), conditions([PAIMON])
     warehouse = prepare(options.rows, cases)
     figures = [compare(warehouse, case, options.runs, options.engine) for case in cases]
-    show(figures, options.rows)
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=2))
+    show(figures, options.rows, options.engine)
+    whole = {"rows": options.rows, "runs": options.runs, "engine": options.engine, "cases": figures}
+    write_figures("compact", measured, whole, options.figures)
     return None
 
 
@@ -100,7 +101,15 @@ def compare(warehouse: Path, case: str, runs: int, engine: str) -> dict[str, Any
         side.close()
     if figures["java"]["rows_out"] != figures["lakecore"]["rows_out"]:
         raise RuntimeError(f"{case}: the two sides disagree on the rows that are left: {figures}")
-    return {"case": case, "engine": engine, "floor_cpu": median(floors), "load": os.getloadavg(), **figures}
+    floor = median(floors)
+    return {
+        "case": case,
+        "rows_ratio": figures["lakecore"]["rows_per_second"] / figures["java"]["rows_per_second"],
+        "floor_cpu": floor,
+        "cpu_to_floor": figures["lakecore"]["cpu"] / floor,
+        "load_after": os.getloadavg(),
+        **figures,
+    }
 
 
 def check(case: str, name: str, report: dict[str, Any]) -> None:
@@ -157,16 +166,16 @@ def floor(table: Path, rows: int) -> None:
     print(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
-def show(figures: Sequence[dict[str, Any]], rows: int) -> None:
+def show(figures: Sequence[dict[str, Any]], rows: int, engine: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    title = f"compaction of {rows:,} rows: Java Paimon 1.4.2 and lakecore on {figures[0]['engine']}, proof included"
+    title = f"compaction of {rows:,} rows: Java Paimon {PAIMON} and lakecore on {engine}, proof included"
     table = Table("", *(CASES[one["case"]] for one in figures), title=title)
     for name, cell in LINES.items():
         table.add_row(name, *(cell(one["java"], one["lakecore"], one["floor_cpu"]) for one in figures))
     Console(width=36 + 24 * len(figures)).print(table)
-    print("load average at the end of each:", *(f"{one['load'][0]:.1f}" for one in figures))
+    print("load average at the end of each:", *(f"{one['load_after'][0]:.1f}" for one in figures))
 
 
 Side = dict[str, Any]

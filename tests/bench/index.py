@@ -1,6 +1,6 @@
 """Benchmark: making file indexes of existing files, and finding rows by them, next to Java Paimon, on the same files.
 
-    .venv/bin/python -m tests.bench.index [--rows 5000000] [--runs 3] [--engine spark|local] [--json FILE]
+    .venv/bin/python -m tests.bench.index [--rows 5000000] [--runs 3] [--engine spark|local] [--figures DIRECTORY]
 
 The append table of 400 files (`Gen.java`): a bloom filter on `c_big`, bitmaps, a bit-sliced index and a range bitmap. Both sides
 make the indexes of fresh copies in turn (the first is from process start and not counted), then look for the same values in what
@@ -19,8 +19,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tests.bench.figures import FIGURES, conditions, write_figures
 from tests.bench.processes import Contestant
-from tests.bench.tables import fresh_copy, java, prepare
+from tests.bench.tables import PAIMON, fresh_copy, java, prepare
 
 TABLE = "app"
 LOOKUPS = 20
@@ -39,15 +40,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--engine", choices=("spark", "local"), default="spark")
-    parser.add_argument("--json", type=Path, help="also write the figures there")
+    parser.add_argument("--figures", type=Path, default=FIGURES, help="directory of the figures")
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.work:
         return work(options.work, options.engine)
+    measured = conditions([PAIMON])
     figures = compare(prepare(options.rows, [TABLE]), options.runs, options.engine)
     show(figures, options.rows)
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=2))
+    whole = {"rows": options.rows, "runs": options.runs, **figures}
+    write_figures("index", measured, whole, options.figures)
     return None
 
 
@@ -94,7 +96,7 @@ def compare(warehouse: Path, runs: int, engine: str) -> dict[str, Any]:
     }
     for side in sides.values():
         side.close()
-    return {"engine": engine, "load": os.getloadavg(), **figures}
+    return {"engine": engine, "load_after": os.getloadavg(), **figures}
 
 
 def some_values(warehouse: Path) -> list[int]:
@@ -146,7 +148,7 @@ def show(figures: dict[str, Any], rows: int) -> None:
         cells = [f"{side['peak_bytes'].get(kind, 0) / 1e6:.0f}" for side in (java_side, ours)]
         table.add_row(name, *cells)
     Console(width=90).print(table)
-    print("load average at the end:", f"{figures['load'][0]:.1f}")
+    print("load average at the end:", f"{figures['load_after'][0]:.1f}")
 
 
 if __name__ == "__main__":

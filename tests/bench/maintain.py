@@ -1,6 +1,7 @@
 """Benchmark: expiry of a long history, and the search for orphans among very many files, next to Java Paimon.
 
     .venv/bin/python -m tests.bench.maintain [--snapshots 2000] [--files 1000000] [--runs 3] [--engine local|spark]
+        [--figures DIRECTORY]
 
 Each run is a process of its own on each side, so that the peak of memory is that run's; it is timed within, without the
 start of the process. Expiry works on copies and deletes 50 files a snapshot, with manifests and lists; the search deletes
@@ -20,9 +21,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tests.bench.figures import FIGURES, conditions, write_figures
 from tests.bench.maintain_tables import CHURN, make, working_copy
 from tests.bench.processes import Contestant, Measured
-from tests.bench.tables import compile_java, java
+from tests.bench.tables import PAIMON, compile_java, java
 
 CASES = {"expire": "history", "orphans": "listed"}
 
@@ -34,18 +36,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--engine", choices=("spark", "local"), default="local")
-    parser.add_argument("--json", type=Path, help="also write the figures there")
+    parser.add_argument("--figures", type=Path, default=FIGURES, help="directory of the figures")
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.work:
         return work(options.work, options.engine)
+    measured = conditions([PAIMON])
     compile_java()
     warehouse = make(options.snapshots, options.files)
     figures = [compare(warehouse, case, options.runs, options.engine) for case in options.cases.split(",")]
     sizes = {"expire": options.snapshots * CHURN, "orphans": options.files}
     show(figures, sizes)
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=2))
+    for one in figures:
+        one["files"] = sizes[one["case"]]
+    write_figures("maintain", measured, {"runs": options.runs, "cases": figures}, options.figures)
     return None
 
 
@@ -83,7 +87,13 @@ def compare(warehouse: Path, case: str, runs: int, engine: str) -> dict[str, Any
         }
         for name, found in measured.items()
     }
-    return {"case": case, "engine": engine, "load": os.getloadavg(), "count": max(counts["java"]), **figures}
+    return {
+        "case": case,
+        "engine": engine,
+        "load_after": os.getloadavg(),
+        "count": max(counts["java"]),
+        **figures,
+    }
 
 
 @contextmanager
@@ -140,7 +150,7 @@ def show(figures: Sequence[dict[str, Any]], sizes: dict[str, int]) -> None:
             f"{java_side['peak_bytes'] / 1e6:.0f} / {ours['peak_bytes'] / 1e6:.0f}",
         )
     Console(width=130).print(table)
-    print("load average at the end of each:", *(f"{one['load'][0]:.1f}" for one in figures))
+    print("load average at the end of each:", *(f"{one['load_after'][0]:.1f}" for one in figures))
 
 
 if __name__ == "__main__":

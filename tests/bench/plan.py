@@ -22,6 +22,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 from lakecore.fs.local import LocalFileIO
 from lakecore.metadata.data_file import DataFile, EntryKind, FileSource, ManifestEntry, SimpleStats
@@ -39,6 +41,7 @@ from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 from lakecore.store.snapshots import SnapshotStore
 from lakecore.types.datatypes import DataField, parse_type
+from tests.bench.figures import FIGURES, conditions, write_figures
 
 PARTITIONS, BUCKETS, UPGRADED = 1000, 8, 10
 COLUMNS = (
@@ -218,10 +221,25 @@ def _show(files: int, result: dict[str, float]) -> None:
     print(f"{files:>9,} files: {text}", flush=True)
 
 
+def _plans(path: Path, files: int, runs: int) -> dict[str, Any]:
+    """Every plan of one table, each in a process of its own."""
+    if not path.exists():
+        make_table(str(path), files)
+    results: dict[str, list[dict[str, float]]] = {"steps": [], "scanner": []}
+    for how in ["steps"] * runs + ["scanner"]:
+        command = [sys.executable, "-m", "tests.bench.plan", "--measure", str(path), "--how", how]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        results[how].append(json.loads(done.stdout))
+        _show(files, results[how][-1])
+    medians = {name: median(one[name] for one in results["steps"]) for name in ("seconds", "cpu", "peak_mb")}
+    return {"files": files, **medians, **results}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--files", type=int, action="append", help="live files (may be repeated)")
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--figures", type=Path, default=FIGURES, help="directory of the figures")
     parser.add_argument("--keep", help="directory to keep the tables in, and find them again")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     parser.add_argument("--how", default="steps", help=argparse.SUPPRESS)
@@ -231,15 +249,11 @@ def main() -> None:
         print(json.dumps(run(options.measure)))
         return
     root = Path(options.keep or tempfile.mkdtemp(prefix="lakecore-plan-"))
+    measured = conditions()
     try:
-        for files in options.files or [100_000, 1_000_000]:
-            path = root / f"files-{files}"
-            if not path.exists():
-                make_table(str(path), files)
-            for how in ["steps"] * options.runs + ["scanner"]:
-                command = [sys.executable, "-m", "tests.bench.plan", "--measure", str(path), "--how", how]
-                done = subprocess.run(command, check=True, capture_output=True, text=True)
-                _show(files, json.loads(done.stdout))
+        sizes = options.files or [100_000, 1_000_000]
+        cases = [_plans(root / f"files-{files}", files, options.runs) for files in sizes]
+        write_figures("plan", measured, {"runs": options.runs, "cases": cases}, options.figures)
     finally:
         if not options.keep:
             shutil.rmtree(root)

@@ -1,4 +1,4 @@
-"""CPU cost of the proof next to the job it proves: `python tests/bench/proof.py [rows]`.
+"""CPU cost of the proof next to the job it proves: `python -m tests.bench.proof [ROWS] [--figures DIRECTORY]`.
 
 Five sorted runs of a quarter of the keys each (eleven columns, parquet zstd), merged window by window by lakecore's
 merge and written with pyarrow; then the same with the certificate, and the reading back. Prints CPU seconds (user and
@@ -7,12 +7,13 @@ system, this process only) and the share of the proof. Shares are what counts: a
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,7 @@ from lakecore.verify.columns import read_covered
 from lakecore.verify.order import compare_neighbours, ranks
 from lakecore.verify.rows import tally_rows
 from lakecore.verify.shape import ProofMode, RowShape, shape_of
+from tests.bench.figures import FIGURES, conditions, write_figures
 
 RUNS = 5
 CITIES = np.array([f"city-{i}" for i in range(100)])
@@ -47,15 +49,22 @@ class Case:
         return shape_of(self.schema, TableOptions.from_schema(self.schema), mode)
 
 
-def main(rows: int) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("rows", type=int, nargs="?", default=5_000_000)
+    parser.add_argument("--figures", type=Path, default=FIGURES, help="directory of the figures")
+    options = parser.parse_args()
+    measured = conditions()
     pa.set_cpu_count(1)
     with TemporaryDirectory() as folder:
-        for key in ("BIGINT", "STRING"):
-            report(keyed_case(Path(folder), rows, key))
-        report(append_case(Path(folder), rows))
+        cases = [report(keyed_case(Path(folder), options.rows, key)) for key in ("BIGINT", "STRING")]
+        cases.append(report(append_case(Path(folder), options.rows)))
+    write_figures("proof", measured, {"rows": options.rows, "cases": cases}, options.figures)
 
 
-def report(case: Case) -> None:
+def report(case: Case) -> dict[str, Any]:
+    """CPU seconds of the job alone, and per mode what its proof adds to them in percent."""
+    figures: dict[str, Any] = {"case": case.name, "modes": {}}
     base = min(cpu(lambda: job(case, None)) for _ in range(3))
     print(f"{case.name}: the job {base:.2f} s of CPU")
     for mode in ProofMode:
@@ -68,7 +77,10 @@ def report(case: Case) -> None:
         outputs = min(cpu(lambda mode=mode: read_back(case, [output(case)], mode)) for _ in range(3))
         whole += inputs + outputs
         parts += [f"inputs {inputs:.2f}", f"outputs {outputs:.2f}"]
-        print(f"  {mode.value}: +{100 * (whole / base - 1):.0f} % ({', '.join(parts)})")
+        percent = 100 * (whole / base - 1)
+        print(f"  {mode.value}: +{percent:.0f} % ({', '.join(parts)})")
+        figures["modes"][mode.value] = {"percent": percent, "cpu": whole}
+    return {**figures, "job_cpu": base}
 
 
 def cpu(work: Callable[[], object]) -> float:
@@ -187,4 +199,4 @@ def write(folder: Path, number: int, columns: dict[str, pa.Array]) -> str:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5_000_000)
+    main()

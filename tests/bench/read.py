@@ -1,6 +1,6 @@
 """Benchmark: reading tables, next to Java Paimon, on the same files.
 
-    .venv/bin/python -m tests.bench.read [--rows 5000000] [--runs 5] [--json FILE]
+    .venv/bin/python -m tests.bench.read [--rows 5000000] [--runs 5] [--figures DIRECTORY]
 
 Every row and column of a table, merged, on two cores (the peer: a thread a split): an append table, primary-key tables with one, three and five
 sorted runs, and the merge engines. The peer decodes all columns and counts rows; lakecore makes Arrow batches and
@@ -19,8 +19,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tests.bench.figures import FIGURES, conditions, write_figures
 from tests.bench.processes import Contestant
-from tests.bench.tables import java, prepare
+from tests.bench.tables import PAIMON, java, prepare
 
 CASES = {
     "app": "append, 400 files",
@@ -38,17 +39,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--cases", default=",".join(CASES))
-    parser.add_argument("--json", type=Path, help="also write the figures there")
+    parser.add_argument("--figures", type=Path, default=FIGURES, help="directory of the figures")
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.work:
         return work(options.work)
-    cases = options.cases.split(",")
+    cases, measured = options.cases.split(","), conditions([PAIMON])
     warehouse = prepare(options.rows, cases)
     figures = [compare(warehouse, case, options.runs) for case in cases]
     show(figures, options.rows)
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=2))
+    whole = {"rows": options.rows, "runs": options.runs, "cases": figures}
+    write_figures("read", measured, whole, options.figures)
     return None
 
 
@@ -73,6 +74,7 @@ def compare(warehouse: Path, case: str, runs: int) -> dict[str, Any]:
         name: {
             "seconds": median(one.report["seconds"] for one in found),
             "cpu": median(one.cpu for one in found),
+            "mb_per_second": size / median(one.report["seconds"] for one in found) / 1e6,
             "all_seconds": [one.report["seconds"] for one in found],
             "peak_bytes": sides[name].peaks(),
         }
@@ -80,7 +82,13 @@ def compare(warehouse: Path, case: str, runs: int) -> dict[str, Any]:
     }
     for side in sides.values():
         side.close()
-    return {"case": case, "bytes": size, "load": os.getloadavg(), **figures}
+    return {
+        "case": case,
+        "bytes": size,
+        "ratio": figures["java"]["seconds"] / figures["lakecore"]["seconds"],
+        "load_after": os.getloadavg(),
+        **figures,
+    }
 
 
 def work(warehouse: Path) -> None:
@@ -101,7 +109,7 @@ def show(figures: Sequence[dict[str, Any]], rows: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    title = f"reading {rows:,} rows: Java Paimon 1.4.2 and lakecore"
+    title = f"reading {rows:,} rows: Java Paimon {PAIMON} and lakecore"
     table = Table("", "s", "MB/s", "lakecore : Java", "CPU s", "peak MB", title=title)
     for one in figures:
         java_side, ours = one["java"], one["lakecore"]
@@ -114,7 +122,7 @@ def show(figures: Sequence[dict[str, Any]], rows: int) -> None:
             f"{java_side['peak_bytes'].get('jvm', 0) / 1e6:.0f} / {ours['peak_bytes'].get('python', 0) / 1e6:.0f}",
         )
     Console(width=110).print(table)
-    print("load average at the end of each:", *(f"{one['load'][0]:.1f}" for one in figures))
+    print("load average at the end of each:", *(f"{one['load_after'][0]:.1f}" for one in figures))
 
 
 if __name__ == "__main__":

@@ -10,12 +10,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["CACHE", "ROOT", "compile_java", "fresh_copy", "java", "prepare"]
+__all__ = ["CACHE", "PAIMON", "ROOT", "compile_java", "fresh_copy", "java", "prepare"]
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "bench"
 SORTED_RUNS = 5
-JARS = Path(os.environ.get("PAIMON_JARS", "~/.cache/paimon-oracle/1.4.2/jars")).expanduser()
+PAIMON = "1.4.2"
+"""The release of Java Paimon that the benches compare with."""
+JARS = Path(os.environ.get("PAIMON_JARS", f"~/.cache/paimon-oracle/{PAIMON}/jars")).expanduser()
 OPENS = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("nio", "lang", "util")]
 
 

@@ -1,0 +1,230 @@
+"""The README's tables of figures, made from `docs/figures/*.json`: `python -m tests.bench.readme [--check]`.
+
+A table lies between `<!-- figures: NAME -->` and `<!-- end of figures: NAME -->`; the text around is written by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tests.bench.figures import FIGURES, ROOT
+
+__all__ = ["TABLES", "with_figures"]
+
+Case = Mapping[str, Any]
+COMPACTIONS = {
+    "pk1": ("one bucket (cut in two)", 2.5),
+    "pk4": ("four buckets", 2.5),
+    "app": ("append, 400 files", 2.5),
+    "pu4": ("partial-update", 2.0),
+    "agg4": ("aggregation", 2.0),
+    "lkp4": ("lookup changelog", 2.0),
+}
+"""Title of each case and the ratio of rows per second that is aimed at."""
+READS = {
+    "app": ("append", 1.0),
+    "pk1": ("one bucket, 5 runs", 2.0),
+    "pk4_1": ("one run", 1.0),
+    "pk4_3": ("3 runs", 2.0),
+    "pk4": ("5 runs", 2.0),
+    "pu4": ("partial-update, 5 runs", 2.0),
+    "agg4": ("aggregation, 5 runs", 2.0),
+}
+AIMED_CPU = 1.55
+_BLOCK = re.compile(
+    r"(<!-- figures: (?P<name>[a-z-]+) -->\n).*?(<!-- end of figures: (?P=name) -->)", re.DOTALL
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="fail when the README is not up to date")
+    check = parser.parse_args().check
+    readme = ROOT / "README.md"
+    old = readme.read_text()
+    new = with_figures(old)
+    if check and old != new:
+        sys.exit("README.md is not what its figures say: run make figures")
+    readme.write_text(new)
+
+
+def with_figures(text: str) -> str:
+    """The text with every table made anew. Raises ValueError for a table that nobody can make."""
+    return _BLOCK.sub(lambda block: block[1] + _table(block["name"]) + block[3], text)
+
+
+def _table(name: str) -> str:
+    if name not in TABLES:
+        raise ValueError(f"no table of figures is called {name!r}; tables are {', '.join(TABLES)}")
+    return TABLES[name]() + "\n"
+
+
+def compactions() -> str:
+    found = _load("compact")
+    cases = found["figures"]["cases"]
+    aims = [COMPACTIONS[one["case"]][1] for one in cases]
+    series = found["figures"].get("series")
+    lines = [
+        _row("compaction", (COMPACTIONS[one["case"]][0] for one in cases)),
+        "|---" * (len(cases) + 1) + "|",
+        _row("warm, wall s: Java / lakecore", (_pair(one, "seconds") for one in cases)),
+        _row(
+            "rows per second, lakecore : Java (aim 2.5, the last three 2)",
+            (
+                _met(one["rows_ratio"] >= aim, f"{one['rows_ratio']:.1f}")
+                for one, aim in zip(cases, aims, strict=True)
+            ),
+        ),
+    ]
+    if series:
+        ranges = [one["rows_ratio_of_all_series"] for one in cases]
+        cells = (
+            _met(low >= aim, f"{low:.1f} to {high:.1f}")
+            for (low, high), aim in zip(ranges, aims, strict=True)
+        )
+        lines.append(_row(f"… in all series ({series})", cells))
+    lines += [
+        _row(
+            "from process start, s: Java / lakecore (aim: faster)",
+            (
+                _met(
+                    one["lakecore"]["cold_seconds"] < one["java"]["cold_seconds"], _pair(one, "cold_seconds")
+                )
+                for one in cases
+            ),
+        ),
+        _row("CPU s: Java / lakecore", (_pair(one, "cpu") for one in cases)),
+        _row(
+            f"CPU, lakecore : pyarrow reading and writing as many rows (aim {AIMED_CPU})",
+            map(_cpu_to_floor, cases),
+        ),
+        _row("peak MB: Java / a worker + JVM", map(_peaks, cases)),
+    ]
+    return "\n".join([*lines, "", _measured(found)])
+
+
+def reads() -> str:
+    found = _load("read")
+    cases = found["figures"]["cases"]
+    lines = [
+        _row("reading", (READS[one["case"]][0] for one in cases)),
+        "|---" * (len(cases) + 1) + "|",
+        _row("MB/s: Java / lakecore", (_pair(one, "mb_per_second", 0) for one in cases)),
+        _row("lakecore : Java (aim 1, merging 2)", (_read_ratio(one, "ratio") for one in cases)),
+    ]
+    if "ratio_of_another_series" in cases[0]:
+        lines.append(
+            _row("… in another series", (_read_ratio(one, "ratio_of_another_series") for one in cases))
+        )
+    return "\n".join([*lines, "", _measured(found)])
+
+
+def others() -> str:
+    """File indexes, maintenance, planning and the proof: a line each, with the conditions of each measurement."""
+    lines = [_row("other work", ("Java", "lakecore", "measured")), "|---|---|---|---|"]
+    index = _load("index")
+    both = index["figures"]
+    for title, key, unit in (
+        ("making file indexes of 400 files", "seconds", "s"),
+        ("a point query by them", "indexed_ms", "ms"),
+        ("a point query without them", "plain_ms", "ms"),
+    ):
+        cells = [f"{both[side][key]:.{1 if unit == 's' else 0}f} {unit}" for side in ("java", "lakecore")]
+        lines.append(_row(title, (*cells, _when(index))))
+    maintain = _load("maintain")
+    lines += [
+        _row(_chore(one), (*_time_and_peak(one), _when(maintain))) for one in maintain["figures"]["cases"]
+    ]
+    plan = _load("plan")
+    for one in plan["figures"]["cases"]:
+        cell = f"{one['seconds']:.1f} s, {one['peak_mb']:.0f} MB"
+        lines.append(_row(f"planning a scan of {one['files']:,} files", ("", cell, _when(plan))))
+    proof = _load("proof")
+    for one in proof["figures"]["cases"]:
+        for mode, cost in one["modes"].items():
+            title = f"proof `{mode}`, {one['case']}: CPU that it adds to the job"
+            lines.append(_row(title, ("", f"+{_percent(cost)} %", _when(proof))))
+    return "\n".join(lines)
+
+
+TABLES: Mapping[str, Callable[[], str]] = {"compact": compactions, "read": reads, "others": others}
+
+
+def _load(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((FIGURES / f"{name}.json").read_text())
+    return found
+
+
+def _row(title: str, cells: Any) -> str:
+    return f"| {' | '.join((title, *cells))} |"
+
+
+def _met(met: bool, text: str) -> str:
+    """Bold when the aim is met."""
+    return f"**{text}**" if met else text
+
+
+def _pair(one: Case, key: str, digits: int = 1) -> str:
+    return f"{one['java'][key]:.{digits}f} / {one['lakecore'][key]:.{digits}f}"
+
+
+def _cpu_to_floor(one: Case) -> str:
+    text = _met(one["cpu_to_floor"] <= AIMED_CPU, f"{one['cpu_to_floor']:.2f}")
+    among = one.get("cpu_to_floor_of_all_series")
+    return f"{text} ({among[0]:.2f} to {among[1]:.2f})" if among else text
+
+
+def _peaks(one: Case) -> str:
+    ours = one["lakecore"]["peak_bytes"]
+    parts = [f"{ours.get(kind, 0) / 1e6:.0f}" for kind in ("python", "jvm")]
+    return f"{one['java']['peak_bytes'].get('jvm', 0) / 1e6:.0f} / {' + '.join(parts)}"
+
+
+def _read_ratio(one: Case, key: str) -> str:
+    return _met(one[key] >= READS[one["case"]][1], f"{one[key]:.2f}")
+
+
+def _chore(one: Case) -> str:
+    if one["case"] == "expire":
+        return f"expiring {one['count']:,} snapshots and {one['files']:,} files"
+    return f"searching {one['files']:,} listed files for orphans"
+
+
+def _time_and_peak(one: Case) -> Sequence[str]:
+    sides = (one["java"], one["lakecore"])
+    return [f"{side['seconds']:.1f} s, {side['peak_bytes'] / 1e6:,.0f} MB" for side in sides]
+
+
+def _percent(cost: Case) -> str:
+    among = cost.get("percent_of_all_series")
+    return f"{among[0]} to {among[1]}" if among else f"{cost['percent']:.0f}"
+
+
+def _when(found: Mapping[str, Any]) -> str:
+    measured = found["measured"]
+    if measured["commit"] is None:
+        return "earlier"
+    return (
+        f"{measured['date'][:10]}, `{measured['commit'][:10]}`{' and changes' if measured['dirty'] else ''}"
+    )
+
+
+def _measured(found: Mapping[str, Any]) -> str:
+    """A sentence on the circumstances."""
+    measured = found["measured"]
+    if measured["commit"] is None:
+        return f"({measured['note'][0].upper()}{measured['note'][1:]}.)"
+    machine, load = measured["machine"], measured["load_before"][0]
+    return (
+        f"({_when(found)}; {machine['cpu']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GB; "
+        f"load {load:.1f} before; `{measured['command']}`.)"
+    )
+
+
+if __name__ == "__main__":
+    main()
