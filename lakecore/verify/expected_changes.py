@@ -1,8 +1,9 @@
 """Which lines of the change stream a merge must announce: found from levels, rows and results. Pure.
 
 Rules of the format. A merge that looks rows up: keys with a row of level 0 have changed, and what they were
-is their row above level 0. A full compaction: what was is the row of the last level, and a key whose only row
-is that one has not changed. Merge engine first-row: a key that no level has is new, and keeps its kind.
+is their row on the lowest level above 0; where that row retracts there was none, whatever lies above it. A
+full compaction: what was is the row of the last level, and a key whose only row is that one has not changed.
+Merge engine first-row: a key that no level has is new, and keeps its kind.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ __all__ = ["ChangeLines", "KeyRows", "expect_changes", "same_where_known"]
 
 Places = npt.NDArray[np.int64]
 _NOTHING = -1
+_NO_LEVEL = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRows:
-    """A window by keys. `starts`: the first row of each key. `counted`: rows that have part in the results.
+    """A window by keys. `starts`: the first row of each key. `counted`: rows that did not expire.
 
     `levels`: of rows. `groups`: the key of each result. `kinds`, `result_kinds`: of rows and of results.
     """
@@ -75,9 +77,7 @@ def expect_changes(rules: FoldRules, rows: KeyRows, unchanged: Places) -> Change
         changed = ~alone
     else:
         changed = np.bincount(keys[rows.levels == 0], minlength=count) > 0
-    old = np.flatnonzero(high & ~retracting(rows.kinds))
-    before = np.full(count, _NOTHING, np.int64)
-    before[keys[old]] = old
+    before = _row_before(rows, keys, high)
     standing = ~retracting(rows.result_kinds)
     after[rows.groups[~standing]] = _NOTHING
     changed[unchanged] &= ~((before >= 0) & (after >= 0))[unchanged]
@@ -90,6 +90,16 @@ def expect_changes(rules: FoldRules, rows: KeyRows, unchanged: Places) -> Change
         np.where(had, RowKind.UPDATE_AFTER, RowKind.INSERT).astype(np.int8)[has],
         (both, before[both], after[both]),
     )
+
+
+def _row_before(rows: KeyRows, keys: Places, high: Bools) -> Places:
+    """For each key its row that was: that of the lowest level in `high`, and none where it retracts."""
+    levels = np.where(high, rows.levels, _NO_LEVEL)
+    lowest = np.minimum.reduceat(levels, rows.starts) if len(levels) else levels
+    nearest = np.flatnonzero(high & (levels == lowest[keys]))
+    before = np.full(len(rows.starts), _NOTHING, np.int64)
+    before[keys[nearest]] = np.where(retracting(rows.kinds[nearest]), _NOTHING, nearest)
+    return before
 
 
 def _news(rows: KeyRows, after: Places, known: Bools) -> ChangeLines:

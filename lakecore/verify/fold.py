@@ -152,7 +152,7 @@ class FoldCertifier:
         self._check_expired(shown.window.rows, fates == Fate.EXPIRED)
         if (fates == Fate.SUPERSEDED).any():
             self._check_superseded(shown)
-        if shown.window.outside is not None and (shown.outside & ~shown.folded).any():
+        if shown.window.outside is not None and (shown.outside & ~(shown.folded | ignored)).any():
             self._refuse("a row was looked up that has no part in any result")
 
     def _check_expired(self, rows: pa.RecordBatch, expired: Bools) -> None:
@@ -166,9 +166,13 @@ class FoldCertifier:
             self._refuse(f"a row expired before its time ({rules.expire_column})")
 
     def _check_superseded(self, shown: _Shown) -> None:
-        """Each such row is above level 0, and a folded row of its key is on a lower level above 0."""
+        """Each such row is above level 0, and a row of its key that counts is on a lower level above 0.
+
+        A retract that the table ignores counts too: it stands for its level, and adds nothing to the result.
+        """
         levels, superseded = shown.levels, shown.fates == Fate.SUPERSEDED
-        high = np.where((levels > 0) & shown.folded, levels, np.iinfo(np.int64).max)
+        counts = shown.folded | (shown.fates == Fate.IGNORED)
+        high = np.where((levels > 0) & counts, levels, np.iinfo(np.int64).max)
         lowest = np.repeat(np.minimum.reduceat(high, shown.starts), _sizes(shown))
         if (superseded & (lowest >= levels)).any():
             self._refuse("a row was superseded although no row of its key is on a lower level")
@@ -249,7 +253,7 @@ class FoldCertifier:
         window = shown.window
         rows = KeyRows(
             starts=shown.starts,
-            counted=shown.folded,
+            counted=shown.fates != Fate.EXPIRED,
             levels=shown.levels,
             groups=window.groups,
             kinds=window.rows.column(KIND_NAME).to_numpy(),

@@ -31,8 +31,8 @@ class LevelRules:
     """How windows of one merge are folded.
 
     `columns`: of the results. `first_row`: a key that was there before stays as it is, and new ones keep
-    their kind in the change stream. `all_rows`: rows of every level take part, and the last one of them that
-    is above level 0 is the old one (merge engines deduplicate and first-row, where it is the same).
+    their kind in the change stream. `all_rows`: rows of every level take part (merge engines deduplicate and
+    first-row, where they change nothing); the old one is still that of the lowest level above 0.
     `singles`: a row that is alone is given to the engine too. `top_level`: the last level. `announces`:
     change rows are asked for.
     """
@@ -100,11 +100,9 @@ def _lookup_view(groups: Groups, rules: LevelRules) -> _View:
     starts, levels = groups.starts, _levels(groups)
     sizes = np.diff(starts, append=len(levels))
     is_old = levels > 0
-    folded = np.ones(len(levels), bool)
-    if not rules.all_rows:
-        nearest = np.minimum.reduceat(np.where(is_old, levels, _NO_LEVEL), starts)
-        is_old &= levels == np.repeat(nearest, sizes)
-        folded = is_old | (levels == 0)
+    nearest = np.minimum.reduceat(np.where(is_old, levels, _NO_LEVEL), starts)
+    is_old &= levels == np.repeat(nearest, sizes)
+    folded = np.ones(len(levels), bool) if rules.all_rows else is_old | (levels == 0)
     return _View(folded, _place_of(groups, is_old, sizes), np.logical_or.reduceat(levels == 0, starts))
 
 
