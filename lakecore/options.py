@@ -89,9 +89,14 @@ class Option(Generic[T]):
     doc: str
     old_keys: tuple[str, ...] = ()
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The key, and those by which it went before."""
+        return (self.key, *self.old_keys)
+
     def read(self, raw: Mapping[str, str]) -> T:
         """The typed value in `raw`, or the default. Raises InvalidOptionError naming key and value."""
-        for key in (self.key, *self.old_keys):
+        for key in self.keys:
             if key in raw:
                 try:
                     return self.parse(raw[key])

@@ -12,9 +12,10 @@ import pyarrow as pa
 from lakecore.catalog.column_text import parse_column, parse_type_text
 from lakecore.catalog.field_ids import numbered_column
 from lakecore.catalog.validation import check_columns, check_keys, check_schema
-from lakecore.errors import InvalidInputError, InvalidOptionError
+from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedError
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import parse_list
+from lakecore.scan.support import TABLE_TYPES
 from lakecore.types.arrow import row_type_from_arrow
 from lakecore.types.datatypes import DataField, parse_type, with_nullable
 
@@ -76,12 +77,19 @@ class TableDefinition:
 def first_schema(definition: TableDefinition, time_millis: int) -> TableSchema:
     """`schema-0` of a table: field ids given, key columns never null, keys taken out of the options.
 
-    Raises InvalidInputError or InvalidOptionError naming the column, key or option that cannot be.
+    Raises InvalidInputError or InvalidOptionError naming the column, key or option that cannot be,
+    UnsupportedError for a type of table that is not made here.
     """
     options = dict(definition.options)
     primary = _keys(definition.primary_keys, options, "primary-key")
     partition = _keys(definition.partition_keys, options, "partition")
     options.pop("path", None)
+    kind = options.get("type", TABLE_TYPES[0])
+    if kind.strip().lower() not in TABLE_TYPES:
+        raise UnsupportedError(
+            f"option type={kind}: this release makes tables of the types {' and '.join(TABLE_TYPES)}; leave "
+            "the option out, or make this one with the engine that reads it"
+        )
     for key in ("scan.fallback-branch", "scan.primary-branch"):
         if options.get(key, "").strip():
             raise InvalidOptionError(f"option {key}={options[key]}: a new table has no branches; alter it")

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from lakecore.catalog.alter import altered
+from lakecore.catalog.catalog_options import check_catalog_options
 from lakecore.catalog.change_text import changes_from_json
 from lakecore.catalog.config import CatalogConfig, resolve
 from lakecore.catalog.definition import TableDefinition, first_schema
@@ -50,7 +51,8 @@ def load_catalog(
     """Open a warehouse: its location, the name of a configured catalog, or None for the configured default.
 
     `options` reach the storage (`**{"s3.endpoint": …}`) and win over configured ones. Raises NotFoundError
-    when there is no such catalog or warehouse, InvalidInputError for what is not a location.
+    when there is no such catalog or warehouse, InvalidInputError for what is not a location, UnsupportedError
+    and InvalidOptionError for options that this catalog does not obey.
     """
     config = resolve(None if warehouse is None else os.fspath(warehouse), os.environ)
     merged = {**config.options, **{key: str(value) for key, value in options.items()}}
@@ -67,7 +69,11 @@ class FilesystemCatalog:
 
     @classmethod
     def open(cls, config: CatalogConfig, *, create: bool = False) -> FilesystemCatalog:
-        """Raises NotFoundError when a local warehouse is missing; `create`: it comes with its first table."""
+        """Raises NotFoundError when a local warehouse is missing; `create`: it comes with its first table.
+
+        UnsupportedError and InvalidOptionError for options that this catalog does not obey.
+        """
+        check_catalog_options(config.options)
         warehouse = plain_path(config.warehouse)
         file_io = file_io_for(config.warehouse, config.options)
         if not create and "://" not in warehouse:
@@ -149,6 +155,11 @@ class FilesystemCatalog:
         parsed = TableName.parse(name)
         if parsed.branch != TablePaths("").branch or parsed.system is not None:
             raise InvalidInputError(f"table {name!r}: a branch or system table is made from its table")
+        if parsed.database == CATALOG_DATABASE:
+            raise InvalidInputError(
+                f"table {name!r}: the database {CATALOG_DATABASE!r} holds the tables of the catalog itself; "
+                "choose another database"
+            )
         if isinstance(definition, pa.Schema):
             definition = TableDefinition.from_arrow(
                 definition, primary_keys=primary_keys, partition_keys=partition_keys, options=options or {}

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.local import LocalFileIO
 from lakecore.fs.memory import MemoryFileIO
-from lakecore.fs.s3 import S3FileIO, S3Options
+from lakecore.fs.s3 import S3_OPTIONS, S3FileIO, S3Options
 from lakecore.options import Option, parse_bool
 
-__all__ = ["file_io_for", "plain_path"]
+__all__ = ["STORAGE_OPTIONS", "file_io_for", "plain_path"]
 
 LOCAL_SYNC = Option("local.fsync", parse_bool, True, "Make local files durable before a commit names them.")
+STORAGE_OPTIONS: tuple[Option[Any], ...] = (LOCAL_SYNC, *S3_OPTIONS)
+"""All that storage is told, whichever it is."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
 
@@ -41,7 +44,7 @@ def plain_path(location: str) -> str:
 
 
 def file_io_for(location: str, options: Mapping[str, str]) -> FileIO:
-    """Storage for `location`. Options are the catalog's (`s3.endpoint`, …); unknown keys are ignored."""
+    """Storage for `location`. Options are the catalog's (`s3.endpoint`, …); it takes those of its own."""
     path = plain_path(location)
     if path.startswith("s3://"):
         return S3FileIO(S3Options.from_options(options))

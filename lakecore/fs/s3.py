@@ -25,7 +25,7 @@ from lakecore.fs.failures import storage_errors
 from lakecore.fs.file_io import FileStatus
 from lakecore.options import Option, parse_bool
 
-__all__ = ["S3FileIO", "S3Options"]
+__all__ = ["S3_OPTIONS", "S3FileIO", "S3Options"]
 
 ENDPOINT: Option[str | None] = Option("s3.endpoint", str, None, "Address of the service; default AWS.")
 ACCESS_KEY: Option[str | None] = Option(
@@ -41,6 +41,7 @@ REGION: Option[str | None] = Option("s3.region", str, None, "Region of the bucke
 PATH_STYLE = Option(
     "s3.path.style.access", parse_bool, False, "Bucket in the path, not the host.", ("s3.path-style-access",)
 )
+S3_OPTIONS = (ENDPOINT, ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, REGION, PATH_STYLE)
 
 _MISSING = frozenset({"404", "NoSuchKey", "NotFound"})
 _TAKEN = frozenset({"412", "PreconditionFailed"})

@@ -60,8 +60,8 @@ class Changes:
 class Stream:
     """Iterate for the changes that are there by now; iterate again later for more.
 
-    `next_snapshot`: the position (None: the table has no snapshot yet). `ended`: the bound was reached.
-    Nothing is read ahead. Raises NotFoundError when the next snapshot expired, or the table was made anew.
+    `ended`: the bound was reached. Nothing is read ahead. Raises NotFoundError when the next snapshot
+    expired, or the table was made anew.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Stream:
         self._history = history_of(table)
         self._scanner = ChangeScanner(table.scanner, table.schema)
         self.consumer = consumer
-        self.next_snapshot = position
+        self._position = position
         self.watermark: int | None = None
         self.ended = False
         self._empty_at_first = table.snapshots.latest_id() is None
@@ -91,22 +91,30 @@ class Stream:
         if position is None:
             self._find_start()
 
+    @property
+    def next_snapshot(self) -> int | None:
+        """The position to store. None while everything is still to be read: the table has no snapshot yet, or
+        the stream starts with the whole table, which was not polled yet. A stream that is opened with None
+        and the same start reads all of it.
+        """
+        return self._position if self._full is None else None
+
     def __iter__(self) -> Iterator[Changes]:
         while (found := self.poll()) is not None:
             yield found
 
     def poll(self) -> Changes | None:
         """The next changes with at least one file; None when there are none by now, or at the end."""
-        if self.next_snapshot is None:
+        if self._position is None:
             self._find_start()
         if (full := self._full) is not None and full.full is not None:
             self._full = None
             return self._first(full, full.full)
-        while not self.ended and self.next_snapshot is not None:
-            snapshot = self._next(self.next_snapshot)
+        while not self.ended and self._position is not None:
+            snapshot = self._next(self._position)
             if snapshot is None:
                 return None
-            self.next_snapshot = snapshot.id + 1
+            self._position = snapshot.id + 1
             source = self._source(snapshot)
             if source is not None:
                 self.watermark = snapshot.watermark
@@ -120,8 +128,7 @@ class Stream:
 
         Call it when the rows of all earlier snapshots are safe: expiry may then remove them.
         """
-        present = self.next_snapshot if self._full is None else None  # the whole state is still to be read
-        position = present if next_snapshot is None else next_snapshot
+        position = self.next_snapshot if next_snapshot is None else next_snapshot
         if self.consumer is None:
             raise InvalidInputError(
                 f"stream of {self._table.name}: it has no consumer; name one (consumer=…)"
@@ -137,7 +144,7 @@ class Stream:
             if start.full is not None:
                 self._table.scanner.check(self._table.schema)
                 self._full = start
-            self.next_snapshot = start.next_snapshot
+            self._position = start.next_snapshot
             before = start.full or self._table.snapshots.find(start.next_snapshot - 1)
             self.ended = before is not None and self._policy.ends_at(before)
 

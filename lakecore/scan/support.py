@@ -30,6 +30,7 @@ from lakecore.metadata.schema import TableSchema
 from lakecore.options import parse_bool
 
 __all__ = [
+    "TABLE_TYPES",
     "check_compactable",
     "check_deletable",
     "check_followed",
@@ -54,6 +55,8 @@ _POSTPONED_TOO = "postpone.merge-on-read"
 _STREAM_MODE = "stream-scan-mode"
 _ONE_BUCKET = "scan.bucket"
 _OFF = ("", "false")
+TABLE_TYPES = ("table", "materialized-table")
+"""Values of the option `type` of tables whose rows are kept as the format says."""
 
 
 def check_readable(table: str, schema: TableSchema, options: TableOptions) -> None:
@@ -267,7 +270,7 @@ def _check_merge_engine(table: str, schema: TableSchema, options: TableOptions, 
 
 def _check_kind(table: str, schema: TableSchema) -> None:
     kind = schema.options.get("type", "table")
-    if kind not in ("table", "materialized-table"):
+    if kind.strip().lower() not in TABLE_TYPES:
         raise _refuse(table, "type", kind, "open", "this release knows plain tables")
     if schema.primary_keys:
         _check_keyed_blobs(table, schema)

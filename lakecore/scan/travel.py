@@ -167,16 +167,30 @@ def snapshot_at(timestamp_ms: int, snapshots: SnapshotStore) -> Snapshot:
 
 
 def _at_watermark(watermark: int, snapshots: SnapshotStore) -> Snapshot:
-    """The first snapshot whose watermark is at least `watermark`.
+    """A snapshot whose watermark is the least one that is at least `watermark`.
 
-    Watermarks are taken to grow with ids; snapshots before the first one that has any have none.
+    Watermarks are taken to grow with ids. A snapshot without one takes the place of the nearest earlier one
+    that has one, and is never the answer. Where several have the same, the search decides as the format's
+    does: any of them is right. (Releases of Java up to 2.0.0 give a snapshot without a watermark, or search
+    for ever, where such a snapshot lies between others; later ones search as here.) Cost: a read for each
+    snapshot before the first that has a watermark, then the logarithm of their number.
     """
-    ids = snapshots.list_ids()
-    count, _ = _bisect(ids, snapshots, lambda found: _watermark(found) < watermark)
-    for snapshot_id in ids[count:]:
-        found = snapshots.find(snapshot_id)
-        if found is not None and _watermark(found) >= watermark:
-            return found
+    marked = _Marked(snapshots, snapshots.list_ids())
+    low, found = marked.first()
+    high = len(marked.ids) - 1
+    if found is not None and _mark(found) < watermark:
+        found = None
+        while low <= high:
+            middle = (low + high) // 2
+            place, snapshot = marked.at_or_before(middle, low)
+            if _mark(snapshot) < watermark:
+                low = middle + 1
+                continue
+            found, high = snapshot, place - 1
+            if _mark(snapshot) == watermark:
+                break
+    if found is not None:
+        return found
     latest = snapshots.latest()
     known = f"the latest is {latest.watermark}" if latest else "there is no snapshot"
     raise NotFoundError(
@@ -184,8 +198,32 @@ def _at_watermark(watermark: int, snapshots: SnapshotStore) -> Snapshot:
     )
 
 
-def _watermark(snapshot: Snapshot) -> int:
-    return _NEVER if snapshot.watermark is None else snapshot.watermark
+@dataclass(frozen=True, slots=True)
+class _Marked:
+    """Snapshots by place, of which some have no watermark, and some expire meanwhile."""
+
+    snapshots: SnapshotStore
+    ids: tuple[int, ...]
+
+    def first(self) -> tuple[int, Snapshot | None]:
+        """The first snapshot with a watermark, and its place."""
+        for place, snapshot_id in enumerate(self.ids):
+            snapshot = self.snapshots.find(snapshot_id)
+            if _mark(snapshot) != _NEVER:
+                return place, snapshot
+        return len(self.ids), None
+
+    def at_or_before(self, place: int, first: int) -> tuple[int, Snapshot | None]:
+        """The last snapshot with a watermark from place `first` to `place`, and its place."""
+        for candidate in range(place, first - 1, -1):
+            snapshot = self.snapshots.find(self.ids[candidate])
+            if _mark(snapshot) != _NEVER:
+                return candidate, snapshot
+        return place, None
+
+
+def _mark(snapshot: Snapshot | None) -> int:
+    return _NEVER if snapshot is None or snapshot.watermark is None else snapshot.watermark
 
 
 def _bisect(

@@ -18,6 +18,7 @@ from lakecore.errors import (
     InvalidOptionError,
     NotFoundError,
     UnavailableError,
+    UnsupportedError,
 )
 from lakecore.fs.memory import MemoryFileIO
 from tests.support.s3_server import s3_server
@@ -195,3 +196,52 @@ def test_a_warehouse_on_an_object_store(tmp_path: Path, monkeypatch: pytest.Monk
         assert catalog.list_databases() == []
         with pytest.raises(NotFoundError):
             catalog.load_table("d.t")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"metastore": "jdbc", "uri": "jdbc:x"}, UnsupportedError, "metastore=jdbc.*filesystem only"),
+        ({"metastore": "hive"}, UnsupportedError, "metastore=hive"),
+        ({"user": "root"}, UnsupportedError, "option user.*no users"),
+        ({"password": "geheim"}, UnsupportedError, "option password"),
+        ({"s3.endpont": "http://x"}, InvalidOptionError, r"s3\.endpont.*did you mean s3\.endpoint"),
+        ({"uri": "thrift://x"}, InvalidOptionError, "option uri.*known are local.fsync, metastore"),
+    ],
+)
+def test_catalog_options_without_effect_are_refused(
+    options: dict[str, str], error: type[Exception], text: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=text) as caught:
+        load_catalog(tmp_path, **options)
+    assert "geheim" not in str(caught.value)
+
+
+def test_catalog_options_that_are_obeyed_are_taken(tmp_path: Path) -> None:
+    options = {"metastore": "filesystem", "local.fsync": "false", "s3.access.key": "a", "s3.secret.key": "b"}
+    assert load_catalog(tmp_path, **options).list_databases() == []
+
+
+def test_the_database_of_the_catalog_itself_takes_no_tables(catalog: FilesystemCatalog) -> None:
+    for name in ("sys.tables", "sys.mine"):
+        with pytest.raises(InvalidInputError, match="'sys' holds the tables of the catalog"):
+            catalog.create_table(name, KEYED)
+    assert catalog.list_databases() == []
+    assert list(catalog.file_io.list(catalog.warehouse)) == []
+
+
+@pytest.mark.parametrize(
+    "kind", ["view", "object-table", "lance-table", "iceberg-table", "format-table", "tabel", ""]
+)
+def test_other_types_of_tables_are_refused_before_anything_is_written(
+    catalog: FilesystemCatalog, kind: str
+) -> None:
+    with pytest.raises(UnsupportedError, match=f"type={kind}.*table and materialized-table"):
+        catalog.create_table("d.t", {"columns": ["a INT"], "options": {"type": kind}})
+    assert list(catalog.file_io.list(catalog.warehouse)) == []
+
+
+@pytest.mark.parametrize("kind", ["table", "TABLE", "materialized-table"])
+def test_a_table_of_a_type_that_is_read_is_made(catalog: FilesystemCatalog, kind: str) -> None:
+    catalog.create_table("d.t", {"columns": ["a INT"], "options": {"type": kind}})
+    assert catalog.load_table("d.t").scan().to_arrow().num_rows == 0

@@ -46,6 +46,19 @@ def test_the_whole_table_then_its_changes(catalog: FilesystemCatalog) -> None:
     assert everything(table.stream(snapshot=stream.next_snapshot)) == []
 
 
+def test_the_position_before_the_whole_table_was_polled_is_none(catalog: FilesystemCatalog) -> None:
+    table = key_table(catalog, ("k INT", "v STRING"))
+    put(table, [{"k": 1, "v": "a"}], [{"k": 2, "v": "b"}])
+    stopped = table.stream()
+    assert stopped.next_snapshot is None
+    whole = [(2, [(1, "a", 0), (2, "b", 0)])]
+    assert everything(table.stream(next_snapshot=stopped.next_snapshot)) == whole, "nothing is skipped"
+    assert everything(stopped) == whole
+    assert stopped.next_snapshot == 3
+    behind = table.stream(snapshot=2)
+    assert behind.next_snapshot == 2, "a start with changes has a position at once"
+
+
 def test_starts(catalog: FilesystemCatalog) -> None:
     table = append_table(catalog, ("v INT",))
     early = table.stream(mode="latest")

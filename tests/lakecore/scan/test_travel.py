@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
+
 import pytest
 
 from lakecore.errors import InvalidInputError, NotFoundError
@@ -73,3 +76,43 @@ def test_one_at_a_time() -> None:
         Travel(snapshot=1, tag="a")
     assert LATEST.is_latest
     assert not Travel(timestamp_ms=0).is_latest
+
+
+def marked(marks: Sequence[int | None]) -> SnapshotStore:
+    """Snapshots 1, 2, … with these watermarks."""
+    file_io = MemoryFileIO("marked")
+    file_io.clear()
+    snapshots = SnapshotStore(file_io, PATHS, FakeClock())
+    for number, mark in enumerate(marks, 1):
+        assert snapshots.publish(snapshot(number, time_millis=number, watermark=mark))
+    return snapshots
+
+
+def test_a_snapshot_without_a_watermark_between_others() -> None:
+    snapshots = marked((10, 20, None, 40, 50))
+    tags = TagStore(snapshots.file_io, PATHS)
+    wanted = {5: 1, 10: 1, 15: 2, 20: 2, 21: 4, 40: 4, 41: 5, 50: 5}
+    found = {mark: travelled_snapshot(Travel(watermark=mark), snapshots, tags) for mark in wanted}
+    assert {mark: one.id for mark, one in found.items() if one is not None} == wanted
+    with pytest.raises(NotFoundError, match="at least 51 ms; the latest is 50"):
+        travelled_snapshot(Travel(watermark=51), snapshots, tags)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_watermark_that_is_found_is_the_least_one_that_reaches(seed: int) -> None:
+    dice, mark = random.Random(seed), -20
+    marks: list[int | None] = []
+    for _ in range(dice.randrange(1, 14)):
+        mark += dice.choice((0, 0, 10))
+        marks.append(dice.choice((None, mark, mark)))
+    snapshots = marked(marks)
+    tags = TagStore(snapshots.file_io, PATHS)
+    for asked in range(-25, mark + 10, 5):
+        reaching = [one for one in marks if one is not None and one >= asked]
+        if not reaching:
+            with pytest.raises(NotFoundError, match="watermark"):
+                travelled_snapshot(Travel(watermark=asked), snapshots, tags)
+            continue
+        found = travelled_snapshot(Travel(watermark=asked), snapshots, tags)
+        assert found is not None
+        assert found.watermark == min(reaching), (marks, asked)

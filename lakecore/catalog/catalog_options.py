@@ -1,0 +1,37 @@
+"""Which options a catalog obeys. Any other is refused by name: one without effect would be a promise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from lakecore.errors import InvalidOptionError, UnsupportedError
+from lakecore.fs.resolve import STORAGE_OPTIONS
+
+__all__ = ["check_catalog_options"]
+
+METASTORE = "metastore"
+
+_METASTORES = ("filesystem",)
+_KNOWN = frozenset({METASTORE, "warehouse"} | {key for one in STORAGE_OPTIONS for key in one.keys})
+_PRIVILEGES = ("user", "password")
+
+
+def check_catalog_options(options: Mapping[str, str]) -> None:
+    """Raises UnsupportedError for another metastore and for users, InvalidOptionError for unknown options."""
+    metastore = options.get(METASTORE, _METASTORES[0]).strip().lower()
+    if metastore not in _METASTORES:
+        raise UnsupportedError(
+            f"catalog option {METASTORE}={options[METASTORE]}: this release has the metastore "
+            f"{', '.join(_METASTORES)} only; leave the option out to find tables by their directories"
+        )
+    for key in _PRIVILEGES:
+        if key in options:  # the value may be a secret
+            raise UnsupportedError(
+                f"catalog option {key}: this release has no users and privileges of its own; protect the "
+                "warehouse by the rights of its storage, and leave the option out"
+            )
+    for key in sorted(set(options) - _KNOWN):
+        near = get_close_matches(key, sorted(_KNOWN), 3)
+        known = f"did you mean {' or '.join(near)}" if near else f"known are {', '.join(sorted(_KNOWN))}"
+        raise InvalidOptionError(f"catalog option {key}: it is not known and would have no effect; {known}")
