@@ -13,44 +13,9 @@ from lakecore.jobs import compact
 from lakecore.jobs.compact import ProofMode, Strategy
 from lakecore.table import Table
 from tests.support.lake import live_files, memory_catalog, put, rows_of
-from tests.support.tall_tree import OPTIONS, run_limit, stages
+from tests.support.tall_tree import CASES, ENGINES, PRODUCERS, definition, run_limit, stages
 
 CHEAP, FULL = ProofMode.CHEAP, ProofMode.FULL
-COLUMNS = ["k INT", "n BIGINT", "s STRING"]
-ENGINES: dict[str, dict[str, str]] = {
-    "deduplicate": {},
-    "deduplicate by a field": {"sequence.field": "n"},
-    "partial-update": {
-        "merge-engine": "partial-update",
-        "partial-update.remove-record-on-delete": "true",
-    },
-    "aggregation": {
-        "merge-engine": "aggregation",
-        "fields.n.aggregate-function": "sum",
-        "aggregation.remove-record-on-delete": "true",
-    },
-    "first-row": {"merge-engine": "first-row"},
-}
-PRODUCERS: dict[str, dict[str, str]] = {
-    "none": {},
-    "lookup": {"changelog-producer": "lookup"},
-    "lookup, only changes": {"changelog-producer": "lookup", "changelog-producer.row-deduplicate": "true"},
-    "full-compaction": {"changelog-producer": "full-compaction"},
-    "deletion vectors": {"deletion-vectors.enabled": "true"},
-    "lookup and deletion vectors": {"changelog-producer": "lookup", "deletion-vectors.enabled": "true"},
-}
-CASES = [
-    (engine, producer)
-    for engine in ENGINES
-    for producer in PRODUCERS
-    if engine != "first-row" or producer in ("none", "lookup")
-]
-
-
-def values(key: int, stage: int) -> dict[str, Any]:
-    return {"k": key, "n": stage, "s": f"{key}.{stage}"}
-
-
 REACH: dict[str, dict[str, str] | None] = {
     "level 0": run_limit(3),
     "levels 0 and 3": run_limit(3, 3),
@@ -71,9 +36,8 @@ def run(catalog: FilesystemCatalog, options: dict[str, str] | None, proof: Proof
 
 def grown(catalog: FilesystemCatalog, options: dict[str, str], proof: ProofMode) -> Table:
     """Rows on levels 5, 4, 3 and 0."""
-    definition = {"columns": COLUMNS, "primaryKeys": ["k"], "options": {**OPTIONS, **options}}
-    table = catalog.create_table("d.k", definition)
-    for stage, commits in enumerate(stages(deletes=options.get("merge-engine") != "first-row", row=values)):
+    table = catalog.create_table("d.k", definition(options))
+    for stage, commits in enumerate(stages(deletes=options.get("merge-engine") != "first-row")):
         put(table, *commits)
         if stage < 3:
             run(catalog, run_limit(stage) if stage else None, proof)
