@@ -190,7 +190,8 @@ def _remarks(report: jobs.Report) -> Iterator[str]:
     if report.dropped:
         yield f"dropped, changed by another commit: {', '.join(report.dropped)}; run again"
     if report.picks_left and not report.dry_run:
-        yield f"{report.picks_left} picks left to do; run again"
+        refused = report.error_class == "ProofError"
+        yield f"{report.picks_left} picks left to do" + ("" if refused else "; run again")
     for pick in report.planned if report.dry_run else ():
         yield f"would do {pick}"
     if report.forecast is not None:

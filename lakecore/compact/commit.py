@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakecore.commit.committer import Committer
 from lakecore.compact.outcome import ProvenPick
 from lakecore.compact.vectors import VectorUpkeep
-from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
+from lakecore.compact.work import Place
+from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, ProofError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.verify.proof import proof_properties
 
@@ -20,12 +21,16 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """What became of the picks of a commit. `duplicate`: another run with this identity was faster."""
+    """What became of the picks of a commit. `duplicate`: another run with this identity was faster.
+
+    `lost`: another commit made them impossible. `refused`: what was to be committed was not what was proven.
+    """
 
     picks: tuple[ProvenPick, ...]
     lost: tuple[ProvenPick, ...]
     snapshots: tuple[int, ...]
     duplicate: bool = False
+    refused: tuple[tuple[ProvenPick, ProofError], ...] = ()
 
 
 def commit_picks(
@@ -37,8 +42,12 @@ def commit_picks(
     Raises CommitUncertainError (delete nothing), UnavailableError (nothing landed), UnsupportedError.
     """
     left, lost = list(picks), list[ProvenPick]()
+    refused: list[tuple[ProvenPick, ProofError]] = []
     while left:
         draft = upkeep.draft(left)
+        left = _without_refused(left, draft.refused, refused)
+        if not left:
+            break
         try:
             result = committer.commit(
                 [*(_message(proven) for proven in left), *draft.messages],
@@ -64,8 +73,18 @@ def commit_picks(
             upkeep.discard(draft)
         else:
             upkeep.landed(draft)
-        return Landed(tuple(left), tuple(lost), result.snapshot_ids, result.duplicate)
-    return Landed((), tuple(lost), ())
+        return Landed(tuple(left), tuple(lost), result.snapshot_ids, result.duplicate, tuple(refused))
+    return Landed((), tuple(lost), (), refused=tuple(refused))
+
+
+def _without_refused(
+    picks: Sequence[ProvenPick],
+    places: Mapping[Place, ProofError],
+    refused: list[tuple[ProvenPick, ProofError]],
+) -> list[ProvenPick]:
+    """The picks of other buckets; those of `places` are added to `refused`."""
+    refused += [(proven, places[proven.pick.place]) for proven in picks if proven.pick.place in places]
+    return [proven for proven in picks if proven.pick.place not in places]
 
 
 def _message(proven: ProvenPick) -> CommitMessage:

@@ -1,7 +1,8 @@
 """Runs the units of picks on an executor, proves each pick, commits, and cleans up behind failures.
 
-Promises: a pick is committed whole or not at all, and only when its proof holds; files of picks that are not
-committed are removed, unless a commit's outcome is uncertain: then nothing is.
+Promises: a pick is committed whole or not at all, and only when its proof holds; a pick that is refused does
+not hold back the others; files of picks that are not committed are removed, unless a commit's outcome is
+uncertain: then nothing is.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from lakecore.commit.committer import Committer
 from lakecore.compact.cleanup import belongs, remove, sweep
 from lakecore.compact.commit import commit_picks
 from lakecore.compact.outcome import Outcome, Progress, ProvenPick
+from lakecore.compact.refusal import PickFailure, failure_of
 from lakecore.compact.schedule import COMMIT_PICKS
 from lakecore.compact.vectors import VectorUpkeep
 from lakecore.compact.work import UnitFunction, UnitResult, WorkPick
@@ -38,13 +40,15 @@ MAX_COMMITS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """How a run commits. `until_ms`: since the epoch; no unit is waited for after it. None: no end.
+    """How a run commits. `table`: its name, for messages.
 
+    `until_ms`: since the epoch; no unit is waited for after it. None: no end.
     `commit_picks`, `commit_seconds`: a commit at the latest after so many picks, or so long after the last.
     `file_prefixes`: begin the names of all files that the run makes. `committed`: names of those of them that
     are in the table already.
     """
 
+    table: str
     commit_user: str
     identifier: int
     file_prefixes: tuple[str, ...]
@@ -86,9 +90,10 @@ class Driver:
     ) -> None:
         """Do `picks`; adds to `outcome`. `upkeep`: of the snapshot they were planned from.
 
-        A failed unit fails its pick only: the rest is done and committed, then the first failure is raised.
-        A ProofError, a failed commit and an interruption end the run at once, and so does a commit that
-        another run of this name has made: of two runs of one name, the first to commit goes on.
+        A failed unit and a refused proof fail their pick only: the rest is done and committed, then the first
+        ProofError is raised, or else the first failure. A failed commit and an interruption end the run at
+        once, and so does a commit that another run of this name has made: of two runs of one name, the first
+        to commit goes on.
         """
         run = _PickRun(self._reading, self._shape, picks, upkeep)
         try:
@@ -98,9 +103,7 @@ class Driver:
             if not self._uncertain:
                 self._clean(run, executor)
         if run.failures:
-            name, error = run.failures[0]
-            error.add_note(f"while compacting {name}; {len(run.failures)} picks failed")
-            raise error
+            raise failure_of(self._settings.table, run.failures)
 
     def _run(self, run: _PickRun, executor: Executor, function: UnitFunction) -> None:
         since = self._clock.monotonic()
@@ -147,7 +150,9 @@ class Driver:
                 f"commit {self._identifier} of {self._settings.commit_user} is in snapshot "
                 f"{landed.snapshots[-1]} already: another run of this name is at work; leave it to that one"
             )
-        run.finished += len(run.ready)
+        for proven, error in landed.refused:
+            run.fail(proven.pick, error)
+        run.finished += len(run.ready) - len(landed.refused)
         run.ready.clear()
         if self._identifier != BATCH_IDENTIFIER:
             self._identifier += 1
@@ -184,7 +189,7 @@ class _PickRun:
         self.finished = 0
         self.started: list[WorkPick] = []
         self.made: list[tuple[WorkPick, str]] = []
-        self.failures: list[tuple[str, Exception]] = []
+        self.failures: list[PickFailure] = []
         self.interrupted = False
 
     def progress(self) -> Progress:
@@ -218,12 +223,22 @@ class _PickRun:
             found = self._collect(pick, results)
             if found is None:
                 return
-            errors = [error for error in found if isinstance(error, BaseException)]
-            if errors:
-                self._fail(pick, errors[0])
-                continue
-            yield self._prove(pick, [result for result in found if isinstance(result, UnitResult)])
+            proven = self._judge(pick, found)
+            if proven is not None:
+                yield proven
         self.interrupted = False
+
+    def _judge(self, pick: WorkPick, found: Sequence[UnitResult | BaseException]) -> ProvenPick | None:
+        """The pick with its proof; None where a unit failed, or the whole does not hold."""
+        errors = [error for error in found if isinstance(error, BaseException)]
+        if errors:
+            self.fail(pick, next((error for error in errors if isinstance(error, ProofError)), errors[0]))
+            return None
+        try:
+            return self._prove(pick, [result for result in found if isinstance(result, UnitResult)])
+        except ProofError as err:
+            self.fail(pick, err)
+            return None
 
     def _collect(
         self, pick: WorkPick, results: Iterator[UnitResult | BaseException]
@@ -240,11 +255,12 @@ class _PickRun:
             found.append(result)
         return found
 
-    def _fail(self, pick: WorkPick, error: BaseException) -> None:
+    def fail(self, pick: WorkPick, error: BaseException) -> None:
+        """Note that the pick is not done. Raises what is no failure of the pick: an interruption."""
         logger.error("%s failed: %s", pick.name, error)
-        if isinstance(error, ProofError) or not isinstance(error, Exception):
+        if not isinstance(error, Exception):
             raise error
-        self.failures.append((pick.name, error))
+        self.failures.append(PickFailure.of(pick, error))
 
     def _prove(self, pick: WorkPick, results: Sequence[UnitResult]) -> ProvenPick:
         for before, after in pick.moved:

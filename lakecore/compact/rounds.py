@@ -255,6 +255,7 @@ class CompactRun:
     def _driver(self, plan: RoundPlan, names: RunFiles) -> Driver:
         request = self._request
         settings = RunSettings(
+            table=self._target.name,
             commit_user=request.commit_user,
             identifier=self._next_identifier(),
             file_prefixes=names.own,

@@ -4,7 +4,7 @@ picks replaced in files that stay are marked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyroaring import BitMap
@@ -33,9 +33,13 @@ def counted(table: UnitTable, vector: DeletionFile) -> DeletionFile:
 
 @dataclass(frozen=True, slots=True)
 class VectorDraft:
-    """Index files of one try of a commit. `added` were written, `removed` may go when the commit lands."""
+    """Index files of one try of a commit. `added` were written, `removed` may go when the commit lands.
+
+    `refused`: buckets whose vectors are not what they must be; nothing of them is in `messages`.
+    """
 
     messages: tuple[CommitMessage, ...] = ()
+    refused: Mapping[Place, ProofError] = field(default_factory=dict)
 
     @property
     def added(self) -> tuple[IndexFile, ...]:
@@ -86,13 +90,17 @@ class VectorUpkeep:
         for proven in picks:
             changes.setdefault(proven.pick.place, _Changes()).add(proven)
         messages: list[CommitMessage] = []
+        refused: dict[Place, ProofError] = {}
         try:
             for place, change in changes.items():
-                messages += self._message(place, change)
+                try:
+                    messages += self._message(place, change)
+                except ProofError as err:
+                    refused[place] = err
         except BaseException:
             self.discard(VectorDraft(tuple(messages)))
             raise
-        return VectorDraft(tuple(messages))
+        return VectorDraft(tuple(messages), refused)
 
     def discard(self, draft: VectorDraft) -> None:
         """No snapshot refers to the files of the draft, and none will."""

@@ -10,10 +10,13 @@ import pyarrow as pa
 import pytest
 
 from lakecore.catalog.filesystem import load_catalog
+from lakecore.errors import ProofError
 from lakecore.jobs import analyze, rescale
-from lakecore.jobs.compact import Job, OrderStrategy, Strategy, run
+from lakecore.jobs.compact import Job, OrderStrategy, Strategy, run, run_many
 from lakecore.spark.executor import SparkExecutor
-from tests.support.lake import append_table, key_table, live_files
+from lakecore.verify.fsck import fsck
+from tests.support.false_entries import told_wrongly
+from tests.support.lake import append_table, key_table, live_files, put, rows_of
 from tests.support.oracle import Oracle, findings
 
 pytestmark = pytest.mark.slow
@@ -97,3 +100,20 @@ def test_buckets_are_rescaled_by_units(spark: SparkExecutor, tmp_path: Path) -> 
     report = rescale.run(rescale.Job(table="d.k", bucket_num=4), catalog, spark)
     assert (report.names, report.files, len(live_files(table))) == (("the table: 2 -> 4 buckets",), 6, 12)
     assert table.scan().to_arrow().sort_by("k").equals(before)
+
+
+def test_a_refused_bucket_does_not_hold_back_the_others(spark: SparkExecutor, tmp_path: Path) -> None:
+    catalog = load_catalog(str(tmp_path), create_warehouse=True, **{"local.fsync": "false"})
+    table = key_table(catalog, bucket="4")
+    put(table, *([{"k": k, "v": f"{n}"} for k in range(40)] for n in range(3)))
+    told_wrongly(table, 1)
+    rows = rows_of(table)
+    job = Job(table="d.k", strategy=Strategy.FULL)
+    with pytest.raises(ProofError, match=r"bucket-1.*lakecore fsck --deep d\.k"):
+        run(job, catalog, spark)
+    (report,) = run_many([job], catalog, spark)
+    assert (report.error_class, report.picks_done, report.picks_left) == ("ProofError", 0, 1)
+    assert sorted(file.level for file in live_files(table)) == [0, 0, 0, 5, 5, 5]
+    assert rows_of(table) == rows
+    found = fsck(table.file_io, table.paths, now_ms=catalog.clock.now_ms() + 10**9).findings
+    assert {finding.path.rpartition("/")[2] for finding in found if "orphan" in finding.kind.value} == set()

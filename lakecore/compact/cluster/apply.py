@@ -269,6 +269,7 @@ class ClusterRun:
         request, target = self._request, self._target
         first = self.landed.next_identifier(request.identifier) if request.named else request.identifier
         settings = RunSettings(
+            table=self._target.name,
             commit_user=request.commit_user,
             identifier=request.identifier if request.identifier == BATCH_IDENTIFIER else first,
             file_prefixes=names.own,

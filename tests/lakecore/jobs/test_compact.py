@@ -315,13 +315,14 @@ def test_rows_written_meanwhile_survive(catalog: FilesystemCatalog) -> None:
 class Failing(SerialExecutor):
     """Unit number `at` fails."""
 
-    def __init__(self, at: int, error: Exception) -> None:
+    def __init__(self, at: int, error: Exception, inner: SerialExecutor | None = None) -> None:
         super().__init__()
         self._at = at
         self._error = error
+        self._inner = inner or SerialExecutor()
 
     def run(self, function: Callable[..., Any], tasks: Iterable[Any]) -> Iterator[Any]:
-        for number, result in enumerate(super().run(function, tasks)):
+        for number, result in enumerate(self._inner.run(function, tasks)):
             yield self._error if number == self._at else result
 
 
@@ -340,12 +341,19 @@ def test_a_failed_unit_fails_its_pick_only(catalog: FilesystemCatalog) -> None:
     assert no_debris(table)
 
 
-def test_a_failed_proof_commits_nothing(catalog: FilesystemCatalog) -> None:
+def test_a_failed_proof_fails_its_pick_only(catalog: FilesystemCatalog) -> None:
     table = partitioned(catalog)
     with pytest.raises(ProofError, match="wrong"):
         run(catalog, executor=Failing(2, ProofError("p=2", "wrong")))
-    assert {file.level for file in live_files(table)} == {0}
+    assert sorted(file.level for file in live_files(table)) == [0, 0, 5, 5]
     assert no_debris(table)
+
+
+def test_a_failed_proof_is_raised_before_failures_that_a_retry_cures(catalog: FilesystemCatalog) -> None:
+    table = partitioned(catalog)
+    with pytest.raises(ProofError, match="1 more picks failed"):
+        run(catalog, executor=Failing(0, UnavailableError("lost"), Failing(2, ProofError("p=2", "wrong"))))
+    assert sorted(file.level for file in live_files(table)) == [0, 0, 0, 0, 5]
 
 
 def kill_after(catalog: FilesystemCatalog, number: int) -> None:
