@@ -17,6 +17,7 @@ LakeError
 from __future__ import annotations
 
 import json
+import re
 
 __all__ = [
     "AlreadyExistsError",
@@ -31,10 +32,30 @@ __all__ = [
     "ProofError",
     "UnavailableError",
     "UnsupportedError",
+    "printable",
     "reason",
 ]
 
 _REASON_LENGTH = 200
+_UNPRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def printable(text: str, most: int | None = None) -> str:
+    """`text` on one line for a terminal or a log: control characters and marks of direction as `\\x1b`.
+
+    Names of tables, files, branches and users come from records that others wrote: raw, they could clear a
+    screen or forge a line of a log. `most`: longer texts are cut.
+    """
+    if most is not None and len(text) > most:
+        text = f"{text[:most]}… ({len(text)} characters)"
+    return _UNPRINTABLE.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def reason(err: BaseException) -> str:
@@ -49,10 +70,13 @@ def reason(err: BaseException) -> str:
 
 
 class LakeError(Exception):
-    """Base class. State lives in `args`, so that errors survive pickling (Spark, Airflow)."""
+    """Base class. State lives in `args`, so that errors survive pickling (Spark, Airflow).
+
+    `str` is on one line: what `printable` escapes is escaped.
+    """
 
     def __str__(self) -> str:
-        return ": ".join(str(part) for part in self.args)
+        return printable(": ".join(str(part) for part in self.args))
 
 
 class InvalidInputError(LakeError):
@@ -95,7 +119,7 @@ class CommitConflictError(LakeError):
         self.files = files
 
     def __str__(self) -> str:
-        return str(self.args[0])
+        return printable(str(self.args[0]))
 
 
 class CommitUncertainError(LakeError):
@@ -111,7 +135,7 @@ class CorruptDataError(LakeError):
         self.problem = problem
 
     def __str__(self) -> str:
-        return (
+        return printable(
             f"{self.path}: {self.problem}; restore it from a copy, or go back to a snapshot or tag "
             "that does not need it; fsck lists all damage"
         )

@@ -26,7 +26,9 @@ from lakecore.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from lakecore.fs.file_io import FileIO
+from lakecore.fs.allowed_paths import BLOB_ROOTS, EXTERNAL_ROOTS, AllowedPaths, declared_roots
+from lakecore.fs.confined import confined
+from lakecore.fs.file_io import FileIO, FileStatus
 from lakecore.fs.resolve import file_io_for, plain_path
 from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
@@ -61,11 +63,18 @@ def load_catalog(
 
 @dataclass(frozen=True)
 class FilesystemCatalog:
-    """Databases and tables found by listing directories. Pickles when its storage does."""
+    """Databases and tables found by listing directories. Pickles when its storage does.
+
+    `file_io` is the storage as it is: tables get it with the limits of `AllowedPaths`, which these are for.
+    `external_roots`, `blob_roots`: plain paths of the options `external-roots` (None without it) and
+    `blob-roots`.
+    """
 
     file_io: FileIO
     warehouse: str
     clock: Clock = field(default_factory=SystemClock)
+    external_roots: tuple[str, ...] | None = None
+    blob_roots: tuple[str, ...] = ()
 
     @classmethod
     def open(cls, config: CatalogConfig, *, create: bool = False) -> FilesystemCatalog:
@@ -86,11 +95,28 @@ class FilesystemCatalog:
                 raise InvalidInputError(
                     f"warehouse {warehouse} is a file; give the directory that holds databases"
                 )
-        return cls(file_io, warehouse)
+        external = declared_roots(EXTERNAL_ROOTS, config.options)
+        blobs = declared_roots(BLOB_ROOTS, config.options) or ()
+        return cls(file_io, warehouse, external_roots=external, blob_roots=blobs)
+
+    @property
+    def allowed_paths(self) -> AllowedPaths:
+        """What the catalog itself may touch: the warehouse."""
+        return AllowedPaths(
+            warehouse=self.warehouse,
+            own=self.warehouse,
+            declared=self.external_roots,
+            blob_roots=self.blob_roots,
+        )
+
+    @property
+    def _storage(self) -> FileIO:
+        """What the catalog changes the warehouse through."""
+        return confined(self.file_io, self.allowed_paths)
 
     def list_databases(self) -> list[str]:
         """Names in order."""
-        found = (status.name for status in self.file_io.list(self.warehouse) if status.is_dir)
+        found = (status.name for status in self.file_io.list(self.warehouse) if _may_be_dir(status))
         return sorted(
             name.removesuffix(DATABASE_SUFFIX)
             for name in found
@@ -100,7 +126,7 @@ class FilesystemCatalog:
     def list_tables(self, database: str) -> list[str]:
         """Tables of one database, in order. Raises NotFoundError naming databases there are."""
         directory = self._database_path(database)
-        found = [status.name for status in self.file_io.list(directory) if status.is_dir]
+        found = [status.name for status in self.file_io.list(directory) if _may_be_dir(status)]
         if not found and self.file_io.stat(directory) is None:
             raise NotFoundError(
                 f"database {database!r} does not exist in {self.warehouse}; {self._databases(database)}"
@@ -135,7 +161,8 @@ class FilesystemCatalog:
         schema = SchemaStore(self.file_io, paths, self.clock).latest()
         if schema is None:
             raise NotFoundError(f"table {name!r} does not exist in {self.warehouse}; {self._tables(parsed)}")
-        table = Table(str(parsed), schema, self.file_io, paths, self.clock)
+        allowed = self.allowed_paths.of_table(paths.table_path, schema.options)
+        table = Table(str(parsed), schema, confined(self.file_io, allowed), paths, self.clock)
         return table.with_options(options) if options else table
 
     def create_table(
@@ -168,7 +195,7 @@ class FilesystemCatalog:
             definition = TableDefinition.from_json(definition)
         schema = first_schema(definition, self.clock.now_ms())
         paths = TablePaths(self._table_path(parsed))
-        store = SchemaStore(self.file_io, paths, self.clock)
+        store = SchemaStore(self._storage, paths, self.clock)
         if store.list_ids() or not store.publish(schema):
             raise AlreadyExistsError(
                 f"table {name!r} exists in {self.warehouse}; drop it or choose another name"
@@ -234,8 +261,8 @@ class FilesystemCatalog:
             if status.is_dir:
                 self._delete_tree(status.path)
             else:
-                self.file_io.delete(status.path)
-        self.file_io.delete(path)
+                self._storage.delete(status.path)
+        self._storage.delete(path)
 
     def _database_path(self, database: str) -> str:
         return f"{self.warehouse}/{check_name(database, 'database')}{DATABASE_SUFFIX}"
@@ -258,6 +285,11 @@ class FilesystemCatalog:
         names = [name for name in found if not name.startswith(".")]
         exists = partial(self._has_schema, directory)
         return alternatives(f"tables of {missing.database}", missing.table, names, exists)
+
+
+def _may_be_dir(status: FileStatus) -> bool:
+    """A directory behind a link can be read, as what it holds."""
+    return status.is_dir or status.is_link
 
 
 def _check_postponed(table: Table, old: TableSchema, new: TableSchema) -> None:

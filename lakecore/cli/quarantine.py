@@ -69,11 +69,15 @@ def remove_orphan_files(
 def undo(
     context: typer.Context,
     run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="As a report or `runs` names it.")],
+    external: Annotated[
+        bool,
+        typer.Option("--external", help="Also to data-file.external-paths, where files came from there."),
+    ] = False,
     *,
     care: Care,
 ) -> None:
     """Take back what a run moved to the quarantine."""
-    job = quarantine_jobs.Undo(run_id=run_id, dry_run=care.dry_run, safety=care.safety)
+    job = quarantine_jobs.Undo(run_id=run_id, dry_run=care.dry_run, external=external, safety=care.safety)
     run_jobs(context, [job], quarantine_jobs.run)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,6 +39,7 @@ from lakecore.errors import (
 from lakecore.metadata.data_file import EntryKind
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.index_file import IndexFile
+from lakecore.metadata.json_record import json_object
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
@@ -305,7 +305,7 @@ class ChangeCommit:
         """Rule of the format: statistics live on while the schema they were made for is the latest."""
         path = self._stores.snapshots.paths.statistics(statistics)
         try:
-            return bool(json.loads(self._stores.snapshots.file_io.read(path))["schemaId"] == schema.id)
+            return bool(json_object(self._stores.snapshots.file_io.read(path))["schemaId"] == schema.id)
         except (LakeError, ValueError, KeyError, TypeError) as err:
             logger.warning("statistics %s are not carried over: %s", path, err)
             return False

@@ -16,9 +16,10 @@ from lakecore.format.avro_schema import parse_avro_schema
 from lakecore.format.avro_values import encoder
 from lakecore.format.manifest import decode_records
 from lakecore.format.manifest_arrow import ManifestFormat, encode_arrow
-from lakecore.format.manifest_record import check_version, optional, typed
+from lakecore.format.manifest_record import check_version, external_location, optional, typed
 from lakecore.format.manifest_schema import INDEX_MANIFEST_SCHEMA, INDEX_MANIFEST_VERSION, known_fields
 from lakecore.metadata.data_file import EntryKind
+from lakecore.metadata.file_names import checked_name
 from lakecore.metadata.index_file import DELETION_VECTORS, DeletionRange, GlobalIndex, IndexFile
 
 __all__ = ["decode_index_manifest", "encode_index_manifest"]
@@ -50,11 +51,11 @@ def _index_file(record: Mapping[str, Any], path: str, *, has_unknown_columns: bo
             partition=typed(record["_PARTITION"], bytes),
             bucket=typed(record["_BUCKET"], int),
             index_type=typed(record["_INDEX_TYPE"], str),
-            file_name=typed(record["_FILE_NAME"], str),
+            file_name=checked_name(typed(record["_FILE_NAME"], str), "_FILE_NAME"),
             file_size=typed(record["_FILE_SIZE"], int),
             row_count=typed(record["_ROW_COUNT"], int),
             deletions=_deletions(record.get("_DELETIONS_VECTORS_RANGES")),
-            external_path=optional(record.get("_EXTERNAL_PATH"), str),
+            external_path=external_location(record),
             global_index=_global_index(record.get("_GLOBAL_INDEX")),
             has_unknown_columns=has_unknown_columns,
         )
@@ -65,7 +66,7 @@ def _index_file(record: Mapping[str, Any], path: str, *, has_unknown_columns: bo
 def _deletions(ranges: list[Mapping[str, Any] | None] | None) -> tuple[DeletionRange, ...]:
     return tuple(
         DeletionRange(
-            typed(item["f0"], str),
+            checked_name(typed(item["f0"], str), "_DELETIONS_VECTORS_RANGES.f0"),
             typed(item["f1"], int),
             typed(item["f2"], int),
             optional(item.get("_CARDINALITY"), int),

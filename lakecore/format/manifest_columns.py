@@ -31,6 +31,7 @@ from lakecore.format.manifest_record import entry_from_record
 from lakecore.format.manifest_schema import MANIFEST_VERSION, has_unknown_fields
 from lakecore.metadata.byte_words import ByteWords, hash_slices
 from lakecore.metadata.entries import EXTRA_WEIGHTS, ManifestEntries
+from lakecore.metadata.file_names import checked_words
 
 __all__ = ["decode_columns"]
 
@@ -158,7 +159,7 @@ def _lock_step(group: _Group) -> ManifestEntries:
         blocks=group.blocks,
         block=block,
         offset=(at - starts[block]).astype(np.int32),
-        words=_words(lanes, "_FILE._FILE_NAME"),
+        words=checked_words(_words(lanes, "_FILE._FILE_NAME"), "_FILE_NAME"),
     )
     return _entries(lanes, source)
 

@@ -16,12 +16,14 @@ from lakecore.metadata.data_file import (
     ManifestEntry,
     SimpleStats,
 )
+from lakecore.metadata.file_names import checked_location, checked_name
 from lakecore.metadata.manifest_file import ManifestFile
 
 __all__ = [
     "check_version",
     "entry_from_record",
     "entry_to_record",
+    "external_location",
     "file_from_record",
     "manifest_file_from_record",
     "manifest_file_to_record",
@@ -65,7 +67,7 @@ def file_from_record(record: Record) -> DataFile:
     """
     source = optional(record.get("_FILE_SOURCE"), int)
     return DataFile(
-        file_name=typed(record["_FILE_NAME"], str),
+        file_name=checked_name(typed(record["_FILE_NAME"], str), "_FILE_NAME"),
         file_size=typed(record["_FILE_SIZE"], int),
         row_count=typed(record["_ROW_COUNT"], int),
         min_key=_row(record["_MIN_KEY"]),
@@ -76,13 +78,13 @@ def file_from_record(record: Record) -> DataFile:
         max_sequence_number=typed(record["_MAX_SEQUENCE_NUMBER"], int),
         schema_id=typed(record["_SCHEMA_ID"], int),
         level=_int32(record["_LEVEL"]),
-        extra_files=_texts(record.get("_EXTRA_FILES")) or (),
+        extra_files=_names(record.get("_EXTRA_FILES"), "_EXTRA_FILES"),
         creation_time=optional(record.get("_CREATION_TIME"), int),
         delete_row_count=optional(record.get("_DELETE_ROW_COUNT"), int),
         embedded_index=optional(record.get("_EMBEDDED_FILE_INDEX"), bytes),
         file_source=None if source is None else FileSource(source),
         value_stats_cols=_texts(record.get("_VALUE_STATS_COLS")),
-        external_path=optional(record.get("_EXTERNAL_PATH"), str),
+        external_path=external_location(record),
         first_row_id=optional(record.get("_FIRST_ROW_ID"), int),
         write_cols=_texts(record.get("_WRITE_COLS")),
     )
@@ -112,6 +114,16 @@ def _row(value: bytes | None) -> bytes:
 
 def _texts(value: Any) -> tuple[str, ...] | None:
     return None if value is None else tuple(typed(text, str) for text in typed(value, list))
+
+
+def _names(value: Any, field: str) -> tuple[str, ...]:
+    return tuple(checked_name(name, field) for name in _texts(value) or ())
+
+
+def external_location(record: Record) -> str | None:
+    """`_EXTERNAL_PATH` of a data or index file. Raises TypeError, ValueError."""
+    path = optional(record.get("_EXTERNAL_PATH"), str)
+    return None if path is None else checked_location(path, "_EXTERNAL_PATH")
 
 
 def _stats(record: Record | None) -> SimpleStats:
@@ -168,7 +180,7 @@ def manifest_file_from_record(record: Record, path: str, *, has_unknown_columns:
     check_version(record, MANIFEST_LIST_VERSION, path, "manifest list")
     try:
         return ManifestFile(
-            file_name=typed(record["_FILE_NAME"], str),
+            file_name=checked_name(typed(record["_FILE_NAME"], str), "_FILE_NAME"),
             file_size=typed(record["_FILE_SIZE"], int),
             num_added_files=typed(record["_NUM_ADDED_FILES"], int),
             num_deleted_files=typed(record["_NUM_DELETED_FILES"], int),

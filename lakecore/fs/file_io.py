@@ -10,17 +10,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["FileIO", "FileStatus", "OutputFile", "RangeSource"]
+__all__ = ["SERVICE", "FileIO", "FileStatus", "OutputFile", "RangeSource"]
+
+SERVICE = ".lakecore"
+"""The directory of a warehouse that holds lakecore's ledger, quarantine and leases."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """A file or directory. `size` in bytes (0 for a directory), `mtime_ms` since the epoch (0: unknown)."""
+    """A file or directory. `size` in bytes (0 for a directory), `mtime_ms` since the epoch (0: unknown).
+
+    `is_link`: a listing found a symbolic link. It is never `is_dir`, so that nobody walks through it, its age
+    is not known, so that it is never old, and its size is that of the file behind it.
+    """
 
     path: str
     size: int
     is_dir: bool
     mtime_ms: int
+    is_link: bool = False
 
     @property
     def name(self) -> str:
@@ -100,7 +108,7 @@ class FileIO(Protocol):
         """Create or replace (hints, tags)."""
 
     def list(self, path: str) -> list[FileStatus]:
-        """Direct children of a directory, sorted by path. A missing directory has none."""
+        """Direct children of a directory, sorted by path; links as links. A missing directory has none."""
 
     def stat(self, path: str) -> FileStatus | None:
         """What is at `path`, or None."""

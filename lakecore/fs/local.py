@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -21,7 +22,7 @@ import pyarrow as pa
 from lakecore.clock import Clock, SystemClock
 from lakecore.errors import CommitUncertainError, UnsupportedError
 from lakecore.fs.failures import storage_errors, translate
-from lakecore.fs.file_io import FileStatus
+from lakecore.fs.file_io import SERVICE, FileStatus
 
 __all__ = ["LocalFileIO"]
 
@@ -33,9 +34,14 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSY
 
 @dataclass(frozen=True)
 class LocalFileIO:
-    """`FileIO` over the file system of this machine."""
+    """`FileIO` over the file system of this machine.
+
+    `service_mode`: permissions of lakecore's own new files (`.lakecore/`), less what the umask takes: ledgers
+    name users, parameters and paths. Files of tables are made as the umask says.
+    """
 
     sync: bool = True
+    service_mode: int = 0o600
     clock: Clock = field(default_factory=SystemClock, repr=False, compare=False)
 
     def open_input(self, path: str) -> Any:
@@ -52,7 +58,9 @@ class LocalFileIO:
     def open_output(self, path: str) -> LocalOutput:
         with storage_errors("create", path):
             _make_directories(os.path.dirname(path), self.sync)
-            return LocalOutput(path, open(path, "xb", buffering=_BUFFER), self.sync)
+            return LocalOutput(
+                path, open(path, "xb", buffering=_BUFFER, opener=self._opener(path)), self.sync
+            )
 
     def write_new(self, path: str, data: bytes) -> None:
         output = self.open_output(path)
@@ -71,6 +79,12 @@ class LocalFileIO:
         finally:
             with suppress(OSError):
                 os.unlink(temporary)
+
+    def _opener(self, path: str) -> Callable[[str, int], int] | None:
+        """How a new file is opened: with fewer rights for lakecore's own."""
+        if f"/{SERVICE}/" not in path:
+            return None
+        return lambda name, flags: os.open(name, flags, self.service_mode)
 
     def _link(self, temporary: str, path: str) -> bool:
         try:
@@ -102,7 +116,7 @@ class LocalFileIO:
         with storage_errors(action, path):
             _make_directories(directory, self.sync)
             try:
-                with open(temporary, "xb") as file:
+                with open(temporary, "xb", opener=self._opener(path)) as file:
                     file.write(data)
                     file.flush()
                     if self.sync:
@@ -123,7 +137,9 @@ class LocalFileIO:
             with entries:
                 for entry in entries:
                     try:  # a million times: entering a `suppress` would cost as much as the look itself
-                        found.append(_status(entry.path, entry.stat()))
+                        found.append(
+                            _status(entry.path, entry.stat()) if not entry.is_symlink() else _link(entry)
+                        )
                     except FileNotFoundError:  # deleted while we look: as if never seen
                         continue
         return sorted(found, key=_PATH_OF)
@@ -167,7 +183,13 @@ class LocalFileIO:
                 os.unlink(path)
 
     def _copy(self, path: str, target: str) -> None:
-        """To another disk: a complete copy first, under its name at once."""
+        """To another disk: a complete copy first, under its name at once. Raises UnsupportedError for a
+        symbolic link: its copy would be of the file behind it.
+        """
+        if os.path.islink(path):
+            raise UnsupportedError(
+                f"cannot move {path}: it is a symbolic link; delete it or put the file there"
+            )
         directory, name = os.path.split(target)
         temporary = os.path.join(directory, f".{name}.{self.clock.fresh_id()}.tmp")
         try:
@@ -279,6 +301,16 @@ class LocalOutput:
 def _status(path: str, found: os.stat_result) -> FileStatus:
     is_dir = (found.st_mode & 0o170000) == 0o040000
     return FileStatus(path, 0 if is_dir else found.st_size, is_dir, found.st_mtime_ns // 1_000_000)
+
+
+def _link(entry: os.DirEntry[str]) -> FileStatus:
+    """A symbolic link in a listing, also one that leads nowhere."""
+    try:
+        found = entry.stat()
+    except OSError:  # it leads nowhere, or into itself
+        return FileStatus(entry.path, 0, False, 0, is_link=True)
+    is_dir = (found.st_mode & 0o170000) == 0o040000
+    return FileStatus(entry.path, 0 if is_dir else found.st_size, False, 0, is_link=True)
 
 
 def _landed(temporary: str, path: str, err: OSError) -> bool:

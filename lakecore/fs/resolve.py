@@ -20,6 +20,17 @@ LOCAL_SYNC = Option("local.fsync", parse_bool, True, "Make local files durable b
 STORAGE_OPTIONS: tuple[Option[Any], ...] = (LOCAL_SYNC, *S3_OPTIONS)
 """All that storage is told, whichever it is."""
 
+
+def _parse_mode(text: str) -> int:
+    if not re.fullmatch("0?[0-7]{3}", text.strip()):
+        raise ValueError("must be permissions such as 600 or 660")
+    return int(text, 8) | 0o600
+
+
+SERVICE_MODE = Option(
+    "local.service-file-mode", _parse_mode, 0o600, "Permissions of lakecore's own files in .lakecore/."
+)
+
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
 
 
@@ -50,7 +61,7 @@ def file_io_for(location: str, options: Mapping[str, str]) -> FileIO:
         return S3FileIO(S3Options.from_options(options))
     if path.startswith("memory://"):
         return MemoryFileIO(path.removeprefix("memory://").partition("/")[0])
-    return LocalFileIO(sync=LOCAL_SYNC.read(options))
+    return LocalFileIO(sync=LOCAL_SYNC.read(options), service_mode=SERVICE_MODE.read(options))
 
 
 def _split(location: str) -> tuple[str, str]:

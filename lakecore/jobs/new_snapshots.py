@@ -10,7 +10,9 @@ import urllib.parse
 from dataclasses import asdict, dataclass
 
 from lakecore.errors import CorruptDataError, NotFoundError, reason
+from lakecore.fs.confined import service_files
 from lakecore.fs.file_io import FileIO
+from lakecore.metadata.json_record import json_object
 from lakecore.metadata.snapshot import RESCALED, CommitKind, Snapshot
 
 __all__ = ["NEW_DATA", "Position", "PositionStore", "SnapshotRange", "only_moves_rows"]
@@ -51,7 +53,7 @@ class PositionStore:
     """Positions of consumers of tables, one small JSON file each."""
 
     def __init__(self, file_io: FileIO, warehouse: str) -> None:
-        self._file_io = file_io
+        self._file_io = service_files(file_io, warehouse)
         self._root = f"{warehouse.rstrip('/')}/.lakecore/positions"
 
     def _path(self, consumer: str, table: str) -> str:
@@ -62,7 +64,7 @@ class PositionStore:
         """None when this consumer has not consumed anything of the table yet."""
         path = self._path(consumer, table)
         try:
-            raw = json.loads(self._file_io.read(path))
+            raw = json_object(self._file_io.read(path))
             return Position(run=str(raw["run"]), after=int(raw["after"]), last=int(raw["last"]))
         except NotFoundError:
             return None

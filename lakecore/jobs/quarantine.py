@@ -9,9 +9,11 @@ from typing import Any
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.executor import Executor
+from lakecore.fs.confined import vouched
 from lakecore.jobs.chore import Lake, Report, Safety, begin, job_from_json, job_to_json
 from lakecore.jobs.counts import UNKNOWN
 from lakecore.maintain.history import HistoryLine, HistoryStore
+from lakecore.maintain.orphans.external import external_roots
 from lakecore.maintain.quarantine import purge, undo
 from lakecore.maintain.runs import RunRecord, RunState, RunStore
 
@@ -20,12 +22,17 @@ __all__ = ["Purge", "Undo", "run", "runs_of"]
 
 @dataclass(frozen=True, kw_only=True)
 class Undo:
-    """Take back what the run of that id moved to the quarantine. `table`: found out, leave it out."""
+    """Take back what the run of that id moved to the quarantine. `table`: found out, leave it out.
+
+    `external`: also to roots outside the warehouse that only the table's schema names (see
+    `remove_orphan_files.Job.external`); the ledger alone is no reason to write there.
+    """
 
     run_id: str
     table: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
+    external: bool = False
     safety: Safety = field(default_factory=Safety)
 
     to_json = job_to_json
@@ -104,7 +111,11 @@ def run(
             chore.after = UNKNOWN.of  # what comes back may be snapshots
             removal = runs.removal(record)
             return chore.timed(replace(chore.report.planned(removal), run=record.id))
-        restored = undo(chore.main(), runs, record)
+        target = chore.main()
+        if job.external:
+            found = external_roots(target.file_io, target.warehouse, target.paths.table_path, target.schema)
+            target = replace(target, file_io=vouched(target.file_io, found.own))
+        restored = undo(target, runs, record)
         notes = (f"{restored.missing} files were not in the quarantine",) if restored.missing else ()
         return chore.timed(
             replace(chore.report, files=restored.files, bytes=restored.size, notes=notes, names=(record.id,))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +17,7 @@ from lakecore.maintain.repair.plan import RepairPlan, Step
 from lakecore.maintain.runs import RunStore
 from lakecore.maintain.sweep import Sweeper
 from lakecore.maintain.target import Target
+from lakecore.metadata.json_record import json_object
 from lakecore.store.paths import MAIN_BRANCH
 from lakecore.store.snapshots import SnapshotStore
 from lakecore.verify.findings import FsckReport
@@ -93,7 +93,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
 
 def _plan(job: Job) -> RepairPlan:
     try:
-        raw = json.loads(job.plan) if isinstance(job.plan, str) else job.plan
+        raw = json_object(job.plan) if isinstance(job.plan, str) else job.plan
     except ValueError as err:
         raise InvalidInputError(f"{job.table}: not a repair plan: {reason(err)}") from err
     return RepairPlan.from_json(raw)

@@ -6,12 +6,12 @@ somebody else. A look answers with a small JSON object, or None for not yet.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lakecore.jobs.arrivals import Arrivals, Memo, Wanted
+from lakecore.metadata.json_record import json_object
 from lakecore.metadata.options import TableOptions
 from lakecore.row.partition_path import parse_partitions, partition_path, partition_text
 from lakecore.table import Table
@@ -96,7 +96,7 @@ def _partitions_done(table: Table, asked: Mapping[str, Any]) -> dict[str, Any] |
 def _modified(mark: bytes) -> int:
     """Zero for marks of engines that write an empty file."""
     try:
-        return int(json.loads(mark)["modificationTime"])
+        return int(json_object(mark)["modificationTime"])
     except (ValueError, KeyError, TypeError):
         return 0
 

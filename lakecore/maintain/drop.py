@@ -5,6 +5,7 @@ A snapshot or tag that waits in the quarantine still counts, or taking it back w
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,12 +14,14 @@ import numpy.typing as npt
 from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.maintain.reachable import Doomed, Held, Reach
 from lakecore.maintain.roots import Root, RootKind, RootSet
-from lakecore.maintain.runs import Removal, RunState, RunStore
+from lakecore.maintain.runs import Removal, RunRecord, RunState, RunStore
 from lakecore.maintain.target import Target
 from lakecore.metadata.data_file import EntryKind
 from lakecore.metadata.snapshot import Snapshot
 
 __all__ = ["Needs", "quarantined_roots", "removal_of"]
+
+logger = logging.getLogger(__name__)
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -78,13 +81,22 @@ def quarantined_roots(runs: RunStore, table: str) -> tuple[Root, ...]:
     for record in runs.list(table):
         if not record.keeps or record.state not in (RunState.QUARANTINED, RunState.PLANNED):
             continue
-        for number, doomed in enumerate(runs.removal(record).roots):
+        for number, doomed in enumerate(_roots_of(runs, record)):
             name = doomed.path.rpartition("/")[2]
             kind = next((kind for start, kind in _KINDS.items() if name.startswith(start)), None)
             root = None if kind is None else _read(runs, runs.kept_path(record, number, doomed.path), kind)
             if root is not None:
                 found.append(root)
     return tuple(found)
+
+
+def _roots_of(runs: RunStore, record: RunRecord) -> tuple[Doomed, ...]:
+    """None of a damaged record: nobody can take it back."""
+    try:
+        return runs.removal(record).roots
+    except CorruptDataError as err:
+        logger.warning("the quarantine of run %s cannot be taken back and keeps nothing: %s", record.id, err)
+        return ()
 
 
 def _read(runs: RunStore, path: str, kind: RootKind) -> Root | None:

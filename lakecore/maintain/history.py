@@ -14,8 +14,10 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from lakecore.errors import LakeError, NotFoundError, UnavailableError
+from lakecore.fs.confined import service_files
 from lakecore.fs.file_io import FileIO
 from lakecore.maintain.forecast.plan import PastRun, Work
+from lakecore.metadata.json_record import json_value
 
 __all__ = ["HistoryLine", "HistoryStore"]
 
@@ -58,6 +60,9 @@ class HistoryStore:
     file_io: FileIO
     warehouse: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "file_io", service_files(self.file_io, self.warehouse))
+
     @property
     def root(self) -> str:
         return f"{self.warehouse.rstrip('/')}/.lakecore/history"
@@ -93,7 +98,7 @@ class HistoryStore:
     def _read(self, path: str, *, strict: bool = False) -> tuple[HistoryLine, ...]:
         """Damage is no line. `strict`: raises UnavailableError, as who writes then would forget the rest."""
         try:
-            return tuple(HistoryLine(**raw) for raw in json.loads(self.file_io.read(path)))
+            return tuple(HistoryLine(**raw) for raw in json_value(self.file_io.read(path)))
         except NotFoundError:
             return ()
         except (LakeError, ValueError, TypeError) as err:

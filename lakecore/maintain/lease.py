@@ -14,9 +14,14 @@ from dataclasses import dataclass
 
 from lakecore.clock import Clock
 from lakecore.errors import BusyError, LakeError, NotFoundError
+from lakecore.fs.confined import service_files
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.publish import publish_resolved
 from lakecore.maintain.runs import table_key
+from lakecore.metadata.json_record import json_object, whole_number
+
+_MOST_LEASES = 10**15
+"""Nobody has taken so many: a file of a higher number is forged, and there would be no number after it."""
 
 __all__ = ["Lease", "holder", "leased"]
 
@@ -49,6 +54,7 @@ def leased(
     `millis` is the wait after a killed run; a run that shows no sign of life for longer can be overtaken,
     which costs work, not data.
     """
+    file_io = service_files(file_io, warehouse)
     folder, numbers = _numbered(file_io, warehouse, table)
     if numbers:
         _check_free(file_io, f"{folder}/{numbers[-1]}", table, owner, clock.now_ms())
@@ -75,13 +81,14 @@ def holder(file_io: FileIO, warehouse: str, table: str, now_ms: int) -> str | No
 def _numbered(file_io: FileIO, warehouse: str, table: str) -> tuple[str, list[int]]:
     """The folder of the table's leases, and their numbers in order."""
     folder = f"{warehouse.rstrip('/')}/.lakecore/leases/{urllib.parse.quote(table_key(table), safe='')}"
-    return folder, sorted(int(s.name) for s in file_io.list(folder) if s.name.isdigit())
+    found = (whole_number(status.name) for status in file_io.list(folder))
+    return folder, sorted(number for number in found if number is not None and number < _MOST_LEASES)
 
 
 def _held(file_io: FileIO, path: str) -> tuple[str, int]:
     """Owner and end of a lease; none for one that was released, or half written by a process that is gone."""
     try:
-        raw = json.loads(file_io.read(path))
+        raw = json_object(file_io.read(path))
         return str(raw["owner"]), int(raw["until_ms"])
     except (NotFoundError, ValueError, KeyError, TypeError):
         return "", 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from lakecore.errors import AlreadyExistsError, InvalidInputError, LakeError, NotFoundError
+from lakecore.errors import AlreadyExistsError, InvalidInputError, LakeError, NotFoundError, UnavailableError
 from lakecore.maintain.hints import repair_hints
+from lakecore.maintain.places import check_removable
 from lakecore.maintain.runs import RunRecord, RunState, RunStore
 from lakecore.maintain.target import Target, in_threads
 from lakecore.store.paths import MAIN_BRANCH
@@ -29,7 +30,8 @@ def undo(target: Target, runs: RunStore, record: RunRecord) -> Restored:
     """Put back everything the run moved aside: files first, then the roots that need them. Repeatable.
 
     Raises InvalidInputError for a run that kept nothing, AlreadyExistsError when a snapshot or tag has taken
-    the place of one of the run's: then nothing is moved.
+    the place of one of the run's, and as `check_removable` for a record that names files that are not the
+    table's: then nothing is moved.
     """
     if record.state not in (RunState.QUARANTINED, RunState.PLANNED) or not record.keeps:
         raise InvalidInputError(
@@ -37,6 +39,7 @@ def undo(target: Target, runs: RunStore, record: RunRecord) -> Restored:
             f"{'was' if record.keeps else 'was never'} in quarantine: there is nothing to take back"
         )
     removal = runs.removal(record)
+    check_removable(target, removal)
     entries = list(enumerate(removal))
     kept = {status.path: status.size for status in target.file_io.list(f"{runs.folder(record)}/kept")}
     roots, files = entries[: len(removal.roots)], entries[len(removal.roots) :]
@@ -75,9 +78,15 @@ def purge(runs: RunStore, *, ttl_ms: int, cap: int | None) -> list[tuple[RunReco
         old = now - (record.finished_ms or record.started_ms) > ttl_ms
         if not old and (cap is None or total <= cap):
             continue
-        statuses = runs.file_io.list(f"{runs.folder(record)}/kept")
-        list(in_threads(lambda status: runs.file_io.delete(status.path), statuses))
-        runs.finish(record, RunState.PURGED, {"purged_bytes": sizes[record.id]})
+        try:
+            statuses = runs.file_io.list(f"{runs.folder(record)}/kept")
+            list(in_threads(lambda status: runs.file_io.delete(status.path), statuses))
+            runs.finish(record, RunState.PURGED, {"purged_bytes": sizes[record.id]})
+        except UnavailableError:
+            raise
+        except LakeError as err:
+            logger.warning("the quarantine of run %s was not emptied: %s", record.id, err)
+            continue
         total -= sizes[record.id]
         gone.append((record, sizes[record.id]))
     return gone

@@ -8,9 +8,11 @@ run that can be seen is complete; its state is the only part that changes.
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import logging
 import urllib.parse
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -19,13 +21,20 @@ from typing import Any
 
 from lakecore.clock import Clock
 from lakecore.errors import CorruptDataError, NotFoundError, reason
+from lakecore.fs.confined import service_files
 from lakecore.fs.file_io import FileIO
 from lakecore.maintain.reachable import Doomed
 from lakecore.maintain.target import in_threads
+from lakecore.metadata.file_names import checked_name
+from lakecore.metadata.json_record import json_object, json_value
 
-__all__ = ["Removal", "RunRecord", "RunState", "RunStore", "table_key"]
+__all__ = ["Removal", "RunRecord", "RunState", "RunStore", "quoted_table", "table_key"]
 
 logger = logging.getLogger(__name__)
+
+_MOST_LINE = 64 << 10
+_LATEST_MS = 253_402_300_800_000
+"""The end of the year 9999."""
 
 
 class RunState(Enum):
@@ -59,12 +68,17 @@ class RunRecord:
 
     @classmethod
     def from_json(cls, data: bytes, path: str) -> RunRecord:
-        """Raises CorruptDataError."""
+        """Raises CorruptDataError, also for a record of another folder than its own."""
         try:
-            raw = json.loads(data)
-            return cls(**raw | {"state": RunState(raw["state"])})
+            raw = json_object(data)
+            record = cls(**raw | {"state": RunState(raw["state"])})
+            _check_fields(record)
+            folder, _, run = path.rpartition("/")[0].rpartition("/")
+            if (quoted_table(record.table), record.id) != (folder.rpartition("/")[2], run):
+                raise ValueError(f"it says it is run {record.id!r} of table {record.table!r}")
         except (ValueError, KeyError, TypeError) as err:
             raise CorruptDataError(path, f"not a run: {reason(err)}") from err
+        return record
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +113,9 @@ class RunStore:
     file_io: FileIO
     warehouse: str
     clock: Clock
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "file_io", service_files(self.file_io, self.warehouse))
 
     @property
     def root(self) -> str:
@@ -159,11 +176,10 @@ class RunStore:
         except NotFoundError:
             return Removal()
         try:
-            rows = [json.loads(line) for line in gzip.decompress(data).splitlines()]
             parts: Sequence[list[Doomed]] = ([], [])
-            for part, name, size, why in rows:
-                parts[part].append(Doomed(str(name), int(size), str(why)))
-        except (OSError, EOFError, ValueError, TypeError, IndexError) as err:
+            for part, doomed in _lines(data):
+                parts[part].append(doomed)
+        except (OSError, EOFError, ValueError, TypeError, IndexError, zlib.error) as err:
             raise CorruptDataError(path, f"not a list of files: {reason(err)}") from err
         return Removal(tuple(parts[0]), tuple(parts[1]))
 
@@ -213,7 +229,7 @@ class RunStore:
             return None
 
     def _table(self, table: str) -> str:
-        return f"{self.root}/{urllib.parse.quote(table_key(table), safe='')}"
+        return f"{self.root}/{quoted_table(table)}"
 
     def _files(self, record: RunRecord) -> str:
         return f"{self.folder(record)}/files.jsonl.gz"
@@ -221,6 +237,48 @@ class RunStore:
     def _save(self, record: RunRecord) -> None:
         text = json.dumps(record.to_json(), indent=2, default=str)
         self.file_io.overwrite(f"{self.folder(record)}/run.json", text.encode())
+
+
+def quoted_table(table: str) -> str:
+    """The table, without its branch, as a name of a folder."""
+    return urllib.parse.quote(table_key(table), safe="")
+
+
+def _check_fields(record: RunRecord) -> None:
+    """Types are checked by hand, as whoever can write into the warehouse can write a record.
+
+    Raises TypeError, ValueError.
+    """
+    for name in ("id", "table", "job"):
+        if not isinstance(getattr(record, name), str):
+            raise TypeError(f"{name} is not a string")
+    checked_name(record.id, "id")
+    if not isinstance(record.keeps, bool):
+        raise TypeError("keeps is not true or false")
+    if record.started_ms is None:
+        raise TypeError("started_ms is missing")
+    for value in (record.started_ms, record.finished_ms):
+        if value is not None and (type(value) is not int or not 0 <= value < _LATEST_MS):
+            raise ValueError(f"{value!r} is no time in milliseconds")
+    for name in ("parameters", "estimate", "outcome"):
+        if not isinstance(getattr(record, name), Mapping):
+            raise TypeError(f"{name} is not an object")
+
+
+def _lines(data: bytes) -> Iterator[tuple[int, Doomed]]:
+    """Line by line, so that a small file cannot become a large one in memory before it is looked at."""
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as unpacked:
+        while line := unpacked.readline(_MOST_LINE):
+            if len(line) >= _MOST_LINE:
+                raise ValueError(f"a line of {_MOST_LINE} bytes or more")
+            part, path, size, why = json_value(line)
+            if type(part) is not int or part not in (0, 1):
+                raise ValueError("a line that is neither of a root nor of a file")
+            if not isinstance(path, str) or not isinstance(why, str):
+                raise TypeError("a path that is no text")
+            if type(size) is not int or not 0 <= size < 1 << 63:
+                raise ValueError("a size that is no number of bytes")
+            yield part, Doomed(path, size, why)
 
 
 def _fields(doomed: Doomed) -> Iterable[Any]:

@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakecore.errors import LakeError, NotFoundError
+from lakecore.fs.confined import service_files
 from lakecore.fs.file_io import FileIO
+from lakecore.metadata.json_record import json_object
 
 __all__ = ["SortMarkStore"]
 
@@ -26,11 +28,14 @@ class SortMarkStore:
     file_io: FileIO
     warehouse: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "file_io", service_files(self.file_io, self.warehouse))
+
     def load(self, table: str) -> dict[bytes, tuple[str, str]]:
         """What cannot be read is no mark. Costs one read."""
         path = self._path(table)
         try:
-            raw = json.loads(self.file_io.read(path))
+            raw = json_object(self.file_io.read(path))
             return {bytes.fromhex(key): (str(order), str(files)) for key, (order, files) in raw.items()}
         except NotFoundError:
             return {}

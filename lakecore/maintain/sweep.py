@@ -12,10 +12,18 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from lakecore.errors import AlreadyExistsError, LakeError, NotFoundError, UnavailableError
+from lakecore.errors import (
+    AlreadyExistsError,
+    CorruptDataError,
+    InvalidOptionError,
+    LakeError,
+    NotFoundError,
+    UnavailableError,
+)
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.fs.file_io import FileIO
 from lakecore.maintain.name_sets import name_set, within
+from lakecore.maintain.places import check_removable
 from lakecore.maintain.reachable import Doomed, Reach
 from lakecore.maintain.roots import Root, RootSet, read_roots
 from lakecore.maintain.runs import Removal, RunRecord, RunState, RunStore
@@ -78,8 +86,9 @@ class Sweeper:
 
         `kept`: the roots that must still be there afterwards; `removal.files` are reached by none of them.
         `keeps`: into the quarantine. Raises UnavailableError when roots are missing: then no file is touched,
-        and the next run on the table goes on.
+        and the next run on the table goes on. Before anything is written: as `check_removable`.
         """
+        check_removable(self.target, removal)
         estimate = {"files": len(removal), "roots": len(removal.roots), "bytes": removal.size}
         record = self.runs.begin(
             self.target.name, job, removal, keeps=keeps, parameters=parameters, estimate=estimate
@@ -98,10 +107,15 @@ class Sweeper:
     def resume(self, *, roots_only: bool = False) -> list[Swept]:
         """Finish the files of runs that were interrupted; roots that are still there stay, and
         keep theirs. `roots_only`: runs that remove nothing else; for these the table need not be readable.
+
+        A record that is damaged, or asks for the removal of what is not the table's, is logged and left
+        alone: what it wanted to remove stays, and `remove-orphan-files` finds it.
         """
         finished = []
         for record in self.runs.pending(self.target.name):
-            removal = self.runs.removal(record)
+            removal = self._removal_of(record)
+            if removal is None:
+                continue
             if roots_only and removal.files:
                 continue
             logger.info("%s: finishing the interrupted run %s", self.target.name, record.id)
@@ -120,6 +134,18 @@ class Sweeper:
                 files, spared = _split(removal.files, Reach(self.target), current.roots)
             finished.append(self._finish(record, removal, files, spared, resumed=True))
         return finished
+
+    def _removal_of(self, record: RunRecord) -> Removal | None:
+        try:
+            removal = self.runs.removal(record)
+            check_removable(self.target, removal)
+        except (CorruptDataError, InvalidOptionError) as err:
+            logger.warning(
+                "%s: the interrupted run %s is not finished: %s; look at %s and delete it",
+                self.target.name, record.id, err, self.runs.folder(record),
+            )  # fmt: skip
+            return None
+        return removal
 
     def _remove_root(self, record: RunRecord, number: int, doomed: Doomed) -> None:
         if not record.keeps:

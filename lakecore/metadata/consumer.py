@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 
 from lakecore.errors import CorruptDataError, reason
+from lakecore.metadata.json_record import json_object
 
 __all__ = ["Consumer"]
 
@@ -26,9 +27,11 @@ class Consumer:
     def from_json(cls, text: bytes, path: str, *, consumer_id: str, updated_ms: int = 0) -> Consumer:
         """Raises CorruptDataError naming `path`."""
         try:
-            position = json.loads(text)["nextSnapshot"]
+            position = json_object(text)["nextSnapshot"]
             if not isinstance(position, int) or isinstance(position, bool):
                 raise TypeError("nextSnapshot is not an integer")
+            if abs(position) >= 1 << 63:
+                raise ValueError("nextSnapshot is out of range")
         except (ValueError, KeyError, TypeError, RecursionError) as err:
             raise CorruptDataError(path, f"not a consumer: {reason(err)}") from err
         return cls(id=consumer_id, next_snapshot=position, updated_ms=updated_ms)

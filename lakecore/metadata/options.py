@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from lakecore.errors import InvalidOptionError
+from lakecore.metadata.file_names import parse_directory, parse_prefix
 from lakecore.options import Option, parse_bool, parse_duration_ms, parse_enum, parse_list, parse_size
 
 if TYPE_CHECKING:
@@ -104,10 +105,12 @@ PARTITION_DEFAULT_NAME = Option(
     "partition.default-name", str, "__DEFAULT_PARTITION__", "Directory for null and blank values."
 )
 PARTITION_LEGACY_NAME = Option("partition.legacy-name", parse_bool, True, "Paths from internal values.")
-DATA_FILE_PREFIX = Option("data-file.prefix", str, "data-", "Prefix of data file names.")
-CHANGELOG_FILE_PREFIX = Option("changelog-file.prefix", str, "changelog-", "Prefix of changelog file names.")
+DATA_FILE_PREFIX = Option("data-file.prefix", parse_prefix, "data-", "Prefix of data file names.")
+CHANGELOG_FILE_PREFIX = Option(
+    "changelog-file.prefix", parse_prefix, "changelog-", "Prefix of changelog file names."
+)
 PATH_DIRECTORY: Option[str | None] = Option(
-    "data-file.path-directory", str, None, "Sub-directory for data under the table."
+    "data-file.path-directory", parse_directory, None, "Sub-directory for data under the table."
 )
 ROW_TRACKING = Option("row-tracking.enabled", parse_bool, False, "Row ids for append tables.")
 BY_SNAPSHOT = Option(

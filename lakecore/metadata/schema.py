@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakecore.errors import CorruptDataError, UnsupportedError, reason
+from lakecore.metadata.json_record import json_object
 from lakecore.types.datatypes import DataField, RowType
 
 __all__ = ["TableSchema"]
@@ -64,7 +65,7 @@ class TableSchema:
         Raises CorruptDataError naming `path`, UnsupportedError for a newer version.
         """
         try:
-            raw = json.loads(text)
+            raw = json_object(text)
             version = int(raw.get("version") or 1)
             if version > _VERSION:
                 raise UnsupportedError(

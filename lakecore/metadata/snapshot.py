@@ -10,6 +10,8 @@ from functools import cache
 from typing import Any
 
 from lakecore.errors import CorruptDataError, UnsupportedError, reason
+from lakecore.metadata.file_names import checked_name
+from lakecore.metadata.json_record import json_object
 
 __all__ = ["BATCH_IDENTIFIER", "RESCALED", "CommitKind", "Snapshot"]
 
@@ -63,7 +65,7 @@ class Snapshot:
         Raises CorruptDataError naming `path`, UnsupportedError for a newer version or kind.
         """
         try:
-            raw = json.loads(text)
+            raw = json_object(text, exact=True)
             _check_known(raw, path)
             known = {f.name: raw[_key(f.name)] for f in fields(cls) if raw.get(_key(f.name)) is not None}
             known.setdefault("version", 1)
@@ -91,7 +93,14 @@ def _check_known(raw: Mapping[str, Any], path: str) -> None:
 
 _TEXT = ("base_manifest_list", "delta_manifest_list", "commit_user")
 _OPTIONAL_TEXT = ("changelog_manifest_list", "index_manifest", "statistics", "uuid", "operation")
+_FILES = ("base_manifest_list", "delta_manifest_list", *_OPTIONAL_TEXT[:3])
 _INTEGERS = ("version", "id", "schema_id", "commit_identifier", "time_millis")
+_OPTIONAL_INTEGERS = (
+    "base_manifest_list_size", "delta_manifest_list_size", "changelog_manifest_list_size",
+    "total_record_count", "delta_record_count", "changelog_record_count", "watermark", "next_row_id",
+)  # fmt: skip
+_COUNTS = ("id", "schema_id")
+_LONG = 1 << 63
 
 
 def _checked(snapshot: Snapshot) -> Snapshot:
@@ -102,11 +111,30 @@ def _checked(snapshot: Snapshot) -> Snapshot:
     for name in _OPTIONAL_TEXT:
         if not isinstance(getattr(snapshot, name), str | None):
             raise TypeError(f"{name} is not a string")
-    for name in _INTEGERS:
+    for name in _FILES:
         value = getattr(snapshot, name)
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise TypeError(f"{name} is not an integer")
+        if value is not None:
+            checked_name(value, _key(name))
+    for name in (*_INTEGERS, *_OPTIONAL_INTEGERS):
+        value = getattr(snapshot, name)
+        if value is not None or name in _INTEGERS:
+            _check_integer(name, value)
+    _check_properties(snapshot.properties)
     return snapshot
+
+
+def _check_integer(name: str, value: Any) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} is not an integer")
+    if not (0 if name in _COUNTS else -_LONG) <= value < _LONG:
+        raise ValueError(f"{name} is out of range")
+
+
+def _check_properties(properties: Any) -> None:
+    if properties is not None and not isinstance(properties, Mapping):
+        raise TypeError("properties is not an object")
+    if any(not isinstance(value, str) for value in (properties or {}).values()):
+        raise TypeError("a property is not a string")
 
 
 def _plain(value: Any) -> Any:

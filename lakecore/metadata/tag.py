@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from lakecore.errors import CorruptDataError, reason
+from lakecore.errors import CorruptDataError, LakeError, reason
+from lakecore.metadata.json_record import json_object
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.types.text import parse_timestamp, timestamp_text
 
@@ -37,7 +38,7 @@ class Tag:
         """Raises CorruptDataError naming `path`, UnsupportedError for a newer version of snapshots."""
         snapshot = Snapshot.from_json(text, path)
         try:
-            raw = json.loads(text, parse_float=Decimal)
+            raw = json_object(text, exact=True)
             created, retained = raw.get(_CREATED), raw.get(_RETAINED)
             return cls(
                 name=name,
@@ -45,7 +46,7 @@ class Tag:
                 created=None if created is None else _nanos(created),
                 retained=None if retained is None else _duration(retained),
             )
-        except (ValueError, TypeError, ArithmeticError) as err:
+        except (ValueError, TypeError, ArithmeticError, AttributeError, LakeError) as err:
             raise CorruptDataError(path, f"not a tag: {reason(err)}") from err
 
     def to_json(self) -> str:

@@ -19,6 +19,7 @@ from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError
 from lakecore.format.blob_file import OLDER, BlobSource, load_blob_index
 from lakecore.format.blob_links import decode_reference, encode_reference, is_reference
 from lakecore.format.blob_lists import decode_blobs
+from lakecore.fs.confined import references_of
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.dedicated import is_blob
@@ -186,7 +187,8 @@ def resolved(
     """A column of references as the bytes they mean; other bytes stay. `root`: path of the table.
 
     `kind`: BLOB (None), or a list or map of it. Raises UnsupportedError for bytes of another storage than the
-    table's, NotFoundError, CorruptDataError.
+    table's, InvalidOptionError for a file outside the warehouse and the roots of the catalog option
+    `blob-roots`, NotFoundError, CorruptDataError.
     """
     with OpenSources(file_io, root, name) as sources:
         rows = column.to_pylist()
@@ -218,10 +220,13 @@ def _size(value: bytes) -> int:
 
 
 class OpenSources:
-    """Files that references of one column point into; a few stay open. Errors as of `resolved`."""
+    """Files that references of one column point into; a few stay open. Errors as of `resolved`.
+
+    A row can name any file: only those below the warehouse and declared roots are opened, through no link.
+    """
 
     def __init__(self, file_io: FileIO, root: str, name: str) -> None:
-        self._file_io = file_io
+        self._file_io = references_of(file_io, root)
         self._root = root
         self._name = name
         self._open: dict[str, Any] = {}

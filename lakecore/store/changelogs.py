@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.snapshot import Snapshot
+from lakecore.store.numbered import numbered
 from lakecore.store.paths import TablePaths
 
 __all__ = ["ChangelogStore"]
@@ -28,8 +29,7 @@ class ChangelogStore:
 
     def list_ids(self) -> tuple[int, ...]:
         """Ascending. Costs a listing."""
-        names = (_CHANGELOG.fullmatch(status.name) for status in self.file_io.list(self.paths.changelog_dir))
-        return tuple(sorted(int(match[1]) for match in names if match))
+        return numbered(_CHANGELOG, self.file_io.list(self.paths.changelog_dir))
 
     def find(self, snapshot_id: int) -> Snapshot | None:
         """The changelog of that snapshot, None where there is none. Raises CorruptDataError."""

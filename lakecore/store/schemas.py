@@ -10,6 +10,7 @@ from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.publish import publish_resolved
 from lakecore.metadata.schema import TableSchema
+from lakecore.store.numbered import numbered
 from lakecore.store.paths import TablePaths
 
 __all__ = ["SchemaStore"]
@@ -39,8 +40,7 @@ class SchemaStore:
 
     def list_ids(self) -> tuple[int, ...]:
         """Ascending."""
-        names = (_SCHEMA.fullmatch(status.name) for status in self.file_io.list(self.paths.schema_dir))
-        return tuple(sorted(int(match[1]) for match in names if match))
+        return numbered(_SCHEMA, self.file_io.list(self.paths.schema_dir))
 
     def publish(self, schema: TableSchema) -> bool:
         """Create `schema-<id>`. False: another change of the schema took the id."""

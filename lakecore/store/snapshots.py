@@ -14,7 +14,9 @@ from lakecore.clock import Clock, SystemClock
 from lakecore.errors import CorruptDataError, LakeError, NotFoundError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.publish import publish_resolved
+from lakecore.metadata.json_record import whole_number
 from lakecore.metadata.snapshot import Snapshot
+from lakecore.store.numbered import numbered
 from lakecore.store.paths import TablePaths
 
 __all__ = ["SnapshotStore"]
@@ -90,8 +92,7 @@ class SnapshotStore:
 
     def list_ids(self) -> tuple[int, ...]:
         """Ids of all snapshot files, ascending; there may be gaps. Costs a listing."""
-        names = (_SNAPSHOT.fullmatch(status.name) for status in self.file_io.list(self.paths.snapshot_dir))
-        return tuple(sorted(int(match[1]) for match in names if match))
+        return numbered(_SNAPSHOT, self.file_io.list(self.paths.snapshot_dir))
 
     def publish(self, snapshot: Snapshot) -> bool:
         """Make `snapshot` the newest. False: another commit took its id.
@@ -176,4 +177,4 @@ class SnapshotStore:
             text = self.file_io.read(path)
         except NotFoundError:
             return None
-        return int(text) if text.strip().isdigit() else None
+        return whole_number(text)

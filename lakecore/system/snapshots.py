@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 
 from lakecore.errors import CorruptDataError, reason
+from lakecore.metadata.json_record import json_object
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.read.readable import Readable
@@ -138,7 +138,7 @@ def _statistics(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
         return
     path = table.paths.statistics(snapshot.statistics)
     try:
-        raw = json.loads(table.file_io.read(path))
+        raw = json_object(table.file_io.read(path))
         yield (
             int(raw["snapshotId"]),
             int(raw["schemaId"]),

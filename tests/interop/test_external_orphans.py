@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakecore.catalog.filesystem import load_catalog
+from lakecore.errors import InvalidOptionError
 from lakecore.jobs import expire_snapshots, quarantine, remove_orphan_files
 from lakecore.jobs.chore import Report, Safety
 from lakecore.verify.fsck import fsck
@@ -78,7 +79,10 @@ def test_the_same_orphans_go_as_java_removes_but_nobody_elses(
     assert _files(*roots) >= before
     for judge in (oracle, oracle2):
         assert judge.read(warehouse, "d.t") == rows
-    quarantine.run(quarantine.Undo(run_id=str(report.run)), load_catalog(str(warehouse)))
+    with pytest.raises(InvalidOptionError, match="external-roots"):  # the ledger is no reason to write there
+        quarantine.run(quarantine.Undo(run_id=str(report.run)), load_catalog(str(warehouse)))
+    assert planted - _files(*roots) == orphans
+    quarantine.run(quarantine.Undo(run_id=str(report.run), external=True), load_catalog(str(warehouse)))
     assert _files(*roots) == planted
     _remove(warehouse, "d.t", safety=Safety(quarantine=False))
     oracle.call("remove-orphan-files", warehouse, "d.t", "--older-than", int(time.time() * 1000))
@@ -91,10 +95,14 @@ def test_expired_external_files_go_with_their_snapshots(tmp_path: Path, oracle: 
     _table(oracle, warehouse, "d.t", root)
     oracle.compact(warehouse, "d.t", full=True)
     rows = oracle.read(warehouse, "d.t")
-    lake = load_catalog(str(warehouse))
+    before = _files(warehouse, root)
     job = expire_snapshots.Job(
         table="d.t", retain_max=1, retain_min=1, older_than_ms=int(time.time() * 1000), max_deletes=99
     )
+    with pytest.raises(InvalidOptionError, match="external-roots"):
+        expire_snapshots.run(job, load_catalog(str(warehouse)))
+    assert _files(warehouse, root) == before
+    lake = load_catalog(str(warehouse), **{"external-roots": f"file://{root}"})
     expire_snapshots.run(job, lake)
     assert len(_files(root)) == 2
     assert oracle.read(warehouse, "d.t") == rows

@@ -14,6 +14,7 @@ from lakecore.maintain.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.runs import Removal, RunRecord, RunState
 from lakecore.maintain.sweep import Sweeper, Swept
 from lakecore.maintain.target import Target
+from lakecore.metadata.json_record import json_object
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.paths import MAIN_BRANCH, TablePaths
 from lakecore.store.schemas import SchemaStore
@@ -119,7 +120,7 @@ def _new_branch(target: Target, branch: TablePaths, tag: str | None) -> dict[str
         return {branch.schema(i): read(target.paths.schema(i)) for i in ids}
     data = read(target.paths.tag(tag)) if target.tags.load(tag) else b""
     snapshot = Snapshot.from_json(data, target.paths.tag(tag))
-    plain = {key: value for key, value in json.loads(data).items() if key not in _TAG_KEYS}
+    plain = {key: value for key, value in json_object(data).items() if key not in _TAG_KEYS}
     out = {branch.schema(i): read(target.paths.schema(i)) for i in ids if i <= snapshot.schema_id}
     out[branch.tag(tag)] = data
     out[branch.snapshot(snapshot.id)] = json.dumps(plain, indent=2).encode()

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from lakecore.errors import InvalidOptionError, NotFoundError, UnavailableError, UnsupportedError
 from lakecore.maintain.target import Target
+from lakecore.metadata.json_record import json_object
 from lakecore.metadata.options import TableOptions
 from lakecore.row.partition_path import partition_path
 
@@ -81,7 +82,7 @@ def _write_file(target: Target, partition: str) -> None:
     path = f"{target.paths.table_path}/{partition}/_SUCCESS"
     now = target.clock.now_ms()
     try:
-        created = int(json.loads(target.file_io.read(path))["creationTime"])
+        created = int(json_object(target.file_io.read(path))["creationTime"])
     except (NotFoundError, ValueError, KeyError, TypeError):
         created = now
     mark = {"creationTime": created, "modificationTime": now}

@@ -18,6 +18,7 @@ from lakecore.maintain.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.runs import Removal
 from lakecore.maintain.sweep import Sweeper, Swept
 from lakecore.maintain.target import Target
+from lakecore.metadata.json_record import json_object
 
 __all__ = ["RollbackPlan", "apply_rollback", "choose", "plan"]
 
@@ -130,7 +131,7 @@ def _prepare(target: Target, state: Root) -> None:
     """
     path = target.paths.snapshot(state.snapshot.id)
     if target.file_io.stat(path) is None:
-        raw = json.loads(target.file_io.read(state.path))
+        raw = json_object(target.file_io.read(state.path))
         changelog = raw.get("changelogManifestList")
         lost = changelog is not None and target.file_io.stat(target.paths.manifest(changelog)) is None
         dropped = (*_TAG_KEYS, *(_CHANGELOG_KEYS if lost else ()))

@@ -17,6 +17,7 @@ from lakecore.maintain.sweep import Sweeper, Swept
 from lakecore.maintain.tags.plan import AgedTag
 from lakecore.maintain.target import Target
 from lakecore.maintain.wall_clock import WallClock
+from lakecore.metadata.json_record import json_object
 from lakecore.scan.auto_tags import AutoTagNames
 from lakecore.types.text import timestamp_text
 
@@ -235,7 +236,7 @@ def aged_tags(target: Target, offset_ms: int) -> list[AgedTag]:
 
 def _content(target: Target, root: Root, lifetime: Lifetime | None) -> bytes:
     """The snapshot's own JSON, whatever a newer release put into it, and the tag's keys."""
-    raw = json.loads(target.file_io.read(root.path))
+    raw = json_object(target.file_io.read(root.path))
     plain = {key: value for key, value in raw.items() if key not in _OWN_KEYS}
     if lifetime is not None:
         plain |= {"tagCreateTime": list(lifetime.created), "tagTimeRetained": lifetime.seconds}
@@ -243,7 +244,7 @@ def _content(target: Target, root: Root, lifetime: Lifetime | None) -> bytes:
 
 
 def _lists(data: bytes) -> tuple[object, object]:
-    raw = json.loads(data)
+    raw = json_object(data)
     return raw.get("baseManifestList"), raw.get("deltaManifestList")
 
 

@@ -1,0 +1,161 @@
+"""Which paths the work on a table may touch, whatever the table's records say. Pure.
+
+Snapshots, manifests, schemas, ledgers and references to blobs are written by whoever can write into the
+warehouse; lakecore runs with more rights than that. So a record may name files of its own table, and others
+only below roots that somebody has declared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from lakecore.errors import CorruptDataError, InvalidInputError, InvalidOptionError, UnsupportedError
+from lakecore.fs.file_io import SERVICE
+from lakecore.fs.resolve import plain_path
+from lakecore.options import Option, parse_list
+
+__all__ = ["BLOB_ROOTS", "EXTERNAL_ROOTS", "AllowedPaths", "declared_roots", "is_below", "named_roots"]
+
+EXTERNAL_ROOTS: Option[tuple[str, ...] | None] = Option(
+    "external-roots", parse_list, None, "Directories outside the warehouse where tables keep data files."
+)
+BLOB_ROOTS: Option[tuple[str, ...] | None] = Option(
+    "blob-roots", parse_list, None, "Directories outside the warehouse that blob references may point into."
+)
+_NAMING_OPTIONS = ("data-file.external-paths", "global-index.external-path")
+_ODD = re.compile(r"[\x00-\x1f\x7f]|(?:^|/)\.\.?(?:/|$)|(?<!:)//")
+_MOST_BYTES = 4096
+
+
+def is_below(path: str, root: str) -> bool:
+    """Whether `path` lies below the directory `root`, by their text. Both are plain paths."""
+    return path.startswith(root if root.endswith("/") else f"{root}/")
+
+
+def declared_roots(option: Option[tuple[str, ...] | None], raw: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The plain paths that a catalog option names. Raises InvalidOptionError for what is no location."""
+    texts = option.read(raw)
+    if texts is None:
+        return None
+    try:
+        return tuple(plain_path(text) for text in texts)
+    except InvalidInputError as err:
+        raise InvalidOptionError(f"option {option.key}={raw.get(option.key)!r}: {err}") from err
+
+
+def named_roots(options: Mapping[str, str]) -> tuple[str, ...]:
+    """External roots that a schema names. The whole file system, and what cannot be opened, is none."""
+    found = []
+    for key in _NAMING_OPTIONS:
+        for text in parse_list(options.get(key, "")):
+            try:
+                root = plain_path(text)
+            except (InvalidInputError, UnsupportedError):
+                continue
+            if root != "/":
+                found.append(root)
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllowedPaths:
+    """Plain paths of directories. `own`: where files are made, replaced, moved and deleted.
+
+    `service`: lakecore's own directory, for its ledger and quarantine; no record may name a file there.
+    `named`: external roots of the table's schema. `declared`: those of the catalog option `external-roots`,
+    None without it. `blob_roots`: of the option `blob-roots`.
+    """
+
+    warehouse: str
+    own: str
+    named: tuple[str, ...] = ()
+    declared: tuple[str, ...] | None = None
+    blob_roots: tuple[str, ...] = ()
+
+    @property
+    def service(self) -> str:
+        return f"{self.warehouse.rstrip('/')}/{SERVICE}"
+
+    def of_table(self, table_path: str, options: Mapping[str, str]) -> AllowedPaths:
+        """The same warehouse, for the work on one table. `options`: of its schema."""
+        return replace(self, own=table_path, named=named_roots(options))
+
+    def vouched(self, roots: Iterable[str]) -> AllowedPaths:
+        """With more declared roots: somebody answers for them."""
+        return replace(self, declared=(*(self.declared or ()), *roots))
+
+    def root_of_read(self, path: str) -> str:
+        """The root that allows `path` to be read. Rule: anywhere in the warehouse; below declared external
+        roots; where none are declared, also below those that the table's schema names.
+
+        Raises CorruptDataError for other paths.
+        """
+        self._check_form(path)
+        named = self.named if self.declared is None else ()
+        for root in (self.warehouse, *(self.declared or ()), *named):
+            if is_below(path, root) or path == root:
+                return root
+        raise self._outside("read", path)
+
+    def root_of_change(self, path: str) -> str:
+        """The root that allows `path` to be made, replaced, moved or deleted: the table's own directory,
+        `.lakecore`, or a declared external root.
+
+        Raises CorruptDataError for other paths, InvalidOptionError where the schema names the root but the
+        catalog does not declare it.
+        """
+        self._check_form(path)
+        for root in (self.own, self.service):
+            if is_below(path, root) or path == root:
+                return self.warehouse if is_below(path, self.warehouse) else root
+        return self._declared_root(path)
+
+    def check_removable(self, path: str) -> None:
+        """Raises as `root_of_change`, and CorruptDataError for a file of lakecore's own, a schema of the
+        table's main branch, or the table's directory itself: no record may ask for their removal.
+        """
+        self._check_form(path)
+        if is_below(path, self.own) and self.own != self.warehouse:
+            if is_below(path, f"{self.own}/schema"):
+                raise CorruptDataError(path, "a record says that it is to be removed, but it is a schema")
+            return
+        self._declared_root(path)
+
+    def root_of_reference(self, path: str) -> str:
+        """The root that allows a blob reference to point to `path`: the warehouse, roots of `blob-roots` and
+        `external-roots`. Raises InvalidOptionError for other paths.
+        """
+        self._check_form(path)
+        for root in (self.warehouse, *self.blob_roots, *(self.declared or ())):
+            if is_below(path, root):
+                return root
+        raise InvalidOptionError(
+            f"{path}: a row refers to this file, which lies outside the warehouse {self.warehouse}; if that "
+            "is right, name its directory in the catalog option blob-roots, or read references as they are "
+            "with blob-as-descriptor=true"
+        )
+
+    def _declared_root(self, path: str) -> str:
+        for root in self.declared or ():
+            if is_below(path, root):
+                return root
+        if any(is_below(path, root) for root in self.named):
+            raise InvalidOptionError(
+                f"{path} lies below an external root of {self.own}, which only the table's schema names; "
+                "nothing is written or deleted there before the catalog option external-roots names it, too"
+            )
+        raise self._outside("changed", path)
+
+    def _outside(self, verb: str, path: str) -> CorruptDataError:
+        return CorruptDataError(
+            path,
+            f"lies outside {self.own if verb == 'changed' else self.warehouse} and every declared external "
+            f"root, so it is not {verb}; a record that names it is damaged or forged, or the catalog option "
+            "external-roots lacks its root",
+        )
+
+    def _check_form(self, path: str) -> None:
+        if _ODD.search(path) or len(path) > _MOST_BYTES:
+            raise CorruptDataError(path[:200], "is no path of a file: it has . or .. or a control character")

@@ -1,0 +1,26 @@
+"""Files of a directory whose names end with a number: snapshots, schemas, changelogs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from lakecore.fs.file_io import FileStatus
+from lakecore.metadata.json_record import whole_number
+
+__all__ = ["numbered"]
+
+
+def numbered(pattern: re.Pattern[str], statuses: Iterable[FileStatus]) -> tuple[int, ...]:
+    """The numbers of files whose names match `pattern` (its first group), ascending.
+
+    Names that nobody writes are passed over: with more than 19 digits, or with zeros before the number, which
+    would be another file than the one of that number.
+    """
+    matches = (pattern.fullmatch(status.name) for status in statuses)
+    found = (whole_number(match[1]) for match in matches if match and _is_canonical(match[1]))
+    return tuple(sorted(number for number in found if number is not None))
+
+
+def _is_canonical(text: str) -> bool:
+    return text == "0" or not text.startswith("0")
