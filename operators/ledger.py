@@ -33,9 +33,10 @@ class UndoOperator(BaseOperator):
 
     :param undo_run: the `run` of its report, `{{ ti.xcom_pull("delete_tag")["run"] }}`. (templated)
     :param dry_run: report what would come back and change nothing. (templated)
+    :param external: also to `data-file.external-paths`, where the files were there. (templated)
     """
 
-    template_fields: Sequence[str] = ("undo_run", "preview", "lake_conn_id")
+    template_fields: Sequence[str] = ("undo_run", "preview", "external", "lake_conn_id")
     ui_color = "#e8e3f3"
 
     def __init__(
@@ -43,12 +44,14 @@ class UndoOperator(BaseOperator):
         *,
         undo_run: str,
         dry_run: bool | str = False,
+        external: bool | str = False,
         lake_conn_id: str = LakeHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.undo_run = undo_run
         self.preview = dry_run
+        self.external = external
         self.lake_conn_id = lake_conn_id
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -58,7 +61,10 @@ class UndoOperator(BaseOperator):
         safety = Safety(owner=lease_owner(context["ti"]))
         with airflow_errors():
             dry_run = bool(flag("dry_run", self.preview))
-            job = quarantine.Undo(run_id=str(self.undo_run), dry_run=dry_run, safety=safety)
+            external = bool(flag("external", self.external))
+            job = quarantine.Undo(
+                run_id=str(self.undo_run), dry_run=dry_run, external=external, safety=safety
+            )
             report = quarantine.run(job, LakeHook(self.lake_conn_id).catalog())
         self.log.info("%s", sentence(report))
         raw = small(report.to_json(), "snapshots", "names", "notes")

@@ -71,7 +71,7 @@ def undo(
     run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="As a report or `runs` names it.")],
     external: Annotated[
         bool,
-        typer.Option("--external", help="Also to data-file.external-paths, where files came from there."),
+        typer.Option("--external", help="Also to data-file.external-paths, if they were there."),
     ] = False,
     *,
     care: Care,
