@@ -56,6 +56,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.write_line(f"{seconds[folder]:8.1f} s {len(tests[folder]):6d} tests  {folder}")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def short_settle_time() -> Iterator[None]:
+    """Commits look again after a millisecond: thousands of them would wait for nobody.
+
+    Tests of the guard set the option; a process of its own checks the defaults (tests/lakecore/store).
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lakecore.store.settle._LOCAL_MS", 1)
+        patch.setattr("lakecore.store.settle._OBJECT_STORE_MS", 1)
+        yield
+
+
 @pytest.fixture
 def rewrite(request: pytest.FixtureRequest) -> bool:
     """Whether data-driven tests store what they got."""

@@ -17,8 +17,10 @@ from lakecore.commit.conflict import (
     other_counts,
     several_counts,
 )
+from lakecore.commit.descent import Descent
 from lakecore.commit.duplicates import DuplicateSearch
-from lakecore.commit.index_changes import indexes_after
+from lakecore.commit.index_changes import IndexChange, indexes_after
+from lakecore.commit.landing import land
 from lakecore.commit.manifest_merge import MergePolicy
 from lakecore.commit.partitions import SpecFilter
 from lakecore.commit.plan import Change, SnapshotLists, next_snapshot, record_delta
@@ -31,6 +33,7 @@ from lakecore.commit.unchanged import has_same_identity, index_moves, may_rescal
 from lakecore.commit.view import LiveView, data_files
 from lakecore.errors import (
     CommitConflictError,
+    CommitUncertainError,
     InvalidInputError,
     LakeError,
     NotFoundError,
@@ -47,6 +50,7 @@ from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from lakecore.metadata.snapshot_order import stamped
 from lakecore.store.manifests import ManifestStore
 from lakecore.store.schemas import SchemaStore
+from lakecore.store.settle import settle_ms
 from lakecore.store.snapshots import SnapshotStore
 
 __all__ = ["ChangeCommit", "Stores"]
@@ -86,26 +90,49 @@ class ChangeCommit:
         self._search = DuplicateSearch(stores.snapshots, request.user, request.identifier)
         self._view: LiveView | None = None
         self._draft = ManifestDraft(stores.manifests)
+        self._replaced: list[Snapshot] = []
+        self.notes: list[str] = []
 
     def run(self) -> tuple[Snapshot | None, bool]:
         """The snapshot that holds the change, and whether an earlier run had published it.
 
         None when an overwrite neither removes nor adds anything. Raises CommitConflictError naming the files,
-        CommitUncertainError, UnavailableError when other commits kept winning.
+        CommitUncertainError, UnavailableError when other commits kept winning. `notes` then has what became
+        of snapshots that other writers replaced.
         """
+        try:
+            return self._run()
+        except LakeError as err:
+            if not self._replaced:
+                raise
+            raise CommitUncertainError(
+                f"{self._stores.table}: {'; '.join(self.notes)}; this commit could not be made again "
+                f"({err}), "
+                "and whether another writer has built on it is not known: commit again with the same user "
+                "and identifier, and delete nothing"
+            ) from err
+
+    def _run(self) -> tuple[Snapshot | None, bool]:
         started = self._clock.monotonic()
         retry = 0
         while True:
             latest = self._stores.snapshots.latest()
             found = self._duplicate(latest)
+            if found is not None and self._replaced:
+                raise CommitUncertainError(f"another run of this name committed it as snapshot {found.id}")
             if found is not None:
                 return found, True
+            heir = self._heir(latest)
+            if heir is not None:
+                return heir, False
             schema = self._schema()
-            policy = RetryPolicy.from_options({**schema.options, **self._options})
+            options = {**schema.options, **self._options}
+            policy = RetryPolicy.from_options(options)
+            settle = settle_ms(options, self._stores.table)
             try:
                 planned = self._plan(latest, schema)
-                if planned is None or self._publish(planned):
-                    return planned, False
+                if planned is None or self._publish(planned, latest, settle, retry):
+                    return self._landed(planned), False
                 logger.info("%s: snapshot %d was taken, planning again", self._stores.table, planned.id)
             except NotFoundError as err:
                 self._draft.discard()
@@ -118,6 +145,38 @@ class ChangeCommit:
             self._draft.discard()
             self._wait(retry, started, policy)
             retry += 1
+
+    def _landed(self, planned: Snapshot | None) -> Snapshot | None:
+        if planned is not None and self._replaced:
+            self.notes.append(f"the commit was made again as snapshot {planned.id}")
+        return planned
+
+    def _heir(self, latest: Snapshot | None) -> Snapshot | None:
+        """A snapshot that was built on one of ours that is gone: it holds the change.
+
+        Only a changelog that came with it is committed again, because nothing but the lost snapshot named it.
+        """
+        for gone in self._replaced:
+            heir = Descent(self._stores.snapshots, self._stores.manifests, gone, self._change).heir(latest)
+            if heir is None:
+                continue
+            self.notes.append(
+                f"snapshot {heir.id} had been built on this commit's snapshot {gone.id}: what this commit "
+                "changed is in the table; what the commit that replaced it changed is not, so let its writer "
+                "commit it again"
+            )
+            if not len(self._change.changelog):
+                return heir
+            self._change = replace(
+                self._change,
+                entries=ManifestEntries.empty(),
+                index=IndexChange(),
+                consulted=ManifestEntries.empty(),
+                checked=False,
+            )
+            self._replaced.clear()
+            return None
+        return None
 
     def _plan(self, latest: Snapshot | None, schema: TableSchema) -> Snapshot | None:
         check_committable(schema)
@@ -310,18 +369,22 @@ class ChangeCommit:
             logger.warning("statistics %s are not carried over: %s", path, err)
             return False
 
-    def _publish(self, planned: Snapshot) -> bool:
+    def _publish(self, planned: Snapshot, latest: Snapshot | None, settle: int, retry: int) -> bool:
+        """False: it has to be planned again."""
         kept = self._draft.keep()  # an interruption may come at any point from here on, after landing too
         try:
-            landed = self._stores.snapshots.publish(planned)
+            landing = land(self._stores.snapshots, planned, latest, settle, retry)
         except UnavailableError:
             self._draft.take_back(kept)  # nothing was created
             raise
-        if landed:
-            self._stores.snapshots.write_hints(planned.id)
-        else:
+        if landing.note:
+            self.notes.append(landing.note)
+        if landing.replaced:  # its manifests stay: somebody may be building on it
+            self._replaced.append(planned)
+            self._change = replace(self._change, checked=True)
+        elif not landing.landed:
             self._draft.take_back(kept)
-        return landed
+        return landing.landed
 
     def _duplicate(self, latest: Snapshot | None) -> Snapshot | None:
         if self._request.identifier == BATCH_IDENTIFIER:
@@ -335,7 +398,7 @@ class ChangeCommit:
         return schema
 
     def _is_newest(self, latest: Snapshot) -> bool:
-        return self._stores.snapshots.latest_id() == latest.id
+        return self._stores.snapshots.latest() == latest
 
     def _lost(self, latest: Snapshot | None, err: NotFoundError) -> LakeError:
         return err if latest is None else self._stores.snapshots.missing_file(latest.id, err)

@@ -62,6 +62,8 @@ class Committer:
         when storage does not tell whether the snapshot landed: commit again with the same user and
         identifier, which finds out. `even_empty`: also without any change there is a snapshot. Cost of
         telling duplicates: `lakecore.commit.duplicates.LOOK_BACK` reads at most; none for BATCH_IDENTIFIER.
+        A snapshot that another writer replaced within the settle time is committed again with the same files:
+        see `lakecore.commit.landing`.
         """
         request = CommitRequest(
             user=commit_user,
@@ -75,6 +77,7 @@ class Committer:
         )
         ids: list[int] = []
         repeated: list[bool] = []
+        notes: list[str] = []
         for change in plan_changes(messages, request):
             work = ChangeCommit(self._stores, change, request, self._options, self._clock)
             try:
@@ -82,7 +85,7 @@ class Committer:
             except CommitConflictError as err:
                 if not ids:
                     raise
-                return CommitResult(tuple(ids), False, err)
+                return CommitResult(tuple(ids), False, err, tuple(notes))
             except LakeError as err:
                 if not ids:
                     raise
@@ -91,6 +94,7 @@ class Committer:
                     f"({err}); commit again with the same user and identifier, and delete nothing"
                 ) from err
             repeated.append(seen)
+            notes += work.notes
             if snapshot is not None:
                 ids.append(snapshot.id)
-        return CommitResult(tuple(ids), bool(repeated) and all(repeated))
+        return CommitResult(tuple(ids), bool(repeated) and all(repeated), None, tuple(notes))

@@ -33,23 +33,33 @@ def commits_of(snapshots: SnapshotStore, user: str, limit: int = LOOK_BACK) -> t
 
 
 class DuplicateSearch:
-    """Looks for one commit, and on every further call only at the snapshots that are new since the last."""
+    """Looks for one commit, and on every further call only at the snapshots that are new since the last.
+
+    Where the newest of those that it knows was replaced or removed, it looks at all of them again.
+    """
 
     def __init__(self, snapshots: SnapshotStore, user: str, identifier: int) -> None:
         self._snapshots = snapshots
         self._name = (user, identifier)
-        self._looked_at = 0
+        self._looked_at: Snapshot | None = None
 
     def find(self, latest: Snapshot | None, kind: CommitKind) -> Snapshot | None:
         """The snapshot of this commit and `kind` at or before `latest`. Cost: see LOOK_BACK."""
         if latest is None:
             return None
-        limit = min(LOOK_BACK, latest.id - self._looked_at)
+        limit = min(LOOK_BACK, latest.id - self._known())
         for found in _back(self._snapshots, latest, limit):
             if (found.commit_user, found.commit_identifier) == self._name and found.commit_kind is kind:
                 return found
-        self._looked_at = latest.id
+        self._looked_at = latest
         return None
+
+    def _known(self) -> int:
+        """Up to which id nothing is to be looked at again: none, where another snapshot has the id now."""
+        before = self._looked_at
+        if before is None or self._snapshots.find(before.id) != before:
+            return 0
+        return before.id
 
 
 def _back(snapshots: SnapshotStore, latest: Snapshot, limit: int) -> Iterator[Snapshot]:

@@ -83,9 +83,10 @@ class CommitResult:
 
     `duplicate`: an earlier run of the same commit had published all of them; no file of this run is part of
     the table. `compaction_conflict`: the data landed, but the compaction that came with it no longer fitted;
-    its new files are not part of the table.
+    its new files are not part of the table. `notes`: what became of snapshots that other writers replaced.
     """
 
     snapshot_ids: tuple[int, ...] = ()
     duplicate: bool = False
     compaction_conflict: CommitConflictError | None = None
+    notes: tuple[str, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise, starmap
 
 import numpy as np
 
@@ -24,7 +25,8 @@ class LiveView:
     """Live entries of some partitions: given ones, or those that agree with a specification.
 
     Cost: reads the manifests whose partition bounds meet the given partitions (all of them for a
-    specification); a later snapshot costs only the deltas since, while those snapshots still exist.
+    specification); a later snapshot costs only the deltas since, while those snapshots still exist and none
+    of them merged the manifests of the one before.
     """
 
     def __init__(
@@ -47,7 +49,7 @@ class LiveView:
         """The live entries as of `snapshot`. Raises CorruptDataError, NotFoundError for lost manifests."""
         if snapshot is None or self._wanted == frozenset():
             return ManifestEntries.empty()
-        if self._at is None or self._at.id != snapshot.id:
+        if self._at != snapshot:
             newer = self._newer(snapshot)
             names = [s.delta_manifest_list for s in newer]
             if not newer:
@@ -61,12 +63,23 @@ class LiveView:
         return self._entries
 
     def _newer(self, snapshot: Snapshot) -> list[Snapshot]:
-        """The snapshots after the one we have, up to `snapshot`; empty when they cannot be had."""
-        if self._at is None or snapshot.id < self._at.id:
+        """The snapshots after the one we have, up to `snapshot`; empty when they cannot be had.
+
+        Each has to be built on the one before it: a writer that replaces files leaves snapshots behind that
+        were built on what was there before.
+        """
+        if self._at is None or snapshot.id <= self._at.id:
             return []
         between = [self._snapshots.find(i) for i in range(self._at.id + 1, snapshot.id)]
-        found = [step for step in between if step is not None]
-        return [*found, snapshot] if len(found) == len(between) else []
+        found = [self._at, *(step for step in between if step is not None), snapshot]
+        unbroken = len(found) == len(between) + 2 and all(starmap(self._follows, pairwise(found)))
+        return found[1:] if unbroken else []
+
+    def _follows(self, before: Snapshot, after: Snapshot) -> bool:
+        """Whether the base of `after` holds the change of `before`; False also where merging hides it."""
+        kept = {file.file_name for file in self._manifests.read_list(after.base_manifest_list)}
+        change = self._manifests.read_list(before.delta_manifest_list)
+        return all(file.file_name in kept for file in change)
 
     def _read(self, manifests: Sequence[ManifestFile]) -> ManifestEntries:
         box = self._box

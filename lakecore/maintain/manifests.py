@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lakecore.commit.author import Author
+from lakecore.commit.landing import land
 from lakecore.commit.manifest_merge import MergePolicy
 from lakecore.commit.publish import ManifestDraft
 from lakecore.errors import CommitConflictError
@@ -37,7 +38,7 @@ def compact_manifests(target: Target, author: Author, *, dry_run: bool) -> Compa
     A dry run guesses how many they become. Raises CommitConflictError when others were always faster.
     """
     policy = replace(MergePolicy.from_options(target.schema.options), min_count=1, full_threshold=1)
-    for _ in range(_TRIES):
+    for retry in range(_TRIES):
         latest = target.snapshots.latest()
         if latest is None:
             return None
@@ -55,11 +56,12 @@ def compact_manifests(target: Target, author: Author, *, dry_run: bool) -> Compa
         now_ms = target.clock.now_ms()
         named = {"commit_user": author.user, "commit_identifier": author.number}
         planned = successor(latest, base, change, CommitKind.COMPACT, now_ms, **named)
-        if target.snapshots.publish(planned):
-            target.snapshots.write_hints(planned.id)
+        landing = land(target.snapshots, planned, latest, target.settle_ms, retry)
+        if landing.landed:
             return Compacted(len(before), len(after), planned.id, tuple(work))
-        draft.take_back([*kept, base[0], change[0]])
-        draft.discard()
+        if not landing.replaced:
+            draft.take_back([*kept, base[0], change[0]])
+            draft.discard()
     raise CommitConflictError(f"{target.name}: others committed first {_TRIES} times; run again")
 
 

@@ -17,6 +17,7 @@ from lakecore.store.consumers import ConsumerStore
 from lakecore.store.manifests import ManifestStore
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
+from lakecore.store.settle import settle_ms
 from lakecore.store.snapshots import SnapshotStore
 from lakecore.store.tags import TagStore
 
@@ -43,6 +44,11 @@ class Target:
     paths: TablePaths
     schema: TableSchema
     clock: Clock
+
+    @property
+    def settle_ms(self) -> int:
+        """How long a published snapshot is watched; see `lakecore.commit.landing`."""
+        return settle_ms(self.schema.options, self.paths.root)
 
     @property
     def snapshots(self) -> SnapshotStore:

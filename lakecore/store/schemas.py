@@ -6,12 +6,13 @@ import re
 from dataclasses import dataclass, field
 
 from lakecore.clock import Clock, SystemClock
-from lakecore.errors import CorruptDataError, NotFoundError
+from lakecore.errors import CommitUncertainError, CorruptDataError, LakeError, NotFoundError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.publish import publish_resolved
 from lakecore.metadata.schema import TableSchema
 from lakecore.store.numbered import numbered
 from lakecore.store.paths import TablePaths
+from lakecore.store.settle import settle_ms
 
 __all__ = ["SchemaStore"]
 
@@ -43,9 +44,28 @@ class SchemaStore:
         return numbered(_SCHEMA, self.file_io.list(self.paths.schema_dir))
 
     def publish(self, schema: TableSchema) -> bool:
-        """Create `schema-<id>`. False: another change of the schema took the id."""
-        path = self.paths.schema(schema.id)
-        return publish_resolved(self.file_io, path, schema.to_json().encode(), self.clock)
+        """Create `schema-<id>`. False: another change of the schema took the id, or replaced the file within
+        the settle time of the schema's options (`lakecore.store.settle`).
+        """
+        path, data = self.paths.schema(schema.id), schema.to_json().encode()
+        settle = settle_ms(schema.options, self.paths.root)
+        if not publish_resolved(self.file_io, path, data, self.clock):
+            return False
+        if settle == 0:
+            return True
+        self.clock.sleep(settle / 1000)
+        return self._is_still(path, data)
+
+    def _is_still(self, path: str, data: bytes) -> bool:
+        try:
+            return self.file_io.read(path) == data
+        except NotFoundError:
+            return False
+        except LakeError as err:
+            raise CommitUncertainError(
+                f"{path}: it was published, but storage does not tell whether another writer replaced it "
+                f"({err}); look at the schema before you change it again"
+            ) from err
 
     def _read(self, schema_id: int) -> TableSchema:
         path = self.paths.schema(schema_id)

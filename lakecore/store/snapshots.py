@@ -97,10 +97,19 @@ class SnapshotStore:
     def publish(self, snapshot: Snapshot) -> bool:
         """Make `snapshot` the newest. False: another commit took its id.
 
+        Use `lakecore.commit.landing.land`, which also guards against writers that replace files.
+
         Raises UnavailableError (nothing happened) or CommitUncertainError (it may have landed).
         """
         path = self.paths.snapshot(snapshot.id)
         return publish_resolved(self.file_io, path, snapshot.to_json().encode(), self.clock)
+
+    def holds(self, snapshot: Snapshot) -> bool:
+        """Whether the file of its id has the very bytes with which `snapshot` was published."""
+        try:
+            return self.file_io.read(self.paths.snapshot(snapshot.id)) == snapshot.to_json().encode()
+        except NotFoundError:
+            return False
 
     def write_hints(self, latest_id: int) -> None:
         """LATEST, and EARLIEST where there is none. Advisory: a failure is logged, not raised."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lakecore.commit.author import Author
+from lakecore.commit.landing import land
 from lakecore.commit.support import check_committable
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
 from lakecore.maintain.target import Target
@@ -64,7 +65,7 @@ def commit_statistics(target: Target, statistics: Statistics, author: Author) ->
 
 
 def _commit(target: Target, statistics: Statistics, name: str, author: Author) -> int:
-    for _ in range(_TRIES):
+    for retry in range(_TRIES):
         latest, schema = target.snapshots.latest(), target.schemas.latest()
         if latest is None or schema is None or schema.id != statistics.schema_id:
             raise CommitConflictError(f"{target.name} was changed while it was being analyzed; run again")
@@ -78,9 +79,11 @@ def _commit(target: Target, statistics: Statistics, name: str, author: Author) -
                 commit_identifier=author.number,
                 statistics=name,
             )
-            if target.snapshots.publish(planned):
-                target.snapshots.write_hints(planned.id)
+            landing = land(target.snapshots, planned, latest, target.settle_ms, retry)
+            if landing.landed:
                 return planned.id
+            if landing.replaced:  # somebody may be building on it
+                lists.clear()
         except CommitUncertainError:
             raise
         except LakeError:

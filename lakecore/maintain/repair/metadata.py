@@ -7,7 +7,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from lakecore.errors import CommitConflictError, CorruptDataError, NotFoundError, UnsupportedError
+from lakecore.commit.landing import land
+from lakecore.errors import (
+    CommitConflictError,
+    CommitUncertainError,
+    CorruptDataError,
+    NotFoundError,
+    UnsupportedError,
+)
 from lakecore.maintain.hints import earliest_after_gap, repair_hints, wrong_earliest, wrong_hints
 from lakecore.maintain.reachable import Doomed
 from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters, set_aside
@@ -240,11 +247,13 @@ def _succeed(bench: Bench, target: Target, latest: Snapshot, kind: CommitKind, *
     )
     author = {"commit_user": bench.user, "commit_identifier": BATCH_IDENTIFIER}
     planned = successor(latest, base, delta, kind, target.clock.now_ms(), **author, **fields)
-    if not target.snapshots.publish(planned):
+    landing = land(target.snapshots, planned, latest, target.settle_ms)
+    if landing.replaced:
+        raise CommitUncertainError(f"{target.name}: {landing.note}; plan again, and delete nothing")
+    if not landing.landed:
         target.manifests.delete(base[0])
         target.manifests.delete(delta[0])
         raise CommitConflictError(f"{target.name}: another commit was first; plan again")
-    target.snapshots.write_hints(planned.id)
     return Done(snapshot=planned.id)
 
 

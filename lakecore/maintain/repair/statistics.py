@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from lakecore.commit.landing import land
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
 from lakecore.format.statistics import DENSE_STORE, key_modes, simple_stats, stats_modes
 from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters
@@ -131,7 +132,10 @@ def _publish(bench: Bench, target: Target, latest: Snapshot, entries: ManifestEn
         author = {"commit_user": bench.user, "commit_identifier": BATCH_IDENTIFIER}
         now_ms = target.clock.now_ms()
         planned = successor(latest, base, change, CommitKind.COMPACT, now_ms, **author)
-        if not target.snapshots.publish(planned):
+        landing = land(target.snapshots, planned, latest, target.settle_ms)
+        if landing.replaced:
+            raise CommitUncertainError(f"{target.name}: {landing.note}; plan again, and delete nothing")
+        if not landing.landed:
             raise CommitConflictError(f"{target.name}: another commit was first; plan again")
     except CommitUncertainError:
         raise
@@ -139,7 +143,6 @@ def _publish(bench: Bench, target: Target, latest: Snapshot, entries: ManifestEn
         for name in made:
             manifests.delete(name)
         raise
-    target.snapshots.write_hints(planned.id)
     return Done(snapshot=planned.id, files=count)
 
 

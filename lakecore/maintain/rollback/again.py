@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from dataclasses import replace as changed
 
 from lakecore.commit.author import Author
+from lakecore.commit.landing import land
 from lakecore.errors import CommitConflictError, NotFoundError
 from lakecore.maintain.roots import Root, RootKind
 from lakecore.maintain.tags.apply import create
@@ -49,15 +50,15 @@ def commit_again(target: Target, state: Root, author: Author) -> Again:
         return Again(landed.id, tags, repeated=True)
     if tags:
         create(target, tags[0], state, None)
-    for _ in range(_TRIES):
+    for retry in range(_TRIES):
         latest = target.snapshots.latest()
         if latest is None:
             raise NotFoundError(f"{target.name} has no snapshot to go back from")
         planned, written = _draft(target, latest, state.snapshot, author)
-        if target.snapshots.publish(planned):
-            target.snapshots.write_hints(planned.id)
+        landing = land(target.snapshots, planned, latest, target.settle_ms, retry)
+        if landing.landed:
             return Again(planned.id, tags)
-        for name in written:
+        for name in () if landing.replaced else written:
             target.manifests.delete(name)
     raise CommitConflictError(f"{target.name}: others committed first {_TRIES} times; run again")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakecore.commit.author import Author
+from lakecore.commit.landing import land
 from lakecore.errors import CommitConflictError, NotFoundError, UnsupportedError
 from lakecore.maintain.runs import RunStore
 from lakecore.maintain.target import Target, in_threads
@@ -81,14 +82,14 @@ def remove_gone_manifests(
 
     Vectors of data files that are no longer named go too. Errors as `remove_gone_files`.
     """
-    for _ in range(_TRIES):
+    for retry in range(_TRIES):
         found = find_gone_manifests(target)
         if found is None or not found.gone:
             return found, None
         paths = tuple(target.paths.manifest(file.file_name) for file in found.gone)
         check_quarantine(target, runs, paths)
         _check(target, found, accepted, accept_revived=accept_revived)
-        published = _publish(target, found, author)
+        published = _publish(target, found, author, retry)
         if published is not None:
             return found, published
     raise CommitConflictError(f"{target.name}: others committed first {_TRIES} times; run again")
@@ -111,8 +112,10 @@ def _check(target: Target, found: GoneManifests, accepted: Accepted, *, accept_r
     accepted.check(target.name, "manifests", len(found.gone), named, rows)
 
 
-def _publish(target: Target, found: GoneManifests, author: Author) -> int | None:
-    """The id; None when another commit was first: then nothing of it is left."""
+def _publish(target: Target, found: GoneManifests, author: Author, retry: int) -> int | None:
+    """The id; None when another commit was first: then nothing of it is left, unless it was there for a
+    while.
+    """
     latest, manifests = found.snapshot, target.manifests
     index = manifests.read_index(latest.index_manifest)
     changes = without_vectors(target, index, stale_vectors(index, found.live))
@@ -137,9 +140,11 @@ def _publish(target: Target, found: GoneManifests, author: Author) -> int | None
         commit_identifier=author.number,
         total_record_count=int(found.live.row_count.sum()),
     )
-    if target.snapshots.publish(planned):
-        target.snapshots.write_hints(planned.id)
+    landing = land(target.snapshots, planned, latest, target.settle_ms, retry)
+    if landing.landed:
         return planned.id
+    if landing.replaced:  # somebody may be building on it
+        return None
     for name in (base[0], delta[0], *written):
         manifests.delete(name)
     discard(target, changes)

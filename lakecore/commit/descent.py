@@ -1,0 +1,100 @@
+"""Whether a later snapshot was built on one that another writer replaced: then it holds the change."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from lakecore.commit.plan import Change
+from lakecore.errors import CommitUncertainError
+from lakecore.metadata.data_file import EntryKind, FileIdentity
+from lakecore.metadata.netting import live
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.store.manifests import ManifestStore
+from lakecore.store.snapshots import SnapshotStore
+
+__all__ = ["Descent"]
+
+
+class Descent:
+    """Looks among the snapshots after `gone`, which published `change`, for one that was built on it.
+
+    Data files and index files have fresh names, so the state that a snapshot started from tells. Cost: the
+    base manifests of each snapshot after `gone`.
+    """
+
+    def __init__(
+        self, snapshots: SnapshotStore, manifests: ManifestStore, gone: Snapshot, change: Change
+    ) -> None:
+        self._snapshots = snapshots
+        self._manifests = manifests
+        self._gone = gone
+        self._change = change
+
+    def heir(self, latest: Snapshot | None) -> Snapshot | None:
+        """The first snapshot that was built on `gone`; None when the history up to `latest` goes without it.
+
+        Raises CommitUncertainError where snapshots that would tell are gone, or do not follow from each
+        other.
+        """
+        ids = range(self._gone.id + 1, 1 + (0 if latest is None else latest.id))
+        missing = False
+        for number in ids:
+            found = self._snapshots.find(number)
+            if found is None:
+                missing = True
+                continue
+            holds = self._starts_with_change(found)
+            if holds:
+                self._check_unbroken(range(number, ids.stop))
+                return found
+            if missing and holds is None:
+                raise self._uncertain(f"snapshot {number - 1} was removed meanwhile")
+        return None
+
+    def _starts_with_change(self, snapshot: Snapshot) -> bool | None:
+        """Whether the state that `snapshot` started from holds the change; None: no trace of it, nor of what
+        it removes.
+        """
+        added, removed = self._names()
+        if not added and not removed:
+            return self._has_index(snapshot)
+        here = self._state_before(snapshot)
+        if added <= here and not removed & here:
+            return True
+        return False if removed & here else None
+
+    def _names(self) -> tuple[set[FileIdentity], set[FileIdentity]]:
+        delta = self._manifests.read(self._manifests.read_list(self._gone.delta_manifest_list)).rows()
+        added = {entry.identity for entry in delta if entry.kind is EntryKind.ADD}
+        return added, {entry.identity for entry in delta if entry.kind is EntryKind.DELETE} - added
+
+    def _state_before(self, snapshot: Snapshot) -> set[FileIdentity]:
+        entries = self._manifests.read(self._manifests.read_list(snapshot.base_manifest_list))
+        return {entry.identity for entry in live(entries, where=f"base of {snapshot.id}").rows()}
+
+    def _has_index(self, snapshot: Snapshot) -> bool | None:
+        """By the index files, of a change that has nothing else."""
+        here = {file.file_name for file in self._manifests.read_index(snapshot.index_manifest)}
+        added = {file.file_name for file in self._change.index.added}
+        removed = {file.file_name for file in self._change.index.removed}
+        if added | removed and added <= here and not removed & here:
+            return True
+        return None if added | removed and not removed & here else False
+
+    def _check_unbroken(self, ids: range) -> None:
+        """Each snapshot goes on from the count of rows of the one before, where writers record it."""
+        found = [self._snapshots.find(number) for number in ids]
+        for before, after in pairwise(found):
+            if before is None or after is None:
+                raise self._uncertain("a snapshot was removed meanwhile")
+            rows, change = after.total_record_count, after.delta_record_count
+            if rows is None or change is None or before.total_record_count is None:
+                continue
+            if rows - change != before.total_record_count:
+                raise self._uncertain(f"snapshot {after.id} does not follow from snapshot {before.id}")
+
+    def _uncertain(self, why: str) -> CommitUncertainError:
+        return CommitUncertainError(
+            f"snapshot {self._gone.id} was replaced by another writer's, and it is not known whether what it "
+            f"changed is in the table: {why}"
+        )

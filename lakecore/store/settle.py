@@ -1,0 +1,39 @@
+"""How long a published file is watched, because another writer may still replace it.
+
+Lakecore publishes by an atomic creation, which fails where the name is taken. Java Paimon's renaming commit
+looks whether the name is free and then renames over whatever is there (`RenamingSnapshotCommit`,
+`LocalFileIO.rename` and `S3A` of 1.4 and 2.0): a writer that looked before lakecore published replaces
+lakecore's file after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakecore.options import Option, parse_duration_ms
+
+__all__ = ["SETTLE_TIME", "settle_ms"]
+
+_LOCAL_MS = 200
+_OBJECT_STORE_MS = 1000
+
+SETTLE_TIME: Option[int | None] = Option(
+    "lakecore.commit.settle-time",
+    parse_duration_ms,
+    None,
+    "How long a commit waits before it looks whether its snapshot is still there; 0 switches it off (ms).",
+)
+
+
+def settle_ms(options: Mapping[str, str], path: str) -> int:
+    """Milliseconds for a table below `path`. Without the option: what the store of `path` needs.
+
+    `docs/concurrency.md` says how the defaults were measured. Storage in memory belongs to one process,
+    which has no other writer.
+    """
+    chosen = SETTLE_TIME.read(options)
+    if chosen is not None:
+        return chosen
+    if path.startswith("memory://"):
+        return 0
+    return _OBJECT_STORE_MS if "://" in path else _LOCAL_MS

@@ -1,0 +1,404 @@
+"""Lakecore next to a writer that looks whether a snapshot's name is free and then renames over it, as Java Paimon does.
+
+No timing: the other writer's two steps are put before each operation of lakecore's commit, and each wait is one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from lakecore.commit.request import CommitResult, Overwrite
+from lakecore.errors import CommitUncertainError, LakeError
+from lakecore.fs.memory import MemoryFileIO
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.data_file import EntryKind
+from lakecore.metadata.netting import live
+from lakecore.metadata.snapshot import BATCH_IDENTIFIER
+from tests.support.builders import commit_message, table_schema
+from tests.support.commit_table import CommitTable
+from tests.support.fake_clock import FakeClock
+from tests.support.fault_fs import FaultMode, FaultyFileIO
+from tests.support.renaming_writer import RenamingWriter, SteppingClock, SteppingFileIO, Steps
+
+OPTIONS = {"lakecore.commit.settle-time": "200 ms", "manifest.merge-min-count": "3"}
+SCHEMA = table_schema(options=OPTIONS)
+
+
+class Scene:
+    """A table with two files, `a` and `b`, and another writer that is about to add `rival`."""
+
+    def __init__(self) -> None:
+        self.table = CommitTable(SCHEMA, storage=MemoryFileIO(uuid.uuid4().hex)).created()
+        for number, name in enumerate("ab", 1):
+            self.table.commit([commit_message(self.table.file(name))], identifier=number, commit_user="setup")
+        self.rival = RenamingWriter(self.table)
+
+    def through(self, steps: Steps) -> CommitTable:
+        """The table as a committer sees it, with others between its operations."""
+        return CommitTable(
+            SCHEMA,
+            storage=SteppingFileIO(self.table.storage, steps),
+            path=self.table.paths.table_path,
+            clock=SteppingClock(steps),
+        )
+
+    def check_whole(self) -> None:
+        """Every file that a snapshot names is there, and each snapshot goes on from the one before it."""
+        self.table.referenced()
+        assert self.table.missing_data() == []
+
+
+def append(table: CommitTable) -> list[CommitMessage]:
+    return [commit_message(table.file("c"))]
+
+
+def compact(table: CommitTable) -> list[CommitMessage]:
+    before = (table.file("a"), table.file("b"))
+    return [commit_message(compact_before=before, compact_after=(table.file("m", level=5, rows=20),))]
+
+
+def append_and_compact(table: CommitTable) -> list[CommitMessage]:
+    return [*append(table), *compact(table)]
+
+
+KINDS: dict[str, tuple[Callable[[CommitTable], list[CommitMessage]], list[str], dict[str, Any]]] = {
+    "append": (append, ["a", "b", "c"], {}),
+    "append without identity": (append, ["a", "b", "c"], {"identifier": BATCH_IDENTIFIER}),
+    "compaction": (compact, ["m@5"], {}),
+    "data and compaction": (append_and_compact, ["c", "m@5"], {}),
+}
+
+
+def commit(kind: str, table: CommitTable, work: Sequence[CommitMessage]) -> CommitResult:
+    arguments = {"identifier": 7} | KINDS[kind][2]
+    result: CommitResult = table.commit(work, **arguments)
+    return result
+
+
+def operations(kind: str) -> int:
+    """How many operations the commit has when it is alone."""
+    scene, steps = Scene(), Steps()
+    work = KINDS[kind][0](scene.table)
+    commit(kind, scene.through(steps), work)
+    return steps.count
+
+
+def check_lineage(table: CommitTable) -> None:
+    """Each snapshot's base holds just what the one before it left."""
+    ids = table.snapshots.list_ids()
+    for before, after in itertools.pairwise(map(table.snapshots.load, ids)):
+        base = table.manifests.read(table.manifests.read_list(after.base_manifest_list))
+        names = sorted(entry.file.file_name for entry in live(base).rows())
+        assert names == sorted(name.partition("@")[0] for name in table.live(before)), after.id
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_rename_at_every_point_loses_nothing_and_doubles_nothing(kind: str) -> None:
+    """The other writer looks before operation `i` and renames before operation `j`, for all `i <= j`."""
+    work_of, expected, _ = KINDS[kind]
+    count = operations(kind)
+    replaced = 0
+    stride = 5 if kind == "data and compaction" else 1  # it has twice as many operations
+    for look in range(1, count + 1, stride):
+        for rename in range(look, count + 1):
+            scene = Scene()
+            work = work_of(scene.table)
+            steps = Steps()
+            steps.add(look, scene.rival.look)
+            steps.add(rename, scene.rival.rename)
+            result = commit(kind, scene.through(steps), work)
+            where = f"look {look}, rename {rename}: {scene.table.history()}"
+            over = scene.rival.over
+            scene.check_whole()
+            if over is not None and steps.settled(over.id) < rename:
+                assert kind == "data and compaction"  # the data had settled when it was replaced
+                continue
+            check_lineage(scene.table)
+            assert scene.table.live() == sorted([*expected, "rival"]), where
+            if over is not None:
+                replaced += 1
+                assert any(
+                    "replaced by another writer's: commit 1 of rival" in note for note in result.notes
+                ), where
+                assert any(f"again as snapshot {over.id + 1}" in note for note in result.notes), where
+            else:
+                assert result.notes == (), where
+    assert replaced > 10
+
+
+def test_a_rename_after_the_settle_time_is_beyond_what_can_be_seen() -> None:
+    """The documented limit, shown so that nobody takes the guard for more than it is."""
+    scene = Scene()
+    scene.rival.look()
+    assert scene.table.commit(append(scene.table), identifier=7).notes == ()
+    scene.rival.rename()
+    assert scene.table.live() == ["a", "b", "rival"]
+    again = scene.table.commit(append(scene.table), identifier=7)  # what a repeated job does
+    assert not again.duplicate
+    assert scene.table.live() == ["a", "b", "c", "rival"]
+
+
+def test_without_a_settle_time_the_replacement_is_not_noticed() -> None:
+    """The guard is what the other tests show: without it the commit is lost."""
+    scene = Scene()
+    steps = Steps()
+    table = scene.through(steps)
+    steps.on("overwrite", "LATEST", scene.rival.rename)
+    scene.rival.look()
+    table.commit(append(table), identifier=7, options={"lakecore.commit.settle-time": "0"})
+    assert scene.table.live() == ["a", "b", "rival"]
+
+
+@given(st.data())
+@hypothesis_settings(max_examples=150, deadline=None)
+def test_a_third_writer_in_between(data: st.DataObject) -> None:
+    """Two committers of lakecore and the renaming writer, at any points: both commits of lakecore are in the table
+    exactly once, and where what the third one changed is lost somebody says so.
+    """
+    scene = Scene()
+    work = append(scene.table)
+    first, second = Steps(), Steps()
+    results: list[CommitResult] = []
+
+    def other() -> None:
+        table = scene.through(second)
+        results.append(table.commit([commit_message(table.file("d"))], identifier=1, commit_user="other"))
+
+    look = data.draw(st.integers(1, 45), "look")
+    first.add(look, scene.rival.look)
+    rename = data.draw(st.integers(1, 45), "rename")
+    late: list[bool] = []
+
+    def rename_over() -> None:
+        scene.rival.rename()
+        over = scene.rival.over
+        late.append(over is not None and over.commit_user == "other" and second.settled(over.id) < 1 << 30)
+
+    (first if data.draw(st.booleans(), "in the first") else second).add(rename, rename_over)
+    first.add(data.draw(st.integers(1, 45), "other"), other)
+    results.append(scene.through(first).commit(work, identifier=7))
+    assume(late != [True])  # after the settle time
+    names = scene.table.live()
+    assert names.count("c") == 1
+    assert names.count("d") == len(results) - 1
+    scene.check_whole()
+    if scene.rival.planned is not None and scene.rival.renamed and "rival" not in names:
+        assert any("commit it again" in note for result in results for note in result.notes)
+
+
+def test_a_snapshot_that_was_built_on_ours_keeps_the_change() -> None:
+    """Ours is replaced when another commit has been built on it: the files are live, and not added again."""
+    scene, steps = Scene(), Steps()
+    scene.rival.look()
+
+    def others() -> None:
+        scene.table.commit(
+            [commit_message(scene.table.file("d"))],
+            identifier=1,
+            commit_user="other",
+            options={"lakecore.commit.settle-time": "0"},
+        )
+        scene.rival.rename()
+
+    steps.on("sleep", "", others)
+    result = scene.through(steps).commit(append(scene.table), identifier=7)
+    assert scene.table.live() == ["a", "b", "c", "d"]
+    assert result.snapshot_ids == (4,)
+    assert any("snapshot 4 had been built on this commit's snapshot 3" in note for note in result.notes)
+    scene.check_whole()
+
+
+def test_a_compaction_of_our_lost_snapshot_is_not_taken_for_a_loss() -> None:
+    """Our file is gone from the live ones because somebody compacted it, not because it was lost."""
+    scene, steps = Scene(), Steps()
+    scene.rival.look()
+    off = {"lakecore.commit.settle-time": "0"}
+
+    def others() -> None:
+        table = scene.table
+        before = tuple(table.file(name) for name in "abc")
+        joined = table.file("joined", level=5, rows=30)
+        table.commit([commit_message(table.file("d"))], identifier=1, commit_user="other", options=off)
+        message = commit_message(compact_before=before, compact_after=(joined,))
+        table.commit([message], identifier=2, commit_user="other", options=off)
+        scene.rival.rename()
+
+    steps.on("sleep", "", others)
+    scene.through(steps).commit(append(scene.table), identifier=7)
+    assert scene.table.live() == ["d", "joined@5"]
+    scene.check_whole()
+
+
+def test_a_changelog_of_a_lost_snapshot_is_committed_again() -> None:
+    """The data is in the table through the snapshot that was built on ours, but only ours named the changelog."""
+    scene, steps = Scene(), Steps()
+    scene.rival.look()
+
+    def others() -> None:
+        off = {"lakecore.commit.settle-time": "0"}
+        message = commit_message(scene.table.file("d"))
+        scene.table.commit([message], identifier=1, commit_user="other", options=off)
+        scene.rival.rename()
+
+    steps.on("sleep", "", others)
+    work = [commit_message(scene.table.file("c"), changelog_files=(scene.table.file("changes"),))]
+    scene.through(steps).commit(work, identifier=7)
+    assert scene.table.live() == ["a", "b", "c", "d"]
+    latest = scene.table.snapshots.latest()
+    assert latest is not None
+    assert (latest.id, latest.delta_record_count, latest.changelog_record_count) == (5, 0, 10)
+    scene.check_whole()
+
+
+def test_a_base_that_is_replaced_while_planning_is_planned_on_anew() -> None:
+    """Never on a snapshot that has vanished: the file of the base is read again right before the publication."""
+    scene, steps = Scene(), Steps()
+    off = {"lakecore.commit.settle-time": "0"}
+    scene.rival.look()
+    scene.table.commit(
+        [commit_message(scene.table.file("d"))], identifier=9, options=off
+    )  # snapshot 3, lost soon
+    steps.on("write_new", "manifest-list", scene.rival.rename)
+    scene.through(steps).commit(append(scene.table), identifier=7, options=off)
+    assert scene.table.live() == ["a", "b", "c", "rival"]
+    check_lineage(scene.table)
+
+
+def test_a_conflict_after_a_replacement_deletes_nothing() -> None:
+    """Somebody may be building on the snapshot that is gone: its manifests and files stay."""
+    scene, steps = Scene(), Steps()
+
+    class Compactor(RenamingWriter):
+        def rename(self) -> None:
+            super().rename()
+            self._table.commit([], identifier=3, commit_user="rival", overwrite=Overwrite.table())
+
+    rival = Compactor(scene.table)
+    rival.look()
+    work = compact(scene.table)
+    steps.on("sleep", "", rival.rename)
+    with pytest.raises(CommitUncertainError, match="could not be made again") as caught:
+        scene.through(steps).commit(work, identifier=7)
+    assert "delete nothing" in str(caught.value)
+    lost = rival.over
+    assert lost is not None
+    assert lost.commit_user == "u"
+    manifests = scene.table.manifests
+    manifests.read(manifests.data_manifests(lost))  # all of them are there
+
+
+@pytest.mark.parametrize(
+    "mode", [FaultMode.ERROR, FaultMode.DEAD, FaultMode.INTERRUPTED, FaultMode.ERROR_AFTER_EFFECT]
+)
+def test_faults_while_a_replaced_commit_is_made_again(mode: FaultMode) -> None:
+    """Storage fails at operation 1, 2, 3, … of a commit whose first snapshot is replaced; the same commit, made once
+    more, is in the table exactly once.
+    """
+    for number in itertools.count(1):
+        scene, steps = Scene(), Steps()
+        scene.rival.look()
+        work = append(scene.table)
+        steps.on("sleep", "", scene.rival.rename)
+        faulty = FaultyFileIO(scene.table.storage, number, mode)
+        table = CommitTable(
+            SCHEMA, storage=faulty, path=scene.table.paths.table_path, clock=SteppingClock(steps)
+        )
+        try:
+            table.commit(work, identifier=7)
+        except (LakeError, KeyboardInterrupt):
+            scene.check_whole()
+            scene.table.commit(work, identifier=7)
+        if not scene.rival.renamed:
+            assert number < 25  # the fault came before the snapshot was there
+            scene.rival = RenamingWriter(scene.table)
+            scene.rival.rename()
+        assert scene.table.live() == ["a", "b", "c", "rival"], number
+        scene.check_whole()
+        if not faulty.fired:
+            break
+    assert number > 40
+
+
+def test_the_search_for_duplicates_looks_again_where_a_known_snapshot_was_replaced() -> None:
+    from lakecore.commit.duplicates import DuplicateSearch
+    from lakecore.metadata.snapshot import CommitKind
+
+    scene = Scene()
+    search = DuplicateSearch(scene.table.snapshots, "u", 7)
+    assert search.find(scene.table.snapshots.latest(), CommitKind.APPEND) is None
+    scene.table.storage.delete(
+        scene.table.paths.snapshot(2)
+    )  # a rollback, and then our commit by another process
+    scene.table.commit(append(scene.table), identifier=7)
+    found = search.find(scene.table.snapshots.latest(), CommitKind.APPEND)
+    assert found is not None
+    assert found.id == 2
+
+
+def test_the_live_view_does_not_go_on_from_a_snapshot_that_was_replaced() -> None:
+    from lakecore.commit.view import LiveView
+
+    scene = Scene()
+    table = scene.table
+    view = LiveView(
+        table.snapshots, table.manifests, SCHEMA.partition_type, frozenset({commit_message().partition})
+    )
+    scene.rival.look()
+    off = {"lakecore.commit.settle-time": "0"}
+    table.commit(append(table), identifier=7, options=off)
+    view.at(table.snapshots.latest())
+    scene.rival.rename()
+    names = {entry.file.file_name for entry in view.at(table.snapshots.latest()).rows()}
+    assert names == {"a", "b", "rival"}
+    table.commit([commit_message(table.file("d"))], identifier=8, options=off)
+    names = {entry.file.file_name for entry in view.at(table.snapshots.latest()).rows()}
+    assert names == {"a", "b", "d", "rival"}
+
+
+def test_a_schema_that_was_replaced_is_not_taken_for_ours() -> None:
+    scene, steps = Scene(), Steps()
+    table = scene.through(steps)
+    ours, theirs = replace(SCHEMA, id=1, comment="ours"), replace(SCHEMA, id=1, comment="theirs")
+
+    def rename() -> None:
+        table.storage.inner.overwrite(table.paths.schema(1), theirs.to_json().encode())
+
+    steps.on("sleep", "", rename)
+    assert not table.schemas.publish(ours)
+    assert scene.table.schemas.load(1).comment == "theirs"
+
+
+def test_a_young_base_settles_before_it_is_built_on() -> None:
+    """One wait for a base that was published just now, one after the commit; an old base costs only the latter."""
+    clock = FakeClock()
+    storage = MemoryFileIO(uuid.uuid4().hex)
+    table = CommitTable(SCHEMA, storage=storage, clock=clock).created()
+    clock.slept.clear()
+    table.commit([commit_message(table.file("a"))], identifier=1)
+    assert clock.slept == [0.2]
+    clock.time_ms = table.storage.stat(table.paths.snapshot(1)).mtime_ms + 100  # type: ignore[union-attr]
+    table.commit([commit_message(table.file("b"))], identifier=2)
+    assert clock.slept == [0.2, 0.2, 0.2]
+    clock.time_ms = table.storage.stat(table.paths.snapshot(2)).mtime_ms + 60_000  # type: ignore[union-attr]
+    table.commit([commit_message(table.file("c"))], identifier=3)
+    assert clock.slept == [0.2] * 4
+
+
+def test_entries_of_the_delta_are_written_once() -> None:
+    """The second commit names the same data files: nothing is rewritten."""
+    scene, steps = Scene(), Steps()
+    scene.rival.look()
+    steps.on("sleep", "", scene.rival.rename)
+    result = scene.through(steps).commit(append(scene.table), identifier=7)
+    snapshot = scene.table.snapshots.load(result.snapshot_ids[-1])
+    entries = scene.table.manifests.read(scene.table.manifests.read_list(snapshot.delta_manifest_list)).rows()
+    assert [(entry.kind, entry.file.file_name) for entry in entries] == [(EntryKind.ADD, "c")]
