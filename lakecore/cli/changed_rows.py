@@ -31,10 +31,11 @@ class ChangedRows:
     def print(self, session: Session) -> None:
         """As JSON, or as a line."""
         result = self.commit
+        session.warn(self.table.name, result.notes)
         if session.json:
             answer = {"table": self.table.name, "rows": self.rows, **self.more}
-            answer |= {"snapshots": list(result.snapshot_ids), "duplicate": result.duplicate}
-            print_json(session.out, answer)
+            answer |= {"snapshots": list(result.snapshot_ids), "duplicate": result.duplicate, "notes":
+            list(result.notes)} print_json(session.out, answer)
             return
         if result.duplicate:
             text = f"nothing {self.verb}: this commit user and identifier had committed before"

@@ -66,7 +66,7 @@ def write(
     if result.snapshot_ids and not result.duplicate and not no_compact and _compacts(loaded):
         report = _compact_after(session, loaded, result, engine, master)
     _print(session, loaded, counter.rows, result, report)
-    session.warn(loaded.name, loaded.warnings)
+    session.warn(loaded.name, (*loaded.warnings, *result.notes))
     if report is not None and report_problem(report) is not None:
         raise typer.Exit(1)
 
@@ -126,6 +126,7 @@ def _print(session: Session, table: Table, rows: int, result: CommitResult, repo
             "rows": rows,
             "snapshots": list(result.snapshot_ids),
             "duplicate": result.duplicate,
+            "notes": list(result.notes),
             "compaction": None if report is None else report.to_json(),
         }
         print_json(session.out, answer)

@@ -24,6 +24,7 @@ class Landed:
     """What became of the picks of a commit. `duplicate`: another run with this identity was faster.
 
     `lost`: another commit made them impossible. `refused`: what was to be committed was not what was proven.
+    `notes`: of the commit.
     """
 
     picks: tuple[ProvenPick, ...]
@@ -31,6 +32,7 @@ class Landed:
     snapshots: tuple[int, ...]
     duplicate: bool = False
     refused: tuple[tuple[ProvenPick, ProofError], ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def commit_picks(
@@ -73,7 +75,9 @@ def commit_picks(
             upkeep.discard(draft)
         else:
             upkeep.landed(draft)
-        return Landed(tuple(left), tuple(lost), result.snapshot_ids, result.duplicate, tuple(refused))
+        return Landed(
+            tuple(left), tuple(lost), result.snapshot_ids, result.duplicate, tuple(refused), result.notes
+        )
     return Landed((), tuple(lost), (), refused=tuple(refused))
 
 

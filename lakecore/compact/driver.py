@@ -156,7 +156,7 @@ class Driver:
         run.ready.clear()
         if self._identifier != BATCH_IDENTIFIER:
             self._identifier += 1
-        self.outcome = self.outcome.committed(landed.picks, landed.snapshots)
+        self.outcome = self.outcome.committed(landed.picks, landed.snapshots, landed.notes)
         if self._on_progress is not None:
             self._on_progress(run.progress())
 

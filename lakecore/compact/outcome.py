@@ -42,7 +42,7 @@ class Outcome:
 
     `dropped`: names of picks that another commit, or a change of the schema, made impossible. `lost_places`:
     their buckets.
-    `directories`: those of committed picks.
+    `directories`: those of committed picks. `notes`: what became of snapshots that other writers replaced.
     """
 
     rows_in: int = 0
@@ -60,8 +60,11 @@ class Outcome:
     proofs: tuple[PickProof, ...] = ()
     directories: frozenset[str] = frozenset()
     stopped: bool = False
+    notes: tuple[str, ...] = ()
 
-    def committed(self, picks: tuple[ProvenPick, ...], snapshots: tuple[int, ...]) -> Outcome:
+    def committed(
+        self, picks: tuple[ProvenPick, ...], snapshots: tuple[int, ...], notes: tuple[str, ...] = ()
+    ) -> Outcome:
         """With picks that landed in `snapshots`."""
         replaced = [file for proven in picks for file in proven.pick.replaced]
         files = [file for proven in picks for file in proven.files]
@@ -76,6 +79,7 @@ class Outcome:
             moved=self.moved + sum(len(proven.pick.moved) for proven in picks),
             picks_done=self.picks_done + len(picks),
             snapshots=self.snapshots + snapshots,
+            notes=self.notes + notes,
             directories=self.directories | {proven.pick.bucket_dir for proven in picks},
             proofs=self.proofs + tuple(p.proof for p in picks if p.proof is not None),
         )

@@ -160,7 +160,7 @@ class CompactRun:
         self._commits += 1
         self._folded = frozenset(file.file_name for pick in folded.picks for file in pick.files)
         folding.clean(folded)
-        committed = self.outcome.committed(folded.picks, result.snapshot_ids)
+        committed = self.outcome.committed(folded.picks, result.snapshot_ids, result.notes)
         self.outcome = replace(committed, directories=committed.directories | folded.directories)
         return True
 

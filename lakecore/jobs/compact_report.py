@@ -29,7 +29,8 @@ class Report:
     that leaves, bytes and rows at most, and `forecast` what it takes and may meet. `proof`: what was
     proven. `error_class`: the type of `error`, of `lakecore.errors`. `skipped`: why nothing was done, where
     that is no error. `in_order`: partitions that were left alone, as they are in the order asked for.
-    `warnings`: why rows of the table may not be read.
+    `warnings`: why rows of the table may not be read, and what became of snapshots that other writers
+    replaced.
     """
 
     table: str
@@ -96,6 +97,7 @@ def with_run(report: Report, run: CompactRun | ClusterRun, planned: Sequence[Wor
         picks_done=outcome.picks_done,
         picks_left=outcome.picks_left + len(planned),
         dropped=outcome.dropped,
+        warnings=report.warnings + outcome.notes,
         planned=tuple(_planned_text(pick) for pick in planned),
         nothing_to_do=report.error is None and run.picks_planned == 0,
         in_order=run.in_order if isinstance(run, ClusterRun) else 0,
