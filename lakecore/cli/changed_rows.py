@@ -34,8 +34,9 @@ class ChangedRows:
         session.warn(self.table.name, result.notes)
         if session.json:
             answer = {"table": self.table.name, "rows": self.rows, **self.more}
-            answer |= {"snapshots": list(result.snapshot_ids), "duplicate": result.duplicate, "notes":
-            list(result.notes)} print_json(session.out, answer)
+            answer |= {"snapshots": list(result.snapshot_ids), "duplicate": result.duplicate}
+            answer["notes"] = list(result.notes)
+            print_json(session.out, answer)
             return
         if result.duplicate:
             text = f"nothing {self.verb}: this commit user and identifier had committed before"

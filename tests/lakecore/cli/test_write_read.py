@@ -184,7 +184,7 @@ def test_delete(cli: Cli, keyed: str) -> None:
     cli("create", "db.a", "--schema", json.dumps(marked))
     cli("write", "db.a", "-", stdin='{"v": 1}\n{"v": 2}\n{"v": 3}')
     answer = cli("delete", "db.a", "--where", "v > 1", "--json").json
-    assert answer == {"table": "db.a", "rows": 2, "snapshots": [2], "duplicate": False}
+    assert answer == {"table": "db.a", "rows": 2, "snapshots": [2], "duplicate": False, "notes": []}
     assert cli("read", "db.a").rows == [{"v": 1}]
     assert "no such rows" in cli("delete", "db.a", "--where", "v = 7").out
     assert "1 rows deleted in snapshot 2" in cli("delete", keyed, "--where", "k = 1").out
@@ -222,7 +222,7 @@ def test_update_columns(cli: Cli, form: str, tmp_path: Path) -> None:
     for again in (False, True):
         answer = cli("update-columns", "db.e", str(path), "--json", *named).json
         assert answer == {
-            "table": "db.e", "rows": 1, "columns": ["v", "m"], "snapshots": [3], "duplicate": again
+            "table": "db.e", "rows": 1, "columns": ["v", "m"], "snapshots": [3], "duplicate": again, "notes": []
         }  # fmt: skip
     assert cli("read", "db.e").rows == [
         {"k": 7, "v": None, "m": None},

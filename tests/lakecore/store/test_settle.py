@@ -18,7 +18,7 @@ def test_the_option_decides_on_every_store() -> None:
 
 
 def test_a_wrong_value_is_refused_by_name() -> None:
-    with pytest.raises(InvalidOptionError, match="lakecore.commit.settle-time='soon'"):
+    with pytest.raises(InvalidOptionError, match=r"lakecore\.commit\.settle-time='soon'"):
         settle_ms({SETTLE_TIME.key: "soon"}, "/wh/t")
 
 
