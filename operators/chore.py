@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from lakecore.executor import Executor
     from lakecore.jobs.chore import Lake, Report, Safety
 
-__all__ = ["ChoreOperator", "flag", "lease_owner", "parsed", "sentence"]
+__all__ = ["ChoreOperator", "flag", "lease_owner", "parsed", "sentence", "waiting_ms"]
 
 _SHOWN = 5
-_GENERAL = ("table", "preview", "quarantine", "lake_conn_id")
+_GENERAL = ("table", "preview", "quarantine", "wait", "lake_conn_id")
 
 
 def _named_init(parameters: Sequence[str]) -> Callable[..., None]:
@@ -54,6 +54,8 @@ class ChoreOperator(TableTask):
     :param dry_run: report what would happen and change nothing. (templated)
     :param quarantine: move files aside for a while instead of deleting them; None as the chore does by
     itself. (templated)
+    :param wait: how long to wait for a table that another chore holds, for example `10 min`; the task fails
+        for now when it is held for longer. (templated)
     """
 
     module: ClassVar[str]
@@ -84,6 +86,7 @@ class ChoreOperator(TableTask):
         table: str,
         dry_run: bool | str = False,
         quarantine: bool | str | None = None,
+        wait: str | None = None,
         lake_conn_id: str = LakeHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
@@ -92,6 +95,7 @@ class ChoreOperator(TableTask):
         self.table = table
         self.preview = dry_run
         self.quarantine = quarantine
+        self.wait = wait
         self.lake_conn_id = lake_conn_id
         for name, value in given.items():
             setattr(self, name, value)
@@ -103,7 +107,11 @@ class ChoreOperator(TableTask):
         if self.repeatable:
             given["commit_user"], given["commit_identifier"] = commit_identity(context["ti"])
         with airflow_errors():
-            safety = Safety(quarantine=flag("quarantine", self.quarantine), owner=lease_owner(context["ti"]))
+            safety = Safety(
+                quarantine=flag("quarantine", self.quarantine),
+                owner=lease_owner(context["ti"]),
+                wait_ms=waiting_ms(self.wait),
+            )
             dry_run = bool(flag("dry_run", self.preview))
             hook = LakeHook(self.lake_conn_id)
             with self.workers(hook) as executor:
@@ -184,6 +192,14 @@ def flag(name: str, value: Any) -> bool | None:
         return None if text in ("", "None") else parse_bool(text)
     except ValueError as err:
         raise InvalidInputError(f"{name}={value!r}: use true or false") from err
+
+
+def waiting_ms(wait: str | None) -> int:
+    """How long a task waits for a table that another chore holds. Raises InvalidInputError."""
+    from lakecore.jobs.moment import parse_span
+
+    text = str(wait or "").strip()
+    return 0 if text in ("", "None") else parse_span(text, "wait")
 
 
 def lease_owner(ti: Any) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
+from operators.chore import waiting_ms
 from operators.engine import EngineTask
 from operators.hooks import LakeHook, airflow_errors
 from operators.identity import commit_identity
@@ -50,6 +51,7 @@ class CompactTableOperator(EngineTask, TableTask):
     :param until: stop at the next unit boundary after this time, commit what is proven and report the rest:
         ISO date and time, or `HH:MM` (UTC) for the next such time after the DAG run started, so that every
         mapped task and every retry has the same end. (templated)
+    :param wait: how long to wait for a table that another task holds, for example `10 min`. (templated)
     :param engine: `spark`, or `local` for tables too small to be worth a session. (templated)
     :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
     :param spark_conf: settings of the Spark session, for example `spark.executor.memory`. (templated)
@@ -68,6 +70,7 @@ class CompactTableOperator(EngineTask, TableTask):
         "time_zone",
         "options",
         "until",
+        "wait",
         "engine",
         "master",
         "spark_conf",
@@ -91,6 +94,7 @@ class CompactTableOperator(EngineTask, TableTask):
         time_zone: str = "UTC",
         options: Mapping[str, str] | None = None,
         until: str | None = None,
+        wait: str | None = None,
         engine: str = "spark",
         master: str | None = None,
         spark_conf: Mapping[str, str] | None = None,
@@ -111,6 +115,7 @@ class CompactTableOperator(EngineTask, TableTask):
         self.time_zone = time_zone
         self.options = options
         self.until = until
+        self.wait = wait
         self.engine = engine
         self.master = master
         self.spark_conf = spark_conf
@@ -162,6 +167,7 @@ class CompactTableOperator(EngineTask, TableTask):
             commit_user=user,
             commit_identifier=identifier,
             lease_ms=_LEASE_MS,
+            wait_ms=waiting_ms(self.wait),
         )
         with self.workers(hook) as executor:
             return compact.run(job, hook.catalog(), executor, clock, on_progress=self._tell)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from operators.chore import waiting_ms
 from operators.engine import EngineTask
 from operators.hooks import LakeHook, airflow_errors, is_permanent
 from operators.identity import commit_identity
@@ -41,6 +42,8 @@ class CompactDatabaseOperator(EngineTask):
     :param time_zone: of the machines that wrote the files, for `partition_idle_time`. (templated)
     :param until: begin no table and no unit after this time, commit what is proven: ISO date and time, or
         `HH:MM` (UTC) for the next such time after the DAG run started. (templated)
+    :param wait: how long to wait for a table that another task holds, for example `10 min`; without, such a
+        table is skipped, and with it one that is held for longer counts as failed. (templated)
     :param engine: `spark`, or `local`. (templated)
     :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
     :param spark_conf: settings of the Spark session. (templated)
@@ -60,6 +63,7 @@ class CompactDatabaseOperator(EngineTask):
         "partition_idle_time",
         "time_zone",
         "until",
+        "wait",
         "engine",
         "master",
         "spark_conf",
@@ -81,6 +85,7 @@ class CompactDatabaseOperator(EngineTask):
         partition_idle_time: str | None = None,
         time_zone: str = "UTC",
         until: str | None = None,
+        wait: str | None = None,
         engine: str = "spark",
         master: str | None = None,
         spark_conf: Mapping[str, str] | None = None,
@@ -101,6 +106,7 @@ class CompactDatabaseOperator(EngineTask):
         self.partition_idle_time = partition_idle_time
         self.time_zone = time_zone
         self.until = until
+        self.wait = wait
         self.engine = engine
         self.master = master
         self.spark_conf = spark_conf
@@ -142,6 +148,7 @@ class CompactDatabaseOperator(EngineTask):
                 "partition_idle_ms": optional_span(self.partition_idle_time, "partition_idle_time"),
                 "zone": self.time_zone,
                 "until_ms": window_end_ms(self.until, context, SystemClock()),
+                "wait_ms": waiting_ms(self.wait),
                 "proof": self.proof,
                 "max_concurrent_tables": self.max_concurrent_tables,
                 "max_plan_bytes": self.max_plan_bytes,

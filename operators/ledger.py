@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
-from operators.chore import ChoreOperator, flag, lease_owner, sentence
+from operators.chore import ChoreOperator, flag, lease_owner, sentence, waiting_ms
 from operators.hooks import LakeHook, airflow_errors
 from operators.metrics import count
 from operators.task import small
@@ -34,9 +34,10 @@ class UndoOperator(BaseOperator):
     :param undo_run: the `run` of its report, `{{ ti.xcom_pull("delete_tag")["run"] }}`. (templated)
     :param dry_run: report what would come back and change nothing. (templated)
     :param external: also to `data-file.external-paths`, where the files were there. (templated)
+    :param wait: how long to wait for a table that another task holds, for example `10 min`. (templated)
     """
 
-    template_fields: Sequence[str] = ("undo_run", "preview", "external", "lake_conn_id")
+    template_fields: Sequence[str] = ("undo_run", "preview", "external", "wait", "lake_conn_id")
     ui_color = "#e8e3f3"
 
     def __init__(
@@ -45,6 +46,7 @@ class UndoOperator(BaseOperator):
         undo_run: str,
         dry_run: bool | str = False,
         external: bool | str = False,
+        wait: str | None = None,
         lake_conn_id: str = LakeHook.default_conn_name,
         **kwargs: Any,
     ) -> None:
@@ -52,14 +54,15 @@ class UndoOperator(BaseOperator):
         self.undo_run = undo_run
         self.preview = dry_run
         self.external = external
+        self.wait = wait
         self.lake_conn_id = lake_conn_id
 
     def execute(self, context: Context) -> dict[str, Any]:
         from lakecore.jobs import quarantine
         from lakecore.jobs.chore import Safety
 
-        safety = Safety(owner=lease_owner(context["ti"]))
         with airflow_errors():
+            safety = Safety(owner=lease_owner(context["ti"]), wait_ms=waiting_ms(self.wait))
             dry_run = bool(flag("dry_run", self.preview))
             external = bool(flag("external", self.external))
             job = quarantine.Undo(

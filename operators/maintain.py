@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from operators.chore import flag, lease_owner
+from operators.chore import flag, lease_owner, waiting_ms
 from operators.consumers import ExpireConsumersOperator
 from operators.engine import EngineTask
 from operators.expire import ExpireChangelogsOperator, ExpireSnapshotsOperator
@@ -114,6 +114,8 @@ class MaintainTableOperator(EngineTask, TableTask):
         start. (templated)
         A compaction that runs then commits what is proven and leaves the rest.
     :param dry_run: report what would happen and change nothing. (templated)
+    :param wait: how long each chore waits for a table that another task holds, for example `10 min`.
+        (templated)
     :param engine: where files are rewritten, and where many are deleted or listed: `local`, or `spark`: a
         session starts with the first work for it. (templated)
     :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
@@ -126,6 +128,7 @@ class MaintainTableOperator(EngineTask, TableTask):
         "chores",
         "until",
         "preview",
+        "wait",
         "engine",
         "master",
         "spark_conf",
@@ -140,6 +143,7 @@ class MaintainTableOperator(EngineTask, TableTask):
         chores: Mapping[str, Mapping[str, Any]],
         until: str | None = None,
         dry_run: bool | str = False,
+        wait: str | None = None,
         engine: str = "local",
         master: str | None = None,
         spark_conf: Mapping[str, str] | None = None,
@@ -151,6 +155,7 @@ class MaintainTableOperator(EngineTask, TableTask):
         self.chores = chores
         self.until = until
         self.preview = dry_run
+        self.wait = wait
         self.engine = engine
         self.master = master
         self.spark_conf = spark_conf
@@ -172,7 +177,7 @@ class MaintainTableOperator(EngineTask, TableTask):
                     table=self.table,
                     given={},
                     lake=hook.catalog(),
-                    safety=Safety(owner=lease_owner(context["ti"])),
+                    safety=Safety(owner=lease_owner(context["ti"]), wait_ms=waiting_ms(self.wait)),
                     executor=executor,
                     dry_run=bool(flag("dry_run", self.preview)),
                     until_ms=end,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowException
 
-from operators.chore import flag, lease_owner
+from operators.chore import flag, lease_owner, waiting_ms
 from operators.engine import EngineTask
 from operators.hooks import LakeHook, airflow_errors
 from operators.identity import commit_identity
@@ -33,6 +33,7 @@ class RewriteFileIndexOperator(EngineTask, TableTask):
     :param where: partitions as in Paimon, `dt=a,hh=b;dt=c`; None means every partition. (templated)
     :param options: table options for this run only. (templated)
     :param dry_run: only look: the report says what would be done. (templated)
+    :param wait: how long to wait for a table that another task holds, for example `10 min`. (templated)
     :param engine: `spark`, or `local` for tables too small to be worth a session. (templated)
     :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
     :param spark_conf: settings of the Spark session. (templated)
@@ -43,6 +44,7 @@ class RewriteFileIndexOperator(EngineTask, TableTask):
         "where",
         "options",
         "only_look",
+        "wait",
         "engine",
         "master",
         "spark_conf",
@@ -58,6 +60,7 @@ class RewriteFileIndexOperator(EngineTask, TableTask):
         where: str | None = None,
         options: Mapping[str, str] | None = None,
         dry_run: bool | str = False,
+        wait: str | None = None,
         engine: str = "spark",
         master: str | None = None,
         spark_conf: Mapping[str, str] | None = None,
@@ -69,6 +72,7 @@ class RewriteFileIndexOperator(EngineTask, TableTask):
         self.where = where
         self.options = options
         self.only_look = dry_run
+        self.wait = wait
         self.engine = engine
         self.master = master
         self.spark_conf = spark_conf
@@ -88,6 +92,7 @@ class RewriteFileIndexOperator(EngineTask, TableTask):
                 commit_user=user,
                 commit_identifier=identifier,
                 lease_ms=_LEASE_MS,
+                wait_ms=waiting_ms(self.wait),
                 owner=lease_owner(context["ti"]),
             )
             report = rewrite_file_index.run(job, hook.catalog(), executor)

@@ -38,8 +38,8 @@ class CompactChore:
         """Within the window: what is proven by then is committed, the rest left to the next run."""
         from lakecore.jobs import compact
 
-        lease = {"lease_ms": _LEASE_MS, "owner": turn.safety.owner, "until_ms": turn.until_ms}
-        job = compact.Job.from_json(_values(turn, cls.parameters) | lease)
+        values = _values(turn, cls.parameters) | _lease(turn) | {"until_ms": turn.until_ms}
+        job = compact.Job.from_json(values)
         report = compact.run(job, turn.lake, turn.executor)
         change = f"{report.before.files} -> {report.after.files} files"
         text = "nothing to do" if report.nothing_to_do else f"{change}, {report.picks_left} picks left"
@@ -57,12 +57,15 @@ class RewriteFileIndexChore:
     def take(cls, turn: Turn) -> Told:
         from lakecore.jobs import rewrite_file_index
 
-        lease = {"lease_ms": _LEASE_MS, "owner": turn.safety.owner}
-        job = rewrite_file_index.Job.from_json(_values(turn, cls.parameters) | lease)
+        job = rewrite_file_index.Job.from_json(_values(turn, cls.parameters) | _lease(turn))
         report = rewrite_file_index.run(job, turn.lake, turn.executor)
         raw = {"job": "rewrite-file-index"} | small(report.to_json(), "dropped")
         text = f"{report.files} of {report.planned} files have new indexes"
         return Told(job="rewrite-file-index", report=raw, text=f"rewrite-file-index of {turn.table}: {text}")
+
+
+def _lease(turn: Turn) -> dict[str, Any]:
+    return {"lease_ms": _LEASE_MS, "wait_ms": turn.safety.wait_ms, "owner": turn.safety.owner}
 
 
 def _values(turn: Turn, kinds: Mapping[str, str]) -> dict[str, Any]:

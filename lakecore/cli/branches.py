@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lakecore.cli.chores import Care, Keeping, OneTable, run_jobs
+from lakecore.cli.chores import Care, Keeping, Tables, run_jobs, tables_of
 from lakecore.cli.option_groups import RunName
 from lakecore.jobs import branches as jobs
 from lakecore.jobs import merge_branch as merge_jobs
@@ -19,7 +19,7 @@ BranchName = Annotated[str, typer.Option("--branch", help="Name of the branch.")
 
 def create_branch(
     context: typer.Context,
-    table: OneTable,
+    table: Tables,
     branch: BranchName,
     tag: Annotated[str | None, typer.Option(help="The tag it starts from; without, it is empty.")] = None,
     ignore_if_exists: Annotated[
@@ -29,59 +29,71 @@ def create_branch(
     care: Care,
 ) -> None:
     """Make a branch of a table."""
-    job = jobs.CreateBranch(
-        table=table,
-        branch=branch,
-        tag=tag,
-        ignore_if_exists=ignore_if_exists,
-        dry_run=care.dry_run,
-        safety=care.safety,
-    )
-    run_jobs(context, [job], jobs.run)
+    work = [
+        jobs.CreateBranch(
+            table=name,
+            branch=branch,
+            tag=tag,
+            ignore_if_exists=ignore_if_exists,
+            dry_run=care.dry_run,
+            safety=care.safety,
+        )
+        for name in tables_of(context, table)
+    ]
+    run_jobs(context, work, jobs.run, passes_over=False)
 
 
 def delete_branch(
     context: typer.Context,
-    table: OneTable,
+    table: Tables,
     branch: BranchName,
     *,
     care: Keeping,
 ) -> None:
     """Delete a branch; into the quarantine."""
-    job = jobs.DeleteBranch(table=table, branch=branch, dry_run=care.dry_run, safety=care.safety)
-    run_jobs(context, [job], jobs.run)
+    work = [
+        jobs.DeleteBranch(table=name, branch=branch, dry_run=care.dry_run, safety=care.safety)
+        for name in tables_of(context, table)
+    ]
+    run_jobs(context, work, jobs.run, passes_over=False)
 
 
 def rename_branch(
     context: typer.Context,
-    table: OneTable,
+    table: Tables,
     branch: BranchName,
     target_branch: Annotated[str, typer.Option(help="The new name.")],
     *,
     care: Care,
 ) -> None:
     """Give a branch another name. Stop its writers first."""
-    job = jobs.RenameBranch(
-        table=table, branch=branch, target_branch=target_branch, dry_run=care.dry_run, safety=care.safety
-    )
-    run_jobs(context, [job], jobs.run)
+    work = [
+        jobs.RenameBranch(
+            table=name, branch=branch, target_branch=target_branch, dry_run=care.dry_run, safety=care.safety
+        )
+        for name in tables_of(context, table)
+    ]
+    run_jobs(context, work, jobs.run, passes_over=False)
 
 
 def fast_forward(
     context: typer.Context,
-    table: OneTable,
+    table: Tables,
     branch: BranchName,
     *,
     care: Keeping,
 ) -> None:
     """Let main become what a branch is. Stop writers first."""
-    job = jobs.FastForward(table=table, branch=branch, dry_run=care.dry_run, safety=care.safety)
-    run_jobs(context, [job], jobs.run)
+    work = [
+        jobs.FastForward(table=name, branch=branch, dry_run=care.dry_run, safety=care.safety)
+        for name in tables_of(context, table)
+    ]
+    run_jobs(context, work, jobs.run, passes_over=False)
 
 
 def merge_branch(
     context: typer.Context,
-    table: OneTable,
+    table: Tables,
     source_branch: Annotated[str, typer.Option(help="Whose files are appended; it stays as it is.")],
     target_branch: Annotated[str, typer.Option(help="The branch that gets them.")] = MAIN_BRANCH,
     *,
@@ -89,13 +101,16 @@ def merge_branch(
     run_name: RunName,
 ) -> None:
     """Append to a branch what only another one has; append tables only."""
-    job = merge_jobs.Job(
-        table=table,
-        source_branch=source_branch,
-        target_branch=target_branch,
-        commit_user=run_name.user,
-        commit_identifier=run_name.identifier,
-        dry_run=care.dry_run,
-        safety=care.safety,
-    )
-    run_jobs(context, [job], merge_jobs.run)
+    work = [
+        merge_jobs.Job(
+            table=name,
+            source_branch=source_branch,
+            target_branch=target_branch,
+            commit_user=run_name.user,
+            commit_identifier=run_name.identifier,
+            dry_run=care.dry_run,
+            safety=care.safety,
+        )
+        for name in tables_of(context, table)
+    ]
+    run_jobs(context, work, merge_jobs.run, passes_over=False)

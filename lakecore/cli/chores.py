@@ -9,9 +9,9 @@ from typing import Annotated, Any, Protocol, TypeVar
 import typer
 
 from lakecore.cli.engine import Engine, executor
-from lakecore.cli.lease_time import LeaseTime
+from lakecore.cli.lease_time import LeaseTimes
 from lakecore.cli.option_groups import AtOnce
-from lakecore.cli.output import print_json, size_text, table_of
+from lakecore.cli.output import end_on_errors, print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.table_bars import table_bars
 from lakecore.cli.table_names import expand_tables
@@ -79,16 +79,15 @@ def span(text: str | None, option: str) -> int | None:
 
 
 @dataclass(frozen=True)
-class Care:
+class Care(LeaseTimes):
     """Of chores that remove nothing."""
 
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")] = False
-    lease: LeaseTime = "60 s"
 
     @property
     def safety(self) -> Safety:
         """Raises InvalidInputError for what is no time."""
-        return Safety(quarantine_cap=None, lease_ms=parse_span(self.lease, "--lease"))
+        return Safety(quarantine_cap=None, lease_ms=self.lease_ms, wait_ms=self.wait_ms)
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,8 @@ class Keeping(QuarantineLimits, Care):
             quarantine=self.quarantine,
             quarantine_ttl_ms=self.ttl_ms,
             quarantine_cap=self.cap,
-            lease_ms=parse_span(self.lease, "--lease"),
+            lease_ms=self.lease_ms,
+            wait_ms=self.wait_ms,
         )
 
 
@@ -148,8 +148,13 @@ def run_jobs(
     run: Callable[[J, Lake, Executor], Report],
     engine: Engine = Engine.LOCAL,
     at_once: AtOnce = _SEVERAL,
+    *,
+    passes_over: bool = True,
 ) -> None:
-    """Run them, several at once, and print their reports. Exit code 1 when one failed."""
+    """Run them, several at once, and print their reports. Exit code 1 when one failed.
+
+    `passes_over`: of several tables, one that another chore holds is left to the next run; else it failed.
+    """
     session = session_of(context)
     catalog = session.catalog
     with executor(engine, None, {}) as workers, table_bars(session) as bars:
@@ -160,13 +165,13 @@ def run_jobs(
             catalog,
             limits=at_once.limits(TABLES_AT_ONCE),
             on_done=bars.done,
+            passes_over=passes_over,
         )
     if session.json:
         print_json(session.out, [report.to_json() for report in reports])
     else:
         _print(session, reports)
-    if any(report.error is not None for report in reports):
-        raise typer.Exit(1)
+    end_on_errors(session, reports)
 
 
 def _print(session: Session, reports: Sequence[Report]) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakecore.cli.engine import Engine, executor, key_values
-from lakecore.cli.lease_time import LeaseTime
+from lakecore.cli.lease_time import LeaseTimes
 from lakecore.cli.option_groups import AtOnce, RunName
-from lakecore.cli.output import print_json, size_text, table_of
+from lakecore.cli.output import end_on_errors, print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.table_bars import table_bars
 from lakecore.clock import SystemClock
@@ -72,8 +72,8 @@ def compact(
         ProofMode, typer.Option(help="cheap: keys, sequence numbers, kinds; full: every column.")
     ] = ProofMode.CHEAP,
     option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None,
-    lease: LeaseTime = "60 s",
     *,
+    lease_times: LeaseTimes,
     run_name: RunName,
     at_once: AtOnce,
 ) -> None:
@@ -84,7 +84,7 @@ def compact(
     with executor(engine, master, settings, soon=not dry_run) as workers, table_bars(session) as bars:
         from lakecore.cli.table_names import expand_tables
         from lakecore.jobs import compact as jobs
-        from lakecore.jobs.moment import optional_span, parse_span
+        from lakecore.jobs.moment import optional_span
         from lakecore.jobs.until import parse_until
 
         clock = SystemClock()
@@ -106,7 +106,8 @@ def compact(
                 commit_user=user,
                 commit_identifier=run_name.identifier,
                 proof=proof,
-                lease_ms=parse_span(lease, "--lease"),
+                lease_ms=lease_times.lease_ms,
+                wait_ms=lease_times.wait_ms,
             )
             for name in expand_tables(session.catalog, table)
         ]
@@ -116,8 +117,7 @@ def compact(
         print_json(session.out, [report.to_json() for report in reports])
     else:
         print_reports(session, reports)
-    if any(report_problem(report) is not None for report in reports):
-        raise typer.Exit(1)
+    end_on_errors(session, reports)
 
 
 def compact_one(session: Session, table: Table, workers: Executor) -> jobs.Report:

@@ -8,9 +8,9 @@ import typer
 
 from lakecore.cli.compact import PartitionIdleTime, TimeZone, print_reports
 from lakecore.cli.engine import Engine, executor, key_values
-from lakecore.cli.lease_time import LeaseTime
+from lakecore.cli.lease_time import LeaseTimes
 from lakecore.cli.option_groups import AtOnce, RunName
-from lakecore.cli.output import print_json
+from lakecore.cli.output import end_on_errors, print_json
 from lakecore.cli.session import session_of
 from lakecore.cli.table_bars import table_bars
 from lakecore.clock import SystemClock
@@ -42,11 +42,11 @@ def compact_database(
     proof: Annotated[
         ProofMode, typer.Option(help="cheap: keys, sequence numbers, kinds; full: every column.")
     ] = ProofMode.CHEAP,
-    lease: LeaseTime = "60 s",
     skip_unsupported: Annotated[
         bool, typer.Option("--skip-unsupported", help="Tables this release cannot compact are no error.")
     ] = False,
     *,
+    lease_times: LeaseTimes,
     run_name: RunName,
     at_once: AtOnce,
 ) -> None:
@@ -56,7 +56,7 @@ def compact_database(
     settings = key_values(conf or [], "--conf")
     with executor(engine, master, settings, soon=not dry_run) as workers, table_bars(session) as bars:
         from lakecore.jobs import compact_database as jobs
-        from lakecore.jobs.moment import optional_span, parse_span
+        from lakecore.jobs.moment import optional_span
         from lakecore.jobs.until import parse_until
 
         clock = SystemClock()
@@ -73,7 +73,8 @@ def compact_database(
             commit_user=user,
             commit_identifier=run_name.identifier,
             proof=proof,
-            lease_ms=parse_span(lease, "--lease"),
+            lease_ms=lease_times.lease_ms,
+            wait_ms=lease_times.wait_ms,
             max_concurrent_tables=limits.tables,
             max_plan_bytes=limits.plan_bytes,
             skip_unsupported=skip_unsupported,
@@ -88,5 +89,4 @@ def compact_database(
             print_reports(session, told)
         counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in report.counts().items())
         session.out.print(f"{counts}; {report.seconds:.1f} s", markup=False)
-    if report.failed:
-        raise typer.Exit(1)
+    end_on_errors(session, report.tables)

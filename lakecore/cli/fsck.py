@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakecore.cli.output import print_json, table_of
+from lakecore.cli.output import end_on_errors, print_json, table_of
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.table_names import expand_tables
 from lakecore.errors import InvalidInputError, LakeError
@@ -23,7 +23,7 @@ from lakecore.verify.findings import FsckReport
 
 __all__ = ["fsck"]
 
-_ERROR, _FINDINGS = 1, 2
+_FINDINGS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,7 @@ def fsck(
         print_json(session.out, [one.to_json() for one in checked])
     else:
         _print(session, checked)
-    if any(one.error is not None for one in checked):
-        raise typer.Exit(_ERROR)
+    end_on_errors(session, checked)
     if any(one.report is not None and one.report.findings for one in checked):
         raise typer.Exit(_FINDINGS)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
+import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -14,7 +15,18 @@ from rich.text import Text
 from lakecore.cli.session import Session
 from lakecore.types.text import timestamp_text
 
-__all__ = ["print_json", "print_rows", "shown", "size_text", "table_of", "time_text"]
+__all__ = ["end_on_errors", "print_json", "print_rows", "shown", "size_text", "table_of", "time_text"]
+
+
+class Answer(Protocol):
+    """The report of one table."""
+
+    @property
+    def table(self) -> str: ...
+
+    @property
+    def error(self) -> str | None: ...
+
 
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 
@@ -30,6 +42,20 @@ def print_rows(session: Session, rows: Sequence[Mapping[str, Any]], columns: Seq
         print_json(session.out, list(rows))
         return
     session.out.print(table_of(columns, ([row.get(name) for name in columns] for row in rows)))
+
+
+def end_on_errors(session: Session, answers: Iterable[Answer]) -> None:
+    """Exit code 1 when a table failed. Where JSON goes to standard output, the first error also goes to
+    standard error, on one line: the log of a run that failed says why.
+    """
+    failed = [answer for answer in answers if answer.error is not None]
+    if not failed:
+        return
+    if session.json:
+        first = failed[0]
+        rest = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+        session.note(f"error: {first.table}: {shown(' '.join((first.error or '').split()))}{rest}")
+    raise typer.Exit(1)
 
 
 def table_of(columns: Sequence[str], rows: Any, whole: int = 0) -> Table:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lakecore.cli.chores import Care, OneTable, Options, Tables, run_jobs, span, tables_of
+from lakecore.cli.chores import Care, Options, Tables, run_jobs, span, tables_of
 from lakecore.cli.engine import key_values
 from lakecore.cli.option_groups import AtOnce, RunName
 from lakecore.jobs import partitions as jobs
@@ -60,31 +60,37 @@ def expire_partitions(
 
 def drop_partition(
     context: typer.Context,
-    table: OneTable,
+    table: Tables,
     partition: Partitions,
     *,
     care: Care,
     run_name: RunName,
 ) -> None:
     """Remove all rows of some partitions."""
-    job = jobs.DropPartition(
-        table=table,
-        partitions=partition,
-        commit_user=run_name.user,
-        commit_identifier=run_name.identifier,
-        dry_run=care.dry_run,
-        safety=care.safety,
-    )
-    run_jobs(context, [job], jobs.run)
+    work = [
+        jobs.DropPartition(
+            table=name,
+            partitions=partition,
+            commit_user=run_name.user,
+            commit_identifier=run_name.identifier,
+            dry_run=care.dry_run,
+            safety=care.safety,
+        )
+        for name in tables_of(context, table)
+    ]
+    run_jobs(context, work, jobs.run, passes_over=False)
 
 
 def mark_partition_done(
     context: typer.Context,
-    table: OneTable,
+    table: Tables,
     partition: Partitions,
     *,
     care: Care,
 ) -> None:
     """Say that partitions are complete, as option partition.mark-done-action wants: a file, a report."""
-    job = jobs.MarkPartitionDone(table=table, partitions=partition, dry_run=care.dry_run, safety=care.safety)
-    run_jobs(context, [job], jobs.run)
+    work = [
+        jobs.MarkPartitionDone(table=name, partitions=partition, dry_run=care.dry_run, safety=care.safety)
+        for name in tables_of(context, table)
+    ]
+    run_jobs(context, work, jobs.run, passes_over=False)

@@ -41,16 +41,19 @@ def repair_hints(context: typer.Context, table: Tables, *, care: Care, at_once: 
 
 def repair_earliest_snapshot(
     context: typer.Context,
-    table: OneTable,
+    table: Tables,
     snapshot_id: Annotated[int, typer.Option(help="The first snapshot after a gap in the ids.")],
     *,
     care: Care,
 ) -> None:
     """Let the hint EARLIEST say where the unbroken row of snapshots begins."""
-    job = jobs.RepairEarliestSnapshot(
-        table=table, snapshot=snapshot_id, dry_run=care.dry_run, safety=care.safety
-    )
-    run_jobs(context, [job], jobs.run)
+    work = [
+        jobs.RepairEarliestSnapshot(
+            table=name, snapshot=snapshot_id, dry_run=care.dry_run, safety=care.safety
+        )
+        for name in tables_of(context, table)
+    ]
+    run_jobs(context, work, jobs.run, passes_over=False)
 
 
 def repair(

@@ -9,13 +9,12 @@ import typer
 
 from lakecore.cli.chores import foretold
 from lakecore.cli.engine import Engine, executor, key_values
-from lakecore.cli.lease_time import LeaseTime
+from lakecore.cli.lease_time import LeaseTimes
 from lakecore.cli.option_groups import AtOnce, RunName
-from lakecore.cli.output import print_json, size_text, table_of
+from lakecore.cli.output import end_on_errors, print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.table_names import expand_tables
 from lakecore.jobs import rewrite_file_index as jobs
-from lakecore.jobs.moment import parse_span
 
 __all__ = ["rewrite_file_index"]
 
@@ -29,8 +28,8 @@ def rewrite_file_index(
     master: Annotated[str | None, typer.Option(help="Spark master; default local[*].")] = None,
     conf: Annotated[list[str] | None, typer.Option(help="Spark setting: key=value.")] = None,
     option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None,
-    lease: LeaseTime = "60 s",
     *,
+    lease_times: LeaseTimes,
     run_name: RunName,
     at_once: AtOnce,
 ) -> None:
@@ -45,7 +44,8 @@ def rewrite_file_index(
             dry_run=dry_run,
             commit_user=user,
             commit_identifier=run_name.identifier,
-            lease_ms=parse_span(lease, "--lease"),
+            lease_ms=lease_times.lease_ms,
+            wait_ms=lease_times.wait_ms,
         )
         for name in expand_tables(session.catalog, table)
     ]
@@ -55,8 +55,7 @@ def rewrite_file_index(
         print_json(session.out, [report.to_json() for report in reports])
     else:
         _print(session, reports)
-    if any(report.error is not None for report in reports):
-        raise typer.Exit(1)
+    end_on_errors(session, reports)
 
 
 def _print(session: Session, reports: Sequence[jobs.Report]) -> None:

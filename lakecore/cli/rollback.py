@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lakecore.cli.chores import Care, Keeping, OneTable, Tables, moment, run_jobs, span, tables_of
+from lakecore.cli.chores import Care, Keeping, Tables, moment, run_jobs, span, tables_of
 from lakecore.cli.option_groups import AtOnce, RunName
 from lakecore.jobs import consumers, rollback
 
@@ -18,7 +18,7 @@ TagName = Annotated[str | None, typer.Option("--tag", help="Name of a tag.")]
 
 def rollback_to(
     context: typer.Context,
-    table: OneTable,
+    table: Tables,
     snapshot: SnapshotId = None,
     tag: TagName = None,
     timestamp: Annotated[
@@ -31,21 +31,24 @@ def rollback_to(
     care: Keeping,
 ) -> None:
     """Remove the snapshots and tags after a state; into the quarantine. Stop writers first."""
-    job = rollback.RollbackTo(
-        table=table,
-        snapshot=snapshot,
-        tag=tag,
-        timestamp_ms=moment(timestamp, "--timestamp"),
-        watermark=watermark,
-        dry_run=care.dry_run,
-        safety=care.safety,
-    )
-    run_jobs(context, [job], rollback.run)
+    work = [
+        rollback.RollbackTo(
+            table=name,
+            snapshot=snapshot,
+            tag=tag,
+            timestamp_ms=moment(timestamp, "--timestamp"),
+            watermark=watermark,
+            dry_run=care.dry_run,
+            safety=care.safety,
+        )
+        for name in tables_of(context, table)
+    ]
+    run_jobs(context, work, rollback.run, passes_over=False)
 
 
 def rollback_to_as_latest(
     context: typer.Context,
-    table: OneTable,
+    table: Tables,
     snapshot: SnapshotId = None,
     tag: TagName = None,
     *,
@@ -53,21 +56,24 @@ def rollback_to_as_latest(
     run_name: RunName,
 ) -> None:
     """Commit an older state as the newest snapshot; nothing is removed."""
-    job = rollback.RollbackToAsLatest(
-        table=table,
-        snapshot=snapshot,
-        tag=tag,
-        commit_user=run_name.user,
-        commit_identifier=run_name.identifier,
-        dry_run=care.dry_run,
-        safety=care.safety,
-    )
-    run_jobs(context, [job], rollback.run)
+    work = [
+        rollback.RollbackToAsLatest(
+            table=name,
+            snapshot=snapshot,
+            tag=tag,
+            commit_user=run_name.user,
+            commit_identifier=run_name.identifier,
+            dry_run=care.dry_run,
+            safety=care.safety,
+        )
+        for name in tables_of(context, table)
+    ]
+    run_jobs(context, work, rollback.run, passes_over=False)
 
 
 def reset_consumer(
     context: typer.Context,
-    table: OneTable,
+    table: Tables,
     consumer_id: Annotated[str, typer.Option("--consumer-id", help="Name of the consumer.")],
     next_snapshot: Annotated[
         int | None, typer.Option(help="Where it goes on; without, it is forgotten.")
@@ -76,33 +82,39 @@ def reset_consumer(
     care: Care,
 ) -> None:
     """Move the saved position of a streaming read, or forget it."""
-    job = consumers.ResetConsumer(
-        table=table,
-        consumer=consumer_id,
-        next_snapshot=next_snapshot,
-        dry_run=care.dry_run,
-        safety=care.safety,
-    )
-    run_jobs(context, [job], consumers.run)
+    work = [
+        consumers.ResetConsumer(
+            table=name,
+            consumer=consumer_id,
+            next_snapshot=next_snapshot,
+            dry_run=care.dry_run,
+            safety=care.safety,
+        )
+        for name in tables_of(context, table)
+    ]
+    run_jobs(context, work, consumers.run, passes_over=False)
 
 
 def clear_consumers(
     context: typer.Context,
-    table: OneTable,
+    table: Tables,
     including_consumers: Annotated[str, typer.Option(help="Regular expression on whole names.")] = ".*",
     excluding_consumers: Annotated[str | None, typer.Option(help="Not these of them.")] = None,
     *,
     care: Care,
 ) -> None:
     """Forget the saved positions of streaming reads."""
-    job = consumers.ClearConsumers(
-        table=table,
-        including=including_consumers,
-        excluding=excluding_consumers,
-        dry_run=care.dry_run,
-        safety=care.safety,
-    )
-    run_jobs(context, [job], consumers.run)
+    work = [
+        consumers.ClearConsumers(
+            table=name,
+            including=including_consumers,
+            excluding=excluding_consumers,
+            dry_run=care.dry_run,
+            safety=care.safety,
+        )
+        for name in tables_of(context, table)
+    ]
+    run_jobs(context, work, consumers.run, passes_over=False)
 
 
 def expire_consumers(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lakecore.cli.chores import Care, Keeping, OlderThan, OneTable, Tables, moment, run_jobs, span, tables_of
+from lakecore.cli.chores import Care, Keeping, OlderThan, Tables, moment, run_jobs, span, tables_of
 from lakecore.cli.option_groups import AtOnce
 from lakecore.jobs import tags as jobs
 
@@ -22,7 +22,7 @@ SnapshotId = Annotated[int | None, typer.Option("--snapshot", help="Snapshot id;
 
 def create_tag(
     context: typer.Context,
-    table: OneTable,
+    table: Tables,
     tag: TagName,
     snapshot: SnapshotId = None,
     timestamp: Annotated[
@@ -40,24 +40,27 @@ def create_tag(
     care: Care,
 ) -> None:
     """Keep a snapshot under a name, beyond its expiry."""
-    job = jobs.CreateTag(
-        table=table,
-        tag=tag,
-        snapshot=snapshot,
-        timestamp_ms=moment(timestamp, "--timestamp"),
-        watermark=watermark,
-        time_retained_ms=span(time_retained, "--time-retained"),
-        ignore_if_exists=ignore_if_exists,
-        zone=time_zone,
-        dry_run=care.dry_run,
-        safety=care.safety,
-    )
-    run_jobs(context, [job], jobs.run)
+    work = [
+        jobs.CreateTag(
+            table=name,
+            tag=tag,
+            snapshot=snapshot,
+            timestamp_ms=moment(timestamp, "--timestamp"),
+            watermark=watermark,
+            time_retained_ms=span(time_retained, "--time-retained"),
+            ignore_if_exists=ignore_if_exists,
+            zone=time_zone,
+            dry_run=care.dry_run,
+            safety=care.safety,
+        )
+        for name in tables_of(context, table)
+    ]
+    run_jobs(context, work, jobs.run, passes_over=False)
 
 
 def replace_tag(
     context: typer.Context,
-    table: OneTable,
+    table: Tables,
     tag: TagName,
     snapshot: SnapshotId = None,
     time_retained: TimeRetained = None,
@@ -66,48 +69,55 @@ def replace_tag(
     care: Keeping,
 ) -> None:
     """Let a tag stand for another snapshot, without a gap; free what only the old one needed."""
-    job = jobs.ReplaceTag(
-        table=table,
-        tag=tag,
-        snapshot=snapshot,
-        time_retained_ms=span(time_retained, "--time-retained"),
-        zone=time_zone,
-        dry_run=care.dry_run,
-        safety=care.safety,
-    )
-    run_jobs(context, [job], jobs.run)
+    work = [
+        jobs.ReplaceTag(
+            table=name,
+            tag=tag,
+            snapshot=snapshot,
+            time_retained_ms=span(time_retained, "--time-retained"),
+            zone=time_zone,
+            dry_run=care.dry_run,
+            safety=care.safety,
+        )
+        for name in tables_of(context, table)
+    ]
+    run_jobs(context, work, jobs.run, passes_over=False)
 
 
 def rename_tag(
     context: typer.Context,
-    table: OneTable,
+    table: Tables,
     tag: TagName,
     target_tag: Annotated[str, typer.Option(help="The new name.")],
     *,
     care: Care,
 ) -> None:
     """Give a tag another name."""
-    job = jobs.RenameTag(
-        table=table, tag=tag, target_tag=target_tag, dry_run=care.dry_run, safety=care.safety
-    )
-    run_jobs(context, [job], jobs.run)
+    work = [
+        jobs.RenameTag(table=name, tag=tag, target_tag=target_tag, dry_run=care.dry_run, safety=care.safety)
+        for name in tables_of(context, table)
+    ]
+    run_jobs(context, work, jobs.run, passes_over=False)
 
 
 def delete_tag(
     context: typer.Context,
-    table: OneTable,
+    table: Tables,
     tag: Annotated[str, typer.Option("--tag", help="Names, split by commas.")],
     *,
     care: Keeping,
 ) -> None:
     """Delete tags and the files that only they need; into the quarantine."""
-    job = jobs.DeleteTag(
-        table=table,
-        tags=tuple(name.strip() for name in tag.split(",") if name.strip()),
-        dry_run=care.dry_run,
-        safety=care.safety,
-    )
-    run_jobs(context, [job], jobs.run)
+    work = [
+        jobs.DeleteTag(
+            table=name,
+            tags=tuple(name.strip() for name in tag.split(",") if name.strip()),
+            dry_run=care.dry_run,
+            safety=care.safety,
+        )
+        for name in tables_of(context, table)
+    ]
+    run_jobs(context, work, jobs.run, passes_over=False)
 
 
 def expire_tags(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lakecore.cli.chores import Care, OneTable, run_jobs
+from lakecore.cli.chores import Care, Tables, run_jobs, tables_of
 from lakecore.cli.option_groups import RunName
 from lakecore.jobs import unexisting as jobs
 
@@ -20,7 +20,7 @@ MaxShare = Annotated[float, typer.Option(help="More of them gone is taken for a 
 
 def remove_unexisting_files(
     context: typer.Context,
-    table: OneTable,
+    table: Tables,
     accept_rows: AcceptRows = None,
     max_share: MaxShare = 0.5,
     *,
@@ -28,21 +28,24 @@ def remove_unexisting_files(
     run_name: RunName,
 ) -> None:
     """Commit a snapshot without the data files that are gone; their rows are lost."""
-    job = jobs.RemoveUnexistingFiles(
-        table=table,
-        accept_rows=accept_rows,
-        max_share=max_share,
-        commit_user=run_name.user,
-        commit_identifier=run_name.identifier,
-        dry_run=care.dry_run,
-        safety=care.safety,
-    )
-    run_jobs(context, [job], jobs.run)
+    work = [
+        jobs.RemoveUnexistingFiles(
+            table=name,
+            accept_rows=accept_rows,
+            max_share=max_share,
+            commit_user=run_name.user,
+            commit_identifier=run_name.identifier,
+            dry_run=care.dry_run,
+            safety=care.safety,
+        )
+        for name in tables_of(context, table)
+    ]
+    run_jobs(context, work, jobs.run, passes_over=False)
 
 
 def remove_unexisting_manifests(
     context: typer.Context,
-    table: OneTable,
+    table: Tables,
     accept_rows: AcceptRows = None,
     max_share: MaxShare = 0.5,
     accept_revived: Annotated[
@@ -53,14 +56,17 @@ def remove_unexisting_manifests(
     run_name: RunName,
 ) -> None:
     """Commit a snapshot without the manifests that are gone; the rows of their files are lost."""
-    job = jobs.RemoveUnexistingManifests(
-        table=table,
-        accept_rows=accept_rows,
-        max_share=max_share,
-        accept_revived=accept_revived,
-        commit_user=run_name.user,
-        commit_identifier=run_name.identifier,
-        dry_run=care.dry_run,
-        safety=care.safety,
-    )
-    run_jobs(context, [job], jobs.run)
+    work = [
+        jobs.RemoveUnexistingManifests(
+            table=name,
+            accept_rows=accept_rows,
+            max_share=max_share,
+            accept_revived=accept_revived,
+            commit_user=run_name.user,
+            commit_identifier=run_name.identifier,
+            dry_run=care.dry_run,
+            safety=care.safety,
+        )
+        for name in tables_of(context, table)
+    ]
+    run_jobs(context, work, jobs.run, passes_over=False)

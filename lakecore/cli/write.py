@@ -11,7 +11,7 @@ import typer
 from lakecore.cli.compact import compact_one, report_problem
 from lakecore.cli.engine import Engine, executor, key_values
 from lakecore.cli.input_files import InputFormat, read_input
-from lakecore.cli.output import print_json
+from lakecore.cli.output import end_on_errors, print_json
 from lakecore.cli.session import Session, session_of
 from lakecore.commit.request import CommitResult
 from lakecore.errors import LakeError
@@ -67,8 +67,7 @@ def write(
         report = _compact_after(session, loaded, result, engine, master)
     _print(session, loaded, counter.rows, result, report)
     session.warn(loaded.name, (*loaded.warnings, *result.notes))
-    if report is not None and report_problem(report) is not None:
-        raise typer.Exit(1)
+    end_on_errors(session, () if report is None else (report,))
 
 
 class _Counter:

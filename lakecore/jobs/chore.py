@@ -53,7 +53,8 @@ class Safety:
     by itself.
 
     `quarantine_ttl_ms`, `quarantine_cap`: older runs, and the oldest beyond so many bytes, are deleted for
-    good (`purges`: at the end of this job). `lease_ms`: how long a lease outlives its process; 0 takes none.
+    good (`purges`: at the end of this job). `lease_ms`: how long a lease outlives its process where that
+    cannot be seen to have ended; 0 takes none. `wait_ms`: how long to wait for the lease of another chore.
     `owner`: who holds it; the same owner takes its own lease over at once.
     """
 
@@ -62,6 +63,7 @@ class Safety:
     quarantine_cap: int | None = 100 << 30
     purges: bool = True
     lease_ms: int = 60_000
+    wait_ms: int = 0
     owner: str = ""
 
 
@@ -254,9 +256,20 @@ def begin(
         alive: Callable[[], None] = nothing
         if safety.lease_ms and not dry_run:
             owner = safety.owner or f"{name} {clock.fresh_id()[:8]}"
-            held = leased(lake.file_io, lake.warehouse, job.table, owner, clock, safety.lease_ms)
+            held = leased(
+                lake.file_io,
+                lake.warehouse,
+                job.table,
+                owner,
+                clock,
+                safety.lease_ms,
+                wait_ms=safety.wait_ms,
+            )
             lease = ends.enter_context(held)
             alive = lease.renew
+            if lease.waited:  # its schema and options may be others by now
+                opened = lake.load_table(job.table, job.options)
+                target = target_of(opened, lake, clock)
             ends.enter_context(ends.enter_context(Heartbeat()).keeping(lease))
         sweeper = Sweeper(target, runs, executor or SerialExecutor(), alive)
         if resume and not dry_run:

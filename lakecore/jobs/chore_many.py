@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -35,16 +36,19 @@ def run_many(
     *,
     limits: Limits = _LIMITS,
     on_done: Callable[[Report], None] | None = None,
+    passes_over: bool = True,
 ) -> list[Report]:
-    """One report per job, in order. A failed one does not stop the rest: its report has an `error`; of
-    several, one whose table another chore holds is `skipped`.
+    """One report per job, in order. A failed one does not stop the rest: its report has an `error`.
+
+    Of several, one whose table another chore holds is `skipped` where that is no failure: with `passes_over`,
+    and when the job does not wait for it.
 
     Memory: within `limits`, and a report each. `on_done` is called from several threads, one at a time. The
     quarantine is purged once at the end, instead of by each job (that reads the runs of all tables).
     """
     tell = Telling()
     if len(jobs) < 2:
-        reports = [_tried(job, run, alone=True) for job in jobs]
+        reports = [_tried(job, run, passes_over=False) for job in jobs]
         for report in reports:
             tell(on_done, report)
         return reports
@@ -52,7 +56,7 @@ def run_many(
 
     def work(job: Any) -> Report:
         with held(budget, lambda: lake.load_table(job.table, job.options)):
-            report = _tried(_without_purge(job), run, alone=False)
+            report = _tried(_without_purge(job), run, passes_over=passes_over and not job.safety.wait_ms)
         tell(on_done, report)
         return report
 
@@ -61,18 +65,27 @@ def run_many(
     return reports
 
 
-def _tried(job: J, run: Callable[[J], Report], *, alone: bool) -> Report:
-    table, name = str(getattr(job, "table", "")), type(job).__name__
+def _tried(job: J, run: Callable[[J], Report], *, passes_over: bool) -> Report:
+    table, name = str(getattr(job, "table", "")), _name(job)
     try:
         return run(job)
     except LakeError as err:
-        logger.error("%s of %s failed: %s", name, table, err)
-        if isinstance(err, BusyError) and not alone:
+        if isinstance(err, BusyError) and passes_over:
+            logger.warning("%s of %s is left to the next run: %s", name, table, err)
             return Report(table=table, job=name, skipped=str(err))
+        logger.error("%s of %s failed: %s", name, table, err)
         return Report(table=table, job=name, error=str(err), error_class=type(err).__name__)
     except Exception as err:  # the border of one table: it must not stop the others
         logger.exception("%s of %s", name, table)
         return Report(table=table, job=name, error=unexpected(err), error_class=type(err).__name__)
+
+
+def _name(job: object) -> str:
+    """What its reports call it: `create-tag`, `expire-snapshots`."""
+    kind = type(job)
+    if kind.__name__ == "Job":
+        return kind.__module__.rpartition(".")[2].replace("_", "-")
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower()
 
 
 def _without_purge(job: Any) -> Any:

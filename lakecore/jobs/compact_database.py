@@ -43,8 +43,9 @@ class Job:
     `including_databases`: a regular expression for whole names of databases; `including_tables` and
     `excluding_tables`: for `database.table`. `until_ms`: since the epoch; no table is begun after it, and
     those at work end as in `compact.Job`. `lease_ms`: a table that another chore holds is passed over; 0
-    takes no leases. `max_concurrent_tables`, `max_plan_bytes`: see `Limits`. `skip_unsupported`: tables that
-    this release cannot compact count as skipped, not as failed. The rest as in `compact.Job`.
+    takes no leases. `wait_ms`: wait for it; then one that is held for longer counts as failed.
+    `max_concurrent_tables`, `max_plan_bytes`: see `Limits`. `skip_unsupported`: tables that this release
+    cannot compact count as skipped, not as failed. The rest as in `compact.Job`.
     """
 
     including_databases: str = ".*"
@@ -60,6 +61,7 @@ class Job:
     commit_identifier: int = 1
     proof: ProofMode = ProofMode.CHEAP
     lease_ms: int = LEASE_MS
+    wait_ms: int = 0
     max_concurrent_tables: int = Limits().tables
     max_plan_bytes: int = Limits().plan_bytes
     skip_unsupported: bool = False

@@ -29,7 +29,8 @@ class Job:
     option `clustering.columns`.
     `force`: also put in order what an earlier run has put in this order, and nobody has touched since.
     `lease_ms`: hold the table's lease while there is work, so long that it outlives this process if that is
-    killed; 0 takes none. `owner`: who holds it, who takes it over at once; empty: the name of the run.
+    killed; 0 takes none. `wait_ms`: how long to wait while another chore holds it. `owner`: who holds it, who
+    takes it over at once; empty: the name of the run.
     """
 
     table: str
@@ -48,6 +49,7 @@ class Job:
     commit_identifier: int = 1
     proof: ProofMode = ProofMode.CHEAP
     lease_ms: int = 0
+    wait_ms: int = 0
     owner: str = ""
 
     def to_json(self) -> dict[str, Any]:

@@ -91,7 +91,7 @@ class _Many:
 
         task = CompactTask(job, TableExecutor(self.pool), self.clock, tell, self.heartbeat, self.budget)
         report, error = task.of(self.lake)
-        if isinstance(error, BusyError):
+        if isinstance(error, BusyError) and not job.wait_ms:
             return replace(report, error=None, error_class=None, skipped=str(error))
         if error is not None:
             logger.error("compaction of %s failed: %s", job.table, error)

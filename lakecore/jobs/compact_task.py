@@ -178,7 +178,15 @@ class CompactTask:
 
             named = f"{self._user}:{job.commit_identifier}"  # the same for a second try
             owner = (job.owner or named).replace(" ", "_")
-            held = leased(lake.file_io, lake.warehouse, job.table, owner, self._clock, job.lease_ms)
+            held = leased(
+                lake.file_io,
+                lake.warehouse,
+                job.table,
+                owner,
+                self._clock,
+                job.lease_ms,
+                wait_ms=self._wait_ms(),
+            )
             ends.enter_context(self._heartbeat.keeping(ends.enter_context(held)))
 
         on_begin = begin if job.lease_ms and not job.dry_run else None
@@ -187,6 +195,13 @@ class CompactTask:
             return CompactRun(target, request, self._on_progress, on_begin)
         marks = {} if order is None or job.force else sort_marks.load(lake, table.name)
         return ClusterRun(target, request, order, self._on_progress, on_begin, marks)
+
+    def _wait_ms(self) -> int:
+        """What the window leaves of the time to wait."""
+        job = self._job
+        if job.until_ms is None:
+            return job.wait_ms
+        return max(0, min(job.wait_ms, job.until_ms - self._clock.now_ms()))
 
     def _shaped(self, report: Report, run: Work, table: Table) -> Report:
         """With the table before and after; after an error, after is what could still be read."""

@@ -41,7 +41,8 @@ class Job:
     `where`: partitions as `dt=a,hh=b;dt=c`, None for all. `options`: table options for this run only.
     (`commit_user`, `commit_identifier`) names the run, so that a repeated one is recognised; its commits take
     the identifiers from there on. An empty user means a fresh one. `lease_ms`: hold the table's lease, so
-    long that it outlives this process if that is killed; 0 takes none. `owner`: who takes it over at once.
+    long that it outlives this process if that is killed; 0 takes none. `wait_ms`: how long to wait while
+    another chore holds it. `owner`: who takes it over at once.
     """
 
     table: str
@@ -51,6 +52,7 @@ class Job:
     commit_user: str = ""
     commit_identifier: int = 1
     lease_ms: int = 0
+    wait_ms: int = 0
     owner: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -200,7 +202,9 @@ def _leased(job: Job, lake: Lake, clock: Clock) -> Iterator[None]:
         return
     owner = (job.owner or f"{_NAME} {clock.fresh_id()[:8]}").replace(" ", "_")
     with (
-        leased(lake.file_io, lake.warehouse, job.table, owner, clock, job.lease_ms) as lease,
+        leased(
+            lake.file_io, lake.warehouse, job.table, owner, clock, job.lease_ms, wait_ms=job.wait_ms
+        ) as lease,
         Heartbeat() as heartbeat,
         heartbeat.keeping(lease),
     ):
