@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +16,7 @@ from lakecore.row.binary_row import decode_row
 from lakecore.row.partition_path import parse_partitions, partition_text
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.scan.travel import Travel, travelled_snapshot
+from lakecore.store.two_writers import other_writers
 from lakecore.table import Table
 from lakecore.types.datatypes import RowType
 from lakecore.types.sql import type_text
@@ -76,6 +78,7 @@ def _description(table: Table, latest: Snapshot | None) -> dict[str, Any]:
         "tags": list(table.tags.list()),
         "branches": list(table.branches.list()),
         "warnings": list(table.warnings),
+        "other_writers": asdict(other_writers(schema.options, table.paths.root)),
     }
 
 
@@ -91,6 +94,8 @@ def _print_description(session: Session, table: Table, latest: Snapshot | None) 
         facts.append(["records in files", str(rows)])
     else:
         facts.append(["snapshot", "none yet"])
+    others = described["other_writers"]
+    facts += [["other writers", f"lakecore: {others['lakecore']}"], ["", f"Java Paimon: {others['java']}"]]
     session.out.print(table_of(["", ""], [fact for fact in facts if fact[1]]))
     session.warn(table.name, table.warnings)
     columns = [

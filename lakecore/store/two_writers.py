@@ -1,0 +1,41 @@
+"""What holds when others write to the same table, in words. `docs/concurrency.md` has the whole of it.
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakecore.store.settle import settle_ms
+
+__all__ = ["OtherWriters", "other_writers"]
+
+
+@dataclass(frozen=True, slots=True)
+class OtherWriters:
+    """`store`: what the table lies on. `settle_ms`: see `lakecore.store.settle`. The rest: what holds beside
+    writers of lakecore, and beside Java Paimon 1.4 and 2.0.
+    """
+
+    store: str
+    settle_ms: int
+    lakecore: str
+    java: str
+
+
+def other_writers(options: Mapping[str, str], path: str) -> OtherWriters:
+    """For a table with these options at `path` (plain: a directory, s3:// or memory://)."""
+    settle = settle_ms(options, path)
+    if path.startswith("memory://"):
+        return OtherWriters("memory", settle, _NOTHING_LOST, "cannot open the table")
+    store = "object store" if "://" in path else "local disk"
+    if settle == 0:
+        java = f"may replace a commit of lakecore unnoticed: {_UNWATCHED}"
+    else:
+        java = f"may replace a commit of lakecore; it is committed again if that happens within {settle} ms"
+    return OtherWriters(store, settle, _NOTHING_LOST, java)
+
+
+_NOTHING_LOST = "no commit is lost"
+_UNWATCHED = "lakecore.commit.settle-time is 0"
