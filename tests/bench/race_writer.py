@@ -65,17 +65,20 @@ def _write(warehouse: str, name: str, writer: str, until: float, out: TextIO) ->
             except (CommitUncertainError, UnavailableError) as err:
                 _say(out, number=number, error=type(err).__name__, message=str(err)[:300])
         path = table.paths.snapshot(result.snapshot_ids[-1])
+        linked = _LINKED.get(path)
+        _LINKED.pop(path, None)
+        delays = [os.stat(lost).st_ctime - at for lost, at in _LINKED.items()]
+        _LINKED.clear()
         _say(
             out,
             number=number,
             snapshot=result.snapshot_ids[-1],
-            linked=_LINKED.get(path),
+            linked=linked,
+            replaced_after=delays,
             seconds=time.perf_counter() - started,
             tries=tries,
             duplicate=result.duplicate,
-            replaced=sum(
-                "committed again" in note or "made again" in note for note in getattr(result, "notes", ())
-            ),
+            replaced=len(delays),
         )
 
 
