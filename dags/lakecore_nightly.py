@@ -57,10 +57,11 @@ with DAG(
             description="local: in the task's process, for tables too small to be worth a Spark session.",
         ),
         "proof": Param(
-            "cheap",
+            "sampled",
             type="string",
-            enum=["cheap", "full"],
-            description="full: compare every column of what was read and what was written.",
+            enum=["keys", "sampled", "full"],
+            description="keys: keys of all rows; sampled: also every column of at least one row of 16; "
+            "full: every column of all rows.",
         ),
     },
     tags=["lakecore", "compaction"],

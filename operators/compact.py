@@ -55,7 +55,10 @@ class CompactTableOperator(EngineTask, TableTask):
     :param engine: `spark`, or `local` for tables too small to be worth a session. (templated)
     :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
     :param spark_conf: settings of the Spark session, for example `spark.executor.memory`. (templated)
-    :param proof: `cheap`, or `full` to compare every column of inputs and outputs. (templated)
+    :param proof: `sampled`: keys of all rows, and every column of at least one row of 16; `keys`: keys only;
+        `full`: every column of all rows. (templated)
+    :param proof_seed: Chooses the rows of a sampled proof; empty means a fresh one, which the report names.
+        (templated)
     :param skip_unsupported: skip the task, instead of failing it, when this release cannot compact the table.
     """
 
@@ -75,6 +78,7 @@ class CompactTableOperator(EngineTask, TableTask):
         "master",
         "spark_conf",
         "proof",
+        "proof_seed",
         "lake_conn_id",
     )
     doing = "compacting a table"
@@ -98,7 +102,8 @@ class CompactTableOperator(EngineTask, TableTask):
         engine: str = "spark",
         master: str | None = None,
         spark_conf: Mapping[str, str] | None = None,
-        proof: str = "cheap",
+        proof: str = "sampled",
+        proof_seed: str = "",
         skip_unsupported: bool = False,
         lake_conn_id: str = LakeHook.default_conn_name,
         **kwargs: Any,
@@ -120,6 +125,7 @@ class CompactTableOperator(EngineTask, TableTask):
         self.master = master
         self.spark_conf = spark_conf
         self.proof = proof
+        self.proof_seed = proof_seed
         self.skip_unsupported = skip_unsupported
         self.lake_conn_id = lake_conn_id
 
@@ -164,6 +170,7 @@ class CompactTableOperator(EngineTask, TableTask):
             options=dict(self.options or {}),
             until_ms=window_end_ms(self.until, context, clock),
             proof=_choice(compact.ProofMode, self.proof, "proof"),
+            proof_seed=self.proof_seed or "",
             commit_user=user,
             commit_identifier=identifier,
             lease_ms=_LEASE_MS,

@@ -47,7 +47,8 @@ class CompactDatabaseOperator(EngineTask):
     :param engine: `spark`, or `local`. (templated)
     :param master: Spark master; None takes the connection's, else `local[*]`. (templated)
     :param spark_conf: settings of the Spark session. (templated)
-    :param proof: `cheap`, or `full` to compare every column of inputs and outputs. (templated)
+    :param proof: `sampled`: keys of all rows, and every column of at least one row of 16; `keys`: keys only;
+        `full`: every column of all rows. (templated)
     :param max_concurrent_tables: how many tables are worked on at once.
     :param max_plan_bytes: memory for the plans of these tables, in this task.
     :param skip_unsupported: tables that this release cannot compact are skipped instead of failed.
@@ -89,7 +90,7 @@ class CompactDatabaseOperator(EngineTask):
         engine: str = "spark",
         master: str | None = None,
         spark_conf: Mapping[str, str] | None = None,
-        proof: str = "cheap",
+        proof: str = "sampled",
         max_concurrent_tables: int = 8,
         max_plan_bytes: int = 512 << 20,
         skip_unsupported: bool = False,

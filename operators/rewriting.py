@@ -30,6 +30,7 @@ class CompactChore:
         "time_zone": "text",
         "options": "options",
         "proof": "text",
+        "proof_seed": "text",
     }
     repeatable: ClassVar[bool] = True
 

@@ -69,8 +69,15 @@ def compact(
         ),
     ] = None,
     proof: Annotated[
-        ProofMode, typer.Option(help="cheap: keys, sequence numbers, kinds; full: every column.")
-    ] = ProofMode.CHEAP,
+        ProofMode,
+        typer.Option(
+            help="keys: keys, sequence numbers, kinds of all rows; sampled: also every column of one row in "
+            "16; full: every column of all rows."
+        ),
+    ] = ProofMode.SAMPLED,
+    proof_seed: Annotated[
+        str, typer.Option(help="Chooses the rows of a sampled proof; a report and a refusal name theirs.")
+    ] = "",
     option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None,
     *,
     lease_times: LeaseTimes,
@@ -106,6 +113,7 @@ def compact(
                 commit_user=user,
                 commit_identifier=run_name.identifier,
                 proof=proof,
+                proof_seed=proof_seed,
                 lease_ms=lease_times.lease_ms,
                 wait_ms=lease_times.wait_ms,
             )

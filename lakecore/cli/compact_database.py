@@ -40,8 +40,12 @@ def compact_database(
         typer.Option(help="Stop then (HH:MM or ISO date and time, UTC); later tables are skipped."),
     ] = None,
     proof: Annotated[
-        ProofMode, typer.Option(help="cheap: keys, sequence numbers, kinds; full: every column.")
-    ] = ProofMode.CHEAP,
+        ProofMode,
+        typer.Option(
+            help="keys: keys, sequence numbers, kinds of all rows; sampled: also every column of one row in "
+            "16; full: every column of all rows."
+        ),
+    ] = ProofMode.SAMPLED,
     skip_unsupported: Annotated[
         bool, typer.Option("--skip-unsupported", help="Tables this release cannot compact are no error.")
     ] = False,

@@ -88,12 +88,13 @@ class RoundPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class Planner:
-    """Plans rounds of one run. `engine`: where units will run."""
+    """Plans rounds of one run. `engine`: where units will run. `seed`: chooses the rows of sampled proofs."""
 
     target: CompactTarget
     strategy: Strategy
     proof: ProofMode
     engine: Executor
+    seed: str = ""
 
     def plan(
         self, entries: ManifestEntries, file_prefix: str, excluded: Collection[Place], deletions: Deletions
@@ -248,14 +249,15 @@ class Planner:
             ordered=reading.options.bucket_mode is not BucketMode.BUCKET_UNAWARE,
         )
 
-    def unit_table(self, entries: ManifestEntries) -> UnitTable:
-        """What units know: the schemas of `entries` too."""
+    def unit_table(self, entries: ManifestEntries, *, whole: bool = False) -> UnitTable:
+        """What units know: the schemas of `entries` too. `whole`: the units cannot sample their rows."""
+        mode = ProofMode.FULL if whole and self.proof is ProofMode.SAMPLED else self.proof
         reading = self.target.reading
         found = (int(schema_id) for schema_id in np.unique(entries.schema_id))
         ids = {schema_id for schema_id in found if schema_id <= reading.schema.id}
         schemas = {schema_id: reading.file_schema(schema_id) for schema_id in ids | {reading.schema.id}}
         older = [schema for schema_id, schema in schemas.items() if schema_id != reading.schema.id]
-        shape = shape_of(reading.schema, reading.options, self.proof, older)
+        shape = shape_of(reading.schema, reading.options, mode, older, self.seed)
         return UnitTable(reading=reading, shape=shape, schemas=schemas, clock=self.target.clock)
 
 

@@ -39,13 +39,15 @@ class CompactRequest:
 
     (`commit_user`, `identifier`) names the run: a second one with the same name goes on where the first
     stopped. Its commits take the identifiers from `identifier` on. `repeatable`: False for a fresh user.
+    `proof_seed`: chooses the rows that a sampled proof compares whole; empty: a fresh one.
     """
 
     strategy: Strategy
     commit_user: str
     identifier: int
     where: ScanFilter = EVERYTHING
-    proof: ProofMode = ProofMode.CHEAP
+    proof: ProofMode = ProofMode.SAMPLED
+    proof_seed: str = ""
     until_ms: int | None = None
     repeatable: bool = True
 
@@ -81,6 +83,7 @@ class CompactRun:
         self.scope = request.where
         self._commits = 0
         self._folded: frozenset[str] = frozenset()
+        self._seed = request.proof_seed or target.clock.fresh_id()
 
     def plan(self) -> RoundPlan:
         """What the first round would do; nothing is written."""
@@ -131,7 +134,7 @@ class CompactRun:
         self.before = live
         if (live.bucket < 0).any() and (fresh := self._begin(snapshot)) is not None:
             return self._fold_once(fresh, prefixes, executor)
-        folding = Folding(self._planner(executor).unit_table(live), live, prefixes, executor)
+        folding = Folding(self._planner(executor).unit_table(live, whole=True), live, prefixes, executor)
         if not folding.folds:
             return False
         self.picks_planned += len(folding.folds)
@@ -243,7 +246,13 @@ class CompactRun:
 
     def _planner(self, engine: Executor) -> Planner:
         request = self._request
-        return Planner(target=self._target, strategy=request.strategy, proof=request.proof, engine=engine)
+        return Planner(
+            target=self._target,
+            strategy=request.strategy,
+            proof=request.proof,
+            engine=engine,
+            seed=self._seed,
+        )
 
     def _upkeep(self, snapshot: Snapshot | None) -> VectorUpkeep:
         scanner, reading = self._target.scanner, self._target.reading

@@ -59,7 +59,7 @@ class Job:
     until_ms: int | None = None
     commit_user: str = ""
     commit_identifier: int = 1
-    proof: ProofMode = ProofMode.CHEAP
+    proof: ProofMode = ProofMode.SAMPLED
     lease_ms: int = LEASE_MS
     wait_ms: int = 0
     max_concurrent_tables: int = Limits().tables

@@ -27,7 +27,8 @@ class Job:
     `order_strategy`, `order_by`: put the rows of an append table without buckets in this order; all of its
     files are rewritten, whatever `strategy` and `proof` say, and all columns compared. No columns: those of
     option `clustering.columns`.
-    `force`: also put in order what an earlier run has put in this order, and nobody has touched since.
+    `proof_seed`: chooses the rows that a sampled proof compares whole; empty: a fresh one, which the report
+    names. `force`: also put in order what an earlier run has put in this order, and nobody has touched since.
     `lease_ms`: hold the table's lease while there is work, so long that it outlives this process if that is
     killed; 0 takes none. `wait_ms`: how long to wait while another chore holds it. `owner`: who holds it, who
     takes it over at once; empty: the name of the run.
@@ -47,7 +48,8 @@ class Job:
     until_ms: int | None = None
     commit_user: str = ""
     commit_identifier: int = 1
-    proof: ProofMode = ProofMode.CHEAP
+    proof: ProofMode = ProofMode.SAMPLED
+    proof_seed: str = ""
     lease_ms: int = 0
     wait_ms: int = 0
     owner: str = ""

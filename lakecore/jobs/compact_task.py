@@ -169,6 +169,7 @@ class CompactTask:
             identifier=job.commit_identifier,
             where=where,
             proof=job.proof,
+            proof_seed=job.proof_seed,
             until_ms=job.until_ms,
             repeatable=bool(job.commit_user),
         )

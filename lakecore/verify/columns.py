@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.format.canonical import canonical, without_blanks
-from lakecore.format.data_reader import open_reader
+from lakecore.format.row_spans import open_rows
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME
@@ -48,15 +48,22 @@ class _Source:
 
 
 def read_covered(
-    file_io: FileIO, path: str, shape: RowShape, schema: TableSchema, *, number: int | None = None
+    file_io: FileIO,
+    path: str,
+    shape: RowShape,
+    schema: TableSchema,
+    *,
+    number: int | None = None,
+    rows: tuple[int, int] | None = None,
 ) -> Iterator[tuple[pa.Array, ...]]:
     """Batches of the columns of `shape`, in its order, as hashes want them. `schema`: that of the file.
 
     `number`: of all rows, where it is not the stored sequence number that counts (`StoredFile.number`).
-    Raises NotFoundError, CorruptDataError. Reads only those columns; memory is one batch.
+    `rows`: only those from the first position to before the second. Raises NotFoundError, CorruptDataError.
+    Reads only those columns, and of `rows` only the pages (parquet with a page index); memory is one batch.
     """
     try:
-        reader = open_reader(file_io, path, schema=schema)
+        reader = open_rows(file_io, path, schema, rows)
     except NotFoundError as err:
         raise NotFoundError(
             f"data file {path} went away before it was checked: its snapshot may be expired; plan again"

@@ -72,7 +72,7 @@ class DataFileCheck:
             self._equal(reference, "rows", rows, reference.file.row_count)
             return
         schema = _held(reference.schemas.load(reference.file.schema_id), reference.file)
-        mode = ProofMode.FULL if self.deep else ProofMode.CHEAP
+        mode = ProofMode.FULL if self.deep else ProofMode.KEYS
         shape = shape_of(schema, TableOptions.from_schema(schema), mode)
         seen, stats, packs = KeyedRows(shape.key), ColumnStats(shape), RowPacks(shape, schema)
         inline = InlineBlobs(shape, schema)

@@ -76,7 +76,7 @@ class HashIndexCheck:
 
     def _hashes(self, live: ManifestEntries) -> Iterator[npt.NDArray[np.int32]]:
         options = TableOptions.from_schema(self.schema)
-        shape = shape_of(self.schema, options, ProofMode.CHEAP)
+        shape = shape_of(self.schema, options, ProofMode.KEYS)
         key_type = RowType(shape.key)
         for entry in live.rows():
             path = self.paths.data_file(self.directory(entry.partition, entry.bucket), entry.file)

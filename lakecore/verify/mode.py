@@ -8,12 +8,22 @@ __all__ = ["ProofMode"]
 
 
 class ProofMode(Enum):
-    """How much of a row the digest covers.
+    """How many values a proof looks at.
 
-    CHEAP: key, sequence fields, sequence number, row kind and the column of record-level expiry; of an append
-    table a few columns (`shape_of`).
-    FULL: every column of inputs and outputs.
+    KEYS: key, sequence fields, sequence number, row kind and the column of record-level expiry of all rows;
+    of an append table a few columns (`shape_of`).
+    SAMPLED: the same, and every column of a sample of the rows, chosen by the seed of the run. Where rows
+    change their order without being merged by key (clustering, postponed rows), every column as in FULL.
+    FULL: every column of all rows.
     """
 
-    CHEAP = "cheap"
+    KEYS = "keys"
+    SAMPLED = "sampled"
     FULL = "full"
+
+    @classmethod
+    def _missing_(cls, value: object) -> ProofMode | None:
+        """Raises ValueError that names the modes."""
+        names = ", ".join(mode.value for mode in cls)
+        renamed = "; what was called cheap is keys now" if value == "cheap" else ""
+        raise ValueError(f"proof {value!r} is no mode of proof; there are {names}{renamed}")

@@ -16,6 +16,7 @@ from lakecore.row.binary_row import decode_row
 from lakecore.types.datatypes import DataField, RowType
 from lakecore.verify.columns import StoredFile, read_covered
 from lakecore.verify.digest import ZERO, Tally
+from lakecore.verify.key_marks import KeyMarks
 from lakecore.verify.keyed_rows import KeyedRows
 from lakecore.verify.order import KeyValues
 from lakecore.verify.rows import tally_rows
@@ -43,10 +44,11 @@ def check_output_file(
     first_row: int = 0,
     *,
     changelog: bool = False,
+    marks: KeyMarks | None = None,
 ) -> OutputEvidence:
     """Read one output and compare it with its manifest entry. `first_row`: rows of the unit before this file.
 
-    `changelog`: keys may repeat.
+    `changelog`: keys may repeat. `marks`: gets those of the file.
 
     Raises ProofError naming `unit` and the file; also when the file cannot be decoded.
     """
@@ -64,6 +66,8 @@ def check_output_file(
             rows += tally_rows(columns, shape, first_row + rows.rows)
             if shape.keyed:
                 seen.add(ordered)
+            if marks is not None:
+                marks.add(columns[: len(shape.key)])
     except CorruptDataError as err:
         raise ProofError(unit, f"output {stored.path} cannot be read back: {err.problem}") from err
     if rows.rows != stored.file.row_count:

@@ -25,9 +25,11 @@ from lakecore.verify.certificate import UnitEvidence, join_evidence
 from lakecore.verify.columns import StoredFile, read_covered
 from lakecore.verify.digest import DIGEST_VERSION, ZERO, Tally, total
 from lakecore.verify.fold_evidence import FoldEvidence, join_folds
+from lakecore.verify.key_marks import KeyMarks, Marks
 from lakecore.verify.outputs import OutputEvidence, check_output_file
 from lakecore.verify.proof_context import ProofContext
 from lakecore.verify.rows import tally_rows, without_rows
+from lakecore.verify.sample_choice import RowSample, join_samples
 from lakecore.verify.shape import RowShape
 
 __all__ = [
@@ -52,7 +54,8 @@ class UnitProof:
 
     `changes`: its changelog files as read back (`check_changelog`). `looked_up`: rows at the positions that
     its merge looked up (`lookups.tally_positions`). `searched`: rows found by searching for the keys in
-    `FoldEvidence.asked` (`lookups.search_keys`); the full mode needs it where keys were asked for.
+    `FoldEvidence.asked` (`lookups.search_keys`); the full mode needs it where keys were asked for. `sample`:
+    the rows of which all columns were compared; the sampled mode needs it.
     """
 
     unit: str
@@ -61,6 +64,7 @@ class UnitProof:
     changes: Tally = ZERO
     looked_up: Tally = ZERO
     searched: Tally | None = None
+    sample: RowSample | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +74,8 @@ class PickProof:
     `uncompared`: columns that should be, but changed their type in a way that may change values. `fold`: the
     account of a merge that makes new rows; then `lost` and `dropped` are empty. `placed`: rows without a
     bucket got one (`verify.postponed`); True where whole rows were compared, False where keys were.
-    `sorted_by`: the order that the outputs have, where it is not that of the inputs.
+    `sorted_by`: the order that the outputs have, where it is not that of the inputs. `sample`: rows of which
+    all columns were compared, chosen by `seed`.
     """
 
     pick: str
@@ -86,9 +91,14 @@ class PickProof:
     fold: FoldEvidence | None = None
     placed: bool | None = None
     sorted_by: str = ""
+    sample: RowSample | None = None
+    seed: str = ""
 
     def __str__(self) -> str:
         """What was proven, for a report."""
+        return self._rows_text() + _sample_text(self)
+
+    def _rows_text(self) -> str:
         if self.fold is not None:
             return _folded_text(self, self.fold)
         if self.placed is not None:
@@ -113,6 +123,18 @@ def _columns(proof: PickProof) -> str:
     text = ", ".join(parts + (("sequence number", "row kind") if proof.keyed else order))
     if proof.uncompared:
         text += f" (not {', '.join(proof.uncompared)}: the type changed)"
+    return text
+
+
+def _sample_text(proof: PickProof) -> str:
+    if proof.sample is None:
+        return ""
+    sample = proof.sample
+    text = f"; every column of {sample.rows} rows in {sample.windows} windows (seed {proof.seed})"
+    if sample.tied:
+        text += f", without {sample.tied} keys whose latest row is not certain"
+    if sample.left_out:
+        text += f", except {', '.join(sorted(sample.left_out))}"
     return text
 
 
@@ -161,33 +183,51 @@ def _folded_text(proof: PickProof, fold: FoldEvidence) -> str:
 
 
 def tally_input(
-    context: ProofContext, unit: str, stored: StoredFile, first_row: int = 0, deleted: BitMap | None = None
+    context: ProofContext,
+    unit: str,
+    stored: StoredFile,
+    first_row: int = 0,
+    deleted: BitMap | None = None,
+    marks: Marks | None = None,
 ) -> Tally:
     """Count and digest of the live rows of one input, read whole.
 
     `first_row`: live rows of the inputs before it (append tables). `deleted`: positions that do not count.
+    `marks`: gets those of the file, which has its keys in order.
     Raises ProofError when the file does not hold as many rows as its manifest entry says, CorruptDataError.
     """
     rows, seen = ZERO, 0
     schema = context.schemas[stored.file.schema_id]
     number = stored.number(context.shape)
+    found = KeyMarks()
     for columns in read_covered(context.file_io, stored.path, context.shape, schema, number=number):
+        if marks is not None:
+            found.add(columns[: len(context.shape.key)])
         live = columns if deleted is None else without_rows(columns, deleted, seen)
         rows += tally_rows(live, context.shape, first_row + rows.rows)
         seen += len(columns[0])
     if seen != stored.file.row_count:
         raise ProofError(unit, f"input {stored.path} has {seen} rows, not {stored.file.row_count}")
+    if marks is not None:
+        marks[stored.path] = found
     if deleted is not None and rows.rows != seen - len(deleted):
         raise ProofError(unit, f"input {stored.path}: its deletion vector names rows that it does not have")
     return rows
 
 
-def check_outputs(context: ProofContext, unit: str, outputs: Sequence[StoredFile]) -> OutputEvidence:
-    """Read the outputs of a unit back, in key order (append tables: in row order). Raises ProofError."""
+def check_outputs(
+    context: ProofContext, unit: str, outputs: Sequence[StoredFile], marks: Marks | None = None
+) -> OutputEvidence:
+    """Read the outputs of a unit back, in key order (append tables: in row order). Raises ProofError.
+
+    `marks`: gets those of the files.
+    """
     whole = OutputEvidence()
     for stored in outputs:
         schema = context.schemas[stored.file.schema_id]
-        part = check_output_file(unit, context.file_io, stored, context.shape, schema, whole.rows.rows)
+        found = None if marks is None else marks.setdefault(stored.path, KeyMarks())
+        first = whole.rows.rows
+        part = check_output_file(unit, context.file_io, stored, context.shape, schema, first, marks=found)
         whole = _join_outputs(unit, whole, part)
     return whole
 
@@ -207,15 +247,22 @@ def prove_unit(
     inputs: Sequence[StoredFile],
     outputs: Sequence[StoredFile],
     evidence: UnitEvidence | FoldEvidence | None = None,
+    sample: RowSample | None = None,
 ) -> PickProof:
     """The whole proof of a pick of one unit. `inputs` of an append table: in the order they were read.
+    `sample`: of the rows, where the mode asks for one.
 
     Raises ProofError naming `unit`. Cost: reads the covered columns of inputs and outputs once.
     """
     tallies: list[Tally] = []
     for stored in inputs:
         tallies.append(tally_input(context, unit, stored, sum(part.rows for part in tallies)))
-    proof = UnitProof(unit=unit, outputs=check_outputs(context, unit, outputs), evidence=evidence)
+    proof = UnitProof(
+        unit=unit,
+        outputs=check_outputs(context, unit, outputs),
+        evidence=evidence,
+        sample=sample,
+    )
     return prove_pick(context.shape, unit, tallies, [proof])
 
 
@@ -235,12 +282,27 @@ def prove_pick(shape: RowShape, pick: str, inputs: Iterable[Tally], units: Seque
         covered=tuple(field.name for field in shape.values),
         uncompared=shape.uncompared,
         sorted_by=shape.sorted_by,
+        sample=_sampled(shape, pick, before, units),
+        seed=shape.seed,
     )
     folds = [unit.evidence for unit in units if isinstance(unit.evidence, FoldEvidence)]
     if folds and len(folds) == len(units):
         return _prove_fold(proof, join_folds(pick, folds), units)
     kept = [unit.evidence for unit in units if isinstance(unit.evidence, UnitEvidence)]
     return _prove_kept(proof, join_evidence(pick, kept))
+
+
+def _sampled(shape: RowShape, pick: str, inputs: Tally, units: Sequence[UnitProof]) -> RowSample | None:
+    """Raises ProofError where the mode asks for a sample that a unit did not take."""
+    if not shape.samples:
+        return None
+    parts = [unit.sample for unit in units if unit.sample is not None]
+    if len(parts) != len(units):
+        raise ProofError(pick, "a sample of its rows was not compared column by column")
+    for unit, part in zip(units, parts, strict=True):
+        if unit.outputs.rows.rows and not part.windows and not shape.uncompared:
+            raise ProofError(unit.unit, "no window of its rows was compared column by column")
+    return join_samples(parts)
 
 
 def _prove_kept(proof: PickProof, evidence: UnitEvidence) -> PickProof:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakecore.metadata.options import SequenceOrder, TableOptions
 from lakecore.metadata.row_kind import KEY_FIELD_ID_START, KIND_FIELD_ID, SEQUENCE_FIELD_ID
@@ -20,14 +20,16 @@ class RowShape:
     """The covered columns, in the order in which their arrays are passed around. Pickles.
 
     `key`: key columns in key order, empty for append tables. `sequence`: user sequence fields. `values`:
-    table columns in the digest besides the key; begins with `sequence` in the cheap mode. `ignore_retracts`:
-    rows of kind -U and -D do not count where a key has several rows (option `ignore-delete`). `positional`:
-    the digest includes each row's place, so outputs must be the inputs in order. `uncompared`: columns that
-    should be in the digest but are not, because their type changed in a way that may change values.
-    `by_snapshot`: rows of written files are numbered by their snapshot (option `sequence.snapshot-ordering`).
-    `blanks_count`: not where a file may be ORC, which keeps no blanks at the end of a CHAR.
-    `sorted_by`: the order that the outputs were checked to have, for the report; "" where none is promised.
-    `order`: columns that order the rows of a written file, and bound them in its description; empty: the key.
+    table columns in the digest besides the key; begins with `sequence` in the modes `keys` and `sampled`.
+    `ignore_retracts`: rows of kind -U and -D do not count where a key has several rows (option
+    `ignore-delete`). `positional`: the digest includes each row's place, so outputs must be the inputs in
+    order. `uncompared`: columns that should be in the digest but are not, because their type changed in a way
+    that may change values. `by_snapshot`: rows of written files are numbered by their snapshot (option
+    `sequence.snapshot-ordering`). `blanks_count`: not where a file may be ORC, which keeps no blanks at the
+    end of a CHAR. `sorted_by`: the order that the outputs were checked to have, for the report; "" where none
+    is promised. `order`: columns that order the rows of a written file, and bound them in its description;
+    empty: the key. `seed`: what chooses the rows of a sample, and `sampled`: the columns that are compared in
+    these rows; empty where no sample is taken.
     """
 
     mode: ProofMode
@@ -42,6 +44,23 @@ class RowShape:
     uncompared: tuple[str, ...] = ()
     sorted_by: str = ""
     order: tuple[DataField, ...] = ()
+    seed: str = ""
+    sampled: tuple[DataField, ...] = ()
+
+    @property
+    def samples(self) -> bool:
+        """Whether all columns of a part of the rows are compared, besides the digest."""
+        return self.mode is ProofMode.SAMPLED
+
+    @property
+    def wide(self) -> RowShape:
+        """The shape of sampled rows: all columns that can be compared."""
+        return replace(self, values=self.sampled, positional=False)
+
+    @property
+    def keys_only(self) -> RowShape:
+        """The shape of a reading that looks for keys."""
+        return replace(self, values=(), positional=False)
 
     @property
     def keyed(self) -> bool:
@@ -64,20 +83,34 @@ _VARIABLE = (
 
 
 def shape_of(
-    schema: TableSchema, options: TableOptions, mode: ProofMode, older: Iterable[TableSchema] = ()
+    schema: TableSchema,
+    options: TableOptions,
+    mode: ProofMode,
+    older: Iterable[TableSchema] = (),
+    seed: str = "",
 ) -> RowShape:
-    """The columns that a proof of `mode` covers. `older`: schemas of the inputs.
+    """The columns that a proof of `mode` covers. `older`: schemas of the inputs. `seed`: of the run, for a
+    sample. Files in another order than the key's are not sampled: the default covers every column there.
 
-    Cheap, append table: one column of every four, at most three and at least one, in schema order, columns
-    of fixed width first. Reading and hashing them costs about a fifth of the job.
+    Keys only, append table: one column of every four, at most three and at least one, in schema order,
+    columns of fixed width first. Reading and hashing them costs about a fifth of the job.
     """
+    if mode is ProofMode.SAMPLED and (options.by_other_columns or options.data_evolution):
+        mode = ProofMode.FULL
     full = mode is ProofMode.FULL
     keyed = bool(schema.primary_keys)
     row = schema.row_type
     sequence = tuple(row.field(name) for name in options.sequence_fields) if keyed else ()
     ordering = sequence + tuple(field for field in _expiry(schema, options) if field not in sequence)
     values = _stored(schema) if full else ordering if keyed else _samples(schema)
-    changed = {field.id for before in older for field in values if not _keeps(before, field)}
+    sampled = _stored(schema) if mode is ProofMode.SAMPLED else ()
+    compared = {field.id: field for field in (*values, *sampled)}
+    before_these = tuple(older)
+    changed = {
+        field_id
+        for field_id, field in compared.items()
+        if not all(_keeps(before, field) for before in before_these)
+    }
     return RowShape(
         mode=mode,
         key=schema.key_type.fields if keyed else (),
@@ -88,9 +121,11 @@ def shape_of(
         blanks_count=not any("orc" in schema.options.get(key, "").lower() for key in _FORMATS),
         values=tuple(field for field in values if field.id not in changed),
         positional=not keyed,
-        uncompared=tuple(field.name for field in values if field.id in changed),
+        uncompared=tuple(field.name for field_id, field in compared.items() if field_id in changed),
         order=tuple(row.field(name) for name in options.ordered_by),
         sorted_by=", ".join(options.ordered_by),
+        seed=seed,
+        sampled=tuple(field for field in sampled if field.id not in changed),
     )
 
 

@@ -22,8 +22,8 @@ from lakecore.merge.groups import FoldedGroups
 from lakecore.table import Table
 from tests.support.lake import key_table, live_files, paths_of
 
-CHEAP, FULL = ProofMode.CHEAP, ProofMode.FULL
-BOTH = (CHEAP, FULL)
+KEYS, FULL = ProofMode.KEYS, ProofMode.FULL
+BOTH = (KEYS, FULL)
 COLUMNS = ("k INT", "n BIGINT", "s STRING")
 SUMS = {"merge_engine": "aggregation", "fields__n__aggregate_function": "sum"}
 LOOKUP = {"changelog_producer": "lookup"}
@@ -130,7 +130,7 @@ def table(warehouse: Path, options: dict[str, str]) -> Table:
     catalog = lakecore.load_catalog(str(warehouse), **{"local.fsync": "false"})
     made = key_table(catalog, COLUMNS, num_sorted_run__compaction_trigger="2", **options)
     put(made, range(4000))
-    run(warehouse, CHEAP, Strategy.FULL, 1)
+    run(warehouse, KEYS, Strategy.FULL, 1)
     for start in (3970, 3990):
         put(made, range(start, start + 60))
     return made

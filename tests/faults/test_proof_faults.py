@@ -1,6 +1,7 @@
 """Faults put into a merge, its files and its account: each is refused by the mode that claims to see it.
 
-The cheap proof covers key, sequence and kind: a changed value passes it, as it says, and not the full one.
+The proof of keys covers key, sequence and kind: a changed value passes it, as it says, and not the others.
+(These tables are small enough to be in one window of a sample.)
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from lakecore.errors import ProofError
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.metadata.data_file import DataFile
 from lakecore.verify.columns import StoredFile
-from lakecore.verify.proof import prove_unit
+from lakecore.verify.proof import PickProof, prove_unit
 from lakecore.verify.shape import ProofMode
 from tests.support.small_merge import Columns, Hooks, SmallTable, Window
 
-CHEAP, FULL = ProofMode.CHEAP, ProofMode.FULL
-BOTH = (CHEAP, FULL)
+KEYS, SAMPLED, FULL = ProofMode
+EACH = (KEYS, SAMPLED, FULL)
+VALUES = (SAMPLED, FULL)
 ROWS = 800
 
 
@@ -149,21 +151,21 @@ MERGE_FAULTS = {
 }
 
 
-@pytest.mark.parametrize("mode", BOTH)
+@pytest.mark.parametrize("mode", EACH)
 @pytest.mark.parametrize("fault", MERGE_FAULTS)
 def test_a_faulty_merge_is_refused(fault: str, mode: ProofMode) -> None:
     compact_with(MERGE_FAULTS[fault], mode)
 
 
-def compact_with(hooks: Hooks, mode: ProofMode, *, may_drop: bool = True) -> None:
+def compact_with(hooks: Hooks, mode: ProofMode, *, may_drop: bool = True, one_file: bool = False) -> None:
     made, rows = table(), runs()
     inputs = [(made.write(part), part) for part in rows]
     with pytest.raises(ProofError) as caught:
-        made.compact(inputs, mode=mode, may_drop=may_drop, hooks=hooks)
+        made.compact(inputs, mode=mode, may_drop=may_drop, hooks=hooks, out_files=1 if one_file else 2)
     assert caught.value.unit == "unit 7"
 
 
-@pytest.mark.parametrize("mode", BOTH)
+@pytest.mark.parametrize("mode", EACH)
 def test_a_delete_dropped_above_older_rows_is_refused(mode: ProofMode) -> None:
     def drop(window: Window) -> Window:
         last = ~window.lost & (window.rows["_VALUE_KIND"] == 3)
@@ -209,7 +211,7 @@ WRITE_FAULTS = {
 }
 
 
-@pytest.mark.parametrize("mode", BOTH)
+@pytest.mark.parametrize("mode", EACH)
 @pytest.mark.parametrize("fault", WRITE_FAULTS)
 def test_a_faulty_write_is_refused(fault: str, mode: ProofMode) -> None:
     compact_with(in_output(WRITE_FAULTS[fault]), mode)
@@ -253,17 +255,27 @@ VALUE_FAULTS = {
 }
 
 
+@pytest.mark.parametrize("mode", VALUES)
 @pytest.mark.parametrize("fault", VALUE_FAULTS)
-def test_a_changed_value_is_refused_by_the_full_proof(fault: str) -> None:
-    compact_with(in_output(VALUE_FAULTS[fault]), FULL)
+def test_a_value_that_is_written_wrong_is_refused(fault: str, mode: ProofMode) -> None:
+    compact_with(in_output(VALUE_FAULTS[fault]), mode, one_file=True)
+
+
+@pytest.mark.parametrize("fault", VALUE_FAULTS)
+def test_a_value_that_is_read_wrong_is_refused_by_the_full_proof(fault: str) -> None:
+    """Also where a later row of the key replaces it."""
     compact_with(in_run(1, VALUE_FAULTS[fault]), FULL)
 
 
+def test_a_value_that_is_read_wrong_is_refused_by_the_sampled_proof_where_it_counts() -> None:
+    compact_with(in_run(3, VALUE_FAULTS["two rows exchange a value"]), SAMPLED, one_file=True)
+
+
 @pytest.mark.parametrize("fault", VALUE_FAULTS)
-def test_a_changed_value_is_outside_what_the_cheap_proof_claims(fault: str) -> None:
+def test_a_changed_value_is_outside_what_the_proof_of_keys_claims(fault: str) -> None:
     made, rows = table(), runs()
     inputs = [(made.write(part), part) for part in rows]
-    proof = made.compact(inputs, mode=CHEAP, hooks=in_output(VALUE_FAULTS[fault]))
+    proof = made.compact(inputs, mode=KEYS, hooks=in_output(VALUE_FAULTS[fault]))
     assert "digest of key, sequence number, row kind" in str(proof)
 
 
@@ -281,7 +293,7 @@ DESCRIPTIONS: dict[str, Callable[[DataFile], DataFile]] = {
 
 @pytest.mark.parametrize("fault", DESCRIPTIONS)
 def test_a_false_description_is_refused(fault: str) -> None:
-    compact_with(Hooks(described=DESCRIPTIONS[fault]), CHEAP)
+    compact_with(Hooks(described=DESCRIPTIONS[fault]), KEYS)
 
 
 def damage(column: str) -> Callable[[MemoryFileIO, str], None]:
@@ -309,12 +321,12 @@ def vanish(file_io: MemoryFileIO, path: str) -> None:
 @pytest.mark.parametrize(
     ("stored", "modes"),
     [
-        (truncate, BOTH),
-        (vanish, BOTH),
-        (damage("_KEY_id"), BOTH),
-        (damage("_SEQUENCE_NUMBER"), BOTH),
-        (damage("n"), (FULL,)),
-        (damage("v"), (FULL,)),
+        (truncate, EACH),
+        (vanish, EACH),
+        (damage("_KEY_id"), EACH),
+        (damage("_SEQUENCE_NUMBER"), EACH),
+        (damage("n"), VALUES),
+        (damage("v"), VALUES),
     ],
     ids=["truncated", "vanished", "damaged key", "damaged sequence", "damaged number", "damaged text"],
 )
@@ -322,13 +334,13 @@ def test_a_damaged_output_is_refused(
     stored: Callable[[MemoryFileIO, str], None], modes: tuple[ProofMode, ...]
 ) -> None:
     for mode in modes:
-        compact_with(Hooks(stored=stored), mode)
+        compact_with(Hooks(stored=stored), mode, one_file=True)
 
 
 def test_an_output_left_out_or_given_twice_is_refused() -> None:
     made, rows = table(), runs()
     inputs = [made.write(part) for part in rows]
-    outputs, evidence = made.merge(rows, mode=CHEAP, may_drop=True, files=3)
+    outputs, evidence = made.merge(rows, mode=KEYS, may_drop=True, files=3)
     context = made.context()
     assert prove_unit(context, "u", inputs, outputs, evidence)
     for wrong in (
@@ -347,7 +359,7 @@ def test_an_output_left_out_or_given_twice_is_refused() -> None:
 def test_an_input_that_changed_since_it_was_planned_is_refused() -> None:
     made, rows = table(), runs()
     inputs = [made.write(part) for part in rows]
-    outputs, evidence = made.merge(rows, mode=CHEAP, may_drop=True)
+    outputs, evidence = made.merge(rows, mode=KEYS, may_drop=True)
     short = StoredFile(inputs[1].path, replace(inputs[1].file, row_count=ROWS + 1))
     with pytest.raises(ProofError, match=f"has {ROWS} rows, not {ROWS + 1}"):
         prove_unit(made.context(), "u", [inputs[0], short, *inputs[2:]], outputs, evidence)
@@ -373,13 +385,13 @@ def change(column: str) -> Callable[[Columns], Columns]:
 
 
 APPEND_FAULTS: dict[str, tuple[Callable[[Columns], Columns], tuple[ProofMode, ...]]] = {
-    "a row is lost": (lambda rows: pick(rows, np.delete(np.arange(1000), 3)), BOTH),
-    "a row is doubled": (lambda rows: pick(rows, np.insert(np.arange(1000), 3, 3)), BOTH),
-    "a row replaces another": (lambda rows: pick(rows, np.r_[0:3, 4, 4:1000]), BOTH),
-    "rows change places": (lambda rows: pick(rows, np.r_[1, 0, 2:1000]), BOTH),
-    "a covered value changes": (change("c1"), BOTH),
-    "another value changes": (change("c6"), (FULL,)),
-    "a text changes": (change("s"), (FULL,)),
+    "a row is lost": (lambda rows: pick(rows, np.delete(np.arange(1000), 3)), EACH),
+    "a row is doubled": (lambda rows: pick(rows, np.insert(np.arange(1000), 3, 3)), EACH),
+    "a row replaces another": (lambda rows: pick(rows, np.r_[0:3, 4, 4:1000]), EACH),
+    "rows change places": (lambda rows: pick(rows, np.r_[1, 0, 2:1000]), EACH),
+    "a covered value changes": (change("c1"), EACH),
+    "another value changes": (change("c6"), VALUES),
+    "a text changes": (change("s"), VALUES),
 }
 
 
@@ -389,9 +401,16 @@ def test_a_faulty_append_compaction_is_refused(fault: str) -> None:
     made, rows = append_table(), append_rows()
     inputs = [made.write(pick(rows, slice(0, 600))), made.write(pick(rows, slice(600, 1000)))]
     outputs = [made.write(spoil(rows))]
-    for mode in BOTH:
+    for mode in EACH:
         if mode in modes:
             with pytest.raises(ProofError):
-                prove_unit(made.context(mode), "u", inputs, outputs)
+                prove_append(made, mode, inputs, outputs)
         else:
-            assert prove_unit(made.context(mode), "u", inputs, outputs).covered == ("c0", "c1")
+            assert prove_append(made, mode, inputs, outputs).covered == ("c0", "c1")
+
+
+def prove_append(
+    made: SmallTable, mode: ProofMode, inputs: list[StoredFile], outputs: list[StoredFile]
+) -> PickProof:
+    sample = made.sample(mode, inputs, outputs, may_drop=False)
+    return prove_unit(made.context(mode), "u", inputs, outputs, sample=sample)

@@ -305,7 +305,7 @@ class _Steps:
             return self._write()
         if chance < 0.8:
             by = LAKE if self.dice.random() < 0.7 else self._by()
-            proof = self.dice.choice(("cheap", "full"))
+            proof = self.dice.choice(("keys", "sampled", "full"))
             return Step("compact", by, full=self.dice.random() < 0.5, proof=proof)
         if chance < 0.87:
             return self._overwrite()

@@ -26,7 +26,7 @@ class Step:
     full: bool = False
     change: Mapping[str, Any] | None = None
     partition: Mapping[str, Any] | None = None
-    proof: str = "cheap"
+    proof: str = "sampled"
     keep: int = 0
     name: str = ""
 

@@ -22,7 +22,12 @@ from lakecore.row.binary_row import encode_row
 from lakecore.types.datatypes import DataField, RowType, parse_type
 from lakecore.verify.certificate import Certifier, UnitEvidence
 from lakecore.verify.columns import StoredFile
-from lakecore.verify.proof import PickProof, ProofContext, prove_unit
+from lakecore.verify.fold_rules import fold_rules
+from lakecore.verify.lookups import LookupFile
+from lakecore.verify.merge_sample import MergeSample, sample_merge
+from lakecore.verify.proof import PickProof, ProofContext, check_outputs, prove_unit
+from lakecore.verify.row_sample import sample_rows
+from lakecore.verify.sample_choice import RowSample
 from lakecore.verify.shape import ProofMode, RowShape, shape_of
 
 __all__ = ["Columns", "Hooks", "SmallTable", "Window"]
@@ -76,10 +81,10 @@ class SmallTable:
             options={"bucket": "1" if self.key else "-1", **self.options},
         )
 
-    def shape(self, mode: ProofMode = ProofMode.CHEAP) -> RowShape:
+    def shape(self, mode: ProofMode = ProofMode.KEYS) -> RowShape:
         return shape_of(self.schema, TableOptions.from_schema(self.schema), mode)
 
-    def context(self, mode: ProofMode = ProofMode.CHEAP) -> ProofContext:
+    def context(self, mode: ProofMode = ProofMode.KEYS) -> ProofContext:
         return ProofContext(
             file_io=self.file_io, shape=self.shape(mode), schemas={self.schema_id: self.schema}
         )
@@ -128,7 +133,7 @@ class SmallTable:
         self,
         inputs: Sequence[tuple[StoredFile, Columns]],
         *,
-        mode: ProofMode = ProofMode.CHEAP,
+        mode: ProofMode = ProofMode.KEYS,
         may_drop: bool = True,
         hooks: Hooks = Hooks(),
         windows: int = 4,
@@ -143,7 +148,29 @@ class SmallTable:
             windows=windows,
             files=out_files,
         )
-        return prove_unit(self.context(mode), "unit 7", [file for file, _ in inputs], outputs, evidence)
+        files = [file for file, _ in inputs]
+        check_outputs(self.context(mode), "unit 7", outputs)
+        sample = self.sample(mode, files, outputs, may_drop=may_drop)
+        return prove_unit(self.context(mode), "unit 7", files, outputs, evidence, sample)
+
+    def sample(
+        self, mode: ProofMode, inputs: Sequence[StoredFile], outputs: Sequence[StoredFile], *, may_drop: bool
+    ) -> RowSample | None:
+        """The rows that the sampled mode compares whole; None in other modes. `inputs`: oldest first."""
+        if mode is not ProofMode.SAMPLED:
+            return None
+        context, found = self.context(mode), [LookupFile(file) for file in inputs]
+        if not self.key:
+            return sample_rows(context, "unit 7", found, [LookupFile(file) for file in outputs])
+        merge = MergeSample(
+            runs=[[file] for file in found],
+            rows=sum(file.file.row_count for file in inputs),
+            outputs=outputs,
+            rules=fold_rules(self.schema, TableOptions.from_schema(self.schema)),
+            may_drop=may_drop,
+            now_ms=0,
+        )
+        return sample_merge(context, "unit 7", merge, {})
 
     def merge(
         self,

@@ -19,8 +19,11 @@ from lakecore.read.file_reader import read_file
 from lakecore.read.sizes import row_bytes, sizes_for
 from lakecore.store.indexes import load_deletions
 from lakecore.verify.digest import Tally
+from lakecore.verify.lookups import LookupFile
 from lakecore.verify.proof import UnitProof, check_outputs, tally_input
 from lakecore.verify.row_ids import prove_row_ids
+from lakecore.verify.row_sample import sample_rows
+from lakecore.verify.sample_choice import RowSample
 from lakecore.write.rolling import RollingWriter
 
 __all__ = ["JoinUnit", "run_unit"]
@@ -71,12 +74,13 @@ def run_unit(unit: JoinUnit) -> UnitResult:
             files = numbered(unit, writer.close())
             outputs = check_outputs(table.proof, unit.name, [stored_file(unit, file) for file in files])
             inputs = tuple(tallies)
+        sample = _sampled(unit, files)
         if unit.table.reading.options.row_tracking:
             _prove_row_ids(unit, files)
     except BaseException:
         writer.abort()
         raise
-    proof = UnitProof(unit=unit.name, outputs=outputs)
+    proof = UnitProof(unit=unit.name, outputs=outputs, sample=sample)
     return UnitResult(unit=unit.name, files=files, rows_in=rows_in, inputs=inputs, proof=proof)
 
 
@@ -97,6 +101,20 @@ def _tallies(unit: JoinUnit) -> Generator[Tally]:
         tally = tally_input(unit.table.proof, unit.name, stored_file(unit, file), before, deleted)
         before += tally.rows
         yield tally
+
+
+def _sampled(unit: JoinUnit, files: tuple[DataFile, ...]) -> RowSample | None:
+    """All columns of a part of the rows, where the mode of the proof asks for that."""
+    proof = unit.table.proof
+    if not proof.shape.samples:
+        return None
+    inputs = [
+        LookupFile(
+            stored_file(unit, file), None if deletion is None else load_deletions(proof.file_io, deletion)
+        )
+        for file, deletion in zip(unit.files, unit.deletions, strict=True)
+    ]
+    return sample_rows(proof, unit.name, inputs, [LookupFile(stored_file(unit, file)) for file in files])
 
 
 def _prove_row_ids(unit: JoinUnit, files: tuple[DataFile, ...]) -> None:

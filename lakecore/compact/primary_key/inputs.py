@@ -27,7 +27,7 @@ _SMALL_FILE = 1 << 20
 class UnitInputs:
     """The files of one unit. `rows_in`: rows read from them so far.
 
-    `on_expired`: told of rows that are left out because they are too old (record-level expiry).
+    `on_expired`: told of rows that are left out because they are too old (record-level expiry) at `now_ms`.
 
     `columns`: sequence number, kind and the table's; key columns are read once, as the table's own.
     """
@@ -39,7 +39,7 @@ class UnitInputs:
         self.on_expired: Callable[[pa.RecordBatch], None] = lambda _: None
         stays = unit.by_level is not None and not unit.by_level.rewrites
         self._expiry = None if stays else Expiry.of(unit.table.schema, unit.table.reading.options)
-        self._now_ms = unit.table.clock.now_ms()
+        self.now_ms = unit.table.clock.now_ms()
 
     def read(self, run: Run, sizes: ReadSizes) -> Iterator[pa.RecordBatch]:
         """The files of a run, one after another."""
@@ -57,7 +57,7 @@ class UnitInputs:
 
     def too_old(self, batch: pa.RecordBatch) -> Bools | None:
         """Which rows have expired; None: none. Rows of a file that stays as it is never have."""
-        old = None if self._expiry is None else self._expiry.expired(batch, self._now_ms)
+        old = None if self._expiry is None else self._expiry.expired(batch, self.now_ms)
         return old if old is not None and old.any() else None
 
     def read_levels(self, run: Run, sizes: ReadSizes, age: int | None = None) -> Iterator[pa.RecordBatch]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from typing import TypeVar
 
@@ -13,6 +13,7 @@ from pyroaring import BitMap
 from lakecore.compact.primary_key.certified_merge import CertifiedMerge
 from lakecore.compact.primary_key.inputs import UnitInputs
 from lakecore.compact.primary_key.level_run import LevelMerge, LevelWindow
+from lakecore.compact.primary_key.sampled import merge_sample
 from lakecore.compact.primary_key.unit import (
     ByLevel,
     MergeUnit,
@@ -30,9 +31,12 @@ from lakecore.metadata.row_kind import KEY_PREFIX
 from lakecore.read.ahead import READ_AHEAD_BYTES, made_meanwhile, read_ahead
 from lakecore.row.sort_rule import SortRule
 from lakecore.verify.digest import Tally, total
+from lakecore.verify.key_marks import Marks
 from lakecore.verify.lookups import LookupFile, search_keys, tally_positions
+from lakecore.verify.merge_sample import MergeSample, sample_merge
 from lakecore.verify.outputs import OutputEvidence
 from lakecore.verify.proof import UnitProof, check_changelog, check_outputs, tally_input
+from lakecore.verify.sample_choice import RowSample
 from lakecore.write.rolling import FileSpec, RollingWriter
 
 __all__ = ["run_unit"]
@@ -60,14 +64,17 @@ def _run_plain(unit: MergeUnit) -> UnitResult:
         with closing(_ahead(windows, unit)) as found:
             for window in found:
                 writer.write(window.batch)
-        with made_meanwhile(_tallies(unit), thread=unit.overlap) as counted:
+        marks: Marks = {}
+        with made_meanwhile(_tallies(unit, marks), thread=unit.overlap) as counted:
             files = writer.close()
-            outputs = check_outputs(unit.table.proof, unit.name, [stored(unit, file) for file in files])
+            outputs = _outputs(unit, files, marks)
             tallies = tuple(counted)
+        shown = merge_sample(unit, inputs, files)
+        sample = _sampled(unit, shown, marks)
     except BaseException:
         writer.abort()
         raise
-    proof = UnitProof(unit=unit.name, outputs=outputs, evidence=merge.evidence())
+    proof = UnitProof(unit=unit.name, outputs=outputs, evidence=merge.evidence(), sample=sample)
     return UnitResult(unit=unit.name, files=files, rows_in=inputs.rows_in, inputs=tallies, proof=proof)
 
 
@@ -83,11 +90,10 @@ def _run_by_level(unit: MergeUnit, by_level: ByLevel) -> UnitResult:
                 rows.write(window.batch)
                 changes.write(window.changes)
         files, changelog = rows.close(), changes.close()
-        tallies = tuple(_tallies(unit))
-        if by_level.rewrites:
-            outputs = check_outputs(unit.table.proof, unit.name, [stored(unit, file) for file in files])
-        else:  # the file that moves is what comes out
-            outputs = OutputEvidence(rows=total(tallies))
+        marks: Marks = {}
+        tallies = tuple(_tallies(unit, marks))
+        moved = OutputEvidence(rows=total(tallies))  # a file that moves is what comes out
+        outputs = _outputs(unit, files, marks) if by_level.rewrites else moved
         proof = UnitProof(
             unit=unit.name,
             outputs=outputs,
@@ -95,6 +101,7 @@ def _run_by_level(unit: MergeUnit, by_level: ByLevel) -> UnitResult:
             changes=check_changelog(unit.table.proof, unit.name, [stored(unit, file) for file in changelog]),
             looked_up=_looked_up(unit, by_level, merge.found),
             searched=_searched(unit, by_level, merge.evidence().asked),
+            sample=_sampled(unit, merge_sample(unit, inputs, files, changelog), marks),
         )
     except BaseException:
         rows.abort()
@@ -111,11 +118,22 @@ def _run_by_level(unit: MergeUnit, by_level: ByLevel) -> UnitResult:
     )
 
 
-def _tallies(unit: MergeUnit) -> Generator[Tally]:
+def _outputs(unit: MergeUnit, files: Sequence[DataFile], marks: Marks) -> OutputEvidence:
+    return check_outputs(unit.table.proof, unit.name, [stored(unit, file) for file in files], marks)
+
+
+def _sampled(unit: MergeUnit, shown: MergeSample, marks: Marks) -> RowSample | None:
+    """All columns of a part of the rows, where the mode of the proof asks for that."""
+    proof = unit.table.proof
+    return sample_merge(proof, unit.name, shown, marks) if proof.shape.samples else None
+
+
+def _tallies(unit: MergeUnit, marks: Marks) -> Generator[Tally]:
     """Live rows of the inputs that this unit counts, read whole."""
     proof, name = unit.table.proof, unit.name
     for file in unit.tallied:
-        yield tally_input(proof, name, stored(unit, file), deleted=deleted_rows(unit, file))
+        noted = marks if proof.shape.samples else None
+        yield tally_input(proof, name, stored(unit, file), deleted=deleted_rows(unit, file), marks=noted)
 
 
 def _looked_up(unit: MergeUnit, by_level: ByLevel, found: Mapping[str, BitMap]) -> Tally:

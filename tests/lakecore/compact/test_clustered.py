@@ -92,7 +92,7 @@ def test_compactions_leave_the_rows_of_a_model(
                 if engine == "deduplicate" or key not in model:
                     model[key] = row
         strategy = dice.choice((Strategy.FULL, Strategy.UNIVERSAL))
-        proof = dice.choice((ProofMode.CHEAP, ProofMode.FULL))
+        proof = dice.choice((ProofMode.KEYS, ProofMode.FULL))
         compacted(catalog, table, strategy, proof, TwoCores() if small else None)
         wanted = [
             tuple(value for name, value in row.items() if name != "_kind")
@@ -105,7 +105,7 @@ def test_compactions_leave_the_rows_of_a_model(
         _check_difference(table, states[dice.randrange(len(states))], states[-1])
     report = fsck(table.file_io, table.paths, now_ms=catalog.clock.now_ms(), read_data=True)
     assert [f for f in report.findings if f.kind is not FindingKind.ORPHAN] == []
-    compacted(catalog, table, Strategy.FULL, ProofMode.CHEAP)
+    compacted(catalog, table, Strategy.FULL, ProofMode.KEYS)
     assert {(file.level, file.delete_row_count) for file in live_files(table)} == {(1, 0)}
     rule = SortRule(OrderStrategy.ORDER, ("s", "n"))
     for files in keys_of(table, rule).values():
@@ -138,7 +138,7 @@ def test_a_wrong_compaction_is_not_committed(monkeypatch: pytest.MonkeyPatch, fa
     catalog = memory_catalog("clustered-fault")
     table = table_in(catalog)
     put(table, [{"k": k, "j": "", "n": 1, "s": f"{9 - k}", "p": "x"} for k in range(3)])
-    compacted(catalog, table, Strategy.FULL, ProofMode.CHEAP)
+    compacted(catalog, table, Strategy.FULL, ProofMode.KEYS)
     put(table, [{"k": k, "j": "", "n": 1, "s": f"{9 - k}", "p": "x"} for k in (0, 5)])
     name, made = {
         "missed": ("_Marks.has", nothing),
@@ -161,7 +161,7 @@ def test_all_rows_of_a_key_are_replaced_where_an_earlier_compaction_left_two(
         with monkeypatch.context() as patch:
             if number == 1:
                 patch.setattr(scattered._Marks, "has", lambda _, hashes: np.zeros(len(hashes), bool))
-            compacted(catalog, table, Strategy.UNIVERSAL, ProofMode.CHEAP if number == 1 else ProofMode.FULL)
+            compacted(catalog, table, Strategy.UNIVERSAL, ProofMode.KEYS if number == 1 else ProofMode.FULL)
         if number == 1:
             assert len(rows_of(table)) == 5
     assert rows_of(table) == [(0, "", 2, "0", "x"), (1, "", 2, "1", "x"), (2, "", 1, "2", "x")]
@@ -178,7 +178,7 @@ def test_rows_marked_during_a_compaction_stay_marked(monkeypatch: pytest.MonkeyP
         put(table, rows(7, 2, 9))
         with monkeypatch.context() as patch:
             patch.setattr(rounds, "_CLUSTERED_ROUNDS", 1)
-            assert len(compacted(catalog, table, Strategy.UNIVERSAL, ProofMode.CHEAP).snapshots) == 1
+            assert len(compacted(catalog, table, Strategy.UNIVERSAL, ProofMode.KEYS).snapshots) == 1
 
     catalog = memory_catalog("clustered-meddled")
     table = table_in(catalog)
@@ -186,16 +186,16 @@ def test_rows_marked_during_a_compaction_stay_marked(monkeypatch: pytest.MonkeyP
         patch.setattr(rounds, "_CLUSTERED_ROUNDS", 1)
         for number in range(2):
             put(table, rows(number, number, 2))
-            compacted(catalog, table, Strategy.UNIVERSAL, ProofMode.CHEAP)
+            compacted(catalog, table, Strategy.UNIVERSAL, ProofMode.KEYS)
     assert len(live_files(table)) == 2
     if fresh:
         put(table, rows(2, 1))
-    report = compacted(catalog, table, Strategy.FULL, ProofMode.CHEAP, Meddling(meddle))
+    report = compacted(catalog, table, Strategy.FULL, ProofMode.KEYS, Meddling(meddle))
     assert report.dropped == ("p=x/bucket-0",)
     for _ in range(2):
         ones = 2 if fresh else 1
         assert [row[:3] for row in rows_of(table)] == [(0, "", 0), (1, "", ones), (2, "", 7), (9, "", 7)]
-        compacted(catalog, table, Strategy.FULL, ProofMode.CHEAP)
+        compacted(catalog, table, Strategy.FULL, ProofMode.KEYS)
     assert [file.level for file in live_files(table)] == [1]
 
 

@@ -109,11 +109,11 @@ def test_the_proof_stops_a_fold_that_changes_rows(
     monkeypatch.setattr(fold, "_postponed_rows", lambda *args: map(damage, honest(*args)))
     before = paths_of(table, "")
     with pytest.raises(ProofError, match="bucket-postpone"):
-        compact(table, proof=ProofMode.FULL if damage is turn_around else ProofMode.CHEAP)
+        compact(table, proof=ProofMode.FULL if damage is turn_around else ProofMode.KEYS)
     assert paths_of(table, "") == before
     monkeypatch.undo()
     report = compact(table, strategy=Strategy.FULL)
-    placed, merged = report.proof.split("; cheap proof")
+    placed, merged = report.proof.split("; sampled proof")
     assert "21 postponed rows = 5 keys + 16 further rows" in placed
     assert "the last row of every key" in placed
     assert "5 rows in = 4 out" in merged

@@ -18,7 +18,7 @@ from lakecore.verify.shape import ProofMode, RowShape
 
 KEY = (DataField(0, "k", parse_type("BIGINT NOT NULL")),)
 FIELD = (DataField(1, "s", parse_type("INT")),)
-SHAPE = RowShape(mode=ProofMode.CHEAP, key=KEY)
+SHAPE = RowShape(mode=ProofMode.KEYS, key=KEY)
 SEQUENCED = replace(SHAPE, sequence=FIELD, values=FIELD)
 
 

@@ -219,12 +219,12 @@ def test_missing_columns() -> None:
     )
 
 
-def test_what_the_cheap_proof_samples() -> None:
+def test_which_columns_the_proof_of_keys_covers() -> None:
     wide = schema({"s": (0, "STRING"), **{f"c{i}": (i, "INT") for i in range(1, 20)}})
     keyless = schema({"s": (0, "STRING")})
     nested = schema({"l": (0, {"type": "ARRAY", "element": "INT"}), "s": (1, "STRING"), "n": (2, "INT")})
     names = [
-        [f.name for f in shape_of(t, TableOptions.from_schema(t), ProofMode.CHEAP).values]
+        [f.name for f in shape_of(t, TableOptions.from_schema(t), ProofMode.KEYS).values]
         for t in (wide, keyless, nested)
     ]
     assert names == [["c1", "c2", "c3"], ["s"], ["n"]]

@@ -21,8 +21,8 @@ from lakecore.verify.shape import ProofMode
 from tests.support.small_fold import FoldHooks, Row, Rows, SmallFold
 from tests.support.small_merge import Hooks, SmallTable
 
-CHEAP, FULL = ProofMode.CHEAP, ProofMode.FULL
-BOTH = (CHEAP, FULL)
+KEYS, FULL = ProofMode.KEYS, ProofMode.FULL
+BOTH = (KEYS, FULL)
 MODES = pytest.mark.parametrize("mode", BOTH)
 TYPES = {
     "id": ("BIGINT NOT NULL", pa.int64()),
@@ -356,7 +356,7 @@ def test_evidence_composes_in_key_order() -> None:
 
     def evidence(low: int, high: int) -> FoldEvidence:
         inside = [[row for row in run if low <= row["id"] < high] for run in runs]
-        return made.merge(inside, mode=CHEAP)[1]
+        return made.merge(inside, mode=KEYS)[1]
 
     whole = evidence(0, 60)
     parts = [evidence(0, 10), evidence(10, 10), evidence(10, 60)]
@@ -371,12 +371,12 @@ def test_passes_before_the_last_one_add_up() -> None:
     case = CASES["partial-update"]
     made, runs = table(case), random_rows(case, 3)
     inputs = [made.write(run) for run in runs]
-    first, early = made.merge(runs[:2], mode=CHEAP, may_drop=False)
+    first, early = made.merge(runs[:2], mode=KEYS, may_drop=False)
     assert early.results.rows < early.folded.rows == 60
     with_keys = list(open_reader(made.table.file_io, first[0].path).batches(None))
     rows = [{n: v for n, v in row.items() if n != "_KEY_id"} for b in with_keys for row in b.to_pylist()]
-    outputs, last = made.merge([rows, *runs[2:]], mode=CHEAP)
-    context = made.table.context(CHEAP)
+    outputs, last = made.merge([rows, *runs[2:]], mode=KEYS)
+    context = made.table.context(KEYS)
     assert prove_unit(context, "u", inputs, outputs, join_passes([early], last))
     with pytest.raises(ProofError, match="inputs hold"):
         prove_unit(context, "u", inputs, outputs, last)

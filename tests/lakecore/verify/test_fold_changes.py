@@ -32,8 +32,8 @@ from lakecore.verify.shape import ProofMode
 from tests.support.small_fold import Row, Rows, SmallFold
 from tests.support.small_merge import Hooks, SmallTable
 
-CHEAP, FULL = ProofMode.CHEAP, ProofMode.FULL
-BOTH = (CHEAP, FULL)
+KEYS, FULL = ProofMode.KEYS, ProofMode.FULL
+BOTH = (KEYS, FULL)
 MODES = pytest.mark.parametrize("mode", BOTH)
 TYPES = {"id": pa.int64(), "n": pa.int64(), "s": pa.string()}
 COLUMNS = {"id": "BIGINT NOT NULL", "n": "BIGINT", "s": "STRING"}

@@ -23,6 +23,7 @@ from lakecore.verify.proof import (
     prove_unit,
     tally_input,
 )
+from lakecore.verify.sample_choice import RowSample
 from lakecore.verify.shape import ProofMode
 from tests.support.small_merge import Columns, SmallTable
 
@@ -110,7 +111,8 @@ def test_append_tables(mode: ProofMode) -> None:
         table.write({n: v[:2000] for n, v in whole.items()}),
         table.write({n: v[2000:] for n, v in whole.items()}),
     ]
-    proof = prove_unit(table.context(mode), "u", inputs, outputs)
+    sample = table.sample(mode, inputs, outputs, may_drop=False)
+    proof = prove_unit(table.context(mode), "u", inputs, outputs, sample=sample)
     assert proof.inputs == proof.outputs
     assert ("every column" if mode is ProofMode.FULL else "c0, c1, row order") in str(proof)
     with pytest.raises(ProofError):
@@ -130,6 +132,7 @@ def cut(table: SmallTable, rows: list[Columns], bounds: list[int], mode: ProofMo
                 unit=f"[{low},{high})",
                 outputs=check_outputs(table.context(mode), "u", outputs),
                 evidence=evidence,
+                sample=RowSample(rows=1, windows=1) if mode is ProofMode.SAMPLED else None,
             )
         )
     return units
@@ -191,7 +194,7 @@ def test_properties_of_a_commit() -> None:
     table = SmallTable(PLAIN, ("id",))
     proof = table.compact(stored(table, runs(table)))
     properties = proof_properties([proof, proof])
-    assert properties["lakecore.proof"] == "cheap"
+    assert properties["lakecore.proof"] == "keys"
     assert properties["lakecore.proof.version"] == "1"
     assert properties["lakecore.proof.rows-in"] == "7200"
     assert len(properties["lakecore.proof.digest-out"]) == 16

@@ -1,0 +1,65 @@
+"""Some consecutive rows of a data file of any format, with as little decoding as the format allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from lakecore.format.data_reader import BATCH_ROWS, DataFileReader, file_format, open_reader
+from lakecore.format.pages import FilePages
+from lakecore.fs.file_io import FileIO
+from lakecore.metadata.schema import TableSchema
+
+__all__ = ["RowsReader", "open_rows"]
+
+
+class RowsReader:
+    """One open data file, of which the rows [start, stop) are read; without a span all of them."""
+
+    def __init__(self, source: FilePages | DataFileReader, span: tuple[int, int] | None) -> None:
+        self._source = source
+        self._span = span
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns with their stored names."""
+        return self._source.schema
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Rows in file order. Raises CorruptDataError."""
+        if isinstance(self._source, FilePages):
+            start, stop = self._span or (0, self._source.num_rows)
+            return self._source.batches(columns, start, stop, BATCH_ROWS)
+        found = self._source.batches(columns)
+        return found if self._span is None else _within(found, *self._span)
+
+    def close(self) -> None:
+        self._source.close()
+
+
+def open_rows(
+    file_io: FileIO, path: str, schema: TableSchema | None, span: tuple[int, int] | None
+) -> RowsReader:
+    """Open a file for the rows `span`; None: all.
+
+    Cost: of a parquet file with a page index the pages that hold the rows, of others all rows up to the last.
+    Raises NotFoundError, CorruptDataError, UnsupportedError.
+    """
+    if span is not None and file_format(path) == "parquet":
+        pages = FilePages.open(file_io, path)
+        if pages is not None:
+            return RowsReader(pages, span)
+    return RowsReader(open_reader(file_io, path, schema=schema), span)
+
+
+def _within(batches: Iterator[pa.RecordBatch], start: int, stop: int) -> Iterator[pa.RecordBatch]:
+    """Ends with the batch of the last row."""
+    first = 0
+    for batch in batches:
+        low, high = max(start - first, 0), min(stop - first, batch.num_rows)
+        first += batch.num_rows
+        if low < high:
+            yield batch.slice(low, high - low)
+        if first >= stop:
+            return
