@@ -229,7 +229,7 @@ class _Reader:
         options, engine = self._ctx.options, self._ctx.engine
         keys = self._ctx.schema.trimmed_primary_keys
         beside = () if engine is None else engine.needed(self._columns)
-        runs = sorted(section.runs, key=_age)
+        runs = sorted(_of_one_level(section.runs) if options.looks_up else section.runs, key=_age)
         numbered = options.by_snapshot or not _in_sequence(runs)
         kinds = any(file.delete_row_count != 0 for file in section.files)
         system = (SEQUENCE_NAME,) * numbered + (KIND_NAME,) * kinds
@@ -324,6 +324,17 @@ def _merged(spec: MergeSpec, runs: Sequence[Iterator[pa.RecordBatch]]) -> Iterat
     """Some of the runs as one; retracting rows stay, for rows that they hide may be in other runs."""
     for window in merge_runs(runs, replace(spec, drop_retracts=False, columns=None)):
         yield window.batch
+
+
+def _of_one_level(runs: Sequence[tuple[DataFile, ...]]) -> list[tuple[DataFile, ...]]:
+    """The same files in runs of one level each: files of several levels may be in one run of a section, while
+    the level of a row says whether it stands for those below it.
+    """
+    return [
+        tuple(file for file in run if file.level == level)
+        for run in runs
+        for level in sorted({file.level for file in run})
+    ]
 
 
 def _age(run: tuple[DataFile, ...]) -> tuple[int, int]:

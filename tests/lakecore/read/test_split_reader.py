@@ -47,6 +47,20 @@ def test_the_newest_row_of_a_key_wins(small_table: Any, kind: str, thin: bool) -
     assert table.read(old, new, columns=["v"]) == [("a",), ("B",), ("d",)]
 
 
+@pytest.mark.parametrize("levels", [(0, 1), (1, 0), (2, 0)])
+def test_a_run_of_files_of_several_levels_is_told_file_by_file(
+    small_table: Any, levels: tuple[int, int]
+) -> None:
+    """A row above level 0 stands for those below it, one of level 0 does not: here both are in one run."""
+    options = {"merge-engine": "partial-update", "changelog-producer": "lookup"}
+    table = small_table(table_schema(COLUMNS, options=options))
+    base = table.write([(k, k, ADD, k, f"old {k}", k) for k in (1, 2, 3)], level=5)
+    one = table.write([(1, 10, ADD, 1, None, 11)], level=levels[0])
+    three = table.write([(3, 11, ADD, 3, None, 33)], level=levels[1])
+    found = {1: "old 1" if levels[0] == 0 else None, 3: "old 3" if levels[1] == 0 else None}
+    assert table.read(base, one, three) == [(1, found[1], 11), (2, "old 2", 2), (3, found[3], 33)]
+
+
 def test_sequence_fields_override_the_sequence_number(small_table: Any) -> None:
     table = small_table(table_schema(COLUMNS, options={"sequence.field": "s"}))
     first = table.write([(1, 0, ADD, 1, "late", 9), (2, 1, ADD, 2, "x", None), (3, 2, ADD, 3, "tie", 5)])
