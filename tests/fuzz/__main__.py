@@ -15,9 +15,10 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.fuzz.failures import Failed, TwinBrokenError
 from tests.fuzz.generate import generate
 from tests.fuzz.history import NEW, OLD, History
-from tests.fuzz.play import Failed, Played, TwinBrokenError, play
+from tests.fuzz.play import Played, play
 from tests.fuzz.shrink import shrink
 from tests.support.oracle import Oracle
 
@@ -32,6 +33,7 @@ def main() -> None:
     )
     parser.add_argument("--history", type=Path)
     parser.add_argument("--keep", type=Path, help="directory for failing histories")
+    parser.add_argument("--tries", type=int, default=60, help="plays that make a failing history smaller")
     parser.add_argument("--go-on", action="store_true", help="after a failure too")
     wanted = parser.parse_args()
     logging.disable(logging.WARNING)
@@ -70,7 +72,7 @@ def _run(wanted: argparse.Namespace, oracles: Mapping[str, Oracle]) -> int:
             total.left_out[f"the twin broke: {str(err)[:80]}"] += 1
         except Failed as err:
             failures[err.kind] += 1
-            _report(history, err, oracles, wanted.keep)
+            _report(history, err, oracles, wanted)
             if not wanted.go_on:
                 break
         else:
@@ -90,13 +92,13 @@ def _run(wanted: argparse.Namespace, oracles: Mapping[str, Oracle]) -> int:
     return 1 if failures else 0
 
 
-def _report(history: History, err: Failed, oracles: Mapping[str, Oracle], keep: Path | None) -> None:
+def _report(history: History, err: Failed, oracles: Mapping[str, Oracle], wanted: argparse.Namespace) -> None:
     print(f"seed {history.seed}: {str(err)[:1500]}", flush=True)
-    small, last = shrink(history, err, oracles)
+    small, last = shrink(history, err, oracles, wanted.tries)
     text = small.to_json()
-    if keep:
-        keep.mkdir(parents=True, exist_ok=True)
-        (keep / f"{history.seed}.json").write_text(text)
+    if wanted.keep:
+        wanted.keep.mkdir(parents=True, exist_ok=True)
+        (wanted.keep / f"{history.seed}.json").write_text(text)
     print(f"smallest: {str(last)[:1500]}\n{text}", flush=True)
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tests.fuzz.history import LAKE, NEW, OLD, History, Step
 from tests.fuzz.newest import VALUES, knows_only_newest, made_newest
+from tests.fuzz.production import production_table
+from tests.fuzz.production_steps import ProductionSteps
+from tests.fuzz.proofs import drawn_mode
+from tests.fuzz.values import INDEXED, KEY_TYPES, PARTITION_TYPES, SUMMABLE, TEXTS, TYPES, WIDER
 from tests.support.serialized_sets import SETS, pool
 
 __all__ = ["generate"]
 
-Value = Callable[[random.Random], Any]
-
-_TEXTS = ("", "a", "b", "ab", "Z", "ü", "long text, longer than a word", "日本", "a b")
+_PRODUCTION = 0.6
+"""Share of the histories that are as production makes them; the others have any feature of the format."""
 _RARE = (
     ("data-file.path-directory", ("files",)),
     ("data-file.prefix", ("p-",)),
@@ -39,59 +42,14 @@ _RARE_OF_KEYED = (
     ("num-levels", ("3",)),
     ("compaction.force-up-level-0", ("true",)),
 )
-_TYPES: dict[str, Value] = {
-    "INT": lambda dice: dice.choice((0, 1, -1, 7, 2_147_483_647, -2_147_483_648)),
-    "BIGINT": lambda dice: dice.choice((0, 1, -5, 1 << 40, -(1 << 62))),
-    "SMALLINT": lambda dice: dice.randint(-9, 9),
-    "TINYINT": lambda dice: dice.randint(-128, 127),
-    "DOUBLE": lambda dice: dice.choice((0.0, 1.5, -2.25, 1024.0)),
-    "FLOAT": lambda dice: dice.choice((0.0, 1.5, -2.25)),
-    "BOOLEAN": lambda dice: dice.random() < 0.5,
-    "STRING": lambda dice: dice.choice(_TEXTS),
-    "VARCHAR(20)": lambda dice: dice.choice(_TEXTS)[:20],
-    "BYTES": lambda dice: dice.choice(("0x", "0x00", "0x0aff", "0x" + "ab" * 20)),
-    "DECIMAL(9, 2)": lambda dice: f"{dice.randint(-999, 999)}.{dice.randint(0, 99):02d}",
-    "DECIMAL(25, 3)": lambda dice: f"{dice.randint(-10**15, 10**15)}.{dice.randint(0, 999):03d}",
-    "DATE": lambda dice: dice.choice(("1970-01-01", "2024-02-29", "1969-12-31")),
-    "TIMESTAMP(3)": lambda dice: dice.choice(("2024-01-02 03:04:05.678", "1965-05-05 05:05:05.001")),
-    "TIMESTAMP(6)": lambda dice: dice.choice(("2024-01-02 03:04:05.678901", "1970-01-01 00:00:00.000001")),
-    "ARRAY<INT>": lambda dice: [dice.choice((1, 2, None)) for _ in range(dice.randint(0, 3))],
-    "MAP<STRING, INT>": lambda dice: [[text, dice.choice((1, None))] for text in dice.sample(_TEXTS[1:4], dice.randint(0, 2))],
-    "TIMESTAMP(3) WITH LOCAL TIME ZONE": lambda dice: dice.choice(("2024-01-02 03:04:05.678Z", "1965-05-05 05:05:05.001Z")),
-    "TIME(3)": lambda dice: dice.choice(("00:00:00.001", "23:59:59.999")),
-    "CHAR(3)": lambda dice: dice.choice(("abc", "日本語", "a  ")),
-    "BINARY(2)": lambda dice: dice.choice(("0x0000", "0xffff")),
-    "DECIMAL(38, 10)": lambda dice: f"{dice.randint(-10**27, 10**27)}.{dice.randint(0, 10**10 - 1):010d}",
-    "ARRAY<ROW<x INT, y MAP<STRING, INT>>>": lambda dice: [dice.choice((None, {"x": 1, "y": [["a", None]]})) for _ in range(dice.randint(0, 2))],
-    "ROW<x INT, y STRING>": lambda dice: {"x": dice.choice((1, None)), "y": dice.choice(_TEXTS)},
-}  # fmt: skip
-_KEY_TYPES = (
-    "INT",
-    "BIGINT",
-    "STRING",
-    "SMALLINT",
-    "DATE",
-    "DECIMAL(9, 2)",
-    "TIMESTAMP(3)",
-    "BOOLEAN",
-    "BYTES",
-)
-_PARTITION_TYPES = ("INT", "STRING", "DATE", "BOOLEAN")
-_INDEXED = ("INT", "BIGINT", "STRING", "SMALLINT", "DATE")
-"""Types that file indexes take in every release."""
-_WIDER = {
-    "INT": "BIGINT",
-    "SMALLINT": "INT",
-    "TINYINT": "SMALLINT",
-    "FLOAT": "DOUBLE",
-    "DECIMAL(9, 2)": "DECIMAL(12, 2)",
-}
-_SUMMABLE = ("INT", "BIGINT", "SMALLINT", "DOUBLE", "DECIMAL(9, 2)")
 
 
 def generate(seed: int) -> History:
     """The history of a seed."""
     dice = random.Random(seed)
+    if dice.random() < _PRODUCTION:
+        table, judge = production_table(dice)
+        return History(seed, table, ProductionSteps(dice, table, judge).steps(), judge)
     table = _keyed(dice) if dice.random() < 0.7 else _append(dice)
     if dice.random() < 0.3:
         made_newest(dice, table)
@@ -102,7 +60,7 @@ def generate(seed: int) -> History:
 
 
 def _columns(dice: random.Random, count: int) -> list[dict[str, str]]:
-    return [{"name": f"v{i}", "type": dice.choice(tuple(_TYPES))} for i in range(count)]
+    return [{"name": f"v{i}", "type": dice.choice(tuple(TYPES))} for i in range(count)]
 
 
 def _common(dice: random.Random) -> dict[str, str]:
@@ -133,7 +91,7 @@ def _some(dice: random.Random, rare: Sequence[tuple[str, Sequence[str]]]) -> dic
 
 
 def _append(dice: random.Random) -> dict[str, Any]:
-    columns = [{"name": "k", "type": dice.choice(_KEY_TYPES)}, *_columns(dice, dice.randint(1, 4))]
+    columns = [{"name": "k", "type": dice.choice(KEY_TYPES)}, *_columns(dice, dice.randint(1, 4))]
     options = _common(dice)
     partitions = _partition(dice, columns)
     if dice.random() < 0.4:
@@ -141,7 +99,7 @@ def _append(dice: random.Random) -> dict[str, Any]:
     if dice.random() < 0.25:
         options["deletion-vectors.enabled"] = "true"
         options.pop("manifest.format", None)
-    if dice.random() < 0.2 and columns[0]["type"] in _INDEXED:
+    if dice.random() < 0.2 and columns[0]["type"] in INDEXED:
         kind = dice.choice(("bloom-filter", "bitmap", "range-bitmap"))
         options[f"file-index.{kind}.columns"] = "k"
     if dice.random() < 0.15:
@@ -150,7 +108,7 @@ def _append(dice: random.Random) -> dict[str, Any]:
 
 
 def _keyed(dice: random.Random) -> dict[str, Any]:
-    keys = [{"name": "k", "type": dice.choice(_KEY_TYPES)}]
+    keys = [{"name": "k", "type": dice.choice(KEY_TYPES)}]
     if dice.random() < 0.2:
         keys.append({"name": "k2", "type": dice.choice(("INT", "STRING"))})
     columns = [*keys, *_columns(dice, dice.randint(1, 4))]
@@ -229,7 +187,7 @@ def _clustered(columns: list[dict[str, str]], options: dict[str, str]) -> None:
     late = options.get("changelog-producer", "input") != "input"
     if other or late or "sequence.field" in options or options["bucket"] == "-2" or dice.random() > 0.25:
         return
-    columns.append({"name": "s", "type": dice.choice(_KEY_TYPES)})
+    columns.append({"name": "s", "type": dice.choice(KEY_TYPES)})
     options |= {
         "pk-clustering-override": "true",
         "clustering.columns": "s",
@@ -240,7 +198,7 @@ def _clustered(columns: list[dict[str, str]], options: dict[str, str]) -> None:
 def _function(dice: random.Random, column: Mapping[str, str], options: dict[str, str]) -> None:
     kind = column["type"]
     names = ["last_value", "last_non_null_value", "first_value", "first_non_null_value"]
-    if kind in _SUMMABLE:
+    if kind in SUMMABLE:
         names += ["sum", "sum", "max", "min"]
     if kind == "BOOLEAN":
         names += ["bool_and", "bool_or"]
@@ -259,7 +217,7 @@ def _function(dice: random.Random, column: Mapping[str, str], options: dict[str,
 def _partition(dice: random.Random, columns: list[dict[str, str]]) -> list[str]:
     if dice.random() > 0.35:
         return []
-    columns.append({"name": "p", "type": dice.choice(_PARTITION_TYPES)})
+    columns.append({"name": "p", "type": dice.choice(PARTITION_TYPES)})
     return ["p"]
 
 
@@ -285,7 +243,7 @@ class _Steps:
         }
         self.options = table["options"]
         self.domain = {
-            name: [value for _ in range(8) if (value := (_TYPES | VALUES)[kind](dice)) is not None]
+            name: [value for _ in range(8) if (value := (TYPES | VALUES)[kind](dice)) is not None]
             for name, kind in self.columns.items()
             if name in self.fixed
         }
@@ -305,7 +263,7 @@ class _Steps:
             return self._write()
         if chance < 0.8:
             by = LAKE if self.dice.random() < 0.7 else self._by()
-            proof = self.dice.choice(("keys", "sampled", "full"))
+            proof = drawn_mode(self.dice)
             return Step("compact", by, full=self.dice.random() < 0.5, proof=proof)
         if chance < 0.87:
             return self._overwrite()
@@ -392,10 +350,10 @@ class _Steps:
         if function in SETS:
             return self.dice.choice(pool(function, 60))
         if function == "listagg":
-            return self.dice.choice(_TEXTS[1:])  # releases differ in what a blank text does
+            return self.dice.choice(TEXTS[1:])  # releases differ in what a blank text does
         if name in self.domain:
             return self.dice.choice(self.domain[name])
-        return (_TYPES | VALUES)[self.columns[name]](self.dice)
+        return (TYPES | VALUES)[self.columns[name]](self.dice)
 
     def _summand(self, name: str) -> Any:
         """Small and exact: sums never overflow, in whatever order they are taken."""
@@ -415,14 +373,14 @@ class _Steps:
             to = f"r{self.added}"
             self.columns = {to if key == name else key: kind for key, kind in self.columns.items()}
             return {"op": "rename", "name": name, "to": to}
-        widening = [name for name in free if self.columns[name] in _WIDER]
+        widening = [name for name in free if self.columns[name] in WIDER]
         if op == "type" and widening:
             name = self.dice.choice(widening)
-            self.columns[name] = _WIDER[self.columns[name]]
-            _TYPES.setdefault(self.columns[name], _TYPES["DECIMAL(9, 2)"])
+            self.columns[name] = WIDER[self.columns[name]]
+            TYPES.setdefault(self.columns[name], TYPES["DECIMAL(9, 2)"])
             return {"op": "type", "name": name, "type": self.columns[name]}
         self.added += 1
-        name, kind = f"a{self.added}", self.dice.choice(tuple(_TYPES))
+        name, kind = f"a{self.added}", self.dice.choice(tuple(TYPES))
         self.columns[name] = kind
         return {"op": "add", "name": name, "type": kind}
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from tests.fuzz.failures import Failed, TwinBrokenError
 from tests.fuzz.history import LAKE, OLD, History
-from tests.fuzz.play import Failed, TwinBrokenError, play
+from tests.fuzz.play import play
 from tests.support.oracle import Oracle
 
 __all__ = ["shrink"]
@@ -15,15 +16,19 @@ __all__ = ["shrink"]
 _MOST_TRIES = 60
 
 
-def shrink(history: History, err: Failed, oracles: Mapping[str, Oracle]) -> tuple[History, Failed]:
-    """The smallest history found, and its failure."""
+def shrink(
+    history: History, err: Failed, oracles: Mapping[str, Oracle], most: int = _MOST_TRIES
+) -> tuple[History, Failed]:
+    """The smallest history found with at most so many plays, and its failure."""
     tries = 0
     again = True
+    if 0 <= err.step < len(history.steps) - 1:  # what comes after the failing step has no part in it
+        history = replace(history, steps=history.steps[: err.step + 1])
     while again:
         again = False
         for smaller in _smaller(history):
             tries += 1
-            if tries > _MOST_TRIES:
+            if tries > most:
                 return history, err
             found = _fails(smaller, oracles)
             if found is not None and found.kind == err.kind:
@@ -43,8 +48,13 @@ def _fails(history: History, oracles: Mapping[str, Oracle]) -> Failed | None:
 
 
 def _smaller(history: History) -> Iterator[History]:
-    """Without a step, an option or rows; with Java in place of lakecore."""
+    """Without some steps, an option or rows; with Java in place of lakecore."""
     steps = history.steps
+    size = len(steps) // 2
+    while size > 1:  # long histories lose large parts first
+        for start in reversed(range(0, len(steps), size)):
+            yield replace(history, steps=steps[:start] + steps[start + size :])
+        size //= 2
     for number in reversed(range(len(steps))):
         yield replace(history, steps=steps[:number] + steps[number + 1 :])
     options: Mapping[str, Any] = history.table["options"]

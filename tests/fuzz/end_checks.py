@@ -1,0 +1,201 @@
+"""What is compared once a history is over: old states, tags, branches, changes and files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from lakecore.fs.local import LocalFileIO
+from lakecore.store.paths import TablePaths
+from lakecore.verify.fsck import fsck
+from tests.fuzz.failures import Failed, TwinBrokenError, difference
+from tests.fuzz.history import FORK, LAKE, NEW, Step
+from tests.fuzz.java_steps import reason
+from tests.fuzz.replay import replayed
+from tests.fuzz.row_lines import changed_lines, inserts, line, read_lines
+from tests.support.golden import canonical
+from tests.support.oracle import Oracle, OracleError, findings
+
+if TYPE_CHECKING:
+    from tests.fuzz.play import Player
+
+__all__ = ["EndChecks"]
+
+MAIN, TWIN = "d.t", "d.twin"
+_WITHOUT_A_CHANGELOG = ("overwrite", "rollback", "drop", "alter")
+"""Steps after which a replay of the change stream is not the table, or not in its columns."""
+
+_NO_HINT = ": missing hint LATEST"
+"""Branches are made without one, by Java too."""
+
+
+class EndChecks:
+    """The checks of one play. Each raises Failed."""
+
+    def __init__(self, player: Player) -> None:
+        self.player = player
+        self.history = player.history
+        self.warehouse = player.warehouse
+
+    def run(self) -> None:
+        self._travel()
+        self.player.lake("tags", self._tags)
+        self.player.lake("branches", self._branches)
+        self.stream()
+        self._changes()
+        self._replay()
+        self._files()
+
+    def _table(self) -> Any:
+        return self.player.catalog.load_table(MAIN)
+
+    def _travel(self) -> None:
+        """Two of the snapshots, read by both."""
+        snapshots = self._table().snapshots
+        earliest, latest = snapshots.earliest(), snapshots.latest_id()
+        if latest is None or earliest is None:
+            return
+        for snapshot in {earliest.id, (earliest.id + latest) // 2}:
+            try:
+                right = inserts(self.player.oracles[NEW].read(self.warehouse, MAIN, snapshot=snapshot))
+            except OracleError as err:
+                self.player.played.left_out[f"travel: {reason(err)}"] += 1
+                continue
+            self.player.lake("travel", partial(self._compare_snapshot, snapshot, right))
+
+    def _compare_snapshot(self, snapshot: int, right: list[str]) -> None:
+        ours = read_lines(self._table().scan(snapshot=snapshot))
+        if ours != right:
+            text = f"snapshot {snapshot}: {difference(ours, right, 'lakecore', 'java')}"
+            raise Failed("lakecore travels to other rows", self.player.number, text)
+
+    def _tags(self) -> None:
+        """Each tag, read by both; the same tag of the twin, which was made after the same step."""
+        table = self._table()
+        for name in table.tags.list():
+            right = self._tagged_rows(MAIN, name)
+            ours = read_lines(table.scan(tag=name))
+            if ours != right:
+                text = f"{name}: {difference(ours, right, 'lakecore', 'java')}"
+                raise Failed("lakecore reads a tag differently", self.player.number, text)
+            if self.history.judge == FORK or self.player.hides_rows:
+                continue
+            if right != (twin := self._tagged_rows(TWIN, name)):
+                text = f"{name}: {difference(right, twin, 'here', 'twin')}"
+                raise Failed("tags differ from the twin", self.player.number, text)
+
+    def _tagged_rows(self, table: str, name: str) -> list[str]:
+        return self.player.java_rows(self.player.reader, table, tag=name)
+
+    def _branches(self) -> None:
+        table = self._table()
+        for name in table.branches.list():
+            right = self.player.java_rows(self.player.reader, MAIN, branch=name)
+            ours = read_lines(table.at_branch(name).scan())
+            if ours != right:
+                text = f"{name}: {difference(ours, right, 'lakecore', 'java')}"
+                raise Failed("lakecore reads a branch differently", self.player.number, text)
+
+    def stream(self) -> None:
+        """Both tell the same changes since the last comparison, plan by plan."""
+        table, followed = self._table(), self.player.stream
+        latest = table.snapshots.latest_id() or 0
+        if latest < followed.next_snapshot:
+            return
+        first = followed.next_snapshot
+        try:
+            plans = self.player.oracles[NEW].call("stream", self.warehouse, MAIN, "--from-snapshot", first)
+        except OracleError as err:
+            self.player.played.left_out[f"stream: {reason(err)}"] += 1
+            followed.skip_to(latest + 1)
+            return
+        if not self.player.lake("stream", lambda: followed.compare(table, plans, self.player.number)):
+            followed.whole = False
+        followed.next_snapshot = latest + 1
+
+    def _changes(self) -> None:
+        """What happened between two snapshots, in each of the modes."""
+        snapshots = self._table().snapshots
+        earliest, latest = snapshots.earliest(), snapshots.latest_id()
+        if earliest is None or latest is None or earliest.id == latest:
+            return
+        player = self.player
+        skips = player.hides_rows and not player.postponed
+        for mode in ("delta", "changelog", "diff"):
+            java = player.oracles[player.old if mode == "diff" and skips else NEW]
+            if mode == "diff" and skips and java.version == NEW:
+                continue  # 2.0 compares what no read of a state shows
+            options = {
+                "incremental-between": f"{earliest.id},{latest}",
+                "incremental-between-scan-mode": mode,
+            }
+            flags = [part for key, value in options.items() for part in ("--option", f"{key}={value}")]
+            try:
+                right = sorted(map(line, java.call("read", self.warehouse, MAIN, *flags)))
+            except OracleError as err:
+                player.played.left_out[f"changes: {reason(err)}"] += 1
+                continue
+            player.lake("changes", partial(self._compare_changes, options, right))
+
+    def _compare_changes(self, options: Mapping[str, str], right: list[str]) -> None:
+        scan = self.player.catalog.load_table(MAIN, options).scan()
+        ours = sorted(changed_lines(scan.to_batches(kinds=True), scan))
+        if ours != right:
+            text = f"{options}: {difference(ours, right, 'lakecore', 'java')}"
+            raise Failed("changes differ", self.player.number, text)
+
+    def _replay(self) -> None:
+        """Who follows the change stream from the beginning has the rows of the table after a full compaction."""
+        if not self._can_replay():
+            return
+        step = Step("compact", LAKE, full=True)
+        if not self.player.do_unjudged(step):
+            return
+        self.stream()
+        self.player.lake("replay", self._compare_replay)
+
+    def _can_replay(self) -> bool:
+        steps = self.history.steps
+        if not self.player.stream.whole or any(step.op in _WITHOUT_A_CHANGELOG for step in steps):
+            return False
+        return self.history.table["options"].get("changelog-producer") in ("lookup", "full-compaction")
+
+    def _compare_replay(self) -> None:
+        player = self.player
+        rows, problems = replayed(player.stream.changes, self.history.table["primaryKeys"])
+        if problems:
+            raise Failed("the change stream contradicts itself", player.number, str(problems[:3]))
+        right = player.java_rows(player.reader, MAIN)
+        if (ours := inserts(canonical(rows))) != right:
+            text = difference(ours, right, "replayed", "read")
+            raise Failed("the change stream leads to other rows", player.number, text)
+
+    def _files(self) -> None:
+        """Findings that the twin does not have as well."""
+        found = self._lake_findings("t")
+        forks = self.history.judge == FORK
+        if found and (forks or not self._lake_findings("twin")):
+            raise Failed("lakecore fsck", self.player.number, str(found[:3]))
+        java = self.player.oracles[self.player.reader]
+        problems = {
+            text for text in self._java_findings(java) if "main:" in text or not text.endswith(_NO_HINT)
+        }
+        if problems and (forks or not findings(java.fsck(self.warehouse, TWIN))):
+            text = f"{java.version}: {sorted(problems)[:3]}"
+            raise Failed("java fsck", self.player.number, text)
+
+    def _java_findings(self, java: Oracle) -> set[str]:
+        try:
+            return findings(java.fsck(self.warehouse, MAIN))
+        except OracleError as err:
+            if self.history.judge != FORK:
+                try:
+                    java.fsck(self.warehouse, TWIN)
+                except OracleError as same:
+                    raise TwinBrokenError(str(same)) from err
+            raise Failed("java fsck", self.player.number, f"{java.version}: {err}") from err
+
+    def _lake_findings(self, name: str) -> list[Any]:
+        path = TablePaths(f"{self.warehouse}/d.db/{name}")
+        return list(fsck(LocalFileIO(), path, now_ms=0, deep=True, read_data=True).findings)

@@ -1,0 +1,16 @@
+"""Which proof a compaction of a history asks for."""
+
+from __future__ import annotations
+
+import random
+
+from lakecore.verify.mode import ProofMode
+
+__all__ = ["drawn_mode"]
+
+_MODES = tuple(mode.value for mode in ProofMode)
+
+
+def drawn_mode(dice: random.Random) -> str:
+    """One number of `dice` whatever modes there are: with others, a seed's history stays the same in all else."""
+    return _MODES[int(dice.random() * len(_MODES))]
