@@ -16,13 +16,15 @@ from hypothesis import assume, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from lakecore.commit.duplicates import DuplicateSearch
 from lakecore.commit.request import CommitResult, Overwrite
+from lakecore.commit.view import LiveView
 from lakecore.errors import CommitUncertainError, LakeError
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.data_file import EntryKind
 from lakecore.metadata.netting import live
-from lakecore.metadata.snapshot import BATCH_IDENTIFIER
+from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind
 from tests.support.builders import commit_message, table_schema
 from tests.support.commit_table import CommitTable
 from tests.support.fake_clock import FakeClock
@@ -30,6 +32,7 @@ from tests.support.fault_fs import FaultMode, FaultyFileIO
 from tests.support.renaming_writer import RenamingWriter, SteppingClock, SteppingFileIO, Steps
 
 OPTIONS = {"lakecore.commit.settle-time": "200 ms", "manifest.merge-min-count": "3"}
+OFF = {"lakecore.commit.settle-time": "0"}
 SCHEMA = table_schema(options=OPTIONS)
 
 
@@ -154,7 +157,7 @@ def test_without_a_settle_time_the_replacement_is_not_noticed() -> None:
     table = scene.through(steps)
     steps.on("overwrite", "LATEST", scene.rival.rename)
     scene.rival.look()
-    table.commit(append(table), identifier=7, options={"lakecore.commit.settle-time": "0"})
+    table.commit(append(table), identifier=7, options=OFF)
     assert scene.table.live() == ["a", "b", "rival"]
 
 
@@ -205,7 +208,7 @@ def test_a_snapshot_that_was_built_on_ours_keeps_the_change() -> None:
             [commit_message(scene.table.file("d"))],
             identifier=1,
             commit_user="other",
-            options={"lakecore.commit.settle-time": "0"},
+            options=OFF,
         )
         scene.rival.rename()
 
@@ -221,15 +224,14 @@ def test_a_compaction_of_our_lost_snapshot_is_not_taken_for_a_loss() -> None:
     """Our file is gone from the live ones because somebody compacted it, not because it was lost."""
     scene, steps = Scene(), Steps()
     scene.rival.look()
-    off = {"lakecore.commit.settle-time": "0"}
 
     def others() -> None:
         table = scene.table
         before = tuple(table.file(name) for name in "abc")
         joined = table.file("joined", level=5, rows=30)
-        table.commit([commit_message(table.file("d"))], identifier=1, commit_user="other", options=off)
+        table.commit([commit_message(table.file("d"))], identifier=1, commit_user="other", options=OFF)
         message = commit_message(compact_before=before, compact_after=(joined,))
-        table.commit([message], identifier=2, commit_user="other", options=off)
+        table.commit([message], identifier=2, commit_user="other", options=OFF)
         scene.rival.rename()
 
     steps.on("sleep", "", others)
@@ -244,9 +246,8 @@ def test_a_changelog_of_a_lost_snapshot_is_committed_again() -> None:
     scene.rival.look()
 
     def others() -> None:
-        off = {"lakecore.commit.settle-time": "0"}
         message = commit_message(scene.table.file("d"))
-        scene.table.commit([message], identifier=1, commit_user="other", options=off)
+        scene.table.commit([message], identifier=1, commit_user="other", options=OFF)
         scene.rival.rename()
 
     steps.on("sleep", "", others)
@@ -262,13 +263,12 @@ def test_a_changelog_of_a_lost_snapshot_is_committed_again() -> None:
 def test_a_base_that_is_replaced_while_planning_is_planned_on_anew() -> None:
     """Never on a snapshot that has vanished: the file of the base is read again right before the publication."""
     scene, steps = Scene(), Steps()
-    off = {"lakecore.commit.settle-time": "0"}
     scene.rival.look()
     scene.table.commit(
-        [commit_message(scene.table.file("d"))], identifier=9, options=off
+        [commit_message(scene.table.file("d"))], identifier=9, options=OFF
     )  # snapshot 3, lost soon
     steps.on("write_new", "manifest-list", scene.rival.rename)
-    scene.through(steps).commit(append(scene.table), identifier=7, options=off)
+    scene.through(steps).commit(append(scene.table), identifier=7, options=OFF)
     assert scene.table.live() == ["a", "b", "c", "rival"]
     check_lineage(scene.table)
 
@@ -329,9 +329,6 @@ def test_faults_while_a_replaced_commit_is_made_again(mode: FaultMode) -> None:
 
 
 def test_the_search_for_duplicates_looks_again_where_a_known_snapshot_was_replaced() -> None:
-    from lakecore.commit.duplicates import DuplicateSearch
-    from lakecore.metadata.snapshot import CommitKind
-
     scene = Scene()
     search = DuplicateSearch(scene.table.snapshots, "u", 7)
     assert search.find(scene.table.snapshots.latest(), CommitKind.APPEND) is None
@@ -345,23 +342,114 @@ def test_the_search_for_duplicates_looks_again_where_a_known_snapshot_was_replac
 
 
 def test_the_live_view_does_not_go_on_from_a_snapshot_that_was_replaced() -> None:
-    from lakecore.commit.view import LiveView
-
     scene = Scene()
     table = scene.table
-    view = LiveView(
-        table.snapshots, table.manifests, SCHEMA.partition_type, frozenset({commit_message().partition})
-    )
+    wanted = frozenset({commit_message().partition})
+
+    def names(view: LiveView) -> set[str]:
+        return {entry.file.file_name for entry in view.at(table.snapshots.latest()).rows()}
+
+    stale, fresh = (LiveView(table.snapshots, table.manifests, SCHEMA.partition_type, wanted) for _ in "ab")
     scene.rival.look()
-    off = {"lakecore.commit.settle-time": "0"}
-    table.commit(append(table), identifier=7, options=off)
-    view.at(table.snapshots.latest())
+    table.commit(append(table), identifier=7, options=OFF)
+    assert names(stale) == names(fresh) == {"a", "b", "c"}
     scene.rival.rename()
-    names = {entry.file.file_name for entry in view.at(table.snapshots.latest()).rows()}
-    assert names == {"a", "b", "rival"}
-    table.commit([commit_message(table.file("d"))], identifier=8, options=off)
-    names = {entry.file.file_name for entry in view.at(table.snapshots.latest()).rows()}
-    assert names == {"a", "b", "d", "rival"}
+    assert names(fresh) == {"a", "b", "rival"}
+    table.commit([commit_message(table.file("d"))], identifier=8, options=OFF)
+    assert names(fresh) == {"a", "b", "d", "rival"}
+    assert names(stale) == {"a", "b", "d", "rival"}  # it never saw the snapshot that replaced the one it has
+
+
+def test_another_run_of_the_same_name_after_a_replacement_is_no_reason_to_delete() -> None:
+    """A duplicate makes callers remove their files, and somebody may be building on the snapshot that names them."""
+    scene, steps = Scene(), Steps()
+    scene.rival.look()
+
+    def others() -> None:
+        scene.rival.rename()
+        scene.table.commit([commit_message(scene.table.file("twin"))], identifier=7, options=OFF)
+
+    steps.on("sleep", "", others)
+    with pytest.raises(CommitUncertainError, match="another run of this name committed it as snapshot 4"):
+        scene.through(steps).commit(append(scene.table), identifier=7)
+    assert scene.table.live() == ["a", "b", "rival", "twin"]
+
+
+def test_a_base_that_is_replaced_after_the_last_look_is_reported() -> None:
+    """Nothing can be done about it any more, but somebody has to know."""
+    scene, steps = Scene(), Steps()
+    scene.rival.look()
+    scene.table.commit([commit_message(scene.table.file("d"))], identifier=9, options=OFF)
+    steps.on("publish", "snapshot-4", scene.rival.rename)
+    result = scene.through(steps).commit(append(scene.table), identifier=7)
+    assert scene.table.live() == ["a", "b", "c", "d"]
+    assert result.notes == (
+        "snapshot 3, on which snapshot 4 is built, was replaced by commit 1 of rival afterwards: what that commit "
+        "changed is not in the table; let its writer commit it again",
+    )
+
+
+@pytest.mark.parametrize("gone", ["removed", "not following"])
+def test_history_that_does_not_tell_whether_the_change_is_in_it(gone: str) -> None:
+    """Somebody built on our snapshot, or not: what would tell is not there any more. Nothing is made twice."""
+    scene, steps = Scene(), Steps()
+    scene.rival.look()
+    table = scene.table
+
+    def others() -> None:
+        table.commit([commit_message(table.file("d"))], identifier=1, commit_user="other", options=OFF)
+        if gone == "removed":  # ours is compacted by the next snapshots, and the first of them expires
+            before = tuple(table.file(name) for name in "abcd")
+            message = commit_message(
+                compact_before=before, compact_after=(table.file("m", level=5, rows=40),)
+            )
+            table.commit([message], identifier=2, commit_user="other", options=OFF)
+            table.commit([commit_message(table.file("e"))], identifier=3, commit_user="other", options=OFF)
+            for snapshot_id in (4, 5):
+                table.storage.delete(table.paths.snapshot(snapshot_id))
+        scene.rival.rename()
+        if gone == "removed":
+            for snapshot_id in (3, 4, 5):
+                table.storage.delete(table.paths.snapshot(snapshot_id))
+            table.storage.overwrite(table.paths.latest_hint, b"6")
+        if gone == "not following":  # snapshot 4 holds the change; 5 was built on another 4
+            lost = table.snapshots.load(4)
+            table.storage.delete(table.paths.snapshot(4))
+            table.commit([commit_message(table.file("x"))], identifier=4, commit_user="other", options=OFF)
+            table.commit([commit_message(table.file("y"))], identifier=5, commit_user="other", options=OFF)
+            table.storage.overwrite(
+                table.paths.snapshot(4), replace(lost, total_record_count=7).to_json().encode()
+            )
+
+    steps.on("sleep", "", others)
+    with pytest.raises(CommitUncertainError, match=r"removed meanwhile|does not follow from snapshot 4"):
+        scene.through(steps).commit(append(table), identifier=7)
+
+
+def test_a_commit_that_keeps_losing_does_not_wait_for_its_base_for_ever() -> None:
+    """On a table that others commit to all the time, a commit that waits never wins."""
+    scene, steps = Scene(), Steps()
+    table = scene.through(steps)
+    names = iter("uvwxyz")
+    clock = table.clock
+    assert isinstance(clock, SteppingClock)
+
+    def faster() -> None:
+        name = next(names)
+        scene.table.commit(
+            [commit_message(scene.table.file(name))], identifier=1, commit_user=name, options=OFF
+        )
+        status = scene.table.storage.stat(scene.table.paths.snapshot(3))
+        assert status is not None
+        clock.time_ms = status.mtime_ms
+        if len(scene.table.snapshots.list_ids()) < 6:
+            steps.on("publish", "snapshot-", faster)
+
+    steps.on("publish", "snapshot-", faster)
+    clock.time_ms = scene.table.storage.stat(table.paths.snapshot(2)).mtime_ms  # type: ignore[union-attr]
+    table.commit(append(scene.table), identifier=7)
+    waits = [seconds for seconds in clock.slept if seconds in (0.2, 0.05, 0.012, 0.003)]
+    assert waits == [0.2, 0.05, 0.012, 0.003, 0.2]
 
 
 def test_a_schema_that_was_replaced_is_not_taken_for_ours() -> None:

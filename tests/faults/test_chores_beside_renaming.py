@@ -1,0 +1,78 @@
+"""Every chore that publishes a snapshot, next to a writer that renames its own over it within the settle time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakecore.errors import CommitConflictError, CommitUncertainError
+from lakecore.fs.file_io import FileIO
+from lakecore.metadata.snapshot import CommitKind, Snapshot
+from lakecore.metadata.successor import successor
+from lakecore.store.manifests import ManifestStore
+from lakecore.store.paths import TablePaths
+from lakecore.store.schemas import SchemaStore
+from tests.support.chores import CHORES
+from tests.support.fault_fs import FaultyFileIO
+
+COMMITTING = [name for name, chore in CHORES.items() if chore.commits]
+
+
+class Replacing(FaultyFileIO):
+    """The first snapshot that is published here is replaced at once, by one without
+    changes that was planned on the snapshot before it. `replaced`: its id and bytes.
+    """
+
+    def __init__(self, inner: FileIO) -> None:
+        super().__init__(inner)
+        self.replaced: tuple[int, bytes] | None = None
+
+    def operation(self, name: str, path: str, effect: Any, torn: Any = None) -> Any:
+        result = super().operation(name, path, effect, torn)
+        folder, _, _ = path.rpartition("/")
+        if name == "publish" and folder.endswith("/snapshot") and result and self.replaced is None:
+            ours = Snapshot.from_json(self.inner.read(path), path)
+            self.replaced = (ours.id, self.inner.read(path))
+            self.inner.overwrite(
+                path, self._rival(folder.removesuffix("/snapshot"), ours.id).to_json().encode()
+            )
+        return result
+
+    def _rival(self, root: str, snapshot_id: int) -> Snapshot:
+        table, _, branch = root.partition("/branch/branch-")
+        paths = TablePaths(table, branch) if branch else TablePaths(table)
+        path = paths.snapshot(snapshot_id - 1)
+        before = Snapshot.from_json(self.inner.read(path), path)
+        schema = SchemaStore(self.inner, paths).latest()
+        assert schema is not None
+        manifests = ManifestStore(self.inner, paths, schema)
+        base = manifests.write_list(manifests.data_manifests(before))
+        delta = manifests.write_list(())
+        return successor(before, base, delta, CommitKind.APPEND, 0, commit_user="rival", commit_identifier=1)
+
+
+@pytest.mark.parametrize("name", COMMITTING)
+def test_a_replaced_snapshot_of_a_chore_is_made_again_or_reported(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that the lost snapshot names is deleted: somebody may have built on it by then."""
+    for module in ("lakecore.maintain.target", "lakecore.commit.attempt"):
+        monkeypatch.setattr(f"{module}.settle_ms", lambda options, path: 200)
+    chore = CHORES[name]
+    made = chore.make(f"beside-{name}")
+    storage = Replacing(made.catalog.file_io)
+    problem = chore.attempt(made.through(storage))
+    assert storage.replaced is not None
+    number, data = storage.replaced
+    if problem is None:
+        assert made.table.snapshots.list_ids()[-1] > number
+    else:
+        assert isinstance(problem, CommitConflictError | CommitUncertainError), problem
+    made.check_whole(name, orphans=False, damage=chore.damage)
+    lost = Snapshot.from_json(data, "lost")
+    manifests = ManifestStore(made.catalog.file_io, made.table.paths, made.table.schema)
+    manifests.read(manifests.data_manifests(lost))
+    manifests.read_index(lost.index_manifest)
+    chore.again(made.catalog)
+    made.check_whole(name, orphans=False, damage=chore.damage)
