@@ -10,9 +10,9 @@ from airflow.sdk import DAG, CronTriggerTimetable, Param
 from operators.maintain import MaintainTableOperator, PlanMaintenanceOperator
 
 DOC = """
-Expires tags and snapshots of each table and moves orphan files into the quarantine, as the policy says. The
-policy is a list of rules, or the path of a YAML file on the workers (variable `LAKECORE_POLICY` of the DAG
-processor):
+Checks each table, expires its tags and snapshots and moves orphan files into the quarantine, as the policy
+says. The policy is a list of rules, or the path of a YAML file on the workers (variable `LAKECORE_POLICY` of
+the DAG processor):
 
     - tables: ["shop.*"]
       except: ["shop.tmp_*"]
@@ -28,6 +28,9 @@ processor):
   long snapshots are kept is up to the options of each table (`snapshot.time-retained`, ...).
 * Nothing is deleted that a snapshot, tag, branch or consumer still needs; the report of each task says what
   holds back expiry. `lakecore why DB.TABLE` explains it.
+* A table that is found to be damaged, by the check or by any chore, is on hold: nothing is removed from it
+  until `lakecore fsck DB.TABLE` finds no damage, or until `lakecore release DB.TABLE`. Its task fails and
+  says why; `lakecore holds` lists all such tables.
 * Orphans wait in the quarantine for a week: `lakecore undo RUN` takes them back.
 * After `until` no further chore begins; the report names what is left, and the next night goes on.
 * Two runs never meet on a table: they take its lease. A killed task finishes its work when it is tried again.
@@ -40,6 +43,7 @@ POLICY = os.environ.get("LAKECORE_POLICY") or [
     {
         "tables": ["*"],
         "chores": {
+            "fsck": {"no-data": True},
             "expire-tags": {},
             "expire-snapshots": {"max-deletes": 500},
             "remove-orphan-files": {"older-than": "2 d"},

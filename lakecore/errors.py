@@ -12,12 +12,16 @@ LakeError
     CommitUncertainError     the commit may have landed: look before retrying, delete nothing
     CorruptDataError         the bytes break the format: stop
     ProofError               outputs do not equal inputs: nothing was committed
+    OnHoldError              the table is on hold: nothing is removed from it until fsck is clean or a person
+                             releases it
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
+from typing import TypeVar
 
 __all__ = [
     "AlreadyExistsError",
@@ -29,14 +33,18 @@ __all__ = [
     "InvalidOptionError",
     "LakeError",
     "NotFoundError",
+    "OnHoldError",
     "ProofError",
     "UnavailableError",
     "UnsupportedError",
+    "explained",
+    "gravest",
     "printable",
     "reason",
 ]
 
 _REASON_LENGTH = 200
+E = TypeVar("E", bound=BaseException)
 _UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
@@ -67,6 +75,17 @@ def reason(err: BaseException) -> str:
     if isinstance(err, KeyError) and err.args:
         return f"{err.args[0]!r} is missing"
     return " ".join(str(err).split())[:_REASON_LENGTH] or type(err).__name__
+
+
+def explained(err: BaseException) -> str:
+    """What an error says, followed by the notes of one line that were added to it on its way."""
+    notes = (note for note in getattr(err, "__notes__", ()) if "\n" not in note)
+    return "; ".join([str(err), *notes])
+
+
+def gravest(errors: Sequence[E]) -> E:
+    """Of several failures the first that says that data is wrong, else the first: retries mend the others."""
+    return next((err for err in errors if isinstance(err, CorruptDataError | ProofError)), errors[0])
 
 
 class LakeError(Exception):
@@ -148,3 +167,18 @@ class ProofError(LakeError):
         super().__init__(unit, problem)
         self.unit = unit
         self.problem = problem
+
+
+class OnHoldError(LakeError):
+    """The table is on hold, so this chore must not remove anything from it; nothing was removed.
+
+    Trying again does not help by itself: the hold ends when `fsck` is clean, or when a person releases it.
+    `automatic`: damage was found; False where a person asked for the hold.
+    """
+
+    def __init__(self, message: str, automatic: bool = True) -> None:
+        super().__init__(message, automatic)
+        self.automatic = automatic
+
+    def __str__(self) -> str:
+        return str(self.args[0])

@@ -172,6 +172,7 @@ def sentence(report: Report) -> str:
         f"names: {', '.join(report.names[:_SHOWN])}{' …' if report.names[_SHOWN:] else ''}": report.names,
         f"snapshot {report.snapshot}": report.snapshot is not None,
         f"held back by: {report.blocker}": report.blocker,
+        report.held: report.held,
         f"in the quarantine: lakecore undo {report.run}": report.run and report.quarantined,
         f"{report.resumed} interrupted runs were finished first": report.resumed,
         **dict.fromkeys(report.notes[:_SHOWN], True),

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from operators.chore import flag
+from operators.chore import flag, lease_owner
 from operators.hooks import LakeHook, airflow_errors
 from operators.links import ReportLink, TableLink
 from operators.metrics import count
 from operators.task import small
+from operators.turn import Told, Turn
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
 
-__all__ = ["FAIL_ON", "FsckOperator"]
+__all__ = ["FAIL_ON", "FsckChore", "FsckOperator"]
 
 FAIL_ON = ("damage", "any", "nothing")
 
 
 class FsckOperator(BaseOperator):
-    """Check a table: hints, snapshots, manifests, data files, key order, levels, totals, orphans. Changes
-    nothing. Returns counts and the first findings (small, JSON), also of a task that fails.
+    """Check a table: hints, snapshots, manifests, data files, key order, levels, totals, orphans. Returns
+    counts and the first findings (small, JSON), also of a task that fails.
+
+    Changes nothing of the table; damage puts it on hold, so that nothing is removed from it, and a check
+    without damage ends the holds that it can.
 
     :param table: `database.table`. (templated)
     :param fail_on: `damage`: findings that can lose or change rows fail the task, at once, for no retry mends
@@ -67,17 +71,55 @@ class FsckOperator(BaseOperator):
                 raise InvalidInputError(f"fail_on={self.fail_on!r}: use one of {', '.join(FAIL_ON)}")
             wanted = {name: bool(flag(name, getattr(self, name))) for name in ("no_data", "deep", "plan")}
             catalog = LakeHook(self.lake_conn_id).catalog()
-            job = fsck.Job(table=self.table, deep=wanted["deep"], read_data=not wanted["no_data"])
+            job = fsck.Job(
+                table=self.table,
+                deep=wanted["deep"],
+                read_data=not wanted["no_data"],
+                owner=lease_owner(context["ti"]),
+            )
             checked = fsck.run(job, catalog)
             if wanted["plan"]:
                 context["ti"].xcom_push("plan", fsck.plan(checked, catalog))
         raw = {"job": "fsck"} | small(checked.to_json(), "findings")
         count("fsck", raw)
         bad = {"damage": checked.report.damage, "any": checked.report.findings}.get(self.fail_on, ())
-        for finding in checked.report.findings[:20]:
-            self.log.warning("%s", finding)
+        for line in (*checked.report.findings[:20], *checked.holds):
+            self.log.warning("%s", line)
         if bad:
             context["ti"].xcom_push("report", raw)
             rest = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
             raise AirflowFailException(f"{self.table}: {bad[0]}{rest}")
         return raw
+
+
+class FsckChore:
+    """As `FsckOperator`, as a chore of a policy. Damage fails it, and puts the table on hold."""
+
+    parameters: ClassVar[Mapping[str, str]] = {"no_data": "bool", "deep": "bool"}
+    repeatable: ClassVar[bool] = False
+
+    @classmethod
+    def take(cls, turn: Turn) -> Told:
+        """Raises CorruptDataError for the first finding that is damage. A dry run changes no hold."""
+        from lakecore.errors import CorruptDataError
+        from lakecore.jobs import fsck
+
+        wanted = {name: bool(flag(name, value)) for name, value in turn.given.items()}
+        job = fsck.Job(
+            table=turn.table,
+            deep=wanted.get("deep", False),
+            read_data=not wanted.get("no_data", False),
+            holds=not turn.dry_run,
+            owner=turn.safety.owner,
+        )
+        checked = fsck.run(job, turn.lake)
+        damage = checked.report.damage
+        if damage:
+            rest = f" (and {len(damage) - 1} more findings)" if len(damage) > 1 else ""
+            error = CorruptDataError(damage[0].path, f"{damage[0].problem}{rest}")
+            for note in checked.holds:
+                error.add_note(note)
+            raise error
+        raw = {"job": "fsck"} | small(checked.to_json(), "findings")
+        text = f"fsck of {turn.table}: no damage, {len(checked.report.findings)} other findings"
+        return Told(job="fsck", report=raw, text="; ".join([text, *checked.holds]))

@@ -21,13 +21,13 @@ _OPTIONS = {"s3_endpoint": "s3.endpoint", "s3_region": "s3.region", "s3_session_
 @contextmanager
 def airflow_errors() -> Iterator[None]:
     """Errors that no retry can mend fail the task at once; every other error takes the ordinary retry."""
-    from lakecore.errors import LakeError
+    from lakecore.errors import LakeError, explained
 
     try:
         yield
     except LakeError as err:
         if is_permanent(err):
-            raise AirflowFailException(f"{type(err).__name__}: {err}") from err
+            raise AirflowFailException(f"{type(err).__name__}: {explained(err)}") from err
         raise
 
 
@@ -42,10 +42,18 @@ def is_permanent(err: Exception) -> bool:
         CorruptDataError,
         InvalidInputError,
         NotFoundError,
+        OnHoldError,
         ProofError,
     )
 
-    permanent = (InvalidInputError, CorruptDataError, NotFoundError, AlreadyExistsError, ProofError)
+    permanent = (
+        InvalidInputError,
+        CorruptDataError,
+        NotFoundError,
+        AlreadyExistsError,
+        ProofError,
+        OnHoldError,
+    )
     return isinstance(err, permanent)
 
 

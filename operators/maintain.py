@@ -13,6 +13,7 @@ from operators.chore import flag, lease_owner, waiting_ms
 from operators.consumers import ExpireConsumersOperator
 from operators.engine import EngineTask
 from operators.expire import ExpireChangelogsOperator, ExpireSnapshotsOperator
+from operators.fsck import FsckChore
 from operators.hooks import LakeHook, airflow_errors, is_permanent
 from operators.identity import commit_identity
 from operators.orphans import RemoveOrphanFilesOperator
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["CHORES", "MaintainTableOperator", "PlanMaintenanceOperator"]
 
 CHORES: Mapping[str, type[PolicyChore]] = {
+    "fsck": FsckChore,
     "trigger-tag-automatic-creation": TriggerTagAutomaticCreationOperator,
     "create-batch-tags": CreateBatchTagsOperator,
     "expire-partitions": ExpirePartitionsOperator,
@@ -45,7 +47,8 @@ CHORES: Mapping[str, type[PolicyChore]] = {
     "compact-manifest": CompactManifestOperator,
     "remove-orphan-files": RemoveOrphanFilesOperator,
 }
-"""What a policy may ask for, in the order in which a table gets it: tags before the snapshots go, what is
+"""What a policy may ask for, in the order in which a table gets it: the check first, for what it finds keeps
+the others from removing anything; tags before the snapshots go, what is
 rewritten before the snapshots with the old files go, then what frees more comes first.
 """
 
@@ -61,6 +64,8 @@ _REPORTED = (
     "files_left",
     "dropped_count",
     "snapshots_count",
+    "findings_count",
+    "held",
     "names_count",
     "blocker",
     "seconds",
@@ -105,8 +110,9 @@ class MaintainTableOperator(EngineTask, TableTask):
     """The chores of one table, one after another, within a window. Returns what each did, small and JSON.
 
     A chore that fails does not stop the next; the task fails at the end, and is retried when a retry may
-    help. A chore that this release cannot do for the table is left out, and the report says why. Each takes
-    the table's lease, so that two runs never meet.
+    help. What a hold on the table stops is in `held` of the report, and fails the task, too, without a retry;
+    not where a person asked for the hold. A chore that this release cannot do for the table is left out, and
+    the report says why. Each takes the table's lease, so that two runs never meet.
 
     :param chores: name to parameters, both as commands have them: `{"expire-snapshots": {"retain-max": 50}}`.
         A time may be given as an age, `2 d` before the run started. (templated)
@@ -167,7 +173,8 @@ class MaintainTableOperator(EngineTask, TableTask):
 
         clock = SystemClock()
         errors: list[LakeError] = []
-        report: dict[str, Any] = {"table": self.table, "done": [], "refused": {}, "failed": {}, "left": []}
+        report: dict[str, Any] = {"table": self.table, "done": [], "refused": {}, "held": {}}
+        report |= {"failed": {}, "left": []}
         with airflow_errors():
             end = window_end_ms(self.until, context, clock)
             asked = _ordered(self.chores)
@@ -201,16 +208,23 @@ class MaintainTableOperator(EngineTask, TableTask):
     ) -> list[LakeError]:
         """The error of the chore, if any; adds to `report`."""
         from lakecore.clock import SystemClock
-        from lakecore.errors import LakeError, UnsupportedError
+        from lakecore.errors import LakeError, OnHoldError, UnsupportedError, explained
 
         try:
             started_ms = run_started_ms(context, SystemClock())
-            report["done"].append(self._do(name, parameters, turn, context, started_ms))
+            done = self._do(name, parameters, turn, context, started_ms)
+            report["done"].append(done)
+            if done.get("held"):
+                report["held"][name] = done["held"]
         except UnsupportedError as err:
             report["refused"][name] = str(err)
+        except OnHoldError as err:
+            self.log.warning("%s", err)
+            report["held"][name] = str(err)
+            return [err] if err.automatic else []
         except LakeError as err:
             self.log.exception("%s of %s failed", name, self.table)
-            report["failed"][name] = f"{type(err).__name__}: {err}"
+            report["failed"][name] = f"{type(err).__name__}: {explained(err)}"
             return [err]
         return []
 
@@ -233,7 +247,9 @@ class MaintainTableOperator(EngineTask, TableTask):
         if errors:
             context["ti"].xcom_push("report", report)
             error = AirflowFailException if all(map(is_permanent, errors)) else AirflowException
-            raise error(f"{self.table}: {'; '.join(f'{k}: {v}' for k, v in report['failed'].items())}")
+            problems = [f"{k}: {v}" for k, v in report["failed"].items()]
+            problems += [f"on hold, so not done: {', '.join(report['held'])}"] if report["held"] else []
+            raise error(f"{self.table}: {'; '.join(problems)}")
         return report
 
 

@@ -65,6 +65,7 @@ OlderThan = Annotated[
 RunEngine = Annotated[Engine, typer.Option(help="Where files are deleted, and many directories listed.")]
 
 _SHOWN = 10
+_ON_HOLD = 2
 _SEVERAL = AtOnce()
 
 
@@ -151,7 +152,8 @@ def run_jobs(
     *,
     passes_over: bool = True,
 ) -> None:
-    """Run them, several at once, and print their reports. Exit code 1 when one failed.
+    """Run them, several at once, and print their reports. Exit code 1 when one failed, else 2 when a hold
+    stopped one.
 
     `passes_over`: of several tables, one that another chore holds is left to the next run; else it failed.
     """
@@ -172,6 +174,8 @@ def run_jobs(
     else:
         _print(session, reports)
     end_on_errors(session, reports)
+    if any(report.held for report in reports):
+        raise typer.Exit(_ON_HOLD)
 
 
 def _print(session: Session, reports: Sequence[Report]) -> None:
@@ -199,6 +203,8 @@ def _result(report: Report) -> str:
         return "failed"
     if report.skipped:
         return "skipped"
+    if report.held and (report.nothing_to_do or not report.names):
+        return "on hold"
     if report.nothing_to_do:
         return "nothing to do"
     return "planned" if report.dry_run else "done"
@@ -217,6 +223,8 @@ def _remarks(report: Report) -> Iterator[str]:
         yield f"error: {' '.join(report.error.split())}"
     if report.skipped:
         yield f"skipped: {report.skipped}"
+    if report.held:
+        yield report.held
     if report.resumed:
         yield f"finished {report.resumed} interrupted run(s) first"
     if report.snapshots:

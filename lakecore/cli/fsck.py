@@ -53,6 +53,9 @@ def fsck(
     deep: Annotated[
         bool, typer.Option("--deep", help="Check every snapshot on its own; decode every column.")
     ] = False,
+    no_hold: Annotated[
+        bool, typer.Option("--no-hold", help="Neither put tables on hold for damage nor end holds.")
+    ] = False,
     plan: Annotated[
         Path | None, typer.Option(help="Write here what could be done about it; `repair` applies it.")
     ] = None,
@@ -60,7 +63,10 @@ def fsck(
         str | None, typer.Option(help="For the plan: younger files are no orphans; a day ago by default.")
     ] = None,
 ) -> None:
-    """Check hints, snapshots, manifests, data files, key order, levels, totals, orphans. Changes nothing."""
+    """Check hints, snapshots, manifests, data files, key order, levels, totals, orphans. Changes no table.
+
+    A damaged table is put on hold: nothing is removed from it until a check is clean or it is released.
+    """
     session = session_of(context)
     checked = []
     names = expand_tables(session.catalog, table)
@@ -68,7 +74,9 @@ def fsck(
         raise InvalidInputError(f"--plan is for one table, not for {len(names)}")
     for name in names:
         with session.err.status(f"checking {name}") if session.err.is_terminal else nullcontext():
-            checked.append(_check(session, Job(table=name, deep=deep, read_data=not no_data)))
+            checked.append(
+                _check(session, Job(table=name, deep=deep, read_data=not no_data, holds=not no_hold))
+            )
     if plan is not None:
         _write_plan(session, plan, checked[0], older_than)
     if session.json:
@@ -120,6 +128,8 @@ def _print(session: Session, checked: Sequence[_Answer]) -> None:
             session.out.print(f"{one.table}: error: {' '.join(one.error.split())}", markup=False)
         for finding in one.report.findings if one.report is not None else ():
             session.out.print(f"{one.table}: {finding}", markup=False)
+        for note in one.checked.holds if one.checked is not None else ():
+            session.out.print(f"{one.table}: {note}", markup=False)
         if one.report is not None and one.report.moved:
             session.out.print(f"{one.table}: snapshots came or went meanwhile; check again", markup=False)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -10,6 +10,9 @@ import typer
 
 from lakecore.cli.output import print_json, print_rows, size_text, table_of, time_text
 from lakecore.cli.session import Session, session_of
+from lakecore.clock import SystemClock
+from lakecore.maintain.holds.record import Hold
+from lakecore.maintain.holds.store import HoldStore
 from lakecore.metadata.data_file import EMPTY_ROW
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.row.binary_row import decode_row
@@ -52,13 +55,14 @@ def describe(context: typer.Context, table: TableArgument) -> None:
     session = session_of(context)
     loaded = session.catalog.load_table(table)
     latest = loaded.snapshots.latest()
+    holds = HoldStore(loaded.file_io, session.catalog.warehouse, SystemClock()).of(loaded.name)
     if session.json:
-        print_json(session.out, _description(loaded, latest))
+        print_json(session.out, _description(loaded, latest, holds))
     else:
-        _print_description(session, loaded, latest)
+        _print_description(session, loaded, latest, holds)
 
 
-def _description(table: Table, latest: Snapshot | None) -> dict[str, Any]:
+def _description(table: Table, latest: Snapshot | None, holds: Sequence[Hold]) -> dict[str, Any]:
     schema = table.schema
     return {
         "table": table.name,
@@ -79,11 +83,14 @@ def _description(table: Table, latest: Snapshot | None) -> dict[str, Any]:
         "branches": list(table.branches.list()),
         "warnings": list(table.warnings),
         "other_writers": asdict(other_writers(schema.options, table.paths.root)),
+        "holds": [hold.to_json() for hold in holds],
     }
 
 
-def _print_description(session: Session, table: Table, latest: Snapshot | None) -> None:
-    described = _description(table, latest)
+def _print_description(
+    session: Session, table: Table, latest: Snapshot | None, holds: Sequence[Hold]
+) -> None:
+    described = _description(table, latest, holds)
     keys = ("table", "path", "schema_id", "primary_keys", "partition_keys", "bucket", "bucket_mode")
     facts = [[key, _joined(described[key])] for key in (*keys, "bucket_keys", "tags", "branches", "comment")]
     if latest is not None:
@@ -96,6 +103,7 @@ def _print_description(session: Session, table: Table, latest: Snapshot | None) 
         facts.append(["snapshot", "none yet"])
     others = described["other_writers"]
     facts += [["other writers", f"lakecore: {others['lakecore']}"], ["", f"Java Paimon: {others['java']}"]]
+    facts += [["on hold", str(hold)] for hold in holds]
     session.out.print(table_of(["", ""], [fact for fact in facts if fact[1]]))
     session.warn(table.name, table.warnings)
     columns = [

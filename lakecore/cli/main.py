@@ -1,4 +1,5 @@
-"""Entry point of the `lakecore` command. Exit codes: 0 ok, 1 error or part failure, 2 findings."""
+"""Entry point of the `lakecore` command. Exit codes: 0 ok, 1 error or part failure, 2 findings, or
+a table on hold."""
 
 from __future__ import annotations
 
@@ -14,12 +15,13 @@ import typer
 
 from lakecore.cli.commands import register
 from lakecore.cli.session import Session
-from lakecore.errors import LakeError
+from lakecore.errors import LakeError, OnHoldError, explained
 from lakecore.types.pandas_probe import pandas_hidden
 
 __all__ = ["main"]
 
 _ERROR = 1
+_ON_HOLD = 2
 _INTERRUPTED = 130
 _FLAGS = ("--json",)
 _VALUED = ("--warehouse", "--catalog")
@@ -83,7 +85,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except _USAGE_ERROR as err:
         return _fail(f"{err.format_message()} (lakecore --help lists commands and options)")
     except LakeError as err:
-        return _fail(str(err))
+        return _fail(explained(err), _ON_HOLD if isinstance(err, OnHoldError) else _ERROR)
     except BrokenPipeError:
         # The reader of our output is done (`| head`): nothing is wrong, and nothing can be flushed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -23,6 +23,7 @@ from lakecore.cli.output import print_rows, size_text, time_text
 from lakecore.cli.session import session_of
 from lakecore.jobs import quarantine as quarantine_jobs
 from lakecore.jobs import remove_orphan_files as orphan_jobs
+from lakecore.jobs.holds import holds_of
 
 __all__ = ["purge_quarantine", "remove_orphan_files", "runs", "undo"]
 
@@ -102,6 +103,8 @@ def runs(
         for record in quarantine_jobs.runs_of(session.catalog, table)
     ]
     print_rows(session, rows, ["run", "table", "state", "started", "files", "size"])
+    for hold in holds_of(session.catalog, table=table):
+        session.note(f"on hold: {hold.table}: {hold}")
 
 
 def purge_quarantine(context: typer.Context, *, limits: QuarantineLimits) -> None:

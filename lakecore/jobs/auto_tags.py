@@ -45,7 +45,10 @@ class Job:
 
 
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
-    """`names` of the report: the tags that were made. Raises NotFoundError, InvalidOptionError."""
+    """`names` of the report: the tags that were made. On a table that is on hold none is deleted: `held`.
+
+    Raises NotFoundError, InvalidOptionError.
+    """
     with begin(_JOB, job, lake, keeps=False, executor=executor, clock=clock) as chore:
         return chore.timed(_run(job, chore))
 
@@ -53,13 +56,15 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
 def _run(job: Job, chore: Chore) -> Report:
     due = due_tags(chore.target, job.zone)
     made = tuple(tag.name for tag in due.new) if job.dry_run else make(chore.target, due, job.zone)
-    gone = tuple(sorted({*due.surplus, *expired(chore.target, job.zone)}))
+    surplus = tuple(sorted({*due.surplus, *expired(chore.target, job.zone)}))
+    gone = () if chore.holds else surplus
     report = replace(
         chore.report,
         names=made,
         snapshot=due.new[-1].snapshot if due.new else None,
         notes=_notes(due, gone, "would go" if job.dry_run else "went"),
         nothing_to_do=not made and not gone,
+        held=chore.held() if surplus else "",
     )
     if not gone:
         return replace(report, quarantined=False)

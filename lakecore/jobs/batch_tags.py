@@ -96,7 +96,8 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
     """`names` of the report: the tags that were made or set.
 
     Raises UnavailableError while the period of `date` is not over, NotFoundError when its snapshot has
-    expired: then the other tags are made nevertheless.
+    expired: then the other tags are made nevertheless. On a table that is on hold no tag is
+    replaced or deleted: `held`.
     """
     with begin(_JOB, job, lake, keeps=True, executor=executor, clock=clock) as chore:
         return chore.timed(_Work(job, chore).run())
@@ -125,11 +126,15 @@ class _Work:
         known, duties, asked = self._look()
         asking = [duty for duty in duties if job.backfill or (asked and duty.period.name == asked.name)]
         kept, surplus = retire(asking, self._series, known.tags, self._most)
-        work = [duty for duty in kept if duty.state is not State.OTHER or job.replace]
+        replaces = job.replace and not self._chore.holds
+        others = [duty for duty in kept if duty.state is State.OTHER]
+        held = self._chore.held() if surplus or (others and job.replace) else ""
+        surplus = () if held else surplus
+        work = [duty for duty in kept if duty.state is not State.OTHER or replaces]
         changed, report = self._apply(work, known, surplus)
         asked_for = {duty.period for duty in asking}
-        others = [duty for duty in duties if duty.period not in asked_for]
-        notes = (*_notes(kept, others, job.replace), *_retired(surplus, dry_run=job.dry_run))
+        unasked = [duty for duty in duties if duty.period not in asked_for]
+        notes = (*_notes(kept, unasked, replaces), *_retired(surplus, dry_run=job.dry_run))
         self._complain(kept, asked, known)
         snapshots = [duty.snapshot for duty in work if duty.period.name in changed]
         return replace(
@@ -138,6 +143,7 @@ class _Work:
             snapshot=snapshots[-1] if snapshots else None,
             notes=(*notes, *report.notes),
             nothing_to_do=not changed and not surplus,
+            held=held,
         )
 
     def _look(self) -> tuple[Known, tuple[Duty, ...], Period | None]:

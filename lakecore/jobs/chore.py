@@ -10,14 +10,21 @@ from typing import Any, Protocol, TypeVar
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.commit.author import Author
-from lakecore.errors import InvalidInputError
+from lakecore.errors import CorruptDataError, InvalidInputError, NotFoundError
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.counts import Change, Counts, counts_of
 from lakecore.jobs.forecast import forecast_of, remember
 from lakecore.jobs.lake import Lake, target_of
 from lakecore.jobs.metered import peak_memory
+from lakecore.jobs.user import this_user
 from lakecore.maintain.forecast.plan import Forecast, Work
 from lakecore.maintain.heartbeat import Heartbeat
+from lakecore.maintain.holds.gate import HoldGate, refusal
+from lakecore.maintain.holds.place import holding_on_damage
+from lakecore.maintain.holds.plan import HoldEffect
+from lakecore.maintain.holds.record import Hold
+from lakecore.maintain.holds.store import HoldStore
+from lakecore.maintain.latest import check_latest
 from lakecore.maintain.lease import leased
 from lakecore.maintain.quarantine import purge_quietly
 from lakecore.maintain.runs import Removal, RunStore
@@ -78,6 +85,7 @@ class Report:
     `undo`. `resumed`: interrupted runs that were finished first. `forecast`, `before` and `after`: of a dry
     run, what the run takes, what the table has and would have; and its `estimated_seconds`. `error_class`:
     the type of `error`, of `lakecore.errors`. `skipped`: why nothing was done, where that is no error.
+    `held`: why nothing was removed: the table is on hold.
     """
 
     table: str
@@ -101,6 +109,7 @@ class Report:
     after: Counts | None = None
     nothing_to_do: bool = False
     skipped: str = ""
+    held: str = ""
     error: str | None = None
     error_class: str | None = None
 
@@ -164,10 +173,14 @@ class Chore:
     work: Work | None = None
     """What takes the time, where that is not what is removed: the same for a dry run as for a run."""
     result: Report | None = None
+    holds: tuple[Hold, ...] = ()
+    """Those that were on the table when the chore began."""
 
     def timed(self, report: Report) -> Report:
         """With the seconds since the beginning; of a dry run, with what the run would take and meet."""
         report = replace(report, seconds=round(self.target.clock.monotonic() - self.started, 3))
+        if report.dry_run and self.sweeper.gate.effect is HoldEffect.REFUSED:
+            report = replace(report, held=self.held())
         if not report.nothing_to_do:
             report = replace(report, notes=report.notes + callback_warnings(self.target.schema.options))
         if report.dry_run and not report.nothing_to_do:
@@ -177,6 +190,10 @@ class Chore:
             report = replace(report, before=before, after=self.after(before))
         self.result = report
         return report
+
+    def held(self) -> str:
+        """Why nothing may be removed; empty where the table is not on hold."""
+        return str(refusal(self.report.table, self.report.job, self.holds)) if self.holds else ""
 
     def remember(self, started_ms: int) -> None:
         """Add what the run took to the history of its job."""
@@ -242,13 +259,18 @@ def begin(
 ) -> Iterator[Chore]:
     """Open the table, take its lease and finish what an interrupted run left. `keeps`: the job's own default.
 
-    With `dry_run` nothing is written: no lease, nothing finished.
+    With `dry_run` nothing is written: no lease, nothing finished, no hold. A CorruptDataError or ProofError
+    of the job puts the table on hold. Raises OnHoldError for a job that removes, while the table is on hold;
+    others then leave unfinished what an interrupted run was to remove.
     """
     clock = clock or SystemClock()
-    opened = lake.load_table(job.table, job.options)
+    safety, dry_run = job.safety, job.dry_run
+    holds = HoldStore(lake.file_io, lake.warehouse, clock)
+    by = safety.owner or this_user()
+    with holding_on_damage(holds, job.table, name, by, enabled=not dry_run):
+        opened = lake.load_table(job.table, job.options)
     target = target_of(opened, lake, clock)
     runs = RunStore(lake.file_io, lake.warehouse, clock)
-    safety, dry_run = job.safety, job.dry_run
     keeps = keeps if safety.quarantine is None else safety.quarantine
     started = clock.monotonic()
     report = Report(table=job.table, job=name, dry_run=dry_run, quarantined=keeps)
@@ -271,17 +293,40 @@ def begin(
                 opened = lake.load_table(job.table, job.options)
                 target = target_of(opened, lake, clock)
             ends.enter_context(ends.enter_context(Heartbeat()).keeping(lease))
-        sweeper = Sweeper(target, runs, executor or SerialExecutor(), alive)
-        if resume and not dry_run:
+        ends.enter_context(holding_on_damage(holds, job.table, name, by, enabled=not dry_run))
+        gate = HoldGate(holds, job.table, name)
+        on_hold = gate.holds()
+        if on_hold and gate.effect is HoldEffect.REFUSED and not dry_run:
+            raise refusal(job.table, name, on_hold)
+        sweeper = Sweeper(target, runs, executor or SerialExecutor(), gate, alive)
+        if resume and not dry_run and not on_hold:
             report = replace(report, resumed=len(sweeper.resume()))
         started_ms = clock.now_ms()
-        chore = Chore(opened, target, sweeper, keeps, report, started)
-        yield chore
+        chore = Chore(opened, target, sweeper, keeps, report, started, holds=on_hold)
+        with _telling_damage(target, gate.effect, enabled=not dry_run):
+            yield chore
         if not dry_run:
             chore.remember(started_ms)
             chore.settle_hint()
         if keeps and not dry_run and safety.purges:
             purge_quietly(runs, job.table, ttl_ms=safety.quarantine_ttl_ms, cap=safety.quarantine_cap)
+
+
+@contextmanager
+def _telling_damage(target: Target, effect: HoldEffect, *, enabled: bool) -> Iterator[None]:
+    """Something is missing that a removing chore needs to know: is it the latest snapshot that lacks it?
+
+    Raises CorruptDataError then, instead of NotFoundError.
+    """
+    try:
+        yield
+    except NotFoundError as err:
+        if enabled and effect is HoldEffect.REFUSED:
+            try:
+                check_latest(target)
+            except CorruptDataError as damage:
+                raise damage from err
+        raise
 
 
 def parameters(job: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from lakecore.clock import SystemClock
 from lakecore.compact.lake.pool import PlanBudget
-from lakecore.errors import BusyError, LakeError
+from lakecore.errors import BusyError, LakeError, OnHoldError, explained
 from lakecore.jobs.chore import Report
 from lakecore.jobs.lake import Lake
 from lakecore.jobs.limits import Limits
@@ -38,7 +38,8 @@ def run_many(
     on_done: Callable[[Report], None] | None = None,
     passes_over: bool = True,
 ) -> list[Report]:
-    """One report per job, in order. A failed one does not stop the rest: its report has an `error`.
+    """One report per job, in order. A failed one does not stop the rest: its report has an `error`; one that
+    a hold stops is `held`, not failed.
 
     Of several, one whose table another chore holds is `skipped` where that is no failure: with `passes_over`,
     and when the job does not wait for it.
@@ -70,11 +71,14 @@ def _tried(job: J, run: Callable[[J], Report], *, passes_over: bool) -> Report:
     try:
         return run(job)
     except LakeError as err:
+        if isinstance(err, OnHoldError):
+            logger.warning("%s", err)
+            return Report(table=table, job=name, held=str(err))
         if isinstance(err, BusyError) and passes_over:
             logger.warning("%s of %s is left to the next run: %s", name, table, err)
             return Report(table=table, job=name, skipped=str(err))
-        logger.error("%s of %s failed: %s", name, table, err)
-        return Report(table=table, job=name, error=str(err), error_class=type(err).__name__)
+        logger.error("%s of %s failed: %s", name, table, explained(err))
+        return Report(table=table, job=name, error=explained(err), error_class=type(err).__name__)
     except Exception as err:  # the border of one table: it must not stop the others
         logger.exception("%s of %s", name, table)
         return Report(table=table, job=name, error=unexpected(err), error_class=type(err).__name__)

@@ -10,6 +10,7 @@ from lakecore.compact.cluster.apply import ClusterRun
 from lakecore.compact.outcome import Outcome
 from lakecore.compact.rounds import CompactRun
 from lakecore.compact.work import Strategy, WorkPick
+from lakecore.errors import explained
 from lakecore.jobs.compact_shape import Shape
 from lakecore.maintain.forecast.plan import Forecast
 from lakecore.verify.digest import total
@@ -66,7 +67,7 @@ class Report:
         """With what ended the job early, if something did."""
         if error is None:
             return self
-        return replace(self, error=str(error), error_class=type(error).__name__)
+        return replace(self, error=explained(error), error_class=type(error).__name__)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; levels as text, as JSON wants keys."""

@@ -27,7 +27,10 @@ from lakecore.jobs.compact_shape import Shape, planned_shape
 from lakecore.jobs.counts import snapshots_of
 from lakecore.jobs.lake import Lake, target_of
 from lakecore.jobs.metered import MeteredExecutor, peak_memory
+from lakecore.jobs.user import this_user
 from lakecore.maintain.heartbeat import Heartbeat
+from lakecore.maintain.holds.place import hold_because_of
+from lakecore.maintain.holds.store import HoldStore
 from lakecore.row.sort_rule import OrderStrategy
 from lakecore.scan.filters import ScanFilter
 from lakecore.table import Table
@@ -77,7 +80,14 @@ class CompactTask:
                 self._report = replace(self._report, warnings=table.warnings)
                 return self._run(run, table, lake)
         except LakeError as err:
+            self._hold(err, lake)
             return self._report.failed(err), err
+
+    def _hold(self, error: LakeError, lake: Lake) -> None:
+        """Damage puts the table on hold, as long as the lease is held where it was taken."""
+        if not self._job.dry_run:
+            holds = HoldStore(lake.file_io, lake.warehouse, self._clock)
+            hold_because_of(error, holds, self._job.table, "compact", self._job.owner or this_user())
 
     def _run(self, run: Work, table: Table, lake: Lake) -> tuple[Report, LakeError | None]:
         started_ms = self._clock.now_ms()
@@ -92,6 +102,7 @@ class CompactTask:
                 run.run(executor)
         except LakeError as err:
             error = err
+            self._hold(err, lake)
         if run.outcome.snapshots:
             table.tag_after_commit(wrote=False)
         if isinstance(run, ClusterRun) and run.new_marks:

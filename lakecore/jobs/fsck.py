@@ -1,4 +1,4 @@
-"""The job that checks one table; it changes nothing."""
+"""The job that checks one table. It changes nothing of the table: only its holds follow what is found."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import Any
 from lakecore.clock import Clock, SystemClock
 from lakecore.errors import CorruptDataError
 from lakecore.jobs.chore import job_from_json, job_to_json
+from lakecore.jobs.fsck_holds import after_check, lasting
 from lakecore.jobs.lake import Lake
 from lakecore.jobs.repair_plan import plan_repair
+from lakecore.jobs.user import this_user
+from lakecore.maintain.holds.store import HoldStore
 from lakecore.store.paths import MAIN_BRANCH
 from lakecore.verify.findings import Finding, FindingKind, FsckReport
 from lakecore.verify.fsck import fsck as check_table
@@ -22,11 +25,17 @@ _COUNTS = ("snapshots", "manifests", "data_files", "files_read", "rows_read", "m
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """`deep`: every snapshot on its own, every column decoded. `read_data`: data files are opened."""
+    """`deep`: every snapshot on its own, every column decoded. `read_data`: data files are opened.
+
+    `holds`: damage puts the table on hold, and a check without damage ends the holds that it can. `owner`:
+    who is written down for it; empty: the user of this process.
+    """
 
     table: str
     deep: bool = False
     read_data: bool = True
+    holds: bool = True
+    owner: str = ""
 
     to_json = job_to_json
 
@@ -43,6 +52,8 @@ class Checked:
     table: str
     report: FsckReport
     seconds: float
+    holds: tuple[str, ...] = ()
+    """What became of the table's holds, for people."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, all findings."""
@@ -51,7 +62,8 @@ class Checked:
             {"kind": one.kind.value, "damage": one.kind.is_damage, "path": one.path, "problem": one.problem}
             for one in self.report.findings
         ]
-        return {"table": self.table, "seconds": self.seconds, **counts, "findings": findings}
+        told = {"holds": list(self.holds), "findings": findings}
+        return {"table": self.table, "seconds": self.seconds, **counts, **told}
 
 
 def run(job: Job, lake: Lake, clock: Clock | None = None) -> Checked:
@@ -60,15 +72,36 @@ def run(job: Job, lake: Lake, clock: Clock | None = None) -> Checked:
     """
     clock = clock or SystemClock()
     started = clock.monotonic()
+    store = HoldStore(lake.file_io, lake.warehouse, clock)
+    before = store.of(job.table) if job.holds else ()
+    report = _look(job, lake, clock)
+    damage = report.damage
+    if job.holds and damage and report.moved:
+        report = _look(job, lake, clock)  # what snapshots took along that went meanwhile is no damage
+        damage = lasting(damage, report.damage) if report.moved else report.damage
+    notes: tuple[str, ...] = ()
+    if job.holds and (before or damage) and bool(damage) == bool(report.damage):
+        notes = after_check(
+            store,
+            job.table,
+            damage,
+            before,
+            deep=job.deep,
+            read_data=job.read_data,
+            by=job.owner or this_user(),
+        )
+    seconds = round(clock.monotonic() - started, 3)
+    return Checked(table=job.table, report=report, seconds=seconds, holds=notes)
+
+
+def _look(job: Job, lake: Lake, clock: Clock) -> FsckReport:
     try:
         table = lake.load_table(job.table)
         main = table.paths.with_branch(MAIN_BRANCH)
-        report = check_table(
-            table.file_io, main, now_ms=clock.now_ms(), deep=job.deep, read_data=job.read_data
-        )
+        return check_table(table.file_io, main, now_ms=clock.now_ms(), deep=job.deep, read_data=job.read_data)
     except CorruptDataError as err:
         # the table cannot even be opened: that is a finding, not a failure of the check
-        report = FsckReport(
+        return FsckReport(
             findings=(Finding(FindingKind.SCHEMA, err.path, err.problem),),
             snapshots=0,
             manifests=0,
@@ -76,7 +109,6 @@ def run(job: Job, lake: Lake, clock: Clock | None = None) -> Checked:
             files_read=0,
             rows_read=0,
         )
-    return Checked(table=job.table, report=report, seconds=round(clock.monotonic() - started, 3))
 
 
 def plan(checked: Checked, lake: Lake, clock: Clock | None = None) -> dict[str, Any]:

@@ -188,6 +188,7 @@ def _drop(job: _PartitionJob, chore: Chore, partitions: Sequence[Mapping[str, An
     fresh = False
     first = _next_identifier(job, table) if isinstance(job, ExpirePartitions) else job.commit_identifier
     for number, low in enumerate(range(0, len(partitions), size)):
+        chore.sweeper.gate.check(keeps=False)
         result = table.committer().commit(
             (),
             commit_user=user,

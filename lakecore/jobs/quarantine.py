@@ -13,6 +13,7 @@ from lakecore.fs.confined import vouched
 from lakecore.jobs.chore import Lake, Report, Safety, begin, job_from_json, job_to_json
 from lakecore.jobs.counts import UNKNOWN
 from lakecore.maintain.history import HistoryLine, HistoryStore
+from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.orphans.external import external_roots
 from lakecore.maintain.quarantine import purge, undo
 from lakecore.maintain.runs import RunRecord, RunState, RunStore
@@ -83,6 +84,13 @@ def _record(line: HistoryLine) -> RunRecord:
     )
 
 
+def _kept_back(runs: RunStore) -> tuple[str, ...]:
+    """Tables whose files stay in the quarantine because they are on hold."""
+    on_hold = {hold.table for hold in HoldStore(runs.file_io, runs.warehouse, runs.clock).all()}
+    kept = {record.table for record in runs.list() if record.state is RunState.QUARANTINED}
+    return tuple(f"the files of {table} stay: it is on hold" for table in sorted(on_hold & kept))
+
+
 def run(
     job: Undo | Purge, lake: Lake, executor: Executor | None = None, clock: Clock | None = None
 ) -> Report:
@@ -95,6 +103,7 @@ def run(
             job="purge-quarantine",
             names=tuple(record.id for record, _ in gone),
             bytes=sum(size for _, size in gone),
+            notes=_kept_back(runs),
             nothing_to_do=not gone,
         )
     record = runs.find(job.run_id)

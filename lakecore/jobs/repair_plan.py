@@ -11,7 +11,9 @@ from lakecore.errors import InvalidInputError, reason
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.chore import DAY_MS, Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
 from lakecore.jobs.counts import UNKNOWN
-from lakecore.maintain.repair.apply import apply_step, make_plan, open_changes
+from lakecore.maintain.holds.gate import HoldGate
+from lakecore.maintain.holds.store import HoldStore
+from lakecore.maintain.repair.apply import ORPHAN_STEP, apply_step, make_plan, open_changes
 from lakecore.maintain.repair.bench import Bench, Done
 from lakecore.maintain.repair.plan import RepairPlan, Step
 from lakecore.maintain.runs import RunStore
@@ -60,7 +62,8 @@ def plan_repair(
     opened = lake.load_table(table)
     paths = opened.paths.with_branch(MAIN_BRANCH)
     target = Target(opened.name, lake.warehouse, opened.file_io, paths, opened.schema, clock)
-    sweeper = Sweeper(target, RunStore(lake.file_io, lake.warehouse, clock), SerialExecutor())
+    gate = HoldGate(HoldStore(lake.file_io, lake.warehouse, clock), opened.name, NAME)
+    sweeper = Sweeper(target, RunStore(lake.file_io, lake.warehouse, clock), SerialExecutor(), gate)
     older_than = clock.now_ms() - DAY_MS if older_than_ms is None else older_than_ms
     branches = (MAIN_BRANCH, *target.branches.list())
     return make_plan(Bench(target, sweeper, user=""), report.findings, branches, older_than)
@@ -118,6 +121,9 @@ def _apply(job: Job, chore: Chore, bench: Bench, steps: tuple[Step, ...]) -> Rep
             notes.append(
                 f"step {step.number} ({step.action}): {left} of {len(step.changes)} changes to be made"
             )
+            continue
+        if step.action == ORPHAN_STEP and chore.sweeper.gate.holds():
+            notes.append(f"step {step.number} ({step.action}): left out, as {chore.held()}")
             continue
         done = apply_step(bench, step)
         notes.append(f"step {step.number} ({step.action}): {_outcome(done)}")

@@ -12,7 +12,7 @@ from lakecore.clock import Clock, SystemClock
 from lakecore.compact.file_index.apply import COMMIT_FILES, IndexRequest, IndexRun, IndexTarget
 from lakecore.compact.file_index.plan import Coverage, IndexNeed
 from lakecore.compact.lake.pool import PlanBudget, TableExecutor, UnitPool
-from lakecore.errors import InvalidInputError, LakeError
+from lakecore.errors import InvalidInputError, LakeError, explained
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.compact_part import partitions_of
 from lakecore.jobs.counts import Change, Counts, counts_of
@@ -21,8 +21,11 @@ from lakecore.jobs.lake import Lake, target_of
 from lakecore.jobs.limits import Limits
 from lakecore.jobs.many import held, of_tables, unexpected
 from lakecore.jobs.metered import peak_memory
+from lakecore.jobs.user import this_user
 from lakecore.maintain.forecast.plan import Forecast, Work
 from lakecore.maintain.heartbeat import Heartbeat
+from lakecore.maintain.holds.place import hold_because_of, holding_on_damage
+from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.lease import leased
 from lakecore.maintain.target import Target
 from lakecore.table import Table
@@ -105,7 +108,7 @@ class Report:
         """With what ended the job early, if something did."""
         if error is None:
             return self
-        return replace(self, error=str(error), error_class=type(error).__name__)
+        return replace(self, error=explained(error), error_class=type(error).__name__)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -163,10 +166,14 @@ def _tried(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> Report:
 def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> tuple[Report, LakeError | None]:
     """The report, and the error that ended the job early if one did."""
     report = Report(table=job.table, engine=executor.name, dry_run=job.dry_run)
+    holds = HoldStore(catalog.file_io, catalog.warehouse, clock)
+    by = job.owner or this_user()
     try:
         table = catalog.load_table(job.table).with_options(job.options)
         work = _index_run(job, table, clock)
     except LakeError as err:
+        if not job.dry_run:
+            hold_because_of(err, holds, job.table, _NAME, by)
         return report.failed(err), err
     started_ms = clock.now_ms()
     started = clock.monotonic() - executor.startup_seconds
@@ -176,7 +183,7 @@ def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> tuple[Rep
         if job.dry_run:
             work.plan()
         else:
-            with _leased(job, catalog, clock):
+            with _leased(job, catalog, clock), holding_on_damage(holds, job.table, _NAME, by):
                 work.run(executor)
         after = work.coverage_now() if work.outcome.snapshots else work.coverage
     except LakeError as err:

@@ -10,6 +10,7 @@ from lakecore.clock import Clock
 from lakecore.executor import Executor
 from lakecore.jobs import expire_snapshots
 from lakecore.jobs.chore import Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.maintain.holds.gate import how_it_ends
 from lakecore.maintain.why import holders_of_file, holders_of_snapshot, pins
 
 __all__ = ["Job", "Report", "run"]
@@ -38,13 +39,16 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
     looking = replace(job, dry_run=True)
     with begin("why", looking, lake, keeps=False, executor=executor, clock=clock) as chore:
         report, target = replace(chore.report, dry_run=False), chore.target
+        if chore.holds:
+            report = replace(report, blocker=how_it_ends(job.table, chore.holds))
         if job.subject is None:
             expiry = expire_snapshots.run(
                 expire_snapshots.Job(table=job.table, options=job.options, dry_run=True), lake, clock=clock
             )
             note = f"{len(expiry.snapshots)} snapshots and {expiry.files} files could expire now"
-            names = tuple(pins(target))
-            return chore.timed(replace(report, blocker=expiry.blocker, names=names, notes=(note,)))
+            names = (*(f"on hold: {hold}" for hold in chore.holds), *pins(target))
+            blocker = report.blocker or expiry.blocker
+            return chore.timed(replace(report, blocker=blocker, names=names, notes=(note,)))
         if job.subject.strip().isdigit():
             held = holders_of_snapshot(target, int(job.subject))
             what = f"snapshot {job.subject}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lakecore.errors import AlreadyExistsError, InvalidInputError, LakeError, NotFoundError, UnavailableError
 from lakecore.maintain.hints import repair_hints
+from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.places import check_removable
 from lakecore.maintain.runs import RunRecord, RunState, RunStore
 from lakecore.maintain.target import Target, in_threads
@@ -67,17 +68,22 @@ def kept_size(runs: RunStore, record: RunRecord) -> int:
 
 def purge(runs: RunStore, *, ttl_ms: int, cap: int | None) -> list[tuple[RunRecord, int]]:
     """Delete for good what is older than `ttl_ms`, and the oldest beyond `cap` bytes; the runs and their
-    bytes.
+    bytes. Runs of tables that are on hold stay, and do not count for `cap`.
     """
     now = runs.clock.now_ms()
-    held = [record for record in runs.list() if record.state is RunState.QUARANTINED]
-    sizes = {record.id: kept_size(runs, record) for record in held}
+    holds = HoldStore(runs.file_io, runs.warehouse, runs.clock)
+    on_hold = {hold.table for hold in holds.all()}
+    kept = [record for record in runs.list() if record.state is RunState.QUARANTINED]
+    kept = [record for record in kept if record.table not in on_hold]
+    sizes = {record.id: kept_size(runs, record) for record in kept}
     total = sum(sizes.values())
     gone = []
-    for record in held:
+    for record in kept:
         old = now - (record.finished_ms or record.started_ms) > ttl_ms
         if not old and (cap is None or total <= cap):
             continue
+        if holds.of(record.table):
+            continue  # since a moment ago
         try:
             statuses = runs.file_io.list(f"{runs.folder(record)}/kept")
             list(in_threads(lambda status: runs.file_io.delete(status.path), statuses))

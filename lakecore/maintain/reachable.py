@@ -35,7 +35,7 @@ from lakecore.metadata.options import ChangelogProducer, TableOptions
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.verify.references import bucket_directory
 
-__all__ = ["Doomed", "Held", "Mentioned", "Reach"]
+__all__ = ["Doomed", "Held", "Mentioned", "Reach", "grouped"]
 
 T = TypeVar("T")
 
@@ -116,7 +116,7 @@ class Reach:
 
     def _groups(self, names: Sequence[str], work: Callable[[list[ManifestFile]], T]) -> Iterator[T]:
         """`work` on groups of these manifests, in order; several at once, so it keeps little of them."""
-        return in_threads(work, _grouped(self._manifests[name] for name in names), _DECODERS)
+        return in_threads(work, grouped(self._manifests[name] for name in names), _DECODERS)
 
     def _entries(self, group: Sequence[ManifestFile]) -> ManifestEntries:
         try:
@@ -273,7 +273,8 @@ class Reach:
             yield f"{directory(file.partition, file.bucket)}/{file.file_name}"
 
 
-def _grouped(files: Iterable[ManifestFile]) -> Iterator[list[ManifestFile]]:
+def grouped(files: Iterable[ManifestFile]) -> Iterator[list[ManifestFile]]:
+    """In order, in groups of at most 8 MB and 50,000 entries, or one manifest."""
     group: list[ManifestFile] = []
     size = entries = 0
     for file in files:

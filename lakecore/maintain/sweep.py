@@ -22,6 +22,9 @@ from lakecore.errors import (
 )
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.fs.file_io import FileIO
+from lakecore.maintain.holds.gate import HoldGate
+from lakecore.maintain.holds.plan import HoldEffect
+from lakecore.maintain.latest import check_latest
 from lakecore.maintain.name_sets import name_set, within
 from lakecore.maintain.places import check_removable
 from lakecore.maintain.reachable import Doomed, Reach
@@ -68,6 +71,8 @@ class Sweeper:
     target: Target
     runs: RunStore
     executor: Executor
+    gate: HoldGate
+    """Says whether anything may be removed from the table now."""
     alive: Callable[[], None] = field(default=nothing)
     """Called between steps, to renew a lease."""
 
@@ -86,9 +91,12 @@ class Sweeper:
 
         `kept`: the roots that must still be there afterwards; `removal.files` are reached by none of them.
         `keeps`: into the quarantine. Raises UnavailableError when roots are missing: then no file is touched,
-        and the next run on the table goes on. Before anything is written: as `check_removable`.
+        and the next run on the table goes on. Raises OnHoldError when the table is on hold, or comes to be in
+        between; CorruptDataError when its latest snapshot cannot be read: then nothing is removed. Before
+        anything is written: as `check_removable`.
         """
         check_removable(self.target, removal)
+        self._may_remove(removal, keeps=keeps)
         estimate = {"files": len(removal), "roots": len(removal.roots), "bytes": removal.size}
         record = self.runs.begin(
             self.target.name, job, removal, keeps=keeps, parameters=parameters, estimate=estimate
@@ -101,6 +109,7 @@ class Sweeper:
         files = removal.files
         spared: tuple[Doomed, ...] = ()
         if files:
+            self.gate.check(keeps=keeps)
             files, spared = self._still_free(files, kept)
         return self._finish(record, removal, files, spared)
 
@@ -146,6 +155,13 @@ class Sweeper:
             )  # fmt: skip
             return None
         return removal
+
+    def _may_remove(self, removal: Removal, *, keeps: bool) -> None:
+        if not len(removal):
+            return
+        self.gate.check(keeps=keeps)
+        if self.gate.effect is not HoldEffect.QUARANTINE_ONLY:
+            check_latest(self.target)
 
     def _remove_root(self, record: RunRecord, number: int, doomed: Doomed) -> None:
         if not record.keeps:

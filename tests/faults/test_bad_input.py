@@ -53,9 +53,10 @@ class Lake:
         return lines[0]
 
     def files(self) -> dict[str, bytes]:
-        """All but the leases, whose last one stays when it was given back."""
+        """All but the leases, whose last one stays when it was given back, and the holds of damaged tables."""
         found = (path for path in self.path.rglob("*") if path.is_file())
-        return {str(path): path.read_bytes() for path in found if ".lakecore/leases" not in str(path)}
+        own = (".lakecore/leases", ".lakecore/holds")
+        return {str(path): path.read_bytes() for path in found if not any(part in str(path) for part in own)}
 
     def newest(self, part: str, name: str = "d.k") -> Path:
         """The newest file of a kind."""

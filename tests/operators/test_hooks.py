@@ -87,6 +87,7 @@ FAILS = {
     "InvalidInputError",
     "InvalidOptionError",
     "NotFoundError",
+    "OnHoldError",
     "ProofError",
     "UnsupportedError",
 }

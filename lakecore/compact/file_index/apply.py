@@ -28,6 +28,7 @@ from lakecore.errors import (
     NotFoundError,
     ProofError,
     UnsupportedError,
+    gravest,
 )
 from lakecore.executor import Executor
 from lakecore.index.container import INDEX_SUFFIX
@@ -157,7 +158,7 @@ class IndexRun:
         elif self._named_run:
             names.remove_older_indexes(self._target.scanner.manifests, sorted(self._directories), self.landed)
         if failures:
-            raise failures[0]
+            raise gravest(failures)
 
     def coverage_now(self) -> tuple[Coverage, ...]:
         """Of the latest snapshot. Costs as much as a plan."""

@@ -13,6 +13,7 @@ from lakecore.compact.outcome import ProvenPick
 from lakecore.compact.postpone.plan import Fold, cut, plan_folds, real_totals
 from lakecore.compact.postpone.run import FoldResult, FoldUnit, replaces, run_unit
 from lakecore.compact.work import Place, UnitTable, WorkPick
+from lakecore.errors import gravest
 from lakecore.executor import Executor
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.entries import ManifestEntries
@@ -130,7 +131,7 @@ class Folding:
             if isinstance(results, Generator):
                 results.close()
         if failures:
-            raise failures[0]
+            raise gravest(failures)
         return found
 
     def _folded(self, units: Sequence[FoldUnit], results: Sequence[FoldResult]) -> Folded:

@@ -26,7 +26,7 @@ from lakecore.compact.rescale.plan import (
 )
 from lakecore.compact.rescale.run import RescaleResult, RescaleUnit, run_unit
 from lakecore.compact.work import Place, Strategy, UnitTable
-from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, ProofError
+from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, ProofError, gravest
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.data_file import DataFile
@@ -139,7 +139,7 @@ class RescaleRun:
         if self.outcome.snapshots:
             names.remove_older(target.scanner.manifests, sorted(self._directories), self._landed)
         if failures:
-            raise failures[0]
+            raise gravest(failures)
 
     def _start(self) -> Snapshot | None:
         """The snapshot to plan from, after all checks."""

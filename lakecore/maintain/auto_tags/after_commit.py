@@ -12,12 +12,15 @@ import logging
 from collections.abc import Callable
 
 from lakecore.clock import Clock
-from lakecore.errors import LakeError, UnavailableError
+from lakecore.errors import LakeError, UnavailableError, explained
 from lakecore.executor import SerialExecutor
 from lakecore.fs.file_io import FileIO
 from lakecore.maintain.auto_tags.apply import BATCH_PREFIX, due_tags, expired, make
 from lakecore.maintain.auto_tags.options import BATCH_NAME, MODE, PROCESS_ZONE, num_retained
 from lakecore.maintain.auto_tags.plan import AutoTag, CreationMode, surplus
+from lakecore.maintain.holds.gate import HoldGate
+from lakecore.maintain.holds.place import hold_because_of
+from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.lease import leased
 from lakecore.maintain.retention_options import TAG_DEFAULT_TIME
 from lakecore.maintain.roots import Root, RootKind
@@ -55,10 +58,12 @@ def tag_after_commit(
         elif mode.by_period and not (wrote and WRITE_ONLY.read(schema.options)):
             _tag_periods(target)
     except LakeError as err:
+        holds = HoldStore(file_io, target.warehouse, clock)
+        hold_because_of(err, holds, name, _JOB, "the commit before")
         logger.warning(
             "%s: its automatic tags were not brought up to date after the commit, which stands (%s)",
             target.name,
-            err,
+            explained(err),
         )
 
 
@@ -141,5 +146,7 @@ def _sweeping(target: Target, work: Callable[[Sweeper], object]) -> None:
     """Whatever removes files needs the table's lease. Raises UnavailableError while another chore has it."""
     runs = RunStore(target.file_io, target.warehouse, target.clock)
     owner = f"{_JOB} {target.clock.fresh_id()[:8]}"
+    holds = HoldStore(target.file_io, target.warehouse, target.clock)
     with leased(target.file_io, target.warehouse, target.name, owner, target.clock, _LEASE_MS) as lease:
-        work(Sweeper(target, runs, SerialExecutor(), lease.renew))
+        gate = HoldGate(holds, target.name, _JOB)
+        work(Sweeper(target, runs, SerialExecutor(), gate, lease.renew))

@@ -27,9 +27,12 @@ from lakecore.maintain.repair.times import TIMES
 from lakecore.store.paths import MAIN_BRANCH
 from lakecore.verify.findings import Finding, FindingKind
 
-__all__ = ["ACTIONS", "apply_step", "make_plan", "open_changes"]
+__all__ = ["ACTIONS", "ORPHAN_STEP", "apply_step", "make_plan", "open_changes"]
 
 logger = logging.getLogger(__name__)
+
+ORPHAN_STEP = "remove-orphan-files"
+"""The one action that removes files beyond what is broken."""
 
 ACTIONS: Mapping[str, Action] = MappingProxyType(
     {
@@ -48,7 +51,7 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
         "correct-totals": TOTALS,
         "repair-hints": HINTS,
         "repair-earliest-snapshot": EARLIEST,
-        "remove-orphan-files": ORPHANS,
+        ORPHAN_STEP: ORPHANS,
     }
 )
 """In the order in which they are applied: those that the next ones must be able to rely on come first."""
@@ -134,7 +137,7 @@ def _parameters(findings: Sequence[Finding], older_than_ms: int) -> Mapping[str,
         "rewrite-times": {"unread": unread} if unread else {},
         "correct-statistics": {"described": described} if described else {},
         "rebuild-hash-index": {"damaged": indexes} if indexes else {},
-        "remove-orphan-files": {"older_than_ms": older_than_ms},
+        ORPHAN_STEP: {"older_than_ms": older_than_ms},
     }
 
 

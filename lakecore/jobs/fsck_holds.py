@@ -1,0 +1,95 @@
+"""What a check means for the holds of its table: damage places one, a clean check ends those that it can."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from lakecore.errors import LakeError
+from lakecore.jobs.holds import recorded
+from lakecore.maintain.holds.gate import how_it_ends
+from lakecore.maintain.holds.plan import ended_by_check
+from lakecore.maintain.holds.record import EndsWith, Hold
+from lakecore.maintain.holds.store import HoldStore
+from lakecore.maintain.runs import RunState, RunStore
+from lakecore.verify.findings import Finding
+
+__all__ = ["after_check", "lasting"]
+
+logger = logging.getLogger(__name__)
+
+_JOB = "fsck"
+
+
+def lasting(first: Sequence[Finding], second: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The findings of the second look that the first one had, too: others may be of snapshots that went."""
+    known = {(finding.kind, finding.path) for finding in first}
+    return tuple(finding for finding in second if (finding.kind, finding.path) in known)
+
+
+def after_check(
+    store: HoldStore,
+    table: str,
+    damage: Sequence[Finding],
+    before: Sequence[Hold],
+    *,
+    deep: bool,
+    read_data: bool,
+    by: str,
+) -> tuple[str, ...]:
+    """Place or end holds; what came of it, for people. `before`: the holds there were when the check began.
+
+    Never raises: a store that cannot be written to does not make the check fail, but is told.
+    """
+    try:
+        if damage:
+            return _place(store, table, damage, deep=deep, by=by)
+        return _end(store, table, before, ended_by_check(before, deep=deep, read_data=read_data), by)
+    except Exception as err:  # what the check found is what the caller has to hear of
+        logger.exception("the holds of %s could not be changed", table)
+        if damage:
+            hint = f"run nothing that removes, and use `lakecore hold {table} --reason TEXT`"
+            return (f"the table could NOT be put on hold ({err}): {hint}",)
+        return (f"the table stays on hold, as the end of it could not be written ({err}): check again",)
+
+
+def _place(
+    store: HoldStore, table: str, damage: Sequence[Finding], *, deep: bool, by: str
+) -> tuple[str, ...]:
+    rest = f", and {len(damage) - 1} more" if len(damage) > 1 else ""
+    hold = Hold(
+        id="",
+        table=table,
+        ends_with=EndsWith.DEEP_FSCK if deep else EndsWith.FSCK,
+        reason=f"fsck found damage: {damage[0]}{rest}",
+        since_ms=store.clock.now_ms(),
+        error_class=_JOB,
+        job=_JOB,
+        by=by,
+    )
+    kept, new = store.place(hold)
+    if new:
+        _remember(store, table, "hold", {"user": by, "reason": kept.reason})
+    state = "is on hold now" if new else "stays on hold"
+    return (f"the table {state}: nothing is removed from it. {how_it_ends(table, (kept,))}",)
+
+
+def _end(
+    store: HoldStore, table: str, before: Sequence[Hold], ended: Sequence[Hold], by: str
+) -> tuple[str, ...]:
+    if ended:
+        store.end(ended)
+        _remember(store, table, "release", {"user": by, "holds": [hold.to_json() for hold in ended]})
+    gone = {hold.id for hold in ended}
+    left = tuple(hold for hold in before if hold.id not in gone)
+    notes = tuple(f"the hold has ended: {hold}" for hold in ended)
+    return (*notes, *(f"still on hold: {hold}. {how_it_ends(table, (hold,))}" for hold in left))
+
+
+def _remember(store: HoldStore, table: str, job: str, parameters: dict[str, object]) -> None:
+    """A line of the ledger; without it the hold is what it is."""
+    try:
+        record = recorded(store, table, job, parameters)
+        RunStore(store.file_io, store.warehouse, store.clock).finish(record, RunState.DONE)
+    except LakeError as err:
+        logger.warning("the ledger of %s does not tell of its %s: %s", table, job, err)

@@ -1,0 +1,133 @@
+"""Jobs of persons on holds: put a table on hold, release it, list what is on hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from lakecore.clock import Clock, SystemClock
+from lakecore.errors import CorruptDataError, InvalidInputError, NotFoundError, UnsupportedError
+from lakecore.executor import Executor
+from lakecore.jobs.chore import Lake, Report, Safety, job_from_json, job_to_json
+from lakecore.jobs.user import this_user
+from lakecore.maintain.holds.record import EndsWith, Hold
+from lakecore.maintain.holds.store import HoldStore
+from lakecore.maintain.runs import Removal, RunRecord, RunState, RunStore, table_key
+
+__all__ = ["HoldTable", "ReleaseTable", "holds_of", "recorded", "run"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _HoldJob:
+    """`user`: who asks for it; empty: the owner of the run (`safety.owner`), else who runs this process."""
+
+    table: str
+    user: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    safety: Safety = field(default_factory=Safety)
+
+    to_json = job_to_json
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Any:
+        """Raises InvalidInputError for unknown or missing keys."""
+        return job_from_json(cls, raw)
+
+    @property
+    def by(self) -> str:
+        """Who is written down."""
+        return self.user or self.safety.owner or this_user()
+
+
+@dataclass(frozen=True, kw_only=True)
+class HoldTable(_HoldJob):
+    """Let nothing be removed from the table until a person releases it. `reason`: for those who meet it."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseTable(_HoldJob):
+    """End all holds of the table, whatever they were placed for. The ledger says who did it."""
+
+
+def run(
+    job: HoldTable | ReleaseTable, lake: Lake, executor: Executor | None = None, clock: Clock | None = None
+) -> Report:
+    """Works without the table's lease, and on a table that cannot be opened: a hold must always be possible.
+
+    Raises InvalidInputError for an empty reason, NotFoundError for a table that does not exist.
+    """
+    clock = clock or SystemClock()
+    store = HoldStore(lake.file_io, lake.warehouse, clock)
+    if isinstance(job, ReleaseTable):
+        return _release(job, lake, store)
+    return _hold(job, lake, store)
+
+
+def holds_of(
+    lake: Lake, pattern: str = "*", *, table: str | None = None, clock: Clock | None = None
+) -> tuple[Hold, ...]:
+    """The holds of one table, or of those whose names match a glob, by table. Cost: a listing a table
+    that ever had one, and a small read a hold.
+    """
+    store = HoldStore(lake.file_io, lake.warehouse, clock or SystemClock())
+    if table is not None:
+        return store.of(table)
+    return tuple(hold for hold in store.all() if fnmatchcase(hold.table, pattern))
+
+
+def recorded(store: HoldStore, table: str, job: str, parameters: Mapping[str, Any]) -> RunRecord:
+    """A line of the ledger, which `RunStore.finish` completes."""
+    runs = RunStore(store.file_io, store.warehouse, store.clock)
+    return runs.begin(table, job, Removal(), parameters=parameters)
+
+
+def _hold(job: HoldTable, lake: Lake, store: HoldStore) -> Report:
+    if not job.reason.strip():
+        raise InvalidInputError(f"{job.table}: a hold needs a reason for those who meet it")
+    _check_exists(job.table, lake)
+    report = Report(table=job.table, job="hold", dry_run=job.dry_run, names=(table_key(job.table),))
+    if job.dry_run:
+        return report
+    hold = Hold(
+        id="",
+        table=table_key(job.table),
+        ends_with=EndsWith.PERSON,
+        reason=job.reason,
+        since_ms=store.clock.now_ms(),
+        job="hold",
+        by=job.by,
+    )
+    store.place(hold)
+    record = recorded(store, job.table, "hold", {"user": job.by, "reason": job.reason})
+    RunStore(store.file_io, store.warehouse, store.clock).finish(record, RunState.DONE)
+    return replace(report, run=record.id, notes=(f"nothing is removed from it until it is released: {hold}",))
+
+
+def _release(job: ReleaseTable, lake: Lake, store: HoldStore) -> Report:
+    holds = store.of(job.table)
+    if not holds:
+        _check_exists(job.table, lake)
+    notes = tuple(f"{'would end' if job.dry_run else 'ended'}: {hold}" for hold in holds)
+    report = Report(table=job.table, job="release", dry_run=job.dry_run, notes=notes)
+    if job.dry_run or not holds:
+        return replace(report, nothing_to_do=not holds)
+    ended = [hold.to_json() for hold in holds]
+    record = recorded(store, job.table, "release", {"user": job.by, "holds": ended})
+    store.end(holds)
+    RunStore(store.file_io, store.warehouse, store.clock).finish(record, RunState.DONE, {"ended": len(holds)})
+    return replace(report, run=record.id, names=tuple(hold.id for hold in holds))
+
+
+def _check_exists(table: str, lake: Lake) -> None:
+    """Raises NotFoundError, InvalidInputError. A table that is too damaged to be opened exists."""
+    try:
+        lake.load_table(table)
+    except (CorruptDataError, UnsupportedError):
+        return
+    except NotFoundError as err:
+        raise NotFoundError(f"{table} is not on hold and cannot be: {err}") from err

@@ -1,0 +1,64 @@
+"""Puts a table on hold because of an error, before the error reaches the caller."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lakecore.errors import LakeError
+from lakecore.maintain.holds.gate import how_it_ends
+from lakecore.maintain.holds.plan import ends_with, is_damage
+from lakecore.maintain.holds.record import Hold
+from lakecore.maintain.holds.store import HoldStore
+
+__all__ = ["hold_because_of", "holding_on_damage"]
+
+logger = logging.getLogger(__name__)
+
+_NOTE = "the table is on hold now"
+
+
+@contextmanager
+def holding_on_damage(
+    store: HoldStore, table: str, job: str, by: str, *, enabled: bool = True
+) -> Iterator[None]:
+    """A CorruptDataError or ProofError within the block puts the table on hold; it is raised all the same."""
+    try:
+        yield
+    except LakeError as err:
+        if enabled:
+            hold_because_of(err, store, table, job, by)
+        raise
+
+
+def hold_because_of(error: LakeError, store: HoldStore, table: str, job: str, by: str) -> None:
+    """Place the hold that the error asks for, if any. Never raises: what happened is a note of the error.
+
+    `job`: the chore that failed; `by`: its run.
+    """
+    done = any(note.startswith(_NOTE) for note in getattr(error, "__notes__", ()))
+    if done or not is_damage(error, f"{store.warehouse.rstrip('/')}/.lakecore/"):
+        return
+    hold = Hold(
+        id="",
+        table=table,
+        ends_with=ends_with(error),
+        reason=f"{type(error).__name__}: {': '.join(str(part) for part in error.args)}",
+        since_ms=store.clock.now_ms(),
+        error_class=type(error).__name__,
+        path=str(error.args[0]),
+        job=job,
+        by=by,
+    )
+    try:
+        kept, _ = store.place(hold)
+    except Exception as failure:  # the original error is what the caller has to hear of
+        logger.exception("%s could not be put on hold", table)
+        error.add_note(
+            f"the table could NOT be put on hold ({failure}): run nothing that removes, and put it on hold "
+            f"with `lakecore hold {table} --reason TEXT`"
+        )
+        return
+    logger.error("%s is on hold: %s", table, kept.reason)
+    error.add_note(f"{_NOTE}: nothing is removed from it. {how_it_ends(table, (kept,))}")

@@ -1,0 +1,114 @@
+"""A hold on a table as a value, and its JSON. No IO, no clock.
+
+A record that cannot be read counts as a hold that only a person releases: damage must not set a table free.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from lakecore.types.text import timestamp_text
+
+__all__ = ["MAX_RECORD_BYTES", "EndsWith", "Hold", "printable"]
+
+MAX_RECORD_BYTES = 64 << 10
+"""A longer file is no record of a hold; it is not read."""
+_LONGEST_TEXT = 1_000
+_TEXTS = ("table", "reason", "error_class", "path", "job", "by")
+
+
+class EndsWith(Enum):
+    """What ends a hold, besides a person, who can end any."""
+
+    FSCK = "fsck"
+    """A check of the whole table that finds no damage."""
+    DEEP_FSCK = "fsck --deep"
+    """A check that also decodes every column: the cause cannot be seen without."""
+    PERSON = "release"
+    """Nothing else: a person asked for the hold, or its record cannot be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """One reason to remove nothing from `table` (without a branch: branches share their files).
+
+    `id`: the name of its file. `since_ms`: since the epoch. `error_class`, `path`: of the error behind it, or
+    empty. `job`: the chore that failed; `by`: the run or the person. `readable`: False for a damaged record.
+    """
+
+    id: str
+    table: str
+    ends_with: EndsWith
+    reason: str
+    since_ms: int
+    error_class: str = ""
+    path: str = ""
+    job: str = ""
+    by: str = ""
+    readable: bool = True
+
+    @property
+    def automatic(self) -> bool:
+        """Whether lakecore placed it because of damage. Not known of a damaged record: then False."""
+        return self.ends_with is not EndsWith.PERSON
+
+    @property
+    def cause(self) -> tuple[str, str, str]:
+        """Two automatic holds of one cause say the same."""
+        return self.ends_with.value, self.error_class, self.path
+
+    def __str__(self) -> str:
+        since = f"since {timestamp_text(self.since_ms * 1_000_000, 0)}Z, " if self.since_ms > 0 else ""
+        who = f"{self.job} by {self.by}" if self.job and self.by else self.job or self.by or "unknown"
+        return f"{since}{who}: {self.reason}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        texts = {name: getattr(self, name) for name in _TEXTS}
+        return texts | {
+            "id": self.id,
+            "ends_with": self.ends_with.value,
+            "since_ms": self.since_ms,
+            "automatic": self.automatic,
+            "readable": self.readable,
+        }
+
+    def encoded(self) -> bytes:
+        """The content of its file. Every text is printable and bounded."""
+        raw = self.to_json() | {name: printable(getattr(self, name)) for name in _TEXTS}
+        stored = {key: value for key, value in raw.items() if key not in ("id", "automatic", "readable")}
+        return json.dumps({"version": 1, **stored}, indent=2, ensure_ascii=False).encode()
+
+    @classmethod
+    def decoded(cls, data: bytes, name: str, table: str) -> Hold:
+        """The record in file `name` of the folder of `table`. What is damaged is a hold, too."""
+        try:
+            raw = json.loads(data)
+            if not isinstance(raw, Mapping) or raw["version"] != 1 or raw["table"] != table:
+                return cls.unreadable(name, table, "it is no record of version 1 for this table")
+            texts = {key: raw[key] for key in _TEXTS}
+            since, ends_with = raw["since_ms"], EndsWith(raw["ends_with"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return cls.unreadable(name, table, "it is not a record of a hold")
+        right = all(isinstance(text, str) for text in texts.values())
+        if not right or isinstance(since, bool) or not isinstance(since, int) or abs(since) > 1 << 53:
+            return cls.unreadable(name, table, "one of its values has a wrong type")
+        plain: dict[str, Any] = {key: printable(text) for key, text in texts.items()}
+        return cls(id=name, ends_with=ends_with, since_ms=since, **plain)
+
+    @classmethod
+    def unreadable(cls, name: str, table: str, problem: str) -> Hold:
+        """What a damaged record stands for."""
+        reason = f"the record {printable(name)} of a hold cannot be read ({problem}), so it counts as one"
+        return cls(id=name, table=table, ends_with=EndsWith.PERSON, reason=reason, since_ms=0, readable=False)
+
+
+def printable(text: str) -> str:
+    """On one line, of bounded length, with control characters escaped."""
+    start = text[: _LONGEST_TEXT + 1]
+    escaped = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in start)
+    return escaped if len(escaped) <= _LONGEST_TEXT else escaped[:_LONGEST_TEXT] + "…"

@@ -1,0 +1,102 @@
+"""Where holds are kept: `<warehouse>/.lakecore/holds/<table>/<id>.json`, one file a hold.
+
+Each is published atomically under a fresh name and never changed. Who ends holds deletes the files that it
+had seen before it looked at the table, so a hold that is placed meanwhile stays.
+"""
+
+from __future__ import annotations
+
+import logging
+import urllib.parse
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from lakecore.clock import Clock
+from lakecore.errors import LakeError, NotFoundError, UnavailableError
+from lakecore.fs.file_io import FileIO, FileStatus
+from lakecore.fs.publish import publish_resolved
+from lakecore.fs.temporary import is_temporary
+from lakecore.maintain.holds.plan import replaced_by
+from lakecore.maintain.holds.record import MAX_RECORD_BYTES, Hold
+from lakecore.maintain.runs import table_key
+
+__all__ = ["HoldStore"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class HoldStore:
+    """The holds of a warehouse. Raises UnavailableError when storage does not answer: never "no hold"."""
+
+    file_io: FileIO
+    warehouse: str
+    clock: Clock
+
+    @property
+    def root(self) -> str:
+        return f"{self.warehouse.rstrip('/')}/.lakecore/holds"
+
+    def of(self, table: str) -> tuple[Hold, ...]:
+        """The holds of a table, whichever of its branches is named; the oldest first.
+
+        Cost: a listing, and a small read a hold.
+        """
+        key = table_key(table)
+        found = (self._load(status, key) for status in self.file_io.list(self._folder(key)))
+        return tuple(sorted((h for h in found if h is not None), key=lambda hold: (hold.since_ms, hold.id)))
+
+    def all(self) -> tuple[Hold, ...]:
+        """The holds of all tables, by table. Cost: as `of`, for each table that ever had one."""
+        folders = [status.name for status in self.file_io.list(self.root) if status.is_dir]
+        tables = sorted(urllib.parse.unquote(name) for name in folders)
+        return tuple(hold for table in tables for hold in self.of(table))
+
+    def place(self, hold: Hold) -> tuple[Hold, bool]:
+        """Write the hold down; the hold as it is kept, and whether its cause is new.
+
+        One of the same cause is replaced, and its `since_ms` lives on. Killed in between, both are there.
+        Raises UnavailableError, CommitUncertainError when it is not certain that the hold is there.
+        """
+        stamp = datetime.fromtimestamp(self.clock.now_ms() / 1000, UTC).strftime("%Y%m%dT%H%M%S")
+        name = f"{stamp}-{self.clock.fresh_id().replace('-', '')[:16]}.json"
+        key = table_key(hold.table)
+        gone = self._replaced_by(hold)
+        same = [old.since_ms for old in gone if old.cause == hold.cause]
+        kept = replace(hold, id=name, table=key, since_ms=min([hold.since_ms, *same]))
+        path = f"{self._folder(key)}/{name}"
+        if not publish_resolved(self.file_io, path, kept.encoded(), self.clock):
+            raise UnavailableError(f"{path} exists, so the hold on {key} was not written: try again")
+        try:
+            self.end(gone)
+        except LakeError as err:
+            logger.warning("older records of the hold on %s stay: %s", key, err)
+        return kept, not same
+
+    def _replaced_by(self, hold: Hold) -> tuple[Hold, ...]:
+        """None where the others cannot be read: to write this one down is more important."""
+        try:
+            return replaced_by(hold, self.of(hold.table))
+        except LakeError as err:
+            logger.warning("the other holds on %s cannot be read: %s", hold.table, err)
+            return ()
+
+    def end(self, holds: Iterable[Hold]) -> None:
+        """Delete these records; repeatable."""
+        for hold in holds:
+            self.file_io.delete(f"{self._folder(hold.table)}/{hold.id}")
+
+    def _load(self, status: FileStatus, table: str) -> Hold | None:
+        """None: no hold, or one that has ended since it was listed."""
+        if is_temporary(status.name):
+            return None
+        if status.is_dir or status.size > MAX_RECORD_BYTES:
+            return Hold.unreadable(status.name, table, "it is a directory or too large")
+        try:
+            return Hold.decoded(self.file_io.read(status.path), status.name, table)
+        except NotFoundError:
+            return None
+
+    def _folder(self, table: str) -> str:
+        return f"{self.root}/{urllib.parse.quote(table, safe='')}"

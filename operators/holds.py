@@ -1,0 +1,60 @@
+"""Tables from which nothing is removed, as Airflow tasks: put on hold, release, list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk import BaseOperator
+
+from operators.chore import ChoreOperator
+from operators.hooks import LakeHook, airflow_errors
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+__all__ = ["HoldTableOperator", "ListHoldsOperator", "ReleaseTableOperator"]
+
+
+class HoldTableOperator(ChoreOperator):
+    """Let nothing be removed from a table until a person, or `ReleaseTableOperator`, releases it. Rollback,
+    repair and undo stay possible.
+
+    :param reason: why, for those who meet the hold.
+    """
+
+    module = "holds"
+    job = "HoldTable"
+    parameters: ClassVar = {"reason": "text"}
+
+
+class ReleaseTableOperator(ChoreOperator):
+    """End all holds of a table, of whatever cause, without a check. The ledger says who did it."""
+
+    module = "holds"
+    job = "ReleaseTable"
+
+
+class ListHoldsOperator(BaseOperator):
+    """The tables that are on hold: why, since when, by which run, and what ends the hold.
+
+    :param pattern: names of tables as a glob, `shop.*`. (templated)
+    """
+
+    template_fields: Sequence[str] = ("pattern", "lake_conn_id")
+
+    def __init__(
+        self, *, pattern: str = "*", lake_conn_id: str = LakeHook.default_conn_name, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.pattern = pattern
+        self.lake_conn_id = lake_conn_id
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        from lakecore.jobs import holds
+
+        with airflow_errors():
+            found = holds.holds_of(LakeHook(self.lake_conn_id).catalog(), self.pattern or "*")
+        for hold in found:
+            self.log.warning("%s is on hold: %s", hold.table, hold)
+        return [hold.to_json() for hold in found]

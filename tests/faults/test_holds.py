@@ -1,0 +1,499 @@
+"""A sick table is left alone: real damage, every chore, storage that fails while a hold is written or ended."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from lakecore.catalog.filesystem import FilesystemCatalog
+from lakecore.errors import CorruptDataError, LakeError, OnHoldError, ProofError, UnavailableError, explained
+from lakecore.jobs import (
+    compact,
+    expire_snapshots,
+    fsck,
+    holds,
+    partitions,
+    quarantine,
+    repair_plan,
+    rollback,
+    tags,
+    why,
+)
+from lakecore.jobs.chore_many import run_many
+from lakecore.maintain.holds.record import EndsWith
+from lakecore.maintain.holds.store import HoldStore
+from lakecore.maintain.sweep import Sweeper
+from tests.support import chores
+from tests.support.chores import CHORES, FUTURE
+from tests.support.fault_fs import FaultMode, FaultyFileIO
+from tests.support.lake import append_table, live_files, put, rows_of
+from tests.support.maintained import OWNER, History, history
+
+EXPIRE = expire_snapshots.Job(table="d.k", retain_max=1, retain_min=1, safety=OWNER)
+
+
+def hold(made: History, reason: str = "look at it first") -> None:
+    holds.run(
+        holds.HoldTable(table=made.table.name, reason=reason, user="ann"),
+        made.catalog,
+        clock=made.catalog.clock,
+    )
+
+
+def expire(lake: FilesystemCatalog) -> Any:
+    return expire_snapshots.run(EXPIRE, lake, clock=lake.clock)
+
+
+def check(made: History, **how: Any) -> fsck.Checked:
+    return fsck.run(fsck.Job(table=made.table.name, **how), made.catalog, clock=made.catalog.clock)
+
+
+def on_hold(made: History) -> list[EndsWith]:
+    return [one.ends_with for one in holds.holds_of(made.catalog)]
+
+
+def data_path(made: History) -> str:
+    return f"{made.table.path}/bucket-0/{live_files(made.table)[0].file_name}"
+
+
+def lose_a_file(made: History) -> bytes:
+    data: bytes = made.catalog.file_io.read(data_path(made))
+    made.catalog.file_io.delete(data_path(made))
+    return data
+
+
+def flip_a_manifest(made: History) -> tuple[str, bytes]:
+    latest = made.table.snapshots.latest()
+    assert latest is not None
+    path = made.table.paths.manifest(made.table.manifests.data_manifests(latest)[-1].file_name)
+    data = made.catalog.file_io.read(path)
+    made.catalog.file_io.overwrite(path, data[:40] + bytes([data[40] ^ 0xFF]) + data[41:])
+    return path, data
+
+
+def tables_files(made: History) -> frozenset[tuple[str, bytes]]:
+    return made.state()
+
+
+@pytest.mark.parametrize("name", CHORES)
+def test_a_hold_stops_what_removes_and_nothing_else(name: str) -> None:
+    """Each chore on a table that a person holds: what removes is refused, the others do their work."""
+    chore = CHORES[name]
+    made = chore.make(f"hold-{name}")
+    hold(made)
+    before, kept = made.state(), made.quarantined()
+    work = getattr(chore.run, "module", None)
+    problem = chore.attempt(made.catalog)
+    stopped = {path for path, _ in before} - {path for path, _ in made.state()}
+    refused = isinstance(problem, OnHoldError)
+    assert problem is None or refused, problem
+    if refused:
+        assert made.state() == before
+        assert "look at it first" in str(problem)
+        assert "lakecore release d." in str(problem)
+        assert not problem.automatic if isinstance(problem, OnHoldError) else True
+    if work is tags and "rename" in name:
+        return
+    aside = {"rollback", "rollback-to-tag", "rollback-to-timestamp", "repair", "repair-roots", "repair-hints"}
+    if name in aside:
+        assert not refused
+        return
+    assert not stopped, "no file of the table is gone"
+    assert made.quarantined() == kept or name == "undo"
+
+
+REFUSED = [
+    name
+    for name in CHORES
+    if not name.startswith(("create", "rollback", "repair", "rename-tag", "undo", "purge", "reset", "mark"))
+    and not name.startswith(("analyze", "rescale", "compact", "cluster", "merge", "remove-un", "rewrite"))
+    and name not in ("trigger-tags", "batch-tags")
+] + ["compact-manifest"]
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_these_are_refused(name: str) -> None:
+    made = CHORES[name].make(f"refused-{name}")
+    hold(made)
+    assert isinstance(CHORES[name].attempt(made.catalog), OnHoldError)
+    holds.run(holds.ReleaseTable(table=made.table.name), made.catalog, clock=made.catalog.clock)
+    assert CHORES[name].attempt(made.catalog) is None
+
+
+@pytest.mark.parametrize("name", ["trigger-tags", "batch-tags"])
+def test_tags_are_made_and_none_is_deleted(name: str) -> None:
+    made = CHORES[name].make(f"makes-{name}")
+    hold(made)
+    before = set(made.table.tags.list())
+    report = CHORES[name].run(made.catalog)
+    assert "on hold" in report.held
+    assert before < set(made.table.tags.list())
+
+
+def test_the_latest_snapshot_must_be_readable_before_any_goes() -> None:
+    made = history("latest-lost")
+    data = lose_a_file(made)
+    before = made.state()
+    with pytest.raises(CorruptDataError, match="which is missing") as raised:
+        expire(made.catalog)
+    assert "the table is on hold now" in explained(raised.value)
+    assert made.state() == before
+    with pytest.raises(OnHoldError, match=r"expire-snapshots by test: CorruptDataError.*which is missing"):
+        expire(made.catalog)
+    assert on_hold(made) == [EndsWith.FSCK]
+    assert check(made).report.damage != ()
+    made.catalog.file_io.write_new(data_path_of(raised.value), data)
+    assert check(made, read_data=False).report.damage == ()
+    assert on_hold(made) == [EndsWith.FSCK] * 2, "a check that opens no file ends nothing"
+    assert check(made).report.damage == ()
+    assert on_hold(made) == []
+    assert expire(made.catalog).snapshots
+
+
+def data_path_of(error: CorruptDataError) -> str:
+    return error.problem.removeprefix("the latest snapshot needs ").partition(",")[0]
+
+
+@pytest.mark.parametrize("lost", ["list", "manifest", "index"])
+def test_lost_metadata_of_the_latest_snapshot_holds_the_table(lost: str) -> None:
+    made = history(f"lost-{lost}", **({"deletion_vectors.enabled": "true"} if lost == "index" else {}))
+    latest = made.table.snapshots.latest()
+    assert latest is not None
+    name = latest.delta_manifest_list
+    if lost == "manifest":
+        name = made.table.manifests.data_manifests(latest)[-1].file_name
+    if lost == "index":
+        raw = made.catalog.file_io.read(made.table.paths.snapshot(latest.id))
+        gone = raw.rstrip().removesuffix(b"}") + b', "indexManifest": "index-manifest-gone"}'
+        made.catalog.file_io.overwrite(made.table.paths.snapshot(latest.id), gone)
+    else:
+        made.catalog.file_io.delete(made.table.paths.manifest(name))
+    before = made.state()
+    with pytest.raises(CorruptDataError):
+        expire(made.catalog)
+    assert on_hold(made) == [EndsWith.FSCK]
+    assert made.state() == before
+
+
+def test_damage_that_a_compaction_meets_stops_expiry_and_rollback_mends() -> None:
+    made = history("mended")
+    flip_a_manifest(made)
+    with pytest.raises(CorruptDataError):
+        compact.run(
+            compact.Job(table="d.k", strategy=compact.Strategy.FULL), made.catalog, clock=made.catalog.clock
+        )
+    with pytest.raises(OnHoldError):
+        expire(made.catalog)
+    job = rollback.RollbackTo(table="d.k", snapshot=3, safety=chores.AT_ONCE)
+    with pytest.raises(OnHoldError, match="with the quarantine"):
+        rollback.run(job, made.catalog, clock=made.catalog.clock)
+    rows = rows_of(made.table, snapshot=3)
+    report = rollback.run(
+        rollback.RollbackTo(table="d.k", snapshot=3, safety=OWNER), made.catalog, clock=made.catalog.clock
+    )
+    assert report.quarantined
+    assert check(made).report.damage == ()
+    assert on_hold(made) == []
+    assert rows_of(made.table) == rows
+    assert expire(made.catalog).snapshots == (1, 2)
+
+
+def test_damage_that_only_a_deep_check_sees_is_ended_by_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = history("deep")
+
+    def refuse(*_: Any) -> None:
+        raise ProofError("bucket 0", "inputs hold 5 rows, outputs 4")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lakecore.compact.driver.prove_pick", refuse)
+        with pytest.raises(ProofError):
+            compact.run(
+                compact.Job(table="d.k", strategy=compact.Strategy.FULL),
+                made.catalog,
+                clock=made.catalog.clock,
+            )
+    assert on_hold(made) == [EndsWith.DEEP_FSCK]
+    assert "fsck --deep d.k" in check(made).holds[0]
+    with pytest.raises(OnHoldError):
+        expire(made.catalog)
+    compact.run(
+        compact.Job(table="d.k", strategy=compact.Strategy.FULL), made.catalog, clock=made.catalog.clock
+    )
+    check(made, deep=True)
+    assert on_hold(made) == []
+
+
+def test_a_damaged_page_is_seen_by_the_chore_that_decodes_it() -> None:
+    """Damage in values: only what decodes all columns can say that it is mended."""
+    catalog = history("pages").catalog
+    table = append_table(catalog)
+    put(table, *([{"v": n, "p": "text"}] for n in range(5)))
+    made = History.of(catalog, table)
+    path = data_path(made)
+    data = catalog.file_io.read(path)
+    catalog.file_io.overwrite(path, data[:4] + b"\x00" * 60 + data[64:])
+    job = compact.Job(table="d.a", strategy=compact.Strategy.FULL)
+    with pytest.raises(LakeError):
+        compact.run(job, catalog, clock=catalog.clock)
+    assert [one.table for one in holds.holds_of(catalog)] == ["d.a"], "other tables are not on hold"
+    assert on_hold(made) == [EndsWith.DEEP_FSCK]
+
+
+def test_a_failure_that_retries_mend_does_not_hide_damage() -> None:
+    from lakecore.errors import gravest
+
+    slow, wrong = UnavailableError("slow"), ProofError("unit", "rows differ")
+    assert gravest([slow, wrong]) is wrong
+    assert gravest([slow, UnavailableError("slower")]) is slow
+
+
+@pytest.mark.parametrize("when", ["before the roots", "between roots and files"])
+def test_a_hold_that_appears_while_a_chore_is_at_work(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = history(f"race-{when}")
+    before = made.state()
+    looks = itertools.count(1)
+    right = 2 if when.startswith("before") else 3
+    of = HoldStore.of
+
+    def look(self: HoldStore, table: str) -> Any:
+        if next(looks) == right:
+            hold(made)
+        return of(self, table)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(HoldStore, "of", look)
+        with pytest.raises(OnHoldError):
+            expire(made.catalog)
+    gone = {path for path, _ in before} - {path for path, _ in made.state()}
+    assert all("/snapshot/" in path for path in gone), "data files stay"
+    assert bool(gone) is (right == 3)
+    tags.run(tags.CreateTag(table="d.k", tag="new", safety=OWNER), made.catalog, clock=made.catalog.clock)
+    assert {path for path, _ in before} - {path for path, _ in made.state()} == gone, (
+        "nothing is finished, either"
+    )
+    holds.run(holds.ReleaseTable(table="d.k", user="ann"), made.catalog, clock=made.catalog.clock)
+    expire(made.catalog)
+    made.check_whole(when, orphans=True)
+
+
+def test_partitions_are_looked_after_before_each_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = chores.partitioned("held-partitions")
+    looks, of = itertools.count(1), HoldStore.of
+
+    def look(self: HoldStore, table: str) -> Any:
+        if next(looks) == 3:
+            hold(made)
+        return of(self, table)
+
+    monkeypatch.setattr(HoldStore, "of", look)
+    job = partitions.ExpirePartitions(table="d.k", expiration_ms=1000, safety=OWNER)
+    with pytest.raises(OnHoldError):
+        partitions.run(job, made.catalog, clock=made.catalog.clock)
+    assert len(made.table.snapshots.list_ids()) == 3, "of three partitions one was dropped"
+
+
+def test_the_quarantine_of_a_table_on_hold_stays_and_others_go() -> None:
+    made = chores.undoable("purged")
+    kept = made.quarantined()
+    assert kept
+    hold(made)
+    report = chores.purge(made.catalog)
+    assert (made.quarantined(), report.notes) == (kept, ("the files of d.k stay: it is on hold",))
+    other = append_table(made.catalog)
+    put(other, [{"v": 1, "p": "a"}], [{"v": 2, "p": "a"}], [{"v": 3, "p": "a"}])
+    tags.run(tags.CreateTag(table="d.a", tag="t"), made.catalog, clock=made.catalog.clock)
+    tags.run(tags.DeleteTag(table="d.a", tags=("t",)), made.catalog, clock=made.catalog.clock)
+    assert made.quarantined() > kept
+    chores.purge(made.catalog)
+    assert made.quarantined() == kept
+    chores.undo(made.catalog)
+    assert made.quarantined() == 0, "undo is possible"
+
+
+def test_a_repair_leaves_orphans_alone_until_the_table_is_whole() -> None:
+    made = CHORES["repair"].make("repair-held")
+    made.catalog.file_io.write_new(f"{made.table.path}/bucket-0/data-orphan-0.parquet", b"x")
+    report = fsck.run(fsck.Job(table="d.k"), made.catalog, clock=FUTURE)
+    assert on_hold(made) == [EndsWith.FSCK]
+    plan = repair_plan.plan_repair("d.k", made.catalog, report.report, FUTURE, FUTURE.now_ms() - 1).to_json()
+    done = repair_plan.run(
+        repair_plan.Job(table="d.k", plan=plan, allow_loss=True, safety=OWNER), made.catalog, clock=FUTURE
+    )
+    orphans = [note for note in done.notes if "(remove-orphan-files)" in note]
+    assert all("left out, as d.k is on hold" in note for note in orphans)
+    assert f"{made.table.path}/bucket-0/data-orphan-0.parquet" in made.files()
+
+
+def test_dry_runs_say_so_and_change_nothing() -> None:
+    made = history("dry")
+    lose_a_file(made)
+    hold(made)
+    image = made.state()
+    look = expire_snapshots.run(
+        expire_snapshots.Job(table="d.k", retain_max=1, retain_min=1, dry_run=True), made.catalog
+    )
+    assert "look at it first" in look.held
+    asked = why.run(why.Job(table="d.k"), made.catalog, clock=made.catalog.clock)
+    assert any("look at it first" in name for name in asked.names)
+    assert asked.blocker == "The hold ends with `lakecore release d.k`"
+    assert check(made, holds=False).holds == ()
+    assert (made.state(), len(on_hold(made))) == (image, 1)
+
+
+def test_of_many_tables_the_others_go_on() -> None:
+    made = history("many")
+    other = append_table(made.catalog)
+    put(other, *([{"v": n, "p": "a"}] for n in range(4)))
+    hold(made)
+    jobs = [expire_snapshots.Job(table=name, retain_max=1, retain_min=1) for name in ("d.k", "d.a")]
+    reports = run_many(
+        jobs, lambda job: expire_snapshots.run(job, made.catalog, clock=made.catalog.clock), made.catalog
+    )
+    assert [(bool(r.held), r.error, bool(r.snapshots)) for r in reports] == [
+        (True, None, False),
+        (False, None, True),
+    ]
+
+
+def test_release_is_in_the_ledger_with_its_user_and_the_branches_share_a_hold() -> None:
+    made = chores.branched("shared")
+    holds.run(holds.HoldTable(table="d.k$branch_x", reason="odd rows", user="ann"), made.catalog)
+    with pytest.raises(OnHoldError):
+        expire(made.catalog)
+    check(made, deep=True)
+    assert on_hold(made) == [EndsWith.PERSON], "no check ends what a person asked for"
+    holds.run(holds.ReleaseTable(table="d.k", user="bob"), made.catalog)
+    assert holds.run(holds.ReleaseTable(table="d.k"), made.catalog).nothing_to_do
+    lines = [
+        record for record in quarantine.runs_of(made.catalog, "d.k") if record.job in ("hold", "release")
+    ]
+    assert [(line.job, line.parameters["user"]) for line in lines] == [("hold", "ann"), ("release", "bob")]
+    assert "odd rows" in str(lines[1].parameters["holds"])
+    for table, reason in (("d.k", "  "), ("d.none", "why"), ("nonsense", "why")):
+        with pytest.raises(LakeError):
+            holds.run(holds.HoldTable(table=table, reason=reason), made.catalog)
+
+
+@pytest.mark.parametrize("name", ["x.json", "no-extension", "\n.json"])
+@pytest.mark.parametrize("data", [b"", b"{}", b"x" * 100_000, b'{"version": 1}'])
+def test_a_forged_record_holds_its_own_table_only(name: str, data: bytes) -> None:
+    made = history("forged")
+    path = f"{made.catalog.warehouse}/.lakecore/holds/d.k/{name}"
+    made.catalog.file_io.write_new(path, data)
+    with pytest.raises(OnHoldError, match="cannot be read"):
+        expire(made.catalog)
+    check(made, deep=True)
+    assert on_hold(made) == [EndsWith.PERSON]
+    put(append_table(made.catalog), [{"v": 1, "p": "a"}], [{"v": 2, "p": "a"}])
+    assert expire_snapshots.run(
+        expire_snapshots.Job(table="d.a", retain_max=1, retain_min=1), made.catalog
+    ).snapshots
+    holds.run(holds.ReleaseTable(table="d.k"), made.catalog)
+    assert expire(made.catalog).snapshots
+
+
+def test_a_hold_that_is_placed_while_a_check_runs_outlives_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = history("between")
+    path, data = flip_a_manifest(made)
+    with pytest.raises(CorruptDataError):
+        expire(made.catalog)
+    made.catalog.file_io.overwrite(path, data)
+    look = fsck.check_table
+
+    def meanwhile(*args: Any, **how: Any) -> Any:
+        report = look(*args, **how)
+        flip_a_manifest(made)
+        with pytest.raises(CorruptDataError):
+            compact.run(
+                compact.Job(table="d.k", strategy=compact.Strategy.FULL),
+                made.catalog,
+                clock=made.catalog.clock,
+            )
+        made.catalog.file_io.overwrite(path, data)
+        return report
+
+    monkeypatch.setattr(fsck, "check_table", meanwhile)
+    assert check(made).report.damage == ()
+    assert on_hold(made) == [EndsWith.FSCK], "the same cause, seen again after the check had begun"
+
+
+def test_a_full_store_neither_hides_the_error_nor_frees_the_table() -> None:
+    """Storage fails at operation 1, 2, 3, … of a chore that meets damage: the hold is there, or it is said."""
+    made = history("full")
+    flip_a_manifest(made)
+    image = History.of(made.catalog, made.table)
+    for mode in (FaultMode.ERROR, FaultMode.DEAD, FaultMode.DEAD_AFTER_EFFECT, FaultMode.TORN):
+        for number in itertools.count(1):
+            image.reset()
+            storage = FaultyFileIO(made.catalog.file_io, fail_at=number, mode=mode)
+            with pytest.raises(LakeError) as raised:
+                expire(image.through(storage))
+            where = f"{mode} at {number}: {storage.log[number - 1 : number]}: {explained(raised.value)}"
+            assert image.files() == made.files(), where
+            if isinstance(raised.value, CorruptDataError):
+                said = explained(raised.value)
+                assert "manifest" in said, where
+                there = bool(on_hold(image))
+                assert there or "could NOT be put on hold" in said, where
+                assert not ("is on hold now" in said and not there), where
+            if not storage.fired:
+                assert number > 5
+                break
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [
+        FaultMode.ERROR,
+        FaultMode.ERROR_AFTER_EFFECT,
+        FaultMode.DEAD,
+        FaultMode.DEAD_AFTER_EFFECT,
+        FaultMode.TORN,
+    ],
+)
+def test_ending_a_hold_with_storage_that_fails(mode: FaultMode) -> None:
+    """After a failure the hold is there or not, and a second release ends it; the ledger has it."""
+    made = history("release")
+    hold(made)
+    image = History.of(made.catalog, made.table)
+    for number in itertools.count(1):
+        image.reset()
+        storage = FaultyFileIO(made.catalog.file_io, fail_at=number, mode=mode)
+        try:
+            holds.run(
+                holds.ReleaseTable(table="d.k", user="ann"), image.through(storage), clock=made.catalog.clock
+            )
+        except LakeError:
+            assert storage.fired
+        holds.run(holds.ReleaseTable(table="d.k", user="ann"), made.catalog, clock=made.catalog.clock)
+        assert on_hold(image) == []
+        lines = [record for record in quarantine.runs_of(made.catalog, "d.k") if record.job == "release"]
+        assert lines or mode is FaultMode.TORN, "a line of the ledger that is half written is passed over"
+        assert expire(made.catalog).snapshots
+        if not storage.fired:
+            assert number > 3
+            return
+
+
+def test_a_check_that_cannot_write_still_tells_what_it_found() -> None:
+    made = history("read-only")
+    flip_a_manifest(made)
+
+    class ReadOnly(FaultyFileIO):
+        def publish(self, path: str, data: bytes) -> bool:
+            raise UnavailableError(f"{path}: read-only file system")
+
+    lake = made.through(ReadOnly(made.catalog.file_io))
+    checked = fsck.run(fsck.Job(table="d.k"), lake, clock=made.catalog.clock)
+    assert checked.report.damage
+    assert "could NOT be put on hold" in checked.holds[0]
+    assert checked.to_json()["holds"] == list(checked.holds)
+
+
+def test_every_sweep_asks_the_gate() -> None:
+    """Whoever makes a sweeper has to say by which gate: the field has no default."""
+    assert Sweeper.__dataclass_fields__["gate"].default is not None
+    with pytest.raises(TypeError):
+        Sweeper(None, None, None)  # type: ignore[arg-type, call-arg]
