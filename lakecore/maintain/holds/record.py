@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from lakecore.errors import printable
 from lakecore.types.text import timestamp_text
 
-__all__ = ["MAX_RECORD_BYTES", "EndsWith", "Hold", "printable"]
+__all__ = ["MAX_RECORD_BYTES", "EndsWith", "Hold"]
 
 MAX_RECORD_BYTES = 64 << 10
 """A longer file is no record of a hold; it is not read."""
@@ -79,7 +80,7 @@ class Hold:
 
     def encoded(self) -> bytes:
         """The content of its file. Every text is printable and bounded."""
-        raw = self.to_json() | {name: printable(getattr(self, name)) for name in _TEXTS}
+        raw = self.to_json() | {name: printable(getattr(self, name), _LONGEST_TEXT) for name in _TEXTS}
         stored = {key: value for key, value in raw.items() if key not in ("id", "automatic", "readable")}
         return json.dumps({"version": 1, **stored}, indent=2, ensure_ascii=False).encode()
 
@@ -105,10 +106,3 @@ class Hold:
         """What a damaged record stands for."""
         reason = f"the record {printable(name)} of a hold cannot be read ({problem}), so it counts as one"
         return cls(id=name, table=table, ends_with=EndsWith.PERSON, reason=reason, since_ms=0, readable=False)
-
-
-def printable(text: str) -> str:
-    """On one line, of bounded length, with control characters escaped."""
-    start = text[: _LONGEST_TEXT + 1]
-    escaped = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in start)
-    return escaped if len(escaped) <= _LONGEST_TEXT else escaped[:_LONGEST_TEXT] + "…"

@@ -22,7 +22,7 @@ from lakecore.maintain.holds.plan import (
     is_damage,
     replaced_by,
 )
-from lakecore.maintain.holds.record import MAX_RECORD_BYTES, EndsWith, Hold, printable
+from lakecore.maintain.holds.record import MAX_RECORD_BYTES, EndsWith, Hold
 
 TABLE_OF_EFFECTS = """
 analyze                         allowed          commits statistics
@@ -176,9 +176,8 @@ def test_a_record_is_read_as_it_was_written_and_hostile_text_is_escaped() -> Non
     hold = replace(A, reason="line\nbreak \x1b[31m red ‮ " + "x" * 5000, by="dag/task", job="compact")
     back = Hold.decoded(hold.encoded(), hold.id, "d.k")
     assert replace(back, reason="") == replace(hold, reason="")
-    assert back.reason.isprintable()
+    assert not set(back.reason) & set("\n\x1b\u202e")
     assert len(hold.encoded()) < MAX_RECORD_BYTES
-    assert printable("a\nb\x1b") == "a\\nb\\x1b"
     assert (
         len(replace(hold, reason="\U000e0001" * 5000, path="\x00" * 5000, by="\x00" * 5000).encoded())
         < MAX_RECORD_BYTES
@@ -207,4 +206,4 @@ def test_a_record_is_read_as_it_was_written_and_hostile_text_is_escaped() -> Non
 def test_a_damaged_record_is_a_hold_that_only_a_person_ends(data: bytes) -> None:
     found = Hold.decoded(data, "evil\n.json", "d.k")
     assert (found.table, found.ends_with, found.readable) == ("d.k", EndsWith.PERSON, False)
-    assert "evil\\n.json of a hold cannot be read" in str(found)
+    assert "evil\\x0a.json of a hold cannot be read" in str(found)
