@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lakecore.commit.committer import Committer
+from lakecore.compact.claims import commit_faults
 from lakecore.compact.outcome import ProvenPick
 from lakecore.compact.vectors import VectorUpkeep
-from lakecore.compact.work import Place
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, ProofError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.verify.proof import proof_properties
+from lakecore.verify.table_rules import TableRules
 
 __all__ = ["Landed", "commit_picks"]
 
@@ -36,23 +37,33 @@ class Landed:
 
 
 def commit_picks(
-    committer: Committer, picks: Sequence[ProvenPick], user: str, identifier: int, upkeep: VectorUpkeep
+    committer: Committer,
+    picks: Sequence[ProvenPick],
+    identity: tuple[str, int],
+    upkeep: VectorUpkeep,
+    rules: TableRules,
 ) -> Landed:
-    """One COMPACT snapshot with every pick that fits the table as it is now.
+    """One COMPACT snapshot with every pick that fits the table as it is now, and is what was proven.
 
-    `upkeep` writes the index files that must come along, and removes them again where they do not.
-    Raises CommitUncertainError (delete nothing), UnavailableError (nothing landed), UnsupportedError.
+    `identity`: commit user and identifier. `upkeep` writes the index files that must come along, and removes
+    them again where they do not. Raises CommitUncertainError (delete nothing), UnavailableError (nothing
+    landed), UnsupportedError, ProofError where the commit holds what belongs to no pick.
     """
     left, lost = list(picks), list[ProvenPick]()
     refused: list[tuple[ProvenPick, ProofError]] = []
+    user, identifier = identity
     while left:
         draft = upkeep.draft(left)
-        left = _without_refused(left, draft.refused, refused)
-        if not left:
-            break
         try:
+            messages = [*map(_message, left), *draft.messages]
+            faults = commit_faults(left, messages, draft.changes, rules)
+            if faults:
+                upkeep.discard(draft)
+                refused += [(left[number], error) for number, error in faults.items()]
+                left = [proven for number, proven in enumerate(left) if number not in faults]
+                continue
             result = committer.commit(
-                [*(_message(proven) for proven in left), *draft.messages],
+                messages,
                 commit_user=user,
                 identifier=identifier,
                 properties=proof_properties(p.proof for p in left if p.proof is not None),
@@ -79,16 +90,6 @@ def commit_picks(
             tuple(left), tuple(lost), result.snapshot_ids, result.duplicate, tuple(refused), result.notes
         )
     return Landed((), tuple(lost), (), refused=tuple(refused))
-
-
-def _without_refused(
-    picks: Sequence[ProvenPick],
-    places: Mapping[Place, ProofError],
-    refused: list[tuple[ProvenPick, ProofError]],
-) -> list[ProvenPick]:
-    """The picks of other buckets; those of `places` are added to `refused`."""
-    refused += [(proven, places[proven.pick.place]) for proven in picks if proven.pick.place in places]
-    return [proven for proven in picks if proven.pick.place not in places]
 
 
 def _message(proven: ProvenPick) -> CommitMessage:

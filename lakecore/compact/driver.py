@@ -29,6 +29,7 @@ from lakecore.metadata.snapshot import BATCH_IDENTIFIER
 from lakecore.read.context import ReadContext
 from lakecore.verify.proof import PickProof, check_upgrade, prove_pick
 from lakecore.verify.shape import RowShape
+from lakecore.verify.table_rules import TableRules
 
 __all__ = ["MAX_COMMITS", "Driver", "RunSettings"]
 
@@ -76,6 +77,7 @@ class Driver:
         self._clock = clock
         self._settings = settings
         self._on_progress = on_progress
+        self._rules = TableRules.of(reading.schema.options, keyed=reading.keyed)
         self._identifier = settings.identifier
         self._uncertain = False
         self._committed = set(settings.committed)
@@ -130,9 +132,8 @@ class Driver:
             return
         self._uncertain = True
         try:
-            landed = commit_picks(
-                self._committer, run.ready, self._settings.commit_user, self._identifier, run.upkeep
-            )
+            identity = (self._settings.commit_user, self._identifier)
+            landed = commit_picks(self._committer, run.ready, identity, run.upkeep, self._rules)
         except LakeError as err:
             self._uncertain = isinstance(err, CommitUncertainError)
             raise

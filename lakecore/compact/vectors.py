@@ -11,12 +11,11 @@ from pyroaring import BitMap
 
 from lakecore.compact.outcome import ProvenPick
 from lakecore.compact.work import Place, UnitTable
-from lakecore.errors import ProofError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.index_file import DELETION_VECTORS, DeletionFile, IndexFile
 from lakecore.store.indexes import IndexStore, load_deletions
 from lakecore.store.vector_files import replace_vectors
-from lakecore.verify.lookups import check_marks
+from lakecore.verify.vector_check import VectorChange
 
 __all__ = ["VectorDraft", "VectorUpkeep", "counted"]
 
@@ -35,11 +34,11 @@ def counted(table: UnitTable, vector: DeletionFile) -> DeletionFile:
 class VectorDraft:
     """Index files of one try of a commit. `added` were written, `removed` may go when the commit lands.
 
-    `refused`: buckets whose vectors are not what they must be; nothing of them is in `messages`.
+    `changes`: what was read before and after, of every bucket of the picks.
     """
 
     messages: tuple[CommitMessage, ...] = ()
-    refused: Mapping[Place, ProofError] = field(default_factory=dict)
+    changes: Mapping[Place, VectorChange] = field(default_factory=dict)
 
     @property
     def added(self) -> tuple[IndexFile, ...]:
@@ -90,17 +89,17 @@ class VectorUpkeep:
         for proven in picks:
             changes.setdefault(proven.pick.place, _Changes()).add(proven)
         messages: list[CommitMessage] = []
-        refused: dict[Place, ProofError] = {}
+        found: dict[Place, VectorChange] = {}
         try:
             for place, change in changes.items():
-                try:
-                    messages += self._message(place, change)
-                except ProofError as err:
-                    refused[place] = err
+                new, old = self._replaced(place, change)
+                if old or new:
+                    messages.append(_message(place, new, old))
+                found[place] = self._read(place, new, old)
         except BaseException:
             self.discard(VectorDraft(tuple(messages)))
             raise
-        return VectorDraft(tuple(messages), refused)
+        return VectorDraft(tuple(messages), found)
 
     def discard(self, draft: VectorDraft) -> None:
         """No snapshot refers to the files of the draft, and none will."""
@@ -114,40 +113,34 @@ class VectorUpkeep:
             fresh = (file for file in draft.added if (file.partition, file.bucket) == bucket)
             self.files[bucket] = (*kept, *fresh)
 
-    def _message(self, place: Place, change: _Changes) -> list[CommitMessage]:
+    def _replaced(
+        self, place: Place, change: _Changes
+    ) -> tuple[tuple[IndexFile, ...], tuple[IndexFile, ...]]:
+        """New index files of a bucket, and those that they replace."""
         bucket = (place.partition, place.bucket)
-        gone, marks, one = change.gone, change.marks, self.one_per_bucket
-        new, old = replace_vectors(
-            self.store, bucket, self.files.get(bucket, ()), gone, marks, one_per_bucket=one
-        )
-        if not old and not new:
-            return []
-        try:
-            self._check(place, change, new, old)
-        except BaseException:
-            self.store.discard(new)
-            raise
-        return [
-            CommitMessage(
-                partition=place.partition,
-                bucket=place.bucket,
-                total_buckets=place.total_buckets,
-                compact_new_index_files=new,
-                compact_deleted_index_files=old,
-            )
-        ]
+        known = self.files.get(bucket, ())
+        one = self.one_per_bucket
+        return replace_vectors(self.store, bucket, known, change.gone, change.marks, one_per_bucket=one)
 
-    def _check(
-        self, place: Place, change: _Changes, new: Sequence[IndexFile], old: Sequence[IndexFile]
-    ) -> None:
-        """What was written, read back, is what there was, without files that go and with the new marks."""
-        before = self._vectors(old)
-        kept = {name: rows for name, rows in before.items() if name not in change.gone}
-        after = self._vectors(new)
-        if check_marks(f"bucket {place.bucket}", kept, after) != change.marks:
-            raise ProofError(
-                f"bucket {place.bucket}", "its deletion vectors are not those of the rows replaced"
-            )
+    def _read(self, place: Place, new: Sequence[IndexFile], old: Sequence[IndexFile]) -> VectorChange:
+        """The vectors of index files that come and go, read from their bytes."""
+        return VectorChange(
+            before=self._vectors(old),
+            after=self._vectors(new),
+            new=new,
+            known=self.files.get((place.partition, place.bucket), ()),
+            gone=frozenset(file.file_name for file in old),
+        )
 
     def _vectors(self, files: Iterable[IndexFile]) -> dict[str, BitMap]:
         return {name: rows for file in files for name, rows in self.store.read_vectors(file).items()}
+
+
+def _message(place: Place, new: tuple[IndexFile, ...], old: tuple[IndexFile, ...]) -> CommitMessage:
+    return CommitMessage(
+        partition=place.partition,
+        bucket=place.bucket,
+        total_buckets=place.total_buckets,
+        compact_new_index_files=new,
+        compact_deleted_index_files=old,
+    )

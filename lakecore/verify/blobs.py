@@ -80,4 +80,4 @@ def check_blob_output(
         rows = tally_blobs(context, unit, [stored], first, stored.file.row_count, column)
     except CorruptDataError as err:
         raise ProofError(unit, f"output {stored.path}: {err}") from err
-    return OutputEvidence(rows=rows, files=1)
+    return OutputEvidence(rows=rows, files=1, proven=(stored.file,))

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakecore.errors import ProofError
-from lakecore.metadata.row_kind import retracting
 from lakecore.verify.digest import ZERO, Tally, tally
+from lakecore.verify.kinds import retracting
 from lakecore.verify.merge_order import check_merge_order
 from lakecore.verify.order import Bools, KeyValues, key_at
 from lakecore.verify.rows import covered_columns

@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakecore.metadata.options import MergeEngine
-from lakecore.metadata.row_kind import RowKind, retracting
+from lakecore.metadata.row_kind import RowKind
 from lakecore.verify.fold_rules import FoldRules
+from lakecore.verify.kinds import retracting
 from lakecore.verify.order import Bools
 
 __all__ = ["Expected", "expect_results"]

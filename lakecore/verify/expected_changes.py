@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakecore.metadata.options import MergeEngine
-from lakecore.metadata.row_kind import RowKind, retracting
+from lakecore.metadata.row_kind import RowKind
 from lakecore.verify.fold_rules import ChangeSource, FoldRules
+from lakecore.verify.kinds import retracting
 from lakecore.verify.order import Bools
 
 __all__ = ["ChangeLines", "KeyRows", "expect_changes", "same_where_known"]

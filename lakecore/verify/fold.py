@@ -19,13 +19,14 @@ import pyarrow as pa
 
 from lakecore.errors import ProofError
 from lakecore.metadata.options import MergeEngine
-from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, retracting
+from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME
 from lakecore.verify.digest import ZERO, Tally, hash_rows, tally
 from lakecore.verify.expected import Expected, expect_results
 from lakecore.verify.expected_changes import ChangeLines, KeyRows, expect_changes, same_where_known
 from lakecore.verify.expiry import is_expired
 from lakecore.verify.fold_evidence import Fate, FoldedWindow, FoldEvidence, join_folds
 from lakecore.verify.fold_rules import ChangeSource, FoldRules
+from lakecore.verify.kinds import retracting
 from lakecore.verify.merge_order import check_merge_order
 from lakecore.verify.order import Bools, KeyValues, key_at
 from lakecore.verify.recompute import recompute

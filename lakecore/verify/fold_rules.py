@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from lakecore.metadata.options import ChangelogProducer, MergeEngine, TableOptions
+from lakecore.metadata.options import MergeEngine, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import Option, parse_bool, parse_list
+from lakecore.verify.table_rules import TableRules, check_agreement
 
 __all__ = ["ChangeSource", "ColumnRule", "FoldRules", "SequenceGroup", "fold_rules"]
 
@@ -75,24 +76,29 @@ class FoldRules:
 def fold_rules(
     schema: TableSchema, options: TableOptions, output_level: int = 0, top_level: int = 0
 ) -> FoldRules:
-    """The rules of a merge into `output_level`; 0: of a merge without levels. Raises InvalidOptionError."""
+    """The rules of a merge into `output_level`; 0: of a merge without levels. Read from the raw schema.
+
+    Raises InvalidOptionError, and ProofError where `options` take one for something else.
+    """
     raw = schema.options
-    engine = options.merge_engine
+    rules = TableRules.of(raw, keyed=bool(schema.primary_keys))
+    check_agreement(rules, options)
+    engine = MergeEngine(rules.engine)
     groups = tuple(_groups(raw)) if engine is MergeEngine.PARTIAL_UPDATE else ()
-    expires = options.record_expire_ms
+    expires = rules.expire_ms
     return FoldRules(
         engine=engine,
         keys=schema.trimmed_primary_keys,
-        ignore_retracts=options.ignore_delete and engine is not MergeEngine.AGGREGATION,
+        ignore_retracts=rules.ignore_delete and engine is not MergeEngine.AGGREGATION,
         remove_on_delete=_flag(raw, f"{engine.value}.remove-record-on-delete"),
         remove_by=parse_list(raw.get("partial-update.remove-record-on-sequence-group", "")),
         groups=groups,
-        columns=_column_rules(schema, options, groups),
-        looks_up=_looks_up(options),
+        columns=_column_rules(schema, rules, groups),
+        looks_up=rules.looks_up,
         expire_column=None if expires is None else raw.get("record-level.time-field"),
         expire_seconds=0 if expires is None else expires // 1000,
-        changes=_changes(options, output_level, top_level),
-        compared=_compared(schema),
+        changes=_changes(rules, output_level, top_level),
+        compared=_compared(schema, rules),
         top_level=top_level,
     )
 
@@ -101,28 +107,18 @@ def _flag(raw: Mapping[str, str], key: str) -> bool:
     return Option(key, parse_bool, False, "").read(raw)
 
 
-def _changes(options: TableOptions, output_level: int, top_level: int) -> ChangeSource:
-    if options.changelog_producer is ChangelogProducer.LOOKUP:
+def _changes(rules: TableRules, output_level: int, top_level: int) -> ChangeSource:
+    if rules.producer == "lookup":
         return ChangeSource.LOOKUP
-    full = options.changelog_producer is ChangelogProducer.FULL_COMPACTION
+    full = rules.producer == "full-compaction"
     return ChangeSource.TOP_LEVEL if full and output_level == top_level else ChangeSource.NONE
 
 
-def _compared(schema: TableSchema) -> tuple[str, ...]:
+def _compared(schema: TableSchema, rules: TableRules) -> tuple[str, ...]:
     """Columns by which a replaced row counts as unchanged; none where every replacement is announced."""
-    if not _flag(schema.options, "changelog-producer.row-deduplicate"):
+    if not rules.row_deduplicate:
         return ()
-    ignored = parse_list(schema.options.get("changelog-producer.row-deduplicate-ignore-fields", ""))
-    return tuple(name for name in schema.row_type.names if name not in ignored)
-
-
-def _looks_up(options: TableOptions) -> bool:
-    """A full-compaction producer comes before lookup (rule of the format)."""
-    if options.changelog_producer is ChangelogProducer.FULL_COMPACTION:
-        return False
-    lookup = options.changelog_producer is ChangelogProducer.LOOKUP
-    lookup |= options.merge_engine is MergeEngine.FIRST_ROW
-    return lookup or options.deletion_vectors or options.force_lookup
+    return tuple(name for name in schema.row_type.names if name not in rules.row_deduplicate_ignored)
 
 
 def _groups(raw: Mapping[str, str]) -> list[SequenceGroup]:
@@ -134,21 +130,21 @@ def _groups(raw: Mapping[str, str]) -> list[SequenceGroup]:
 
 
 def _column_rules(
-    schema: TableSchema, options: TableOptions, groups: tuple[SequenceGroup, ...]
+    schema: TableSchema, rules: TableRules, groups: tuple[SequenceGroup, ...]
 ) -> dict[str, ColumnRule]:
-    if options.merge_engine not in (MergeEngine.AGGREGATION, MergeEngine.PARTIAL_UPDATE):
+    if rules.engine not in ("aggregation", "partial-update"):
         return {}
-    whole = options.merge_engine is MergeEngine.AGGREGATION
-    ordering = options.sequence_fields if whole else [name for group in groups for name in group.sequence]
-    rules = {}
+    whole = rules.engine == "aggregation"
+    ordering = rules.sequence if whole else [name for group in groups for name in group.sequence]
+    found = {}
     for name in schema.row_type.names:
         if name in ordering:
-            rules[name] = ColumnRule("last_value" if whole else "")
+            found[name] = ColumnRule("last_value" if whole else "")
         elif name in schema.primary_keys:
-            rules[name] = ColumnRule(_KEY_FUNCTION)
+            found[name] = ColumnRule(_KEY_FUNCTION)
         else:
-            rules[name] = _column_rule(schema.options, name, "last_non_null_value" if whole else "")
-    return rules
+            found[name] = _column_rule(schema.options, name, "last_non_null_value" if whole else "")
+    return found
 
 
 def _column_rule(raw: Mapping[str, str], name: str, default: str) -> ColumnRule:

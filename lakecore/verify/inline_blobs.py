@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from lakecore.format.blob_links import MARK, REFERENCE_MARK, VIEW_MARK, is_old_reference
 from lakecore.metadata.dedicated import descriptor_columns, view_columns
-from lakecore.metadata.row_kind import retracting
 from lakecore.metadata.schema import TableSchema
+from lakecore.verify.kinds import retracting
 from lakecore.verify.shape import RowShape
 
 __all__ = ["InlineBlobs"]

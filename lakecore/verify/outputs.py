@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lakecore.errors import CorruptDataError, ProofError
 from lakecore.fs.file_io import FileIO
+from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.key_order import comparable
 from lakecore.metadata.schema import TableSchema
 from lakecore.row.binary_row import decode_row
@@ -27,10 +28,14 @@ __all__ = ["OutputEvidence", "check_output_file"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputEvidence:
-    """What files hold, read back. Keys are None for append files, and files in another order. Pickles."""
+    """What files hold, read back. Keys are None for append files, and files in another order. Pickles.
+
+    `proven`: the files, as their manifest entries describe them.
+    """
 
     rows: Tally = ZERO
     files: int = 0
+    proven: tuple[DataFile, ...] = ()
     first_key: KeyValues | None = None
     last_key: KeyValues | None = None
 
@@ -82,8 +87,10 @@ def check_output_file(
             refuse(falls if changelog or order else "its keys do not strictly increase")
         _check_keyed(refuse, seen, stored, RowType(bounds))
     if order:
-        return OutputEvidence(rows=rows, files=1)
-    return OutputEvidence(rows=rows, files=1, first_key=seen.first_key, last_key=seen.last_key)
+        return OutputEvidence(rows=rows, files=1, proven=(stored.file,))
+    return OutputEvidence(
+        rows=rows, files=1, proven=(stored.file,), first_key=seen.first_key, last_key=seen.last_key
+    )
 
 
 def _read(

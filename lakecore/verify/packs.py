@@ -12,8 +12,8 @@ from lakecore.format.blob_references import REFERENCES_SUFFIX, Pack, decode_pack
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.dedicated import managed_columns
-from lakecore.metadata.row_kind import retracting
 from lakecore.metadata.schema import TableSchema
+from lakecore.verify.kinds import retracting
 from lakecore.verify.shape import RowShape
 
 __all__ = ["PackCheck", "RowPacks"]

@@ -9,7 +9,7 @@ while they are sorted); where there are more, both sides are read again for each
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakecore.errors import ProofError
+from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.row_kind import KEY_FIELD_ID_START, KIND_FIELD_ID, RowKind
 from lakecore.row.bucket import assign_buckets
 from lakecore.verify.bytes_hash import Words
@@ -26,8 +27,9 @@ from lakecore.verify.proof import PickProof
 from lakecore.verify.proof_context import ProofContext
 from lakecore.verify.rescaled import BucketRule
 from lakecore.verify.shape import RowShape
+from lakecore.verify.table_rules import TableRules
 
-__all__ = ["FoldShare", "FoldTally", "check_fold", "prove_fold"]
+__all__ = ["FoldShare", "FoldTally", "check_fold", "ignored_kinds", "prove_fold"]
 
 _OTHER_IDS = 1 << 40
 _MOST_ROWS = 4_000_000
@@ -78,15 +80,24 @@ class FoldShare:
 
 @dataclass(frozen=True, slots=True)
 class FoldTally:
-    """Of a share: all postponed rows, those that the table takes, and what was written for them. Adds up."""
+    """Of a share: all postponed rows, those that the table takes, and what was written for them. Adds up.
+
+    `read`: the postponed files. `made`: the new files, each with its bucket.
+    """
 
     everything: Tally = ZERO
     taken: Tally = ZERO
     written: Tally = ZERO
+    read: tuple[DataFile, ...] = ()
+    made: tuple[tuple[int, DataFile], ...] = ()
 
     def __add__(self, other: FoldTally) -> FoldTally:
         return FoldTally(
-            self.everything + other.everything, self.taken + other.taken, self.written + other.written
+            self.everything + other.everything,
+            self.taken + other.taken,
+            self.written + other.written,
+            tuple(dict.fromkeys(self.read + other.read)),
+            self.made + other.made,
         )
 
 
@@ -126,7 +137,15 @@ def check_fold(
                 f"{after.tally}",
             )
         found += FoldTally(everything.tally, before.tally, after.tally)
-    return found
+    made = tuple((bucket, stored.file) for stored, bucket in written)
+    return replace(found, read=tuple(stored.file for stored in postponed), made=made)
+
+
+def ignored_kinds(rules: TableRules) -> frozenset[RowKind]:
+    """Kinds of rows that the table does not take."""
+    if rules.ignore_delete:
+        return frozenset((RowKind.UPDATE_BEFORE, RowKind.DELETE))
+    return frozenset((RowKind.UPDATE_BEFORE,)) if rules.ignore_update_before else frozenset()
 
 
 def prove_fold(
@@ -147,6 +166,8 @@ def prove_fold(
         placed=replaces,
         covered=tuple(field.name for field in shape.values) if replaces else (),
         uncompared=shape.uncompared,
+        read=whole.read,
+        made=tuple(file for _, file in whole.made),
     )
 
 

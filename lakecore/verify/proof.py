@@ -14,8 +14,8 @@ pick of one unit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from pyroaring import BitMap
 
@@ -24,6 +24,7 @@ from lakecore.metadata.data_file import DataFile
 from lakecore.verify.certificate import UnitEvidence, join_evidence
 from lakecore.verify.columns import StoredFile, read_covered
 from lakecore.verify.digest import DIGEST_VERSION, ZERO, Tally, total
+from lakecore.verify.file_tally import FileTally, files_of, positions_of
 from lakecore.verify.fold_evidence import FoldEvidence, join_folds
 from lakecore.verify.key_marks import KeyMarks, Marks
 from lakecore.verify.outputs import OutputEvidence, check_output_file
@@ -76,6 +77,8 @@ class PickProof:
     bucket got one (`verify.postponed`); True where whole rows were compared, False where keys were.
     `sorted_by`: the order that the outputs have, where it is not that of the inputs. `sample`: rows of which
     all columns were compared, chosen by `seed`.
+    `read`, `made`, `told`: the inputs, outputs and changelog files that were read. `asked`: rows that were
+    looked up, by file.
     """
 
     pick: str
@@ -93,6 +96,10 @@ class PickProof:
     sorted_by: str = ""
     sample: RowSample | None = None
     seed: str = ""
+    read: tuple[DataFile, ...] = ()
+    made: tuple[DataFile, ...] = ()
+    told: tuple[DataFile, ...] = ()
+    asked: Mapping[str, BitMap] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """What was proven, for a report."""
@@ -212,7 +219,7 @@ def tally_input(
         marks[stored.path] = found
     if deleted is not None and rows.rows != seen - len(deleted):
         raise ProofError(unit, f"input {stored.path}: its deletion vector names rows that it does not have")
-    return rows
+    return FileTally(rows.rows, rows.digest, (stored.file,))
 
 
 def check_outputs(
@@ -238,7 +245,7 @@ def check_changelog(context: ProofContext, unit: str, files: Sequence[StoredFile
     for stored in files:
         schema = context.schemas[stored.file.schema_id]
         rows += check_output_file(unit, context.file_io, stored, context.shape, schema, changelog=True).rows
-    return rows
+    return FileTally(rows.rows, rows.digest, tuple(stored.file for stored in files))
 
 
 def prove_unit(
@@ -268,7 +275,8 @@ def prove_unit(
 
 def prove_pick(shape: RowShape, pick: str, inputs: Iterable[Tally], units: Sequence[UnitProof]) -> PickProof:
     """Compare whole inputs with the sum of the units, given in key order. Pure. Raises ProofError."""
-    before = total(inputs)
+    given = tuple(inputs)
+    before = total(given)
     outputs = OutputEvidence()
     for unit in units:
         _check_unit(shape, unit)
@@ -284,6 +292,10 @@ def prove_pick(shape: RowShape, pick: str, inputs: Iterable[Tally], units: Seque
         sorted_by=shape.sorted_by,
         sample=_sampled(shape, pick, before, units),
         seed=shape.seed,
+        read=files_of(given),
+        made=outputs.proven,
+        told=files_of(unit.changes for unit in units),
+        asked=positions_of(unit.looked_up for unit in units),
     )
     folds = [unit.evidence for unit in units if isinstance(unit.evidence, FoldEvidence)]
     if folds and len(folds) == len(units):
@@ -375,6 +387,7 @@ def _join_outputs(unit: str, whole: OutputEvidence, part: OutputEvidence) -> Out
     return OutputEvidence(
         rows=whole.rows + part.rows,
         files=whole.files + part.files,
+        proven=whole.proven + part.proven,
         first_key=part.first_key if whole.first_key is None else whole.first_key,
         last_key=whole.last_key if part.last_key is None else part.last_key,
     )

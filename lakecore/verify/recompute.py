@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from lakecore.metadata.options import MergeEngine
-from lakecore.metadata.row_kind import KIND_NAME, RowKind, retracting
+from lakecore.metadata.row_kind import KIND_NAME, RowKind
 from lakecore.verify.column_states import NotRecomputableError, Places, state_of
 from lakecore.verify.fold_rules import FoldRules
+from lakecore.verify.kinds import retracting
 from lakecore.verify.partial_update import Round, update_of
 
 __all__ = ["recompute"]

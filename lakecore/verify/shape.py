@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from lakecore.metadata.options import SequenceOrder, TableOptions
+from lakecore.metadata.options import TableOptions
 from lakecore.metadata.row_kind import KEY_FIELD_ID_START, KIND_FIELD_ID, SEQUENCE_FIELD_ID
 from lakecore.metadata.schema import TableSchema
 from lakecore.types.datatypes import AtomicType, DataField, TypeRoot
 from lakecore.verify.evolution import keeps_values
 from lakecore.verify.mode import ProofMode
+from lakecore.verify.table_rules import TableRules, check_agreement
 
 __all__ = ["ProofMode", "RowShape", "shape_of"]
 
@@ -94,14 +95,18 @@ def shape_of(
 
     Keys only, append table: one column of every four, at most three and at least one, in schema order,
     columns of fixed width first. Reading and hashing them costs about a fifth of the job.
+
+    Rules are read from the raw schema. Raises ProofError where `options` take one for something else.
     """
-    if mode is ProofMode.SAMPLED and (options.by_other_columns or options.data_evolution):
+    keyed = bool(schema.primary_keys)
+    rules = TableRules.of(schema.options, keyed=keyed)
+    check_agreement(rules, options)
+    if mode is ProofMode.SAMPLED and (options.by_other_columns or rules.data_evolution):
         mode = ProofMode.FULL
     full = mode is ProofMode.FULL
-    keyed = bool(schema.primary_keys)
     row = schema.row_type
-    sequence = tuple(row.field(name) for name in options.sequence_fields) if keyed else ()
-    ordering = sequence + tuple(field for field in _expiry(schema, options) if field not in sequence)
+    sequence = tuple(row.field(name) for name in rules.sequence) if keyed else ()
+    ordering = sequence + tuple(field for field in _expiry(schema, rules) if field not in sequence)
     values = _stored(schema) if full else ordering if keyed else _samples(schema)
     sampled = _stored(schema) if mode is ProofMode.SAMPLED else ()
     compared = {field.id: field for field in (*values, *sampled)}
@@ -115,15 +120,15 @@ def shape_of(
         mode=mode,
         key=schema.key_type.fields if keyed else (),
         sequence=sequence,
-        descending=options.sequence_order is SequenceOrder.DESCENDING,
-        ignore_retracts=options.ignore_delete,
-        by_snapshot=options.by_snapshot,
+        descending=rules.descending,
+        ignore_retracts=rules.ignore_delete,
+        by_snapshot=rules.by_snapshot,
         blanks_count=not any("orc" in schema.options.get(key, "").lower() for key in _FORMATS),
         values=tuple(field for field in values if field.id not in changed),
         positional=not keyed,
         uncompared=tuple(field.name for field_id, field in compared.items() if field_id in changed),
-        order=tuple(row.field(name) for name in options.ordered_by),
-        sorted_by=", ".join(options.ordered_by),
+        order=tuple(row.field(name) for name in rules.ordered_by),
+        sorted_by=", ".join(rules.ordered_by),
         seed=seed,
         sampled=tuple(field for field in sampled if field.id not in changed),
     )
@@ -135,10 +140,10 @@ def _stored(schema: TableSchema) -> tuple[DataField, ...]:
     return tuple(field for field in schema.fields if field.name not in given) or schema.fields
 
 
-def _expiry(schema: TableSchema, options: TableOptions) -> tuple[DataField, ...]:
+def _expiry(schema: TableSchema, rules: TableRules) -> tuple[DataField, ...]:
     """The column by which rows expire."""
     name = schema.options.get("record-level.time-field")
-    if options.record_expire_ms is None or name is None:
+    if rules.expire_ms is None or name is None:
         return ()
     return tuple(field for field in schema.fields if field.name == name)
 

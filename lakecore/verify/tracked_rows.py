@@ -11,6 +11,7 @@ from lakecore.errors import ProofError
 from lakecore.metadata.row_kind import ROW_ID_FIELD_ID, SEQUENCE_FIELD_ID
 from lakecore.verify.columns import StoredFile, read_covered
 from lakecore.verify.digest import ZERO, Tally, tally
+from lakecore.verify.file_tally import FileTally
 from lakecore.verify.proof_context import ProofContext
 from lakecore.verify.row_ids import read_ids
 from lakecore.verify.rows import without_rows
@@ -37,7 +38,7 @@ def tally_tracked(
         whole += tally(live, (*shape.field_ids, ROW_ID_FIELD_ID, SEQUENCE_FIELD_ID))
     if position != stored.file.row_count:
         raise ProofError(unit, f"{stored.path} has {position} rows, not {stored.file.row_count}")
-    return whole
+    return FileTally(whole.rows, whole.digest, (stored.file,))
 
 
 Columns = Sequence[pa.Array]

@@ -15,7 +15,7 @@ from lakecore.metadata.row_range import first_row
 from lakecore.read.blob_values import locate_blobs
 from lakecore.read.column_givers import field_ids
 from lakecore.verify.blobs import check_blob_output, tally_blobs
-from lakecore.verify.digest import ZERO
+from lakecore.verify.file_tally import FileTally
 from lakecore.verify.proof import UnitProof
 from lakecore.write.dedicated_files import BlobFiles
 
@@ -80,7 +80,10 @@ def run_blobs(unit: BlobUnit) -> UnitResult:
         unit=unit.name,
         files=(file,),
         rows_in=unit.rows,
-        inputs=(before, *(ZERO for _ in unit.files[1:])),
+        inputs=(
+            FileTally(before.rows, before.digest, unit.files[:1]),
+            *(FileTally(0, 0, (file,)) for file in unit.files[1:]),
+        ),
         proof=UnitProof(unit=unit.name, outputs=outputs),
     )
 

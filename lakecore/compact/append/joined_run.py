@@ -15,7 +15,7 @@ from lakecore.metadata.index_file import DeletionFile
 from lakecore.metadata.row_range import first_row, row_ranges
 from lakecore.read.joined_rows import read_joined
 from lakecore.store.indexes import load_deletions
-from lakecore.verify.digest import ZERO
+from lakecore.verify.file_tally import FileTally
 from lakecore.verify.joined import tally_columns
 from lakecore.verify.proof import UnitProof, check_outputs
 from lakecore.write.rolling import FileSpec, RollingWriter
@@ -74,7 +74,10 @@ def run_unit(unit: JoinedUnit) -> UnitResult:
         writer.abort()
         raise
     proof = UnitProof(unit=unit.name, outputs=outputs)
-    tallies = (inputs, *(ZERO for _ in unit.files[1:]))
+    tallies = (
+        FileTally(inputs.rows, inputs.digest, unit.files[:1]),
+        *(FileTally(0, 0, (file,)) for file in unit.files[1:]),
+    )
     return UnitResult(unit=unit.name, files=files, rows_in=rows_in, inputs=tallies, proof=proof, found=found)
 
 

@@ -16,13 +16,13 @@ from lakecore.compact.postpone.plan import Fold
 from lakecore.compact.work import UnitTable
 from lakecore.errors import ProofError
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.options import MergeEngine
 from lakecore.metadata.row_kind import KIND_NAME, RowKind
 from lakecore.read.file_reader import read_file
 from lakecore.row.bucket import assign_buckets
 from lakecore.verify.columns import StoredFile
-from lakecore.verify.postponed import FoldShare, FoldTally, check_fold
+from lakecore.verify.postponed import FoldShare, FoldTally, check_fold, ignored_kinds
 from lakecore.verify.rescaled import BucketRule
+from lakecore.verify.table_rules import TableRules
 from lakecore.write.bucket_state import BucketState
 from lakecore.write.incoming import Rows
 from lakecore.write.postpone import POSTPONE_BUCKET
@@ -83,8 +83,8 @@ def run_unit(unit: FoldUnit) -> FoldResult:
 
 def replaces(table: UnitTable) -> bool:
     """Does the last row of a key simply replace the ones before?"""
-    options = table.reading.options
-    return options.merge_engine is MergeEngine.DEDUPLICATE and not options.sequence_fields
+    rules = _rules(table)
+    return rules.engine == "deduplicate" and not rules.sequence
 
 
 def _postponed_rows(unit: FoldUnit) -> Iterator[Rows]:
@@ -126,7 +126,7 @@ def _proven(unit: FoldUnit, written: Sequence[CommitMessage]) -> FoldTally:
         outputs,
         FoldShare(_rule(unit), unit.steps, unit.remainder),
         replaces=replaces(table),
-        ignored=_ignored(table),
+        ignored=ignored_kinds(_rules(table)),
     )
 
 
@@ -141,3 +141,8 @@ def _ignored(table: UnitTable) -> frozenset[RowKind]:
     options = table.reading.options
     updates = {RowKind.UPDATE_BEFORE} if options.ignore_update_before or options.ignore_delete else set()
     return frozenset(updates | ({RowKind.DELETE} if options.ignore_delete else set()))
+
+
+def _rules(table: UnitTable) -> TableRules:
+    """As the proof reads them."""
+    return TableRules.of(table.schema.options, keyed=True)

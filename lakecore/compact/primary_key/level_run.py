@@ -93,9 +93,9 @@ class LevelMerge:
         """For the windows of a new pass. `last`: of the pass that makes the unit's results."""
         table, level = self._unit.table, self._unit.output_level if last else 0
         rules = fold_rules(table.schema, table.reading.options, level, self._by_level.top_level)
-        rules = replace(rules, looks_up=last and self._rules.singles)
-        if self._unit.rule is not None:
-            rules = replace(rules, ignore_retracts=self._spec.ignore_retracts)
+        rules = replace(rules, looks_up=last and rules.looks_up and self._by_level.fresh > 0)
+        if self._unit.rule is not None:  # what was committed later counts, also a delete
+            rules = replace(rules, ignore_retracts=False)
         if not last:
             rules = replace(rules, changes=ChangeSource.NONE)
         made = FoldCertifier(

@@ -31,6 +31,7 @@ from lakecore.metadata.row_kind import KEY_PREFIX
 from lakecore.read.ahead import READ_AHEAD_BYTES, made_meanwhile, read_ahead
 from lakecore.row.sort_rule import SortRule
 from lakecore.verify.digest import Tally, total
+from lakecore.verify.file_tally import FileTally
 from lakecore.verify.key_marks import Marks
 from lakecore.verify.lookups import LookupFile, search_keys, tally_positions
 from lakecore.verify.merge_sample import MergeSample, sample_merge
@@ -139,10 +140,12 @@ def _tallies(unit: MergeUnit, marks: Marks) -> Generator[Tally]:
 def _looked_up(unit: MergeUnit, by_level: ByLevel, found: Mapping[str, BitMap]) -> Tally:
     """The rows at the positions that the merge looked up, read once more."""
     files = {file.file_name: file for level in by_level.above for file in level}
-    return total(
+    rows = total(
         tally_positions(unit.table.proof, unit.name, _asked_file(unit, files[name]), positions)
         for name, positions in found.items()
     )
+    where = {name: positions.serialize() for name, positions in found.items()}
+    return FileTally(rows.rows, rows.digest, positions=where)
 
 
 def _searched(unit: MergeUnit, by_level: ByLevel, asked: bytes) -> Tally:

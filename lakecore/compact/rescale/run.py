@@ -225,7 +225,11 @@ def _checked(unit: RescaleUnit, bucket: int, files: Sequence[DataFile]) -> Outpu
 
 def _joined(whole: OutputEvidence, part: OutputEvidence) -> OutputEvidence:
     """Of several runs: their keys may lie between one another."""
-    return OutputEvidence(rows=whole.rows + part.rows, files=whole.files + part.files)
+    return OutputEvidence(
+        rows=whole.rows + part.rows,
+        files=whole.files + part.files,
+        proven=whole.proven + part.proven,
+    )
 
 
 def _tallies(unit: RescaleUnit) -> tuple[Tally, ...]:
