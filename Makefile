@@ -1,7 +1,7 @@
 # lakecore. Every target works on a fresh clone; `make setup` is done once and again when a lock file changes.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes kills demo clean
+.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes kills race side-by-side demo clean
 
 PYTHON := .venv/bin/python
 # wherever it is set, each process of Spark and Airflow would compile all that it imports
@@ -52,6 +52,12 @@ fuzz-bytes: setup-tests ## damaged bytes for every decoder: SEED=1 CASES=2000 (e
 
 kills: setup-tests ## kill every chore after each change that it makes (a quarter of an hour or more)
 	$(PYTHON) -m pytest --every-kill -o timeout=7200 tests/faults/test_maintain_kill.py
+
+race: setup-tests ## Java Paimon and lakecore commit to one table, each commit is accounted for: MINUTES=10, OLD=checkout
+	$(PYTHON) -m tests.bench.race --minutes $(or $(MINUTES),10) $(if $(OLD),--old $(OLD))
+
+side-by-side: setup-tests ## Java writes nine kinds of tables while lakecore does its chores on them: MINUTES=10 SEED=1
+	$(PYTHON) -m tests.bench.side_by_side --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1)
 
 demo: setup ## compact a small lake with Airflow and Spark, and show before and after
 	$(PYTHON) -m tools.demo

@@ -149,6 +149,7 @@ class ChangeCommit:
     def _landed(self, planned: Snapshot | None) -> Snapshot | None:
         if planned is not None and self._replaced:
             self.notes.append(f"the commit was made again as snapshot {planned.id}")
+            logger.warning("%s: %s", self._stores.table, self.notes[-1])
         return planned
 
     def _heir(self, latest: Snapshot | None) -> Snapshot | None:

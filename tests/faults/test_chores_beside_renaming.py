@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 from tests.support.chores import CHORES
 from tests.support.fault_fs import FaultyFileIO
+from tests.support.meddling_fs import Meddling
 
 COMMITTING = [name for name, chore in CHORES.items() if chore.commits]
 
@@ -76,3 +78,31 @@ def test_a_replaced_snapshot_of_a_chore_is_made_again_or_reported(
     manifests.read_index(lost.index_manifest)
     chore.again(made.catalog)
     made.check_whole(name, orphans=False, damage=chore.damage)
+
+
+def test_a_commit_to_main_while_it_is_fast_forwarded_is_not_written_over() -> None:
+    """Its snapshot stays, and the second run, with writers at rest, puts it aside as it does with older ones."""
+    chore = CHORES["fast-forward"]
+    made = chore.make("beside-fast-forward")
+    storage = made.catalog.file_io
+    path = made.table.paths.snapshot(made.table.at_branch("x").snapshots.list_ids()[-1])
+    theirs = storage.read(made.table.paths.snapshot(made.table.snapshots.list_ids()[-1]))
+    late = Meddling(storage, "publish", path, lambda: storage.overwrite(path, theirs))
+    problem = chore.attempt(made.through(late))
+    assert isinstance(problem, CommitConflictError)
+    assert "a writer committed snapshot-" in str(problem)
+    assert storage.read(path) == theirs
+    chore.again(made.catalog)
+    assert storage.read(path) == storage.read(path.replace("/snapshot/", "/branch/branch-x/snapshot/"))
+    made.check_whole("fast-forward", orphans=False)
+
+
+def test_a_snapshot_that_main_has_in_another_spelling_is_no_commit_of_a_writer() -> None:
+    chore = CHORES["fast-forward"]
+    made = chore.make("beside-spelling")
+    storage, branch = made.catalog.file_io, made.table.at_branch("x").snapshots
+    path = made.table.paths.snapshot(branch.list_ids()[0])
+    compact = json.dumps(json.loads(storage.read(path)), separators=(",", ":")).encode()
+    storage.overwrite(path, compact)
+    assert chore.attempt(made.catalog) is None
+    assert made.table.snapshots.latest() == branch.latest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from lakecore.errors import AlreadyExistsError, CommitConflictError, InvalidInputError, NotFoundError
 from lakecore.fs.publish import publish_resolved
 from lakecore.fs.temporary import is_temporary
 from lakecore.maintain.hints import repair_hints
@@ -300,13 +300,29 @@ class FastForward:
             ]
             for status in sorted(statuses, key=lambda status: (len(status.name), status.name)):
                 place, data = f"{main.root}/{folder}/{status.name}", storage.read(status.path)
-                if storage.stat(place) is None or storage.read(place) != data:
+                if folder == "snapshot":
+                    self._publish(place, data)
+                elif storage.stat(place) is None or storage.read(place) != data:
                     storage.overwrite(place, data)
         theirs = SnapshotStore(storage, self._branch).load(self.last).schema_id
         for schema_id in self._target.schemas.list_ids():
             if schema_id > theirs and storage.stat(self._branch.schema(schema_id)) is None:
                 storage.delete(main.schema(schema_id))
         repair_hints(storage, main)
+
+    def _publish(self, place: str, data: bytes) -> None:
+        """What main had of that name and was another has been removed: another one is a commit since then.
+
+        The same snapshot may be written with other spaces.
+        """
+        storage = self._target.file_io
+        if publish_resolved(storage, place, data, self._target.clock):
+            return
+        if Snapshot.from_json(storage.read(place), place) != Snapshot.from_json(data, place):
+            raise CommitConflictError(
+                f"{self._target.name}: a writer committed {place.rpartition('/')[2]} to main while it is "
+                f"fast-forwarded to branch {self._branch.branch}: stop the writers of main and run again"
+            )
 
 
 def fast_forward(target: Target, name: str) -> FastForward:
