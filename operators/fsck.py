@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from operators.chore import flag, lease_owner
+from operators.chore import flag, lease_owner, parsed
 from operators.hooks import LakeHook, airflow_errors
 from operators.links import ReportLink, TableLink
 from operators.metrics import count
@@ -35,11 +35,21 @@ class FsckOperator(BaseOperator):
         them; `any`: wrong hints and orphans, too; `nothing`: they are only reported. (templated)
     :param no_data: do not open data files: no row counts, no key order. (templated)
     :param deep: check every snapshot on its own and decode every column. (templated)
+    :param older_than: younger files that nobody refers to are counted, but are no findings: a date and time;
+        None: a day before the check. (templated)
     :param plan: also make a plan of repair: the XCom `plan`, as JSON, is what `RepairOperator(plan=…)` takes.
         (templated)
     """
 
-    template_fields: Sequence[str] = ("table", "fail_on", "no_data", "deep", "plan", "lake_conn_id")
+    template_fields: Sequence[str] = (
+        "table",
+        "fail_on",
+        "no_data",
+        "deep",
+        "older_than",
+        "plan",
+        "lake_conn_id",
+    )
     operator_extra_links: Sequence[BaseOperatorLink] = (ReportLink(), TableLink())
     ui_color = "#e8e3f3"
 
@@ -50,6 +60,7 @@ class FsckOperator(BaseOperator):
         fail_on: str = "damage",
         no_data: bool | str = False,
         deep: bool | str = False,
+        older_than: str | None = None,
         plan: bool | str = False,
         lake_conn_id: str = LakeHook.default_conn_name,
         **kwargs: Any,
@@ -59,6 +70,7 @@ class FsckOperator(BaseOperator):
         self.fail_on = fail_on
         self.no_data = no_data
         self.deep = deep
+        self.older_than = older_than
         self.plan = plan
         self.lake_conn_id = lake_conn_id
 
@@ -71,15 +83,17 @@ class FsckOperator(BaseOperator):
                 raise InvalidInputError(f"fail_on={self.fail_on!r}: use one of {', '.join(FAIL_ON)}")
             wanted = {name: bool(flag(name, getattr(self, name))) for name in ("no_data", "deep", "plan")}
             catalog = LakeHook(self.lake_conn_id).catalog()
+            moment = parsed("older_than", "moment", self.older_than)
             job = fsck.Job(
                 table=self.table,
                 deep=wanted["deep"],
                 read_data=not wanted["no_data"],
                 owner=lease_owner(context["ti"]),
+                **moment,
             )
             checked = fsck.run(job, catalog)
             if wanted["plan"]:
-                context["ti"].xcom_push("plan", fsck.plan(checked, catalog))
+                context["ti"].xcom_push("plan", fsck.plan(checked, catalog, **moment))
         raw = {"job": "fsck"} | small(checked.to_json(), "findings")
         count("fsck", raw)
         bad = {"damage": checked.report.damage, "any": checked.report.findings}.get(self.fail_on, ())

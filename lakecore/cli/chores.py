@@ -239,5 +239,5 @@ def _remarks(report: Report) -> Iterator[str]:
         yield f"{report.spared} files were needed again meanwhile and stay"
     yield from report.notes
     yield from foretold(report)
-    if report.quarantined and report.run and not report.dry_run:
+    if report.quarantined and report.run and report.files and not report.dry_run:
         yield f"kept in quarantine; take it back with: lakecore undo {report.run}"

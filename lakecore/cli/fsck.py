@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakecore.cli.output import end_on_errors, print_json, table_of
+from lakecore.cli.output import end_on_errors, print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.table_names import expand_tables
 from lakecore.errors import InvalidInputError, LakeError
@@ -60,7 +60,10 @@ def fsck(
         Path | None, typer.Option(help="Write here what could be done about it; `repair` applies it.")
     ] = None,
     older_than: Annotated[
-        str | None, typer.Option(help="For the plan: younger files are no orphans; a day ago by default.")
+        str | None,
+        typer.Option(
+            help="Younger files that nobody refers to are only counted: a writer may need them. A day ago."
+        ),
     ] = None,
 ) -> None:
     """Check hints, snapshots, manifests, data files, key order, levels, totals, orphans. Changes no table.
@@ -68,17 +71,23 @@ def fsck(
     A damaged table is put on hold: nothing is removed from it until a check is clean or it is released.
     """
     session = session_of(context)
+    moment = None if older_than is None else parse_moment(older_than, "--older-than")
     checked = []
     names = expand_tables(session.catalog, table)
     if plan is not None and len(names) != 1:
         raise InvalidInputError(f"--plan is for one table, not for {len(names)}")
     for name in names:
         with session.err.status(f"checking {name}") if session.err.is_terminal else nullcontext():
-            checked.append(
-                _check(session, Job(table=name, deep=deep, read_data=not no_data, holds=not no_hold))
+            job = Job(
+                table=name,
+                deep=deep,
+                read_data=not no_data,
+                older_than_ms=moment,
+                holds=not no_hold,
             )
+            checked.append(_check(session, job))
     if plan is not None:
-        _write_plan(session, plan, checked[0], older_than)
+        _write_plan(session, plan, checked[0], moment)
     if session.json:
         print_json(session.out, [one.to_json() for one in checked])
     else:
@@ -95,12 +104,11 @@ def _check(session: Session, job: Job) -> _Answer:
         return _Answer(job.table, error=str(err))
 
 
-def _write_plan(session: Session, path: Path, checked: _Answer, older_than: str | None) -> None:
+def _write_plan(session: Session, path: Path, checked: _Answer, older_than_ms: int | None) -> None:
     """Nothing is written for a table that cannot even be opened."""
     if checked.report is None:
         return
-    moment = None if older_than is None else parse_moment(older_than, "--older-than")
-    made = plan_repair(checked.table, session.catalog, checked.report, older_than_ms=moment)
+    made = plan_repair(checked.table, session.catalog, checked.report, older_than_ms=older_than_ms)
     path.write_text(json.dumps(made.to_json(), indent=2), encoding="utf-8")
     if not session.json:
         _print_plan(session, path, made)
@@ -130,8 +138,14 @@ def _print(session: Session, checked: Sequence[_Answer]) -> None:
             session.out.print(f"{one.table}: {finding}", markup=False)
         for note in one.checked.holds if one.checked is not None else ():
             session.out.print(f"{one.table}: {note}", markup=False)
-        if one.report is not None and one.report.moved:
-            session.out.print(f"{one.table}: snapshots came or went meanwhile; check again", markup=False)
+        if one.report is not None and one.report.young_orphans:
+            session.out.print(f"{one.table}: {_young(one.report)}", markup=False)
+
+
+def _young(report: FsckReport) -> str:
+    count = report.young_orphans
+    files = "1 file that nobody refers to is" if count == 1 else f"{count} files that nobody refers to are"
+    return f"{files} too young to be called lost ({size_text(report.young_bytes)}; see --older-than)"
 
 
 def _row(one: _Answer) -> list[Any]:

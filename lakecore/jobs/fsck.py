@@ -8,24 +8,37 @@ from typing import Any
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.errors import CorruptDataError
-from lakecore.jobs.chore import job_from_json, job_to_json
-from lakecore.jobs.fsck_holds import after_check, lasting
+from lakecore.jobs.chore import DAY_MS, job_from_json, job_to_json
+from lakecore.jobs.fsck_holds import after_check
 from lakecore.jobs.lake import Lake
 from lakecore.jobs.repair_plan import plan_repair
 from lakecore.jobs.user import this_user
 from lakecore.maintain.holds.store import HoldStore
+from lakecore.maintain.lease import holder
 from lakecore.store.paths import MAIN_BRANCH
 from lakecore.verify.findings import Finding, FindingKind, FsckReport
 from lakecore.verify.fsck import fsck as check_table
+from lakecore.verify.settled import settled, without_orphans
 
 __all__ = ["Checked", "Job", "plan", "run"]
 
-_COUNTS = ("snapshots", "manifests", "data_files", "files_read", "rows_read", "moved")
+_COUNTS = (
+    "snapshots",
+    "manifests",
+    "data_files",
+    "files_read",
+    "rows_read",
+    "moved",
+    "young_orphans",
+    "young_bytes",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """`deep`: every snapshot on its own, every column decoded. `read_data`: data files are opened.
+    `older_than_ms`: since the epoch; younger files that nobody refers to are counted, but are no findings; a
+    day ago by default.
 
     `holds`: damage puts the table on hold, and a check without damage ends the holds that it can. `owner`:
     who is written down for it; empty: the user of this process.
@@ -34,6 +47,7 @@ class Job:
     table: str
     deep: bool = False
     read_data: bool = True
+    older_than_ms: int | None = None
     holds: bool = True
     owner: str = ""
 
@@ -67,24 +81,20 @@ class Checked:
 
 
 def run(job: Job, lake: Lake, clock: Clock | None = None) -> Checked:
-    """Check the table with all its branches. Raises NotFoundError, UnavailableError: storage that does not
-    answer is no finding.
+    """Check the table with all its branches, while others may write to it, compact and expire. Raises
+    NotFoundError, UnavailableError: storage that does not answer is no finding.
     """
     clock = clock or SystemClock()
     started = clock.monotonic()
     store = HoldStore(lake.file_io, lake.warehouse, clock)
     before = store.of(job.table) if job.holds else ()
     report = _look(job, lake, clock)
-    damage = report.damage
-    if job.holds and damage and report.moved:
-        report = _look(job, lake, clock)  # what snapshots took along that went meanwhile is no damage
-        damage = lasting(damage, report.damage) if report.moved else report.damage
     notes: tuple[str, ...] = ()
-    if job.holds and (before or damage) and bool(damage) == bool(report.damage):
+    if job.holds and (before or report.damage):
         notes = after_check(
             store,
             job.table,
-            damage,
+            report.damage,
             before,
             deep=job.deep,
             read_data=job.read_data,
@@ -98,7 +108,22 @@ def _look(job: Job, lake: Lake, clock: Clock) -> FsckReport:
     try:
         table = lake.load_table(job.table)
         main = table.paths.with_branch(MAIN_BRANCH)
-        return check_table(table.file_io, main, now_ms=clock.now_ms(), deep=job.deep, read_data=job.read_data)
+        older_than = clock.now_ms() - DAY_MS if job.older_than_ms is None else job.older_than_ms
+
+        def check(first: bool) -> FsckReport:
+            return check_table(
+                table.file_io,
+                main,
+                now_ms=clock.now_ms(),
+                deep=job.deep,
+                read_data=job.read_data and first,
+                older_than_ms=older_than,
+            )
+
+        report = settled(check, clock.sleep)
+        if holder(lake.file_io, lake.warehouse, job.table, clock.now_ms()) is not None:
+            return without_orphans(report)  # a chore is about to remove them, perhaps
+        return report
     except CorruptDataError as err:
         # the table cannot even be opened: that is a finding, not a failure of the check
         return FsckReport(
@@ -111,6 +136,8 @@ def _look(job: Job, lake: Lake, clock: Clock) -> FsckReport:
         )
 
 
-def plan(checked: Checked, lake: Lake, clock: Clock | None = None) -> dict[str, Any]:
+def plan(
+    checked: Checked, lake: Lake, clock: Clock | None = None, older_than_ms: int | None = None
+) -> dict[str, Any]:
     """What could be done about it, as `repair` takes it. Reads only. Errors as `plan_repair`."""
-    return plan_repair(checked.table, lake, checked.report, clock).to_json()
+    return plan_repair(checked.table, lake, checked.report, clock, older_than_ms).to_json()

@@ -14,17 +14,11 @@ from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.runs import RunState, RunStore
 from lakecore.verify.findings import Finding
 
-__all__ = ["after_check", "lasting"]
+__all__ = ["after_check"]
 
 logger = logging.getLogger(__name__)
 
 _JOB = "fsck"
-
-
-def lasting(first: Sequence[Finding], second: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The findings of the second look that the first one had, too: others may be of snapshots that went."""
-    known = {(finding.kind, finding.path) for finding in first}
-    return tuple(finding for finding in second if (finding.kind, finding.path) in known)
 
 
 def after_check(

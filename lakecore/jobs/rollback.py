@@ -89,6 +89,7 @@ def run(
             snapshots=tuple(r.snapshot.id for r in planned.gone if r.kind is RootKind.SNAPSHOT)[::-1],
             names=tuple(root.name for root in planned.gone if root.kind is RootKind.TAG),
             nothing_to_do=not planned.gone,
+            quarantined=chore.keeps and bool(planned.gone),
         )
         chore.after = lambda before: _back_at(chore, state, before)
         if not job.dry_run:

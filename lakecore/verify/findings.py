@@ -56,7 +56,9 @@ class Finding:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FsckReport:
     """Counts of what was looked at, and what was wrong. `moved`: snapshots came or went meanwhile, so that
-    missing files and orphans may be theirs: look again. Pickles."""
+    missing files and orphans may be theirs: look again (see `verify.settled`). `young_orphans`: files that
+    nobody refers to, and that a writer may have made for a commit that is still to come, or that a chore is
+    about to remove; `young_bytes`: the size of the former. Pickles."""
 
     findings: tuple[Finding, ...]
     snapshots: int
@@ -65,6 +67,8 @@ class FsckReport:
     files_read: int
     rows_read: int
     moved: bool = False
+    young_orphans: int = 0
+    young_bytes: int = 0
 
     @property
     def damage(self) -> tuple[Finding, ...]:
@@ -82,6 +86,8 @@ class Findings:
     data_files: int = 0
     files_read: int = 0
     rows_read: int = 0
+    young_orphans: int = 0
+    young_bytes: int = 0
 
     def add(self, kind: FindingKind, path: str, problem: str) -> None:
         self.found.setdefault(Finding(kind, path, problem))
@@ -104,4 +110,6 @@ class Findings:
             files_read=self.files_read,
             rows_read=self.rows_read,
             moved=moved,
+            young_orphans=self.young_orphans,
+            young_bytes=self.young_bytes,
         )

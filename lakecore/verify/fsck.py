@@ -26,15 +26,23 @@ __all__ = ["Finding", "FindingKind", "FsckReport", "fsck"]
 
 
 def fsck(
-    file_io: FileIO, paths: TablePaths, *, now_ms: int, deep: bool = False, read_data: bool = False
+    file_io: FileIO,
+    paths: TablePaths,
+    *,
+    now_ms: int,
+    deep: bool = False,
+    read_data: bool = False,
+    older_than_ms: int | None = None,
 ) -> FsckReport:
     """Check a table with all its branches and tags. `paths`: of the main branch.
 
     `read_data` opens every data file: row counts, for primary-key tables also key order, bounds, sequence
     numbers and deletes. `deep` checks the state at every snapshot on its own instead of following changes,
     and with `read_data` compares every column with its statistics, and the keys of dynamic buckets with
-    their indexes. `now_ms`: for the age of orphans. Raises NotFoundError when there is no table,
-    UnavailableError when storage does not answer; damage is in the report.
+    their indexes. `now_ms`: for the age of orphans; those that are not older than `older_than_ms` (since the
+    epoch) are counted only. A table that is written at the same time: see `verify.settled`. Raises
+    NotFoundError when there is no table, UnavailableError when storage does not answer; damage is in the
+    report.
     """
     findings = Findings()
     schema = _latest_schema(file_io, paths)
@@ -51,7 +59,9 @@ def fsck(
             check = HashIndexCheck(file_io, branch, own, lineage.schemas, place, findings)
             check.check(*lineage.latest, read_data=read_data and deep)
     rows = DataFileCheck(file_io, findings, bool(schema.primary_keys), deep)
-    Inventory(file_io, paths, findings, now_ms).check(references, rows.check if read_data else None)
+    Inventory(file_io, paths, findings, now_ms, older_than_ms).check(
+        references, rows.check if read_data else None
+    )
     moved = ids != [SnapshotStore(file_io, branch).list_ids() for branch in branches]
     return findings.report(moved=moved)
 

@@ -34,12 +34,15 @@ _MARKERS = ("_SUCCESS",)
 
 @dataclass(slots=True)
 class Inventory:
-    """Compares one table with its directories."""
+    """Compares one table with its directories. `older_than_ms`: younger files are no orphans, for they may
+    belong to a commit that is still to come; None: files of any age are.
+    """
 
     file_io: FileIO
     paths: TablePaths
     findings: Findings
     now_ms: int
+    older_than_ms: int | None = None
 
     def check(self, references: References, open_file: Callable[[DataReference], None] | None) -> None:
         """Data files bucket by bucket, then everything else. `open_file` gets each data file there is."""
@@ -109,6 +112,10 @@ class Inventory:
 
     def _orphan(self, status: FileStatus) -> None:
         if is_shared(status.path):
+            return
+        if self.older_than_ms is not None and not 0 < status.mtime_ms < self.older_than_ms:
+            self.findings.young_orphans += 1
+            self.findings.young_bytes += status.size
             return
         age = "of unknown age"
         if status.mtime_ms:

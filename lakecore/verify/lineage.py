@@ -272,7 +272,7 @@ class Lineage:
             owner = self._owner(f"changelog {match[1]}")
             try:
                 snapshot = Snapshot.from_json(self.file_io.read(status.path), status.path)
-            except CorruptDataError as err:
+            except (CorruptDataError, NotFoundError) as err:  # one that is gone has expired just now
                 self.findings.failed(FindingKind.SNAPSHOT, status.path, err, owner)
                 continue
             if snapshot.changelog_manifest_list is not None:

@@ -102,3 +102,26 @@ def test_times_that_are_none_are_refused(cli: Cli, keyed: str) -> None:
         assert (answer.code, f"{option} 'soon': not a duration" in answer.err) == (1, True)
     assert cli("create-tag", keyed, "--tag", "x", "--lease", "0", "--wait", "1 min").code == 0
     assert "at most a day" in cli("create-tag", keyed, "--tag", "x", "--lease", "2 d").out
+
+
+def test_a_rollback_to_the_latest_says_nothing_of_a_quarantine(cli: Cli, keyed: str) -> None:
+    (latest,) = [row["id"] for row in cli("snapshots", keyed, "--json").json][-1:]
+    said = cli("rollback-to", keyed, "--snapshot", str(latest))
+    assert (said.code, "nothing to do" in said.out) == (0, True)
+    assert "quarantine" not in said.out + said.err
+    assert "undo" not in said.out + said.err
+    (report,) = cli("rollback-to", keyed, "--snapshot", str(latest), "--json").json
+    assert (report["quarantined"], report["files"], report["nothing_to_do"]) == (False, 0, True)
+    assert cli("write", keyed, "-", "--no-compact", stdin='{"k": 9}').code == 0
+    assert "lakecore undo" in cli("rollback-to", keyed, "--snapshot", str(latest)).out
+
+
+def test_fsck_says_how_many_files_are_too_young(cli: Cli, keyed: str, warehouse: Path) -> None:
+    (warehouse / "db.db" / "t" / "bucket-0" / "data-in-flight-0.parquet").write_bytes(b"1234")
+    said = cli("fsck", keyed)
+    assert (said.code, "1 file that nobody refers to is too young to be called lost (4 B" in said.out) == (
+        0,
+        True,
+    )
+    found = cli("fsck", keyed, "--older-than", "2999-01-01T00:00:00Z", "--json")
+    assert (found.code, [one["kind"] for one in found.json[0]["findings"]]) == (2, ["orphan"])
