@@ -1,7 +1,7 @@
 # lakecore. Every target works on a fresh clone; `make setup` is done once and again when a lock file changes.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes kills race side-by-side demo clean
+.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes fuzz-paths kills race side-by-side demo clean
 
 PYTHON := .venv/bin/python
 # wherever it is set, each process of Spark and Airflow would compile all that it imports
@@ -49,6 +49,9 @@ fuzz: setup-tests ## histories of lakecore and Java in turns: SEED=1 MINUTES=5, 
 
 fuzz-bytes: setup-tests ## damaged bytes for every decoder: SEED=1 CASES=2000 (each)
 	$(PYTHON) -m tests.fuzz.damage --seed $(or $(SEED),1) --cases $(or $(CASES),2000)
+
+fuzz-paths: setup-tests ## hostile paths in every record, and every chore on them: SEED=1 CASES=3000 MINUTES=60
+	$(PYTHON) -m tests.fuzz.hostile --seed $(or $(SEED),1) --cases $(or $(CASES),3000) --minutes $(or $(MINUTES),60)
 
 kills: setup-tests ## kill every chore after each change that it makes (a quarter of an hour or more)
 	$(PYTHON) -m pytest --every-kill -o timeout=7200 tests/faults/test_maintain_kill.py

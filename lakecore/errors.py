@@ -20,10 +20,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 __all__ = [
+    "MASK",
     "AlreadyExistsError",
     "BusyError",
     "CommitConflictError",
@@ -39,12 +40,24 @@ __all__ = [
     "UnsupportedError",
     "explained",
     "gravest",
+    "is_secret",
+    "masked",
     "printable",
     "reason",
+    "without_secrets",
 ]
 
 _REASON_LENGTH = 200
 E = TypeVar("E", bound=BaseException)
+_ADVICE = (
+    "restore it from a copy, or go back to a snapshot or tag that does not need it; fsck lists all damage"
+)
+MASK = "****"
+"""What stands for a secret."""
+_SECRET = r"secret|passw(?:or)?d|passphrase|credential|token|(?:private|access|api|sas)[-_.]?key"
+_SECRET_KEY = re.compile(_SECRET, re.IGNORECASE)
+_USERINFO = re.compile(r"(\w://[^/@\s:]*:)[^/@\s]+@")
+_ASSIGNED = re.compile(rf"([\w.-]*(?:{_SECRET})[\w.-]*=)(?:'[^']*'|\"[^\"]*\"|[^\s,;&]+)", re.IGNORECASE)
 _UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
@@ -59,6 +72,28 @@ def printable(text: str, most: int | None = None) -> str:
     if most is not None and len(text) > most:
         text = f"{text[:most]}… ({len(text)} characters)"
     return _UNPRINTABLE.sub(_escaped, text)
+
+
+def masked(text: str) -> str:
+    """`text` without passwords: those of `scheme://user:password@host`, and values behind keys of secrets."""
+    return _ASSIGNED.sub(rf"\1{MASK}", _USERINFO.sub(rf"\1{MASK}@", text))
+
+
+def is_secret(key: str) -> bool:
+    """Whether the value of an option of that name is a secret."""
+    return _SECRET_KEY.search(key) is not None
+
+
+def without_secrets(raw: Any) -> Any:
+    """The same mappings, lists and texts, with `****` for the values of keys that are secrets."""
+    if isinstance(raw, Mapping):
+        return {
+            key: MASK if value is not None and is_secret(str(key)) else without_secrets(value)
+            for key, value in raw.items()
+        }
+    if isinstance(raw, list | tuple):
+        return [without_secrets(value) for value in raw]
+    return masked(raw) if isinstance(raw, str) else raw
 
 
 def _escaped(match: re.Match[str]) -> str:
@@ -80,7 +115,7 @@ def reason(err: BaseException) -> str:
 def explained(err: BaseException) -> str:
     """What an error says, followed by the notes of one line that were added to it on its way."""
     notes = (note for note in getattr(err, "__notes__", ()) if "\n" not in note)
-    return "; ".join([str(err), *notes])
+    return printable(masked("; ".join([str(err), *notes])))
 
 
 def gravest(errors: Sequence[E]) -> E:
@@ -91,11 +126,11 @@ def gravest(errors: Sequence[E]) -> E:
 class LakeError(Exception):
     """Base class. State lives in `args`, so that errors survive pickling (Spark, Airflow).
 
-    `str` is on one line: what `printable` escapes is escaped.
+    `str` is on one line and without secrets: what `printable` escapes and `masked` masks.
     """
 
     def __str__(self) -> str:
-        return printable(": ".join(str(part) for part in self.args))
+        return printable(masked(": ".join(str(part) for part in self.args)))
 
 
 class InvalidInputError(LakeError):
@@ -138,7 +173,7 @@ class CommitConflictError(LakeError):
         self.files = files
 
     def __str__(self) -> str:
-        return printable(str(self.args[0]))
+        return printable(masked(str(self.args[0])))
 
 
 class CommitUncertainError(LakeError):
@@ -154,10 +189,7 @@ class CorruptDataError(LakeError):
         self.problem = problem
 
     def __str__(self) -> str:
-        return printable(
-            f"{self.path}: {self.problem}; restore it from a copy, or go back to a snapshot or tag "
-            "that does not need it; fsck lists all damage"
-        )
+        return printable(masked(f"{self.path}: {self.problem}; {_ADVICE}"))
 
 
 class ProofError(LakeError):

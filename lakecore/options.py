@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
 
-from lakecore.errors import InvalidOptionError
+from lakecore.errors import MASK, InvalidOptionError, is_secret
 
 __all__ = ["Option", "parse_bool", "parse_duration_ms", "parse_enum", "parse_list", "parse_size"]
 
@@ -102,5 +102,6 @@ class Option(Generic[T]):
                     return self.parse(raw[key])
                 except ValueError as err:
                     problem = "not a whole number" if self.parse is int else str(err)
-                    raise InvalidOptionError(f"option {key}={raw[key]!r}: {problem}") from err
+                    value = MASK if is_secret(key) else repr(raw[key])
+                    raise InvalidOptionError(f"option {key}={value}: {problem}") from err
         return self.default

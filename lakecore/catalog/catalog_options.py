@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from lakecore.errors import InvalidOptionError, UnsupportedError
+from lakecore.fs.allowed_paths import PATH_OPTIONS
 from lakecore.fs.resolve import STORAGE_OPTIONS
 
 __all__ = ["check_catalog_options"]
@@ -13,7 +14,9 @@ __all__ = ["check_catalog_options"]
 METASTORE = "metastore"
 
 _METASTORES = ("filesystem",)
-_KNOWN = frozenset({METASTORE, "warehouse"} | {key for one in STORAGE_OPTIONS for key in one.keys})
+_KNOWN = frozenset(
+    {METASTORE, "warehouse"} | {key for one in (*STORAGE_OPTIONS, *PATH_OPTIONS) for key in one.keys}
+)
 _PRIVILEGES = ("user", "password")
 
 

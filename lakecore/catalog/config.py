@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakecore.errors import InvalidInputError, NotFoundError
 
@@ -27,10 +27,10 @@ _PREFIX = "LAKECORE_CATALOG__"
 
 @dataclass(frozen=True, slots=True)
 class CatalogConfig:
-    """Where a warehouse is and the options to reach it."""
+    """Where a warehouse is and the options to reach it, which may be secrets."""
 
     warehouse: str
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
 
 
 def resolve(given: str | None, environ: Mapping[str, str]) -> CatalogConfig:

@@ -14,8 +14,9 @@ from typing import Annotated, Any
 import typer
 
 from lakecore.cli.commands import register
+from lakecore.cli.log_text import PrintableFormatter
 from lakecore.cli.session import Session
-from lakecore.errors import LakeError, OnHoldError, explained
+from lakecore.errors import LakeError, OnHoldError, explained, masked, printable
 from lakecore.types.pandas_probe import pandas_hidden
 
 __all__ = ["main"]
@@ -48,7 +49,9 @@ def _globals(
     version: Annotated[bool, typer.Option("--version", help="Print the version.", callback=_version)] = False,
 ) -> None:
     """Read, write, compact and check Apache Paimon tables."""
-    logging.basicConfig(level=logging.INFO if verbose else logging.CRITICAL, stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PrintableFormatter())
+    logging.basicConfig(level=logging.INFO if verbose else logging.CRITICAL, handlers=[handler])
     context.obj = Session(warehouse, catalog, json)
 
 
@@ -122,7 +125,7 @@ def _one(waiting: Iterator[str]) -> list[str]:
 
 
 def _fail(message: str, code: int = _ERROR) -> int:
-    typer.echo("error: " + " ".join(message.split()), err=True)
+    typer.echo("error: " + printable(masked(" ".join(message.split()))), err=True)
     return code
 
 

@@ -16,7 +16,15 @@ from lakecore.fs.file_io import SERVICE
 from lakecore.fs.resolve import plain_path
 from lakecore.options import Option, parse_list
 
-__all__ = ["BLOB_ROOTS", "EXTERNAL_ROOTS", "AllowedPaths", "declared_roots", "is_below", "named_roots"]
+__all__ = [
+    "BLOB_ROOTS",
+    "EXTERNAL_ROOTS",
+    "PATH_OPTIONS",
+    "AllowedPaths",
+    "declared_roots",
+    "is_below",
+    "named_roots",
+]
 
 EXTERNAL_ROOTS: Option[tuple[str, ...] | None] = Option(
     "external-roots", parse_list, None, "Directories outside the warehouse where tables keep data files."
@@ -24,6 +32,9 @@ EXTERNAL_ROOTS: Option[tuple[str, ...] | None] = Option(
 BLOB_ROOTS: Option[tuple[str, ...] | None] = Option(
     "blob-roots", parse_list, None, "Directories outside the warehouse that blob references may point into."
 )
+PATH_OPTIONS = (EXTERNAL_ROOTS, BLOB_ROOTS)
+"""Options of a catalog that say where else than in the warehouse files may be."""
+
 _NAMING_OPTIONS = ("data-file.external-paths", "global-index.external-path")
 _ODD = re.compile(r"[\x00-\x1f\x7f]|(?:^|/)\.\.?(?:/|$)|(?<!:)//")
 _MOST_BYTES = 4096

@@ -17,8 +17,6 @@ from lakecore.options import Option, parse_bool
 __all__ = ["STORAGE_OPTIONS", "file_io_for", "plain_path"]
 
 LOCAL_SYNC = Option("local.fsync", parse_bool, True, "Make local files durable before a commit names them.")
-STORAGE_OPTIONS: tuple[Option[Any], ...] = (LOCAL_SYNC, *S3_OPTIONS)
-"""All that storage is told, whichever it is."""
 
 
 def _parse_mode(text: str) -> int:
@@ -30,6 +28,10 @@ def _parse_mode(text: str) -> int:
 SERVICE_MODE = Option(
     "local.service-file-mode", _parse_mode, 0o600, "Permissions of lakecore's own files in .lakecore/."
 )
+
+STORAGE_OPTIONS: tuple[Option[Any], ...] = (LOCAL_SYNC, SERVICE_MODE, *S3_OPTIONS)
+"""All that storage is told, whichever it is."""
+
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
 

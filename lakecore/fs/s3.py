@@ -52,10 +52,10 @@ _CLIENT_FAULTS = range(400, 500)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Options:
-    """How to reach the service. Secrets are left out of `repr`."""
+    """How to reach the service. Keys and tokens are left out of `repr`."""
 
     endpoint: str | None = None
-    access_key: str | None = None
+    access_key: str | None = field(default=None, repr=False)
     secret_key: str | None = field(default=None, repr=False)
     session_token: str | None = field(default=None, repr=False)
     region: str | None = None

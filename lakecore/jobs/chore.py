@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.commit.author import Author
-from lakecore.errors import CorruptDataError, InvalidInputError, NotFoundError
+from lakecore.errors import CorruptDataError, InvalidInputError, NotFoundError, without_secrets
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.counts import Change, Counts, counts_of
 from lakecore.jobs.forecast import forecast_of, remember
@@ -330,8 +330,8 @@ def _telling_damage(target: Target, effect: HoldEffect, *, enabled: bool) -> Ite
 
 
 def parameters(job: Any) -> dict[str, Any]:
-    """What the ledger remembers of a job."""
-    return {name: value for name, value in asdict(job).items() if name != "safety"}
+    """What the ledger remembers of a job: no secrets."""
+    return {name: without_secrets(value) for name, value in asdict(job).items() if name != "safety"}
 
 
 def job_to_json(job: Any) -> dict[str, Any]:

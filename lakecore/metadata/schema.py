@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lakecore.errors import CorruptDataError, UnsupportedError, reason
@@ -26,7 +26,7 @@ class TableSchema:
     highest_field_id: int
     partition_keys: tuple[str, ...] = ()
     primary_keys: tuple[str, ...] = ()
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
     comment: str | None = None
     time_millis: int = 0
 

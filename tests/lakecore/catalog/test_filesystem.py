@@ -206,7 +206,11 @@ def test_a_warehouse_on_an_object_store(tmp_path: Path, monkeypatch: pytest.Monk
         ({"user": "root"}, UnsupportedError, "option user.*no users"),
         ({"password": "geheim"}, UnsupportedError, "option password"),
         ({"s3.endpont": "http://x"}, InvalidOptionError, r"s3\.endpont.*did you mean s3\.endpoint"),
-        ({"uri": "thrift://x"}, InvalidOptionError, "option uri.*known are local.fsync, metastore"),
+        (
+            {"uri": "thrift://x"},
+            InvalidOptionError,
+            "option uri.*known are blob-roots, external-roots, local.fsync, local.service-file-mode, metastore",
+        ),
     ],
 )
 def test_catalog_options_without_effect_are_refused(
