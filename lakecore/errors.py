@@ -213,4 +213,4 @@ class OnHoldError(LakeError):
         self.automatic = automatic
 
     def __str__(self) -> str:
-        return str(self.args[0])
+        return printable(masked(str(self.args[0])))
