@@ -1,7 +1,7 @@
 # lakecore. Every target works on a fresh clone; `make setup` is done once and again when a lock file changes.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes fuzz-paths kills race side-by-side demo clean
+.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes fuzz-paths kills race side-by-side mutants demo clean
 
 PYTHON := .venv/bin/python
 # wherever it is set, each process of Spark and Airflow would compile all that it imports
@@ -61,6 +61,10 @@ race: setup-tests ## Java Paimon and lakecore commit to one table, each commit i
 
 side-by-side: setup-tests ## Java writes nine kinds of tables while lakecore does its chores on them: MINUTES=10 SEED=1
 	$(PYTHON) -m tests.bench.side_by_side --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1)
+
+mutants: setup-tests ## one-line bugs in a copy: do tests catch them, are wrong rows refused: JOBS=2 MUTANTS='--only ID'
+	@test -f .cache/mutants/calls.jsonl || $(PYTHON) -m tests.mutants.calls
+	$(PYTHON) -m tests.mutants --jobs $(or $(JOBS),2) $(MUTANTS)
 
 demo: setup ## compact a small lake with Airflow and Spark, and show before and after
 	$(PYTHON) -m tools.demo

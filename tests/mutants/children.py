@@ -1,0 +1,117 @@
+"""Work in a child process that imports lakecore from a tree of its own.
+
+The parent imports what is large and not lakecore (pyarrow, numpy, pytest); a fork then costs a fraction of a second where a
+new process takes two.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+__all__ = ["DiedError", "OutOfTimeError", "in_child", "warm_up"]
+
+
+class OutOfTimeError(Exception):
+    """The child did not end in time and was killed, with all that it started."""
+
+
+class DiedError(Exception):
+    """The child ended without an answer: the interpreter crashed, or was made to exit."""
+
+
+def warm_up() -> None:
+    """Import what children will need. Nothing may start a thread: a fork copies only the one that forks."""
+    import fastavro  # noqa: F401
+    import numpy  # noqa: F401
+    import pyarrow.compute
+    import pyarrow.orc
+    import pyarrow.parquet  # noqa: F401
+    import pyroaring  # noqa: F401
+    import pytest  # noqa: F401
+
+    loaded = [name for name in sys.modules if name.partition(".")[0] == "lakecore"]
+    if loaded:
+        raise RuntimeError(f"lakecore is imported already ({loaded[0]}): children could not load another one")
+
+
+def in_child(tree: Path, work: Callable[[], Any], *, seconds: float, log: Path | None = None) -> Any:
+    """What `work` returns (plain values), run where lakecore and the tests are those of `tree`.
+
+    Raises OutOfTimeError, DiedError; RuntimeError with the trace when `work` fails. `log`: gets what it prints.
+    """
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(read)
+        _child(tree, work, write, log)
+    os.close(write)
+    try:
+        data = _all_of(read, seconds)
+    finally:
+        os.close(read)
+        _end(pid)
+    if not data:
+        raise DiedError("the child died without an answer")
+    answer = json.loads(data)
+    if "error" in answer:
+        raise RuntimeError(answer["error"])
+    return answer["value"]
+
+
+def _child(tree: Path, work: Callable[[], Any], write: int, log: Path | None) -> None:
+    code = 1
+    try:
+        os.setsid()
+        out = os.open(log or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        os.chdir(tree)
+        sys.path[:] = [
+            str(tree),
+            *(path for path in sys.path if path not in ("", os.fspath(Path(__file__).parents[2]))),
+        ]
+        os.environ["PYTHONPATH"] = str(tree)
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        sys.dont_write_bytecode = False  # most modules are those of the child before
+        try:
+            answer = {"value": work()}
+        except BaseException:  # noqa: BLE001 - the border of the child: its failure is its answer
+            answer = {"error": traceback.format_exc()}
+        data = json.dumps(answer).encode()
+        while data:
+            data = data[os.write(write, data) :]
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _all_of(read: int, seconds: float) -> bytes:
+    """What the child writes until it ends. Raises OutOfTimeError."""
+    end = time.monotonic() + seconds
+    found = b""
+    while True:
+        ready, _, _ = select.select([read], [], [], max(end - time.monotonic(), 0))
+        if not ready:
+            raise OutOfTimeError(f"{seconds:.0f} s")
+        part = os.read(read, 1 << 16)
+        if not part:
+            return found
+        found += part
+
+
+def _end(pid: int) -> None:
+    """Kill the child's group: itself, if it still runs, and what it left behind."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+    with suppress(ChildProcessError):
+        os.waitpid(pid, 0)

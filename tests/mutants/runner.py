@@ -1,0 +1,215 @@
+"""Runs mutants: the battery of compactions, then tests until one fails. Results are kept and used again.
+
+A result holds while what it depends on is the same: the file with the bug, and of tests those files that were run, of the
+battery the code that compacts, proves and commits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from tests.mutants import battery
+from tests.mutants.calls import CALLS, CallMap
+from tests.mutants.cases import CASES
+from tests.mutants.catalogue import ROOT, Mutant
+from tests.mutants.children import DiedError, OutOfTimeError, in_child
+from tests.mutants.choice import Wave, cases_of, waves
+from tests.mutants.sandbox import Sandbox
+
+__all__ = ["CACHE", "Result", "Runner"]
+
+CACHE = ROOT / ".cache" / "mutants"
+_COMPACTING = ("compact", "verify", "commit", "merge", "lsm", "read", "write", "store", "lookup")
+_ASIDE = ("maintain",)
+"""Areas whose bugs no compaction meets."""
+_TESTS_SECONDS = 300.0
+_BATTERY_SECONDS = 240.0
+_CODES = {0: "survived", 1: "caught", 2: "caught", 3: "caught"}
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Runner:
+    """`number` tells runners apart that work side by side, each with a copy of the tree in `cache`. `cases`: of the battery."""
+
+    number: int = 0
+    cache: Path = CACHE
+    root: Path = ROOT
+    cases: tuple[str, ...] = tuple(CASES)
+
+    @cached_property
+    def calls(self) -> CallMap:
+        return CallMap(self.cache / CALLS.name)
+
+    @cached_property
+    def sandbox(self) -> Sandbox:
+        return Sandbox.create(self.cache / f"tree-{self.number}", self.root)
+
+    @cached_property
+    def tables(self) -> Path:
+        """The battery's tables, made anew when the code that they depend on has changed."""
+        digest = _digest(
+            [*_sources(self.root, _COMPACTING), *sorted((self.root / "tests/mutants").glob("*.py"))]
+        )
+        folder = self.cache / f"tables-{digest}"
+        if not (folder / "expected.json").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            work = partial(battery.make_tables, folder, self.root, self.cases)
+            in_child(self.root, work, seconds=900, log=folder / "log")
+        return folder
+
+    @cached_property
+    def expected(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.tables / "expected.json").read_text())
+        return found
+
+    def battery(self, mutant: Mutant | None) -> Result:
+        """The verdict of the battery: the worst of its cases, and why. `cases`: by verdict."""
+        started = time.monotonic()
+        names = list(self.expected) if mutant is None else self._cases(mutant)
+        work = self.cache / f"work-{self.number}"
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        log = self.cache / f"log-{self.number}"
+        try:
+            with self.sandbox.mutated(mutant):
+                outcomes = in_child(
+                    self.sandbox.path,
+                    lambda: battery.run_cases(self.tables, work, names),
+                    seconds=_BATTERY_SECONDS,
+                    log=log,
+                )
+            verdicts = in_child(
+                self.sandbox.path,
+                lambda: battery.check_cases(work, self.expected, outcomes),
+                seconds=_BATTERY_SECONDS,
+                log=log,
+            )
+        except (
+            OutOfTimeError,
+            DiedError,
+            RuntimeError,
+        ) as err:  # a bug in what every module imports, or no end
+            return {"verdict": "error", "why": str(err)[-300:], "cases": {}, "seconds": _since(started)}
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+        verdict = battery.worst(one["verdict"] for one in verdicts.values())
+        why = next(
+            (f"{name}: {one['why']}" for name, one in verdicts.items() if one["verdict"] == verdict), ""
+        )
+        cases: dict[str, list[str]] = {}
+        for name, one in verdicts.items():
+            cases.setdefault(one["verdict"], []).append(name)
+        cases.pop("same", None)
+        return {"verdict": verdict, "why": why, "cases": cases, "seconds": _since(started)}
+
+    def tests(self, mutant: Mutant | None, found: Iterable[Wave] | None = None) -> Result:
+        """Whether a test fails: the first one that does, or how many did not."""
+        started, passed = time.monotonic(), 0
+        text = "" if mutant is None else (self.root / mutant.file).read_text()
+        chosen = list(found) if found is not None or mutant is None else waves(mutant, text, self.calls)
+        with self.sandbox.mutated(mutant):
+            for wave in chosen:
+                verdict, failed = self._run(wave.tests)
+                if verdict != "survived":
+                    return {"verdict": verdict, "by": failed, "passed": passed, "seconds": _since(started)}
+                passed += len(wave.tests)
+        return {"verdict": "survived", "by": "", "passed": passed, "seconds": _since(started)}
+
+    def _run(self, tests: tuple[str, ...]) -> tuple[str, str]:
+        log = self.cache / f"log-{self.number}"
+        try:
+            code, failed = in_child(
+                self.sandbox.path, lambda: _pytest(tests), seconds=_TESTS_SECONDS, log=log
+            )
+        except OutOfTimeError:
+            return "caught", "no end"
+        except DiedError:
+            return "caught", "the interpreter died"
+        except RuntimeError as err:  # of pytest itself: nothing is known
+            return "unknown", str(err)[-200:]
+        return _CODES.get(code, "unknown"), failed
+
+    def _cases(self, mutant: Mutant) -> list[str]:
+        if mutant.area in _ASIDE:
+            return []
+        calls = {name: one["calls"] for name, one in self.expected.items()}
+        return cases_of(mutant, (self.root / mutant.file).read_text(), calls)
+
+    def kept(self, mutant: Mutant, part: str) -> Result | None:
+        """An earlier result that still holds."""
+        path = self.cache / "results" / f"{mutant.id}.{part}.json"
+        if not path.exists():
+            return None
+        result: Result = json.loads(path.read_text())
+        return result if result["key"] == self._key(mutant, part, result) else None
+
+    def keep(self, mutant: Mutant, part: str, result: Result) -> Result:
+        path = self.cache / "results" / f"{mutant.id}.{part}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        done = {**result, "key": self._key(mutant, part, result)}
+        path.write_text(json.dumps(done, indent=1))
+        return done
+
+    def _key(self, mutant: Mutant, part: str, result: Result) -> str:
+        files = [self.root / mutant.file]
+        if part == "battery":
+            files += _sources(self.root, ("compact", "verify", "commit"))
+        elif result["verdict"] == "caught" and "::" in result["by"]:
+            files.append(self.root / result["by"].partition("::")[0])
+        else:
+            package = mutant.file.split("/")[1]
+            files += sorted((self.root / "tests" / "lakecore" / package).rglob("*.py"))
+        return f"{mutant.digest}-{_digest(path for path in files if path.exists())}"
+
+
+def _pytest(tests: tuple[str, ...]) -> tuple[int, str]:
+    """In a child: the exit code of pytest, and the first test that failed. `4`: a test is not there any more."""
+    import sys
+
+    import pytest
+
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
+        del sys.modules[name]  # the child runs the tests of the sandbox
+    failed: list[str] = []
+
+    class First:
+        def pytest_runtest_logreport(self, report: Any) -> None:
+            if report.failed:
+                failed.append(report.nodeid)
+
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "timeout=120", "--no-header", "--tb=line"]
+    code = int(pytest.main([*options, *tests], plugins=[First()]))
+    if code == 4:  # names change: then whole files
+        code = int(pytest.main([*options, "-m", "not slow and not alone", *_files(tests)], plugins=[First()]))
+    return code, failed[0] if failed else f"exit code {code}"
+
+
+def _files(tests: Iterable[str]) -> list[str]:
+    return [path for path in dict.fromkeys(test.partition("::")[0] for test in tests) if Path(path).exists()]
+
+
+def _sources(root: Path, packages: Iterable[str]) -> list[Path]:
+    return [path for package in packages for path in sorted((root / "lakecore" / package).rglob("*.py"))]
+
+
+def _digest(paths: Iterable[Path]) -> str:
+    found = hashlib.sha256()
+    for path in paths:
+        found.update(str(path.name).encode())
+        found.update(path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def _since(started: float) -> float:
+    return round(time.monotonic() - started, 1)
