@@ -91,6 +91,7 @@ class ChangeCommit:
         self._view: LiveView | None = None
         self._draft = ManifestDraft(stores.manifests)
         self._replaced: list[Snapshot] = []
+        self._inherited = False
         self.notes: list[str] = []
 
     def run(self) -> tuple[Snapshot | None, bool]:
@@ -157,7 +158,7 @@ class ChangeCommit:
 
         Only a changelog that came with it is committed again, because nothing but the lost snapshot named it.
         """
-        for gone in self._replaced:
+        for gone in () if self._inherited else self._replaced:
             heir = Descent(self._stores.snapshots, self._stores.manifests, gone, self._change).heir(latest)
             if heir is None:
                 continue
@@ -175,7 +176,7 @@ class ChangeCommit:
                 consulted=ManifestEntries.empty(),
                 checked=False,
             )
-            self._replaced.clear()
+            self._inherited = True
             return None
         return None
 

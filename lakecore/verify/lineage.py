@@ -80,6 +80,7 @@ class Lineage:
             if before is not None and snapshot_id != before + 1:
                 problem = f"snapshots {before + 1} to {snapshot_id - 1} are missing before it"
                 self.findings.add(FindingKind.SNAPSHOT, path, problem)
+                self._total = None
             whole = self.deep or before != snapshot_id - 1 or snapshot_id == ids[-1]
             self._check_file(path, f"snapshot {snapshot_id}", whole=whole)
             before = snapshot_id
@@ -165,11 +166,32 @@ class Lineage:
         replaced = snapshot.commit_kind is CommitKind.OVERWRITE and not len(changes)  # a repair's state
         if whole or replaced:
             self._check_state(snapshot, path, owner, (base, changes))
+            if not replaced:
+                self._check_follows(snapshot, path, added)
         else:
             self._expect(changes.select(changes.kind == EntryKind.ADD), owner)
             if self._total is not None:
                 self._equal_total(path, "totalRecordCount", snapshot.total_record_count, self._total + added)
         self._total = snapshot.total_record_count
+
+    def _check_follows(self, snapshot: Snapshot, path: str, added: int) -> None:
+        """The count of rows goes on from the snapshot before, where both say it and neither is wrong by
+        itself.
+        """
+        if self._total is None or snapshot.total_record_count is None:
+            return
+        pair = (path, self.paths.snapshot(snapshot.id - 1))
+        if any(known.kind is FindingKind.TOTALS and known.path in pair for known in self.findings.found):
+            return
+        expected = self._total + added
+        if snapshot.total_record_count != expected:
+            problem = (
+                f"totalRecordCount is {snapshot.total_record_count}, from the snapshot before it would be "
+                f"{expected}: it is built on another one, which a writer replaced afterwards; what the "
+                f"snapshot "
+                "before changed is not in it"
+            )
+            self.findings.add(FindingKind.TOTALS, path, problem)
 
     def _check_state(
         self,

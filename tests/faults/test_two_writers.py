@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from lakecore.commit.duplicates import DuplicateSearch
 from lakecore.commit.request import CommitResult, Overwrite
 from lakecore.commit.view import LiveView
-from lakecore.errors import CommitUncertainError, LakeError
+from lakecore.errors import CommitUncertainError, LakeError, UnavailableError
+from lakecore.fs.file_io import FileIO
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.data_file import EntryKind
@@ -29,6 +30,7 @@ from tests.support.builders import commit_message, table_schema
 from tests.support.commit_table import CommitTable
 from tests.support.fake_clock import FakeClock
 from tests.support.fault_fs import FaultMode, FaultyFileIO
+from tests.support.meddling_fs import Meddling
 from tests.support.renaming_writer import RenamingWriter, SteppingClock, SteppingFileIO, Steps
 
 OPTIONS = {"lakecore.commit.settle-time": "200 ms", "manifest.merge-min-count": "3"}
@@ -240,8 +242,8 @@ def test_a_compaction_of_our_lost_snapshot_is_not_taken_for_a_loss() -> None:
     scene.check_whole()
 
 
-def test_a_changelog_of_a_lost_snapshot_is_committed_again() -> None:
-    """The data is in the table through the snapshot that was built on ours, but only ours named the changelog."""
+def changelog_scene() -> tuple[Scene, Steps, list[CommitMessage]]:
+    """Our snapshot 3 has a changelog; it is replaced when another commit has been built on it as snapshot 4."""
     scene, steps = Scene(), Steps()
     scene.rival.look()
 
@@ -251,12 +253,51 @@ def test_a_changelog_of_a_lost_snapshot_is_committed_again() -> None:
         scene.rival.rename()
 
     steps.on("sleep", "", others)
-    work = [commit_message(scene.table.file("c"), changelog_files=(scene.table.file("changes"),))]
-    scene.through(steps).commit(work, identifier=7)
-    assert scene.table.live() == ["a", "b", "c", "d"]
+    return (
+        scene,
+        steps,
+        [commit_message(scene.table.file("c"), changelog_files=(scene.table.file("changes"),))],
+    )
+
+
+@pytest.mark.parametrize("faster", [False, True])
+def test_a_changelog_of_a_lost_snapshot_is_committed_again(faster: bool) -> None:
+    """The data is in the table through the snapshot that was built on ours, but only ours named the changelog."""
+    scene, steps, work = changelog_scene()
+    storage: FileIO = SteppingFileIO(scene.table.storage, steps)
+    if faster:
+        message = commit_message(scene.table.file("e"))
+        storage = Meddling(
+            storage,
+            "publish",
+            "snapshot-5",
+            lambda: scene.table.commit([message], identifier=2, commit_user="other", options=OFF),
+        )
+    table = CommitTable(
+        SCHEMA, storage=storage, path=scene.table.paths.table_path, clock=SteppingClock(steps)
+    )
+    table.commit(work, identifier=7)
+    assert scene.table.live() == ["a", "b", "c", "d", *(["e"] if faster else [])]
     latest = scene.table.snapshots.latest()
     assert latest is not None
-    assert (latest.id, latest.delta_record_count, latest.changelog_record_count) == (5, 0, 10)
+    counts = (latest.id, latest.delta_record_count, latest.changelog_record_count)
+    assert counts == (6 if faster else 5, 0, 10)
+    scene.check_whole()
+
+
+def test_a_changelog_that_cannot_be_committed_again_makes_nobody_delete_the_data() -> None:
+    """The data is live: any error but an uncertain commit would make the caller remove its files."""
+    scene, steps, work = changelog_scene()
+
+    def full() -> None:
+        raise UnavailableError("the disk is full")
+
+    storage = Meddling(SteppingFileIO(scene.table.storage, steps), "publish", "snapshot-5", full)
+    table = CommitTable(
+        SCHEMA, storage=storage, path=scene.table.paths.table_path, clock=SteppingClock(steps)
+    )
+    with pytest.raises(CommitUncertainError, match="the disk is full"):
+        table.commit(work, identifier=7)
     scene.check_whole()
 
 

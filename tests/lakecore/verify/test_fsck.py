@@ -383,3 +383,26 @@ def test_what_is_no_table_and_storage_that_fails(tmp_path: Path, table: Path) ->
 
     with pytest.raises(UnavailableError):
         fsck(Failing(), TablePaths(str(table)), now_ms=0)
+
+
+def test_a_snapshot_that_is_not_built_on_the_one_before_it(table: Path) -> None:
+    """Another writer replaced the one before it, and what that one changed is lost: the counts do not go on."""
+    last = newest(table)
+    before = table / f"snapshot/snapshot-{last - 1}"
+    raw = json.loads(before.read_text())
+    earlier = json.loads((table / f"snapshot/snapshot-{last - 2}").read_text())
+    rival = earlier | {"id": last - 1, "commitUser": "rival", "deltaRecordCount": 0, "commitKind": "APPEND"}
+    store = open_table(table, last - 1)[0]
+    base = store.write_list(
+        (*store.read_list(earlier["baseManifestList"]), *store.read_list(earlier["deltaManifestList"]))
+    )
+    rival |= {"baseManifestList": base[0], "baseManifestListSize": base[1]}
+    delta = store.write_list(())
+    rival |= {"deltaManifestList": delta[0], "deltaManifestListSize": delta[1]}
+    rival.pop("changelogManifestList", None)
+    assert rival["totalRecordCount"] != raw["totalRecordCount"]
+    before.write_text(json.dumps(rival))
+    for deep in (False, True):
+        found = [f for f in check(table, deep=deep).findings if f.kind is FindingKind.TOTALS]
+        assert [Path(f.path).name for f in found] == [f"snapshot-{last}"]
+        assert "what the snapshot before changed is not in it" in found[0].problem
