@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakecore.compact.work import WorkPick
-from lakecore.errors import ProofError
+from lakecore.errors import ProofError, gravest
 from lakecore.metadata.data_file import DataFile
 
 __all__ = ["PickFailure", "failure_of"]
@@ -30,11 +30,12 @@ class PickFailure:
 
 
 def failure_of(table: str, failures: Sequence[PickFailure]) -> Exception:
-    """The error that a run ends with: a refused proof rather than a failure that a retry may cure."""
+    """The error that a run ends with: a refused proof or damage rather than what a retry may cure."""
     refused = [failure for failure in failures if isinstance(failure.error, ProofError)]
     if refused:
         return _refusal(table, refused[0], len(failures) - 1)
-    first = failures[0]
+    grave = gravest([failure.error for failure in failures])
+    first = next(failure for failure in failures if failure.error is grave)
     first.error.add_note(f"while compacting {first.name}; {len(failures)} picks failed")
     return first.error
 

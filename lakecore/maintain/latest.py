@@ -73,7 +73,7 @@ def _missing(target: Target, latest: Snapshot) -> list[str]:
 
 def _step(files: int) -> int:
     """Every how many files one is looked at."""
-    return 1 if files <= _ALL_UP_TO else files // _SAMPLE
+    return 1 if files <= _ALL_UP_TO else max(1, files // _SAMPLE)
 
 
 def _named(target: Target, manifests: Sequence[ManifestFile], step: int, first: int) -> Candidates:

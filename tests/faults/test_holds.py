@@ -24,6 +24,7 @@ from lakecore.jobs import (
 from lakecore.jobs.chore_many import run_many
 from lakecore.maintain.holds.record import EndsWith
 from lakecore.maintain.holds.store import HoldStore
+from lakecore.maintain.lease import holder
 from lakecore.maintain.sweep import Sweeper
 from tests.support import chores
 from tests.support.chores import CHORES, FUTURE
@@ -490,6 +491,39 @@ def test_a_check_that_cannot_write_still_tells_what_it_found() -> None:
     assert checked.report.damage
     assert "could NOT be put on hold" in checked.holds[0]
     assert checked.to_json()["holds"] == list(checked.holds)
+
+
+LEASED = {
+    "expire": expire,
+    "compact": lambda lake: compact.run(
+        compact.Job(table="d.k", strategy=compact.Strategy.FULL, lease_ms=60_000, owner="test"),
+        lake,
+        clock=lake.clock,
+    ),
+    "rewrite-file-index": CHORES["rewrite-file-index"].run,
+}
+
+
+@pytest.mark.parametrize("name", LEASED)
+def test_the_hold_is_there_before_the_lease_is_given_back(name: str) -> None:
+    """Else another chore could take the lease, see no hold, and remove."""
+    made = history(f"ordered-{name}")
+    if name == "expire":
+        flip_a_manifest(made)
+    else:
+        path = data_path(made)
+        made.catalog.file_io.overwrite(path, made.catalog.file_io.read(path)[:-4] + b"PAR0")
+    holders: list[str | None] = []
+
+    class Watching(FaultyFileIO):
+        def publish(self, path: str, data: bytes) -> bool:
+            if "/.lakecore/holds/" in path:
+                holders.append(holder(self.inner, made.catalog.warehouse, "d.k", made.catalog.clock.now_ms()))
+            return self.inner.publish(path, data)
+
+    with pytest.raises(CorruptDataError):
+        LEASED[name](made.through(Watching(made.catalog.file_io)))
+    assert holders == ["test"]
 
 
 def test_every_sweep_asks_the_gate() -> None:

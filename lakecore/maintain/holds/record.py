@@ -65,7 +65,7 @@ class Hold:
     def __str__(self) -> str:
         since = f"since {timestamp_text(self.since_ms * 1_000_000, 0)}Z, " if self.since_ms > 0 else ""
         who = f"{self.job} by {self.by}" if self.job and self.by else self.job or self.by or "unknown"
-        return f"{since}{who}: {self.reason}"
+        return printable(f"{since}{who}: {self.reason}")
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
