@@ -16,7 +16,6 @@ from lakecore.jobs.counts import Change, Counts, counts_of
 from lakecore.jobs.forecast import forecast_of, remember
 from lakecore.jobs.lake import Lake, target_of
 from lakecore.jobs.metered import peak_memory
-from lakecore.jobs.user import this_user
 from lakecore.maintain.forecast.plan import Forecast, Work
 from lakecore.maintain.heartbeat import Heartbeat
 from lakecore.maintain.holds.gate import HoldGate, refusal
@@ -266,8 +265,7 @@ def begin(
     clock = clock or SystemClock()
     safety, dry_run = job.safety, job.dry_run
     holds = HoldStore(lake.file_io, lake.warehouse, clock)
-    by = safety.owner or this_user()
-    with holding_on_damage(holds, job.table, name, by, enabled=not dry_run):
+    with holding_on_damage(holds, job.table, name, safety.owner, enabled=not dry_run):
         opened = lake.load_table(job.table, job.options)
     target = target_of(opened, lake, clock)
     runs = RunStore(lake.file_io, lake.warehouse, clock)
@@ -293,7 +291,7 @@ def begin(
                 opened = lake.load_table(job.table, job.options)
                 target = target_of(opened, lake, clock)
             ends.enter_context(ends.enter_context(Heartbeat()).keeping(lease))
-        ends.enter_context(holding_on_damage(holds, job.table, name, by, enabled=not dry_run))
+        ends.enter_context(holding_on_damage(holds, job.table, name, safety.owner, enabled=not dry_run))
         gate = HoldGate(holds, job.table, name)
         on_hold = gate.holds()
         if on_hold and gate.effect is HoldEffect.REFUSED and not dry_run:

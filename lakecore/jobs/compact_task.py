@@ -27,7 +27,6 @@ from lakecore.jobs.compact_shape import Shape, planned_shape
 from lakecore.jobs.counts import snapshots_of
 from lakecore.jobs.lake import Lake, target_of
 from lakecore.jobs.metered import MeteredExecutor, peak_memory
-from lakecore.jobs.user import this_user
 from lakecore.maintain.heartbeat import Heartbeat
 from lakecore.maintain.holds.place import hold_because_of
 from lakecore.maintain.holds.store import HoldStore
@@ -87,7 +86,7 @@ class CompactTask:
         """Damage puts the table on hold, as long as the lease is held where it was taken."""
         if not self._job.dry_run:
             holds = HoldStore(lake.file_io, lake.warehouse, self._clock)
-            hold_because_of(error, holds, self._job.table, "compact", self._job.owner or this_user())
+            hold_because_of(error, holds, self._job.table, "compact", self._job.owner)
 
     def _run(self, run: Work, table: Table, lake: Lake) -> tuple[Report, LakeError | None]:
         started_ms = self._clock.now_ms()

@@ -12,8 +12,8 @@ from lakecore.jobs.chore import DAY_MS, job_from_json, job_to_json
 from lakecore.jobs.fsck_holds import after_check
 from lakecore.jobs.lake import Lake
 from lakecore.jobs.repair_plan import plan_repair
-from lakecore.jobs.user import this_user
 from lakecore.maintain.holds.store import HoldStore
+from lakecore.maintain.holds.user import this_user
 from lakecore.maintain.lease import holder
 from lakecore.store.paths import MAIN_BRANCH
 from lakecore.verify.findings import Finding, FindingKind, FsckReport

@@ -21,7 +21,6 @@ from lakecore.jobs.lake import Lake, target_of
 from lakecore.jobs.limits import Limits
 from lakecore.jobs.many import held, of_tables, unexpected
 from lakecore.jobs.metered import peak_memory
-from lakecore.jobs.user import this_user
 from lakecore.maintain.forecast.plan import Forecast, Work
 from lakecore.maintain.heartbeat import Heartbeat
 from lakecore.maintain.holds.place import hold_because_of, holding_on_damage
@@ -167,7 +166,7 @@ def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> tuple[Rep
     """The report, and the error that ended the job early if one did."""
     report = Report(table=job.table, engine=executor.name, dry_run=job.dry_run)
     holds = HoldStore(catalog.file_io, catalog.warehouse, clock)
-    by = job.owner or this_user()
+    by = job.owner
     try:
         table = catalog.load_table(job.table).with_options(job.options)
         work = _index_run(job, table, clock)

@@ -59,7 +59,7 @@ def this_process() -> ProcessMark | None:
     """The mark of the process that asks; None where the system does not tell (no `/proc`)."""
     found = _stat(os.getpid())
     try:
-        boot = _BOOT.read_text(encoding="ascii").strip()
+        boot = _BOOT.read_text(encoding="utf-8").strip()
         space = " ".join(os.readlink(f"/proc/self/ns/{kind}") for kind in _NAMESPACES)
     except (OSError, ValueError):
         return None
@@ -92,7 +92,7 @@ def has_ended(mark: ProcessMark | None) -> bool:
 def _stat(pid: int) -> tuple[str, int] | None:
     """State and start of a process; None when it cannot be looked at."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_bytes().decode("ascii", "replace")
+        text = Path(f"/proc/{pid}/stat").read_bytes().decode("utf-8", "replace")
         fields = text.rpartition(")")[2].split()  # the name may hold spaces and brackets
         return fields[_STATE], int(fields[_STARTED])
     except (OSError, ValueError, IndexError):

@@ -11,6 +11,7 @@ from lakecore.maintain.holds.gate import how_it_ends
 from lakecore.maintain.holds.plan import ends_with, is_damage
 from lakecore.maintain.holds.record import Hold
 from lakecore.maintain.holds.store import HoldStore
+from lakecore.maintain.holds.user import this_user
 
 __all__ = ["hold_because_of", "holding_on_damage"]
 
@@ -35,24 +36,13 @@ def holding_on_damage(
 def hold_because_of(error: LakeError, store: HoldStore, table: str, job: str, by: str) -> None:
     """Place the hold that the error asks for, if any. Never raises: what happened is a note of the error.
 
-    `job`: the chore that failed; `by`: its run.
+    `job`: the chore that failed; `by`: its run; empty: the user of this process.
     """
     done = any(note.startswith(_NOTE) for note in getattr(error, "__notes__", ()))
     if done or not is_damage(error, f"{store.warehouse.rstrip('/')}/.lakecore/"):
         return
-    hold = Hold(
-        id="",
-        table=table,
-        ends_with=ends_with(error),
-        reason=f"{type(error).__name__}: {': '.join(str(part) for part in error.args)}",
-        since_ms=store.clock.now_ms(),
-        error_class=type(error).__name__,
-        path=str(error.args[0]),
-        job=job,
-        by=by,
-    )
     try:
-        kept, _ = store.place(hold)
+        kept, _ = store.place(_hold(error, table, store.clock.now_ms(), job, by or this_user()))
     except Exception as failure:  # the original error is what the caller has to hear of
         logger.exception("%s could not be put on hold", table)
         error.add_note(
@@ -62,3 +52,17 @@ def hold_because_of(error: LakeError, store: HoldStore, table: str, job: str, by
         return
     logger.error("%s is on hold: %s", table, kept.reason)
     error.add_note(f"{_NOTE}: nothing is removed from it. {how_it_ends(table, (kept,))}")
+
+
+def _hold(error: LakeError, table: str, now_ms: int, job: str, by: str) -> Hold:
+    return Hold(
+        id="",
+        table=table,
+        ends_with=ends_with(error),
+        reason=f"{type(error).__name__}: {': '.join(str(part) for part in error.args)}",
+        since_ms=now_ms,
+        error_class=type(error).__name__,
+        path=str(error.args[0]),
+        job=job,
+        by=by,
+    )
