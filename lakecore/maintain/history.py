@@ -17,6 +17,7 @@ from lakecore.errors import LakeError, NotFoundError, UnavailableError
 from lakecore.fs.confined import service_files
 from lakecore.fs.file_io import FileIO
 from lakecore.maintain.forecast.plan import PastRun, Work
+from lakecore.maintain.runs import LATEST_MS
 from lakecore.metadata.json_record import json_value
 
 __all__ = ["HistoryLine", "HistoryStore"]
@@ -51,6 +52,23 @@ class HistoryLine:
             memory=None if memory is None else int(memory),
             lost=bool(self.outcome.get("lost", False)),
         )
+
+
+def _line(raw: Mapping[str, Any]) -> HistoryLine:
+    """A line of the right types. Raises ValueError, TypeError, ArithmeticError."""
+    line = HistoryLine(**raw)
+    for name in ("table", "job", "engine"):
+        if not isinstance(getattr(line, name), str):
+            raise TypeError(f"{name} is not a string")
+    for value in (line.work, line.estimate, line.outcome):
+        if not isinstance(value, Mapping):
+            raise TypeError("work, estimate or outcome is not an object")
+    if type(line.started_ms) is not int or not 0 <= line.started_ms < LATEST_MS:
+        raise ValueError("started_ms is no time in milliseconds")
+    if not isinstance(line.run, str | None):
+        raise TypeError("run is not a string")
+    line.past()
+    return line
 
 
 @dataclass(frozen=True)
@@ -98,10 +116,10 @@ class HistoryStore:
     def _read(self, path: str, *, strict: bool = False) -> tuple[HistoryLine, ...]:
         """Damage is no line. `strict`: raises UnavailableError, as who writes then would forget the rest."""
         try:
-            return tuple(HistoryLine(**raw) for raw in json_value(self.file_io.read(path)))
+            return tuple(_line(raw) for raw in json_value(self.file_io.read(path)))
         except NotFoundError:
             return ()
-        except (LakeError, ValueError, TypeError) as err:
+        except (LakeError, ValueError, TypeError, ArithmeticError) as err:
             if strict and isinstance(err, UnavailableError):
                 raise
             logger.warning("%s is passed over: %s", path, err)

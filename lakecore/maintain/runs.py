@@ -28,12 +28,12 @@ from lakecore.maintain.target import in_threads
 from lakecore.metadata.file_names import checked_name
 from lakecore.metadata.json_record import json_object, json_value
 
-__all__ = ["Removal", "RunRecord", "RunState", "RunStore", "quoted_table", "table_key"]
+__all__ = ["LATEST_MS", "Removal", "RunRecord", "RunState", "RunStore", "quoted_table", "table_key"]
 
 logger = logging.getLogger(__name__)
 
 _MOST_LINE = 64 << 10
-_LATEST_MS = 253_402_300_800_000
+LATEST_MS = 253_402_300_800_000
 """The end of the year 9999."""
 
 
@@ -258,7 +258,7 @@ def _check_fields(record: RunRecord) -> None:
     if record.started_ms is None:
         raise TypeError("started_ms is missing")
     for value in (record.started_ms, record.finished_ms):
-        if value is not None and (type(value) is not int or not 0 <= value < _LATEST_MS):
+        if value is not None and (type(value) is not int or not 0 <= value < LATEST_MS):
             raise ValueError(f"{value!r} is no time in milliseconds")
     for name in ("parameters", "estimate", "outcome"):
         if not isinstance(getattr(record, name), Mapping):

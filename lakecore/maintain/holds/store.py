@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 from lakecore.clock import Clock
 from lakecore.errors import LakeError, NotFoundError, UnavailableError
+from lakecore.fs.confined import service_files
 from lakecore.fs.file_io import FileIO, FileStatus
 from lakecore.fs.publish import publish_resolved
 from lakecore.fs.temporary import is_temporary
@@ -33,6 +34,9 @@ class HoldStore:
     file_io: FileIO
     warehouse: str
     clock: Clock
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "file_io", service_files(self.file_io, self.warehouse))
 
     @property
     def root(self) -> str:
