@@ -252,17 +252,21 @@ class FilesystemCatalog:
         self._delete_tree(table.paths.snapshot_dir)
         for status in self.file_io.list(table.paths.table_path):
             if status.path.rstrip("/") != table.paths.schema_dir:
-                self._delete_tree(status.path)
+                self._delete(status)
         self._delete_tree(table.paths.table_path)
         logger.info("dropped table %s at %s", name, table.paths.table_path)
 
     def _delete_tree(self, path: str) -> None:
         for status in self.file_io.list(path):
-            if status.is_dir:
-                self._delete_tree(status.path)
-            else:
-                self._storage.delete(status.path)
+            self._delete(status)
         self._storage.delete(path)
+
+    def _delete(self, status: FileStatus) -> None:
+        """With all that is below; of a link the link alone."""
+        if status.is_dir:
+            self._delete_tree(status.path)
+        else:
+            self._storage.delete(status.path)
 
     def _database_path(self, database: str) -> str:
         return f"{self.warehouse}/{check_name(database, 'database')}{DATABASE_SUFFIX}"
