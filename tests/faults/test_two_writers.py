@@ -531,3 +531,28 @@ def test_entries_of_the_delta_are_written_once() -> None:
     snapshot = scene.table.snapshots.load(result.snapshot_ids[-1])
     entries = scene.table.manifests.read(scene.table.manifests.read_list(snapshot.delta_manifest_list)).rows()
     assert [(entry.kind, entry.file.file_name) for entry in entries] == [(EntryKind.ADD, "c")]
+
+
+def test_a_file_that_is_live_already_is_never_added_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Should the search for an heir ever miss one: after a replacement, plain appends are compared with what is live, too."""
+    monkeypatch.setattr("lakecore.commit.attempt.Descent.heir", lambda self, latest: None)
+    scene, steps, work = changelog_scene()
+    with pytest.raises(CommitUncertainError, match="the file is in the table already"):
+        scene.through(steps).commit(work, identifier=7)
+    assert scene.table.live() == ["a", "b", "c", "d"]
+
+
+def test_manifests_of_a_replaced_base_that_are_gone_are_no_damage() -> None:
+    """Whoever lost its snapshot may remove its manifests; a commit that was planning on it plans anew."""
+    scene, steps = Scene(), Steps()
+    scene.rival.look()
+    scene.table.commit([commit_message(scene.table.file("d"))], identifier=9, options=OFF)
+    lost = scene.table.snapshots.load(3)
+
+    def rename() -> None:
+        scene.rival.rename()
+        scene.table.storage.delete(scene.table.paths.manifest(lost.delta_manifest_list))
+
+    steps.on("read", lost.delta_manifest_list, rename)
+    scene.through(steps).commit(append(scene.table), identifier=7)
+    assert scene.table.live() == ["a", "b", "c", "rival"]
