@@ -9,6 +9,7 @@ import numpy as np
 
 from lakecore.commit.index_changes import DataFiles, Place
 from lakecore.commit.partitions import PartitionBox, SpecFilter
+from lakecore.errors import NotFoundError
 from lakecore.metadata.data_file import EntryKind
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.manifest_file import ManifestFile
@@ -76,9 +77,14 @@ class LiveView:
         return found[1:] if unbroken else []
 
     def _follows(self, before: Snapshot, after: Snapshot) -> bool:
-        """Whether the base of `after` holds the change of `before`; False also where merging hides it."""
-        kept = {file.file_name for file in self._manifests.read_list(after.base_manifest_list)}
-        change = self._manifests.read_list(before.delta_manifest_list)
+        """Whether the base of `after` holds the change of `before`; False also where merging or expiry hides
+        it.
+        """
+        try:
+            kept = {file.file_name for file in self._manifests.read_list(after.base_manifest_list)}
+            change = self._manifests.read_list(before.delta_manifest_list)
+        except NotFoundError:
+            return False
         return all(file.file_name in kept for file in change)
 
     def _read(self, manifests: Sequence[ManifestFile]) -> ManifestEntries:

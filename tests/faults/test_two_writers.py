@@ -556,3 +556,18 @@ def test_manifests_of_a_replaced_base_that_are_gone_are_no_damage() -> None:
     steps.on("read", lost.delta_manifest_list, rename)
     scene.through(steps).commit(append(scene.table), identifier=7)
     assert scene.table.live() == ["a", "b", "c", "rival"]
+
+
+def test_the_live_view_goes_on_where_the_snapshot_that_it_has_expired() -> None:
+    scene = Scene()
+    table = scene.table
+    view = LiveView(
+        table.snapshots, table.manifests, SCHEMA.partition_type, frozenset({commit_message().partition})
+    )
+    view.at(table.snapshots.latest())
+    known = table.snapshots.load(2)
+    table.commit(append(table), identifier=7, options=OFF)
+    table.storage.delete(table.paths.snapshot(2))
+    table.storage.delete(table.paths.manifest(known.delta_manifest_list))
+    names = {entry.file.file_name for entry in view.at(table.snapshots.latest()).rows()}
+    assert names == {"a", "b", "c"}
