@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise, starmap
 
 import numpy as np
 
@@ -26,8 +25,8 @@ class LiveView:
     """Live entries of some partitions: given ones, or those that agree with a specification.
 
     Cost: reads the manifests whose partition bounds meet the given partitions (all of them for a
-    specification); a later snapshot costs only the deltas since, while those snapshots still exist and none
-    of them merged the manifests of the one before.
+    specification); a later snapshot costs only the deltas since, while those snapshots still exist and their
+    manifests were not merged.
     """
 
     def __init__(
@@ -51,41 +50,36 @@ class LiveView:
         if snapshot is None or self._wanted == frozenset():
             return ManifestEntries.empty()
         if self._at != snapshot:
-            newer = self._newer(snapshot)
-            names = [s.delta_manifest_list for s in newer]
-            if not newer:
+            manifests = self._changes(snapshot)
+            if manifests is None:
                 self._entries = ManifestEntries.empty()
-                names = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
-            manifests = [file for name in names for file in self._manifests.read_list(name)]
+                manifests = self._manifests.data_manifests(snapshot)
             changes = self._read(manifests)
             where = f"manifests of snapshot {snapshot.id}"
             self._entries = live(ManifestEntries.concat([self._entries, changes]), where=where)
             self._at = snapshot
         return self._entries
 
-    def _newer(self, snapshot: Snapshot) -> list[Snapshot]:
-        """The snapshots after the one we have, up to `snapshot`; empty when they cannot be had.
+    def _changes(self, snapshot: Snapshot) -> tuple[ManifestFile, ...] | None:
+        """The manifests of what changed since the snapshot we have; None when that cannot be had.
 
-        Each has to be built on the one before it: a writer that replaces files leaves snapshots behind that
-        were built on what was there before.
+        A writer that replaces files leaves snapshots behind that were built on what was there before. So the
+        base of `snapshot` has to name what each of those before it changed, which it does until it is merged.
         """
         if self._at is None or snapshot.id <= self._at.id:
-            return []
+            return None
         between = [self._snapshots.find(i) for i in range(self._at.id + 1, snapshot.id)]
-        found = [self._at, *(step for step in between if step is not None), snapshot]
-        unbroken = len(found) == len(between) + 2 and all(starmap(self._follows, pairwise(found)))
-        return found[1:] if unbroken else []
-
-    def _follows(self, before: Snapshot, after: Snapshot) -> bool:
-        """Whether the base of `after` holds the change of `before`; False also where merging or expiry hides
-        it.
-        """
+        steps = [self._at, *(step for step in between if step is not None)]
+        if len(steps) <= len(between):
+            return None
         try:
-            kept = {file.file_name for file in self._manifests.read_list(after.base_manifest_list)}
-            change = self._manifests.read_list(before.delta_manifest_list)
-        except NotFoundError:
-            return False
-        return all(file.file_name in kept for file in change)
+            lists = [self._manifests.read_list(step.delta_manifest_list) for step in (*steps, snapshot)]
+        except NotFoundError:  # the snapshot that we have, or one after it, has expired meanwhile
+            return None
+        kept = {file.file_name for file in self._manifests.read_list(snapshot.base_manifest_list)}
+        if any(file.file_name not in kept for changed in lists[:-1] for file in changed):
+            return None
+        return tuple(file for changed in lists[1:] for file in changed)
 
     def _read(self, manifests: Sequence[ManifestFile]) -> ManifestEntries:
         box = self._box
