@@ -21,6 +21,7 @@ from lakecore.errors import (
     NotFoundError,
 )
 from lakecore.fs.file_io import FileIO
+from lakecore.maintain.retention_options import SNAPSHOT_MAX, SNAPSHOT_MIN, SNAPSHOT_TIME
 from lakecore.metadata.callbacks import callback_warnings
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.options import BucketMode, TableOptions
@@ -65,6 +66,8 @@ from lakecore.write.upgrade import upgraded
 __all__ = ["Commit", "DeletedRows", "Scan", "Table", "UpdatedRows"]
 
 logger = logging.getLogger(__name__)
+
+_RETENTION = tuple(one.key for one in (SNAPSHOT_MAX, SNAPSHOT_MIN, SNAPSHOT_TIME))
 
 _PLACING_TRIES = 4
 _FORCE = "commit.force-create-snapshot"
@@ -354,6 +357,13 @@ class Table:
         check_writable(self.name, self.schema, self.options)
         for warning in self.warnings:
             logger.warning("%s: %s", self.name, warning)
+        limits = [key for key in _RETENTION if key in self.schema.options]
+        if limits and not self.options.write_only:  # the command `write` expires by itself
+            logger.warning(
+                "%s: option %s: Table.write expires nothing; the commands write and expire-snapshots do",
+                self.name,
+                limits[0],
+            )
         target = WriteTarget(self.file_io, self.paths, self.schema, self.clock, live_keys=self._live_keys)
         adds = replaced is None or replaced.beside
         state = self._bucket_state if adds else None

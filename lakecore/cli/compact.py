@@ -129,13 +129,14 @@ def compact(
 
 
 def compact_one(session: Session, table: Table, workers: Executor) -> jobs.Report:
-    """The universal compaction that follows a write of `table`."""
+    """The compaction that follows a write of `table`."""
+    from lakecore.compact.full_due import of_a_writer
     from lakecore.jobs import compact as jobs
 
     clock = SystemClock()
     job = jobs.Job(
         table=table.name,
-        strategy=Strategy.UNIVERSAL,
+        strategy=of_a_writer(table.schema, table.options),
         options=dict(table.overrides),
         commit_user=f"lakecore-cli-{clock.fresh_id()}",
         commit_identifier=1,

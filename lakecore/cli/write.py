@@ -1,4 +1,4 @@
-"""`write`: rows of a file into a table, then a compaction unless the table is write-only."""
+"""`write`: rows of a file into a table, then a compaction and expiry unless the table is write-only."""
 
 from __future__ import annotations
 
@@ -65,9 +65,14 @@ def write(
     report = None
     if result.snapshot_ids and not result.duplicate and not no_compact and _compacts(loaded):
         report = _compact_after(session, loaded, result, engine, master)
-    _print(session, loaded, counter.rows, result, report)
+    expired = None
+    if result.snapshot_ids and not result.duplicate:
+        from lakecore.jobs.after_write import expire_after_write  # a write alone does not pay for it
+
+        expired = expire_after_write(loaded, session.catalog)
+    _print(session, loaded, counter.rows, result, (report, expired))
     session.warn(loaded.name, (*loaded.warnings, *result.notes))
-    end_on_errors(session, () if report is None else (report,))
+    end_on_errors(session, [one for one in (report, expired) if one is not None])
 
 
 class _Counter:
@@ -118,7 +123,9 @@ def _compact_after(
         ) from err
 
 
-def _print(session: Session, table: Table, rows: int, result: CommitResult, report: Any) -> None:
+def _print(session: Session, table: Table, rows: int, result: CommitResult, after: tuple[Any, Any]) -> None:
+    """`after`: the reports of the compaction and of the expiry that followed, if they did."""
+    report, expired = after
     if session.json:
         answer = {
             "table": table.name,
@@ -127,6 +134,7 @@ def _print(session: Session, table: Table, rows: int, result: CommitResult, repo
             "duplicate": result.duplicate,
             "notes": list(result.notes),
             "compaction": None if report is None else report.to_json(),
+            "expiry": None if expired is None else expired.to_json(),
         }
         print_json(session.out, answer)
         return
@@ -139,6 +147,16 @@ def _print(session: Session, table: Table, rows: int, result: CommitResult, repo
     session.out.print(f"{table.name}: {text}", markup=False)
     if report is not None:
         session.out.print(f"{table.name}: {_after_text(report)}", markup=False)
+    if expired is not None and (text := _expiry_text(expired)):
+        session.out.print(f"{table.name}: {text}", markup=False)
+
+
+def _expiry_text(expired: Any) -> str:
+    if expired.error is not None:
+        return f"the rows are committed, but snapshots did not expire: {expired.error}"
+    if expired.snapshots:
+        return f"snapshots {expired.snapshots[0]} to {expired.snapshots[-1]} expired"
+    return str(expired.held or "")
 
 
 def _after_text(report: Any) -> str:

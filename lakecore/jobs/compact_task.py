@@ -10,12 +10,14 @@ from dataclasses import replace
 from lakecore.clock import Clock
 from lakecore.compact.cluster.apply import ClusterRun
 from lakecore.compact.cluster.plan import clusters
+from lakecore.compact.full_due import announces_nothing, full_is_due
 from lakecore.compact.lake.pool import PlanBudget
 from lakecore.compact.lake.weight import plan_bytes
 from lakecore.compact.outcome import Progress
 from lakecore.compact.planning import CompactTarget
 from lakecore.compact.rounds import CompactRequest, CompactRun
 from lakecore.compact.schedule import COMMIT_PICKS
+from lakecore.compact.strategy import Strategy
 from lakecore.compact.work import WorkPick
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.executor import Executor
@@ -76,7 +78,7 @@ class CompactTask:
                     ends.enter_context(self._budget.holding(plan_bytes(table.scanner)))
                 where = part_of(table, self._job, self._clock.now_ms())
                 run = self._compact_run(table, where, lake, ends)
-                self._report = replace(self._report, warnings=table.warnings)
+                self._report = replace(self._report, warnings=(*table.warnings, *self._put_off(table)))
                 return self._run(run, table, lake)
         except LakeError as err:
             self._hold(err, lake)
@@ -174,7 +176,7 @@ class CompactTask:
             clock=self._clock,
         )
         request = CompactRequest(
-            strategy=job.strategy,
+            strategy=self._strategy(table),
             commit_user=self._user,
             identifier=job.commit_identifier,
             where=where,
@@ -206,6 +208,24 @@ class CompactTask:
             return CompactRun(target, request, self._on_progress, on_begin)
         marks = {} if order is None or job.force else sort_marks.load(lake, table.name)
         return ClusterRun(target, request, order, self._on_progress, on_begin, marks)
+
+    def _put_off(self, table: Table) -> tuple[str, ...]:
+        """What the compaction that is asked for leaves undone."""
+        universal = self._job.strategy is Strategy.UNIVERSAL
+        if not universal or not announces_nothing(table.schema, table.options):
+            return ()
+        return (
+            "changelog-producer=full-compaction: only full compactions make the changelog, and few universal "
+            "ones are full; use the strategy full, or set full-compaction.delta-commits",
+        )
+
+    def _strategy(self, table: Table) -> Strategy:
+        """A universal compaction is a full one where the table's options say that it is time."""
+        asked = self._job.strategy
+        if asked is not Strategy.UNIVERSAL or not full_is_due(table.scanner, table.schema, table.options):
+            return asked
+        logger.info("%s: a full compaction is due (full-compaction.delta-commits)", table.name)
+        return Strategy.FULL
 
     def _wait_ms(self) -> int:
         """What the window leaves of the time to wait."""

@@ -1,0 +1,40 @@
+"""What follows a write besides a compaction, unless the table is write-only: snapshots expire."""
+
+from __future__ import annotations
+
+import logging
+
+from lakecore.clock import Clock
+from lakecore.errors import BusyError, LakeError
+from lakecore.jobs import expire_snapshots
+from lakecore.jobs.chore import Lake, Report
+from lakecore.maintain.retention_options import SNAPSHOT_MAX, SNAPSHOT_MIN
+from lakecore.table import Table
+
+__all__ = ["expire_after_write"]
+
+logger = logging.getLogger(__name__)
+
+
+def expire_after_write(table: Table, lake: Lake, clock: Clock | None = None) -> Report | None:
+    """Rule of the format: a writer expires snapshots by the table's options (`snapshot.num-retained.max`, …).
+
+    None where there is nothing to expire. It is the same run as `expire-snapshots`, with its lease and its
+    checks. Its errors are in the report, for the rows are committed by then; a table that another chore holds
+    is left to the next writer. Costs a listing of the snapshots where there are few.
+    """
+    raw = table.schema.options
+    if table.options.write_only:
+        return None
+    if len(table.snapshots.list_ids()) <= min(SNAPSHOT_MIN.read(raw), SNAPSHOT_MAX.read(raw)):
+        return None
+    job = expire_snapshots.Job(table=table.name, options=dict(table.overrides))
+    report = Report(table=table.name, job=expire_snapshots.NAME)
+    try:
+        return expire_snapshots.run(job, lake, None, clock)
+    except BusyError as err:
+        logger.info("%s: snapshots are left to the next writer: %s", table.name, err)
+        return Report(table=report.table, job=report.job, skipped=str(err))
+    except LakeError as err:
+        logger.error("%s: snapshots did not expire after the write: %s", table.name, err)
+        return Report(table=report.table, job=report.job, error=str(err), error_class=type(err).__name__)
