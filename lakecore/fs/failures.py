@@ -6,9 +6,19 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lakecore.errors import AlreadyExistsError, InvalidInputError, LakeError, NotFoundError, UnavailableError
+from lakecore.errors import (
+    AlreadyExistsError,
+    CorruptDataError,
+    InvalidInputError,
+    LakeError,
+    NotFoundError,
+    UnavailableError,
+)
 
-__all__ = ["storage_errors", "translate"]
+__all__ = ["check_whole", "storage_errors", "translate"]
+
+MOST_BYTES = 2 << 30
+"""Of a file that is read whole: metadata and index files. They have some megabytes."""
 
 _REMEDIES = {
     errno.ENOSPC: "the disk is full; free space or choose another warehouse",
@@ -35,6 +45,12 @@ def translate(err: OSError, action: str, path: str) -> LakeError:
         return AlreadyExistsError(f"cannot {action} {path}: it exists already")
     remedy = _REMEDIES.get(err.errno or 0, err.strerror or str(err))
     return UnavailableError(f"cannot {action} {path}: {remedy}")
+
+
+def check_whole(path: str, size: int) -> None:
+    """Raises CorruptDataError for a file that is too large to be one of those that are read whole."""
+    if size > MOST_BYTES:
+        raise CorruptDataError(path, f"has {size} bytes, and no file of its kind more than {MOST_BYTES}")
 
 
 @contextmanager

@@ -89,7 +89,7 @@ class FileIO(Protocol):
         """A file of which a few ranges are read: cheaper to open than `open_input`. Raises NotFoundError."""
 
     def read(self, path: str) -> bytes:
-        """The whole file. Raises NotFoundError."""
+        """The whole file. Raises NotFoundError; CorruptDataError for more than 2 GB: none is so large."""
 
     def open_output(self, path: str) -> OutputFile:
         """A new file; missing directories are made. Raises AlreadyExistsError where storage can tell."""

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.errors import CommitUncertainError, UnsupportedError
-from lakecore.fs.failures import storage_errors, translate
+from lakecore.fs.failures import check_whole, storage_errors, translate
 from lakecore.fs.file_io import SERVICE, FileStatus
 
 __all__ = ["LocalFileIO"]
@@ -53,6 +53,7 @@ class LocalFileIO:
 
     def read(self, path: str) -> bytes:
         with storage_errors("read", path), open(path, "rb") as file:
+            check_whole(path, os.fstat(file.fileno()).st_size)
             return file.read()
 
     def open_output(self, path: str) -> LocalOutput:

@@ -21,7 +21,7 @@ from lakecore.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from lakecore.fs.failures import storage_errors
+from lakecore.fs.failures import check_whole, storage_errors
 from lakecore.fs.file_io import FileStatus
 from lakecore.options import Option, parse_bool
 
@@ -98,7 +98,9 @@ class S3FileIO:
     def read(self, path: str) -> bytes:
         bucket, key = _split(path)
         with _service_errors("read", path):
-            body: bytes = self._client.get_object(Bucket=bucket, Key=key)["Body"].read()
+            found = self._client.get_object(Bucket=bucket, Key=key)
+            check_whole(path, int(found.get("ContentLength", 0)))
+            body: bytes = found["Body"].read()
             return body
 
     def open_output(self, path: str) -> S3Output:

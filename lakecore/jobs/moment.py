@@ -16,7 +16,7 @@ def parse_moment(text: str, argument: str, zone: str = "UTC") -> int:
     Raises InvalidInputError naming `argument`.
     """
     plain = text.strip()
-    if plain.isdigit() and len(plain) > 4:
+    if plain.isascii() and plain.isdigit() and 4 < len(plain) < 20:
         return int(plain)
     try:
         moment = pendulum.parse(plain, tz=zone)

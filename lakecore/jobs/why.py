@@ -12,6 +12,7 @@ from lakecore.jobs import expire_snapshots
 from lakecore.jobs.chore import Lake, Report, Safety, begin, job_from_json, job_to_json
 from lakecore.maintain.holds.gate import how_it_ends
 from lakecore.maintain.why import holders_of_file, holders_of_snapshot, pins
+from lakecore.metadata.json_record import whole_number
 
 __all__ = ["Job", "Report", "run"]
 
@@ -49,7 +50,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
             names = (*(f"on hold: {hold}" for hold in chore.holds), *pins(target))
             blocker = report.blocker or expiry.blocker
             return chore.timed(replace(report, blocker=blocker, names=names, notes=(note,)))
-        if job.subject.strip().isdigit():
+        if whole_number(job.subject) is not None:
             held = holders_of_snapshot(target, int(job.subject))
             what = f"snapshot {job.subject}"
         else:

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from lakecore.errors import CorruptDataError, LakeError, NotFoundError, UnavailableError
+from lakecore.errors import CorruptDataError, LakeError, NotFoundError, UnavailableError, printable
 from lakecore.format.index_manifest import decode_index_manifest
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.resolve import plain_path
@@ -111,7 +111,9 @@ class Lineage:
                     self.findings.add(FindingKind.HINT, path, problem)
                 continue
             if text != str(right) and not (path == self.paths.earliest_hint and _after_gap(text, ids)):
-                self.findings.add(FindingKind.HINT, path, f"says {text!r}, the snapshot is {right}")
+                self.findings.add(
+                    FindingKind.HINT, path, f"says '{printable(text, 40)}', the snapshot is {right}"
+                )
 
     def _check_file(self, path: str, name: str, *, whole: bool) -> None:
         """A snapshot or tag file."""

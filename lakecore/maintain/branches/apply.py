@@ -14,7 +14,7 @@ from lakecore.maintain.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.runs import Removal, RunRecord, RunState
 from lakecore.maintain.sweep import Sweeper, Swept
 from lakecore.maintain.target import Target
-from lakecore.metadata.json_record import json_object
+from lakecore.metadata.json_record import json_object, whole_number
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.paths import MAIN_BRANCH, TablePaths
 from lakecore.store.schemas import SchemaStore
@@ -236,7 +236,7 @@ def _removal_order(branch: TablePaths, paths: list[str]) -> list[str]:
         if folder == branch.schema_dir:
             return len(folders) + 2, 0, name
         number = name.rpartition("-")[2]
-        newest = -int(number) if number.isdigit() else 0
+        newest = -(whole_number(number) or 0)
         return (folders.index(folder) + 1 if folder in folders else len(folders) + 1), newest, name
 
     return sorted(paths, key=place)

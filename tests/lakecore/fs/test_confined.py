@@ -162,6 +162,14 @@ def test_tables_of_a_catalog_are_confined_and_can_be_pickled(tmp_path: Path) -> 
         lakecore.load_catalog(str(tmp_path), **{"external-roots": "ftp://x"})
 
 
+def test_a_file_that_is_too_large_is_not_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "LATEST"
+    with open(path, "wb") as file:
+        file.truncate((2 << 30) + 1)
+    with pytest.raises(CorruptDataError, match="no file of its kind"):
+        LocalFileIO().read(str(path))
+
+
 def test_own_files_are_for_the_user_alone(tmp_path: Path) -> None:
     storage = service_files(LocalFileIO(sync=False), str(tmp_path))
     path, table_file = tmp_path / ".lakecore" / "runs" / "x", tmp_path / "d.db" / "x"
