@@ -11,15 +11,15 @@ import json
 import logging
 import sys
 import time
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 from tests.fuzz.failures import Failed, TwinBrokenError
 from tests.fuzz.generate import generate
 from tests.fuzz.history import NEW, OLD, History
-from tests.fuzz.play import Played, play
+from tests.fuzz.play import play
 from tests.fuzz.shrink import shrink
+from tests.fuzz.tally import Tally, run_conditions
 from tests.support.oracle import Oracle
 
 
@@ -34,6 +34,7 @@ def main() -> None:
     parser.add_argument("--history", type=Path)
     parser.add_argument("--keep", type=Path, help="directory for failing histories")
     parser.add_argument("--tries", type=int, default=60, help="plays that make a failing history smaller")
+    parser.add_argument("--result", type=Path, help="file for the counts of this run (see tests.fuzz.tally)")
     parser.add_argument("--go-on", action="store_true", help="after a failure too")
     wanted = parser.parse_args()
     logging.disable(logging.WARNING)
@@ -57,39 +58,42 @@ def _again(history: History, oracles: Mapping[str, Oracle]) -> int:
 
 
 def _run(wanted: argparse.Namespace, oracles: Mapping[str, Oracle]) -> int:
-    total, clean, broken, failures = Played(), 0, 0, Counter[str]()
+    tally, seed = Tally(wanted.seed), wanted.seed
+    measured = run_conditions() if wanted.result else {}
     begin = time.monotonic()
-    seed = wanted.seed
     while time.monotonic() - begin < wanted.minutes * 60 and seed - wanted.seed != wanted.count:
         history = generate(seed)
+        seed += 1
         if wanted.like not in json.dumps(history.table):
-            seed += 1
             continue
-        try:
-            played = play(history, oracles)
-        except TwinBrokenError as err:
-            broken += 1
-            total.left_out[f"the twin broke: {str(err)[:80]}"] += 1
-        except Failed as err:
-            failures[err.kind] += 1
+        err = _play(history, oracles, tally)
+        if err is not None:
             _report(history, err, oracles, wanted)
             if not wanted.go_on:
                 break
-        else:
-            clean += bool(played.done)
-            broken += not played.done  # Java would not create the table
-            for name in ("done", "refused", "left_out"):
-                getattr(total, name).update(getattr(played, name))
-        seed += 1
     seconds = time.monotonic() - begin
-    print(
-        f"seeds {wanted.seed} to {seed - 1}: {clean} clean, {broken} without a judge, {dict(failures)}, {seconds:.0f} s"
-    )
+    print(tally.report(seed, seconds))
+    if wanted.result:
+        wanted.result.write_text(json.dumps(tally.as_run(seed, seconds, measured), indent=1))
+    return 1 if tally.failed else 0
+
+
+def _play(history: History, oracles: Mapping[str, Oracle], tally: Tally) -> Failed | None:
+    """Play it and count what came of it; the failure if there is one."""
+    try:
+        played = play(history, oracles)
+    except TwinBrokenError as err:
+        tally.without_judge[history.judge] += 1
+        tally.left_out[f"the twin broke: {str(err)[:80]}"] += 1
+        return None
+    except Failed as err:
+        tally.failed[err.kind] += 1
+        return err
+    judged = bool(played.done)  # else Java would not create the table
+    (tally.clean if judged else tally.without_judge)[history.judge] += 1
     for name in ("done", "refused", "left_out"):
-        print(f"{name}: {sum(getattr(total, name).values())}")
-        for what, count in getattr(total, name).most_common(40):
-            print(f"  {count:6d}  {what}")
-    return 1 if failures else 0
+        getattr(tally, name).update(getattr(played, name))
+    return None
 
 
 def _report(history: History, err: Failed, oracles: Mapping[str, Oracle], wanted: argparse.Namespace) -> None:
