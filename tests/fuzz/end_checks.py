@@ -45,6 +45,7 @@ class EndChecks:
         self.stream()
         self._changes()
         self._replay()
+        self._remove_orphans()
         self._files()
 
     def _table(self) -> Any:
@@ -170,6 +171,11 @@ class EndChecks:
         if (ours := inserts(canonical(rows))) != right:
             text = difference(ours, right, "replayed", "read")
             raise Failed("the change stream leads to other rows", player.number, text)
+
+    def _remove_orphans(self) -> None:
+        """Of states that went: a rollback, or the end of a branch, leaves their files to the next such chore."""
+        if any(step.op in ("rollback", "unbranch") for step in self.history.steps):
+            self.player.do_unjudged(Step("orphans", LAKE))
 
     def _files(self) -> None:
         """Findings that the twin does not have as well."""

@@ -11,6 +11,7 @@ from lakecore.clock import SystemClock
 from lakecore.errors import UnsupportedError
 from lakecore.executor import SerialExecutor
 from lakecore.jobs import branches, compact, expire_snapshots, partitions, remove_orphan_files, rollback, tags
+from lakecore.jobs.chore import Safety
 from lakecore.row.json_rows import json_to_batch
 from lakecore.table import Table
 from lakecore.verify.mode import ProofMode
@@ -18,6 +19,9 @@ from tests.fuzz.history import Step
 from tests.fuzz.java_steps import partition_text
 
 __all__ = ["condition", "lake_step"]
+
+_FOR_GOOD = Safety(quarantine=False)
+"""What lies in the quarantine keeps its files in the table, where checks take them for orphans."""
 
 
 def lake_step(
@@ -83,14 +87,18 @@ def _chore(catalog: FilesystemCatalog, name: str, step: Step) -> Any:
         case "untag":
             return tags.run(tags.DeleteTag(table=name, tags=(step.name,)), catalog)
         case "rollback":
-            return rollback.run(rollback.RollbackTo(table=name, tag=step.name), catalog)
+            return rollback.run(rollback.RollbackTo(table=name, tag=step.name, safety=_FOR_GOOD), catalog)
         case "branch":
             return branches.run(branches.CreateBranch(table=name, branch=step.name, tag=step.tag), catalog)
         case "unbranch":
-            return branches.run(branches.DeleteBranch(table=name, branch=step.name), catalog)
+            return branches.run(
+                branches.DeleteBranch(table=name, branch=step.name, safety=_FOR_GOOD), catalog
+            )
         case "orphans":
             now_ms = SystemClock().now_ms()
-            job = remove_orphan_files.Job(table=name, older_than_ms=now_ms - 1, allow_empty=True)
+            job = remove_orphan_files.Job(
+                table=name, older_than_ms=now_ms - 1, allow_empty=True, safety=_FOR_GOOD
+            )
             return remove_orphan_files.run(job, catalog)
         case "drop":
             text = partition_text(step.partition or {})
