@@ -122,7 +122,7 @@ class EndChecks:
         if earliest is None or latest is None or earliest.id == latest:
             return
         player = self.player
-        skips = player.hides_rows and not player.postponed
+        skips = player.skips_level_0
         for mode in ("delta", "changelog", "diff"):
             java = player.oracles[player.old if mode == "diff" and skips else NEW]
             if mode == "diff" and skips and java.version == NEW:
