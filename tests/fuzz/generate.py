@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,10 @@ __all__ = ["generate"]
 
 _PRODUCTION = 0.6
 """Share of the histories that are as production makes them; the others have any feature of the format."""
+_LONG = 0.15
+"""Share of these others that have many steps."""
+_MEETINGS = 0.12
+"""Share of their compactions by lakecore that Java writes beside."""
 _RARE = (
     ("data-file.path-directory", ("files",)),
     ("data-file.prefix", ("p-",)),
@@ -55,8 +59,13 @@ def generate(seed: int) -> History:
         made_newest(dice, table)
     steps = _Steps(dice, table).steps()
     if knows_only_newest(table):
-        steps = tuple(replace(step, by=NEW) if step.by == OLD else step for step in steps)
+        steps = tuple(map(_of_newest, steps))
     return History(seed, table, steps)
+
+
+def _of_newest(step: Step) -> Step:
+    other = step.meanwhile and _of_newest(step.meanwhile)
+    return replace(step, by=NEW if step.by == OLD else step.by, meanwhile=other)
 
 
 def _columns(dice: random.Random, count: int) -> list[dict[str, str]]:
@@ -252,28 +261,42 @@ class _Steps:
         self.tagged = 0
 
     def steps(self) -> tuple[Step, ...]:
-        return (self._write(), *(self._step() for _ in range(self.dice.randint(2, 6))))
+        length = self.dice.randint(8, 25) if self.dice.random() < _LONG else self.dice.randint(2, 6)
+        return (self._write(), *(self._step() for _ in range(length)))
 
     def _by(self) -> str:
         return self.dice.choice((LAKE, LAKE, OLD, NEW))
 
     def _step(self) -> Step:
-        chance = self.dice.random()
-        if chance < 0.5:
-            return self._write()
-        if chance < 0.8:
-            by = LAKE if self.dice.random() < 0.7 else self._by()
-            proof = drawn_mode(self.dice)
-            return Step("compact", by, full=self.dice.random() < 0.5, proof=proof)
-        if chance < 0.87:
-            return self._overwrite()
-        if chance < 0.92:
-            return Step("alter", self._by(), change=self._change())
-        if chance < 0.96:
+        draws: dict[Callable[[], Step], float] = {
+            self._write: 47,
+            self._compact: 30,
+            self._overwrite: 6,
+            lambda: Step("alter", self._by(), change=self._change()): 5,
+            self._tag: 4,
+            lambda: Step("expire", self._by(), keep=self.dice.randint(1, 3)): 2,
+            lambda: Step("orphans", self._by()): 1,
+            self._roll_back: 1.5,
+            self._delete: 3.5,
+        }
+        return self.dice.choices(list(draws), list(draws.values()))[0]()
+
+    def _compact(self) -> Step:
+        by = LAKE if self.dice.random() < 0.7 else self._by()
+        step = Step("compact", by, full=self.dice.random() < 0.5, proof=drawn_mode(self.dice))
+        placed = self.options.get("bucket") not in ("-1", "-2") or not self.keys
+        if by != LAKE or not placed or self.dice.random() > _MEETINGS:
+            return step
+        rows = self._rows(self.dice.randint(1, 3), inserts=True)
+        return replace(step, meanwhile=Step("write", self.dice.choice((OLD, NEW)), rows=rows))
+
+    def _roll_back(self) -> Step:
+        """To a tag; later ones go with their snapshots."""
+        if not self.tags:
             return self._tag()
-        if chance < 0.98:
-            return Step("expire", self._by(), keep=self.dice.randint(1, 3))
-        return self._delete()
+        at = self.dice.randrange(len(self.tags))
+        del self.tags[at + 1 :]
+        return Step("rollback", self._by(), name=self.tags[at])
 
     def _tag(self) -> Step:
         """A tag of the latest snapshot, or away with one."""
