@@ -17,7 +17,7 @@ from tests.fuzz.replay import replayed
 from tests.fuzz.shrink import shrink
 from tests.support.oracle import Oracle
 
-SEEDS = range(50, 54)
+SEEDS = range(50, 53)
 ONCE_FAILED = sorted((Path(__file__).parent / "histories").glob("*.json"))
 
 
@@ -27,7 +27,7 @@ def test_histories_that_lakecore_and_java_tell_alike(oracles: dict[str, Oracle])
     for seed in SEEDS:
         history = generate(seed)
         with suppress(TwinBrokenError):
-            total.done.update(play(replace(history, steps=history.steps[:10]), oracles).done)
+            total.done.update(play(replace(history, steps=history.steps[:7]), oracles).done)
     assert {f"{LAKE} {op}" for op in ("write", "compact", "read", "stream")} <= total.done.keys()
 
 
