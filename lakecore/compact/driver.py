@@ -18,6 +18,7 @@ from lakecore.clock import Clock
 from lakecore.commit.committer import Committer
 from lakecore.compact.cleanup import belongs, remove, sweep
 from lakecore.compact.commit import commit_picks
+from lakecore.compact.licence import licensed
 from lakecore.compact.outcome import Outcome, Progress, ProvenPick
 from lakecore.compact.refusal import PickFailure, failure_of
 from lakecore.compact.schedule import COMMIT_PICKS
@@ -25,6 +26,7 @@ from lakecore.compact.vectors import VectorUpkeep
 from lakecore.compact.work import UnitFunction, UnitResult, WorkPick
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, ProofError
 from lakecore.executor import Executor
+from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER
 from lakecore.read.context import ReadContext
 from lakecore.verify.proof import PickProof, check_upgrade, prove_pick
@@ -89,15 +91,20 @@ class Driver:
         executor: Executor,
         function: UnitFunction,
         upkeep: VectorUpkeep,
+        live: ManifestEntries,
     ) -> None:
-        """Do `picks`; adds to `outcome`. `upkeep`: of the snapshot they were planned from.
+        """Do `picks`; adds to `outcome`. `upkeep`, `live`: of the snapshot they were planned from; `live` has
+        all files of their buckets.
 
         A failed unit and a refused proof fail their pick only: the rest is done and committed, then the first
         ProofError is raised, or else the first failure. A failed commit and an interruption end the run at
         once, and so does a commit that another run of this name has made: of two runs of one name, the first
         to commit goes on.
         """
-        run = _PickRun(self._reading, self._shape, picks, upkeep)
+        allowed, refused = licensed(picks, live, self._reading.schema, self._rules)
+        run = _PickRun(self._reading, self._shape, allowed, upkeep)
+        for pick, error in refused:
+            run.fail(pick, error)
         try:
             self._run(run, executor, function)
         finally:

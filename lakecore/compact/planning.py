@@ -77,13 +77,14 @@ class RoundPlan:
     """Picks planned from one snapshot, and the function that runs their units.
 
     `outdated`: buckets, with their names, whose picks would rewrite files of a newer schema than the job
-    knows, and so lose what only that schema can hold. They are left out.
+    knows, and so lose what only that schema can hold. They are left out. `live`: what was planned from.
     """
 
     picks: tuple[WorkPick, ...]
     function: UnitFunction
     table: UnitTable
     outdated: Mapping[Place, str]
+    live: ManifestEntries
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +113,9 @@ class Planner:
                 engine=self.engine,
                 deletions=deletions,
             )
-            return RoundPlan(self._scheduled(builder.work_picks(found)), keyed_run.run_unit, table, outdated)
+            return RoundPlan(
+                self._scheduled(builder.work_picks(found)), keyed_run.run_unit, table, outdated, entries
+            )
         if self.target.reading.options.data_evolution:
             return self._joined(entries, file_prefix, excluded, deletions)
         joins, outdated = self._known(plan_joins(entries, self._join_request(), deletions), excluded)
@@ -120,7 +123,7 @@ class Planner:
             self.target.name, self.target.reading.options, (f for join in joins for f in join.files)
         )
         picks = self._scheduled(append_apply.work_picks(joins, table, file_prefix))
-        return RoundPlan(picks, append_run.run_unit, table, outdated)
+        return RoundPlan(picks, append_run.run_unit, table, outdated, entries)
 
     def _clustered(
         self,
@@ -154,7 +157,9 @@ class Planner:
             deletions=deletions,
         )
         work = builder.work_picks(Picks(tuple(fresh), tuple(sorts)))
-        return RoundPlan(self._scheduled(work), clustered_run.run_unit, table, outdated | outdated_too)
+        return RoundPlan(
+            self._scheduled(work), clustered_run.run_unit, table, outdated | outdated_too, entries
+        )
 
     def _scheduled(self, picks: Sequence[WorkPick]) -> tuple[WorkPick, ...]:
         return scheduled(picks, self.engine)
@@ -178,7 +183,7 @@ class Planner:
         )
         found, outdated = self._known(picks, excluded)
         picks_of = self._scheduled(append_apply.joined_picks(found, table, file_prefix))
-        return RoundPlan(picks_of, append_apply.run_joined, table, outdated)
+        return RoundPlan(picks_of, append_apply.run_joined, table, outdated, entries)
 
     def _blob_rules(self) -> BlobRules | None:
         reading = self.target.reading

@@ -189,7 +189,7 @@ class CompactRun:
             driver = driver or self._driver(plan, names)
             driver.outcome = self.outcome
             try:
-                driver.run(plan.picks, executor, plan.function, self._upkeep(snapshot))
+                driver.run(plan.picks, executor, plan.function, self._upkeep(snapshot), plan.live)
             finally:
                 self.outcome = driver.outcome
             if self.outcome.stopped or self.outcome.picks_left:

@@ -156,9 +156,10 @@ class Certifier:
 class DropCertifier:
     """Checks a rewrite of files whose rows replace none: it leaves out deletes, and no other."""
 
-    def __init__(self, unit: str, shape: RowShape) -> None:
+    def __init__(self, unit: str, shape: RowShape, *, may_drop: bool) -> None:
         self._unit = unit
         self._shape = shape
+        self._may_drop = may_drop
         self._rows = 0
         self._dropped = ZERO
 
@@ -175,6 +176,8 @@ class DropCertifier:
         columns = covered_columns(dropped, self._shape)
         if not retracting(columns[-1].to_numpy()).all():
             raise ProofError(self._unit, "a dropped row is not a delete")
+        if not self._may_drop:
+            raise ProofError(self._unit, "a delete was dropped although older rows of its key may exist")
         self._dropped += tally(columns, self._shape.field_ids)
 
 

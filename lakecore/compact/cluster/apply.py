@@ -158,7 +158,8 @@ class ClusterRun:
             driver.outcome = self.outcome
             before = len(self.outcome.lost_places)
             try:
-                driver.run(plan.picks, executor, run_unit, self._upkeep(snapshot))
+                live = ManifestEntries.empty()  # files without a key: no unit drops deletes
+                driver.run(plan.picks, executor, run_unit, self._upkeep(snapshot), live)
             finally:
                 self.outcome = driver.outcome
             again = self.outcome.lost_places[before:]

@@ -26,6 +26,7 @@ from lakecore.row.sort_rule import SortRule
 from lakecore.store.indexes import load_deletions
 from lakecore.verify.columns import StoredFile
 from lakecore.verify.digest import Tally, total
+from lakecore.verify.drop_licence import DropClaim
 from lakecore.verify.outputs import OutputEvidence
 from lakecore.verify.proof import UnitProof, check_outputs, tally_input
 from lakecore.verify.sorted_rows import Bound, check_sorted
@@ -41,6 +42,7 @@ class SortUnit:
 
     `checked`: which of the files this unit counts for the proof. `output_level`: of the new files.
     `file_prefix`: begins their names; the unit adds the attempt. `overlap`: a second thread may read.
+    `licensed`: the proof lets deletes go.
     """
 
     name: str
@@ -55,6 +57,15 @@ class SortUnit:
     rows: int
     output_level: int = 0
     overlap: bool = False
+    licensed: bool = False
+
+    @property
+    def drops(self) -> DropClaim | None:
+        """With a key it wants to leave out deletes (`compact.clustered`)."""
+        return DropClaim(unit=self.name, merged=self.files) if self.table.reading.keyed else None
+
+    def with_licence(self) -> SortUnit:
+        return replace(self, licensed=True)
 
     def with_second_thread(self) -> SortUnit:
         return replace(self, overlap=True)

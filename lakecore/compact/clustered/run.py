@@ -34,7 +34,7 @@ def run_unit(unit: MergeUnit | SortUnit) -> UnitResult:
 def _run_sort(unit: SortUnit) -> UnitResult:
     table = unit.table
     writer = RollingWriter(table.reading.file_io, _spec(unit), table.clock.now_ms)
-    certifier = DropCertifier(unit.name, table.shape)
+    certifier = DropCertifier(unit.name, table.shape, may_drop=unit.licensed)
     try:
         with Scratch() as scratch:
             rows_in = _sort(unit, RowSorter(scratch), writer, certifier)

@@ -43,9 +43,11 @@ class CertifiedMerge:
             spec = merge_spec(unit, drop_deletes=unit.drop_deletes)
             if spec.engine is None:
                 runs = reduce_runs(runs, limit, sizes.batch_rows, self._inner_pass, scratch)
-                yield from self._pass(runs, spec, self._certify(spec))
+                yield from self._pass(runs, spec, self._certify(spec, may_drop=unit.licensed))
             else:
-                check = self._certify(spec)  # rows may expire as soon as the first run is read
+                check = self._certify(
+                    spec, may_drop=unit.licensed
+                )  # rows may expire as soon as the first run is read
                 yield from self._pass(stage_runs(runs, limit, sizes.batch_rows, scratch), spec, check)
 
     def evidence(self) -> UnitEvidence | UnitFolds:
@@ -66,7 +68,7 @@ class CertifiedMerge:
     def _inner_pass(self, runs: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
         """Deletes stay: rows that they hide may be in other runs."""
         spec = merge_spec(self._unit, drop_deletes=False)
-        for window in self._pass(runs, spec, self._certify(spec)):
+        for window in self._pass(runs, spec, self._certify(spec, may_drop=False)):
             yield window.batch
 
     def _pass(
@@ -76,15 +78,15 @@ class CertifiedMerge:
             check(window)
             yield MergedWindow(window.batch, window.rows_in)
 
-    def _certify(self, spec: MergeSpec) -> Callable[[MergedWindow], None]:
+    def _certify(self, spec: MergeSpec, *, may_drop: bool) -> Callable[[MergedWindow], None]:
         """A check for the windows of a new pass."""
         name, shape = self._unit.name, self._unit.table.shape
         if spec.engine is None:
-            kept = Certifier(name, shape, may_drop=spec.drop_retracts)
+            kept = Certifier(name, shape, may_drop=may_drop)
             self._certifiers.append(kept)
             return partial(_check_kept, kept)
         now_ms = self._unit.table.clock.now_ms()
-        folds = FoldCertifier(name, shape, self._rules, may_drop=spec.drop_retracts, now_ms=now_ms)
+        folds = FoldCertifier(name, shape, self._rules, may_drop=may_drop, now_ms=now_ms)
         self._folds.append(folds)
         self._inputs.on_expired = folds.expired
         return partial(_check_folds, folds)

@@ -80,7 +80,7 @@ class LevelMerge:
                 runs[older:] = fresh
             else:
                 runs = stage_runs(runs, limit, sizes.batch_rows, scratch)
-            certifier = self._certifier(may_drop=unit.drop_deletes, last=True)
+            certifier = self._certifier(may_drop=unit.licensed, last=True)
             for parts in windows(runs, self._spec.key_columns):
                 yield self._merge(parts, above, certifier)
 

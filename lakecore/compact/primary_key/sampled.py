@@ -30,7 +30,7 @@ def merge_sample(
         above=[[_file(unit, file) for file in level] for level in by_level.above] if by_level else (),
         rules=_rules(unit, moves=moves),
         nearest=by_level is not None and by_level.derivation is not Derivation.FULL,
-        may_drop=unit.drop_deletes,
+        may_drop=unit.licensed,
         now_ms=inputs.now_ms,
         cut=unit.bounds is not None,
     )

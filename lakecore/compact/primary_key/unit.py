@@ -19,6 +19,7 @@ from lakecore.read.key_range import KeyRange
 from lakecore.row.sort_rule import SortRule
 from lakecore.store.indexes import load_deletions
 from lakecore.verify.columns import StoredFile
+from lakecore.verify.drop_licence import DropClaim
 from lakecore.verify.shape import ProofMode
 from lakecore.write.rolling import FileSpec
 
@@ -65,7 +66,8 @@ class MergeUnit:
     `overlap`: encode in another thread than decode and merge. `deletions`: by name of the file whose rows are
     deleted, of inputs and of files above. `by_level`: None for a merge that makes nothing but new files.
     `rule`: the order of rows in new files; None: that of keys. With one the files above are in it too, and
-    of the rows of a key that of the last run counts, whatever their sequence numbers.
+    of the rows of a key that of the last run counts, whatever their sequence numbers. `licensed`: the proof
+    lets deletes go (`verify.drop_licence`).
     """
 
     name: str
@@ -81,6 +83,22 @@ class MergeUnit:
     deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
     by_level: ByLevel | None = None
     rule: SortRule | None = None
+    licensed: bool = False
+
+    @property
+    def drops(self) -> DropClaim | None:
+        """What it wants to leave out, for the licence."""
+        if not self.drop_deletes:
+            return None
+        above = () if self.by_level is None else self.by_level.above
+        return DropClaim(
+            unit=self.name,
+            merged=tuple(file for run in self.runs for file in run),
+            asked=tuple(file for level in above for file in level),
+        )
+
+    def with_licence(self) -> MergeUnit:
+        return replace(self, licensed=True)
 
     @property
     def rows(self) -> int:

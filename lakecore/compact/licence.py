@@ -1,0 +1,96 @@
+"""Which picks may drop deletes, by the live files of the snapshot they were planned from. Pure.
+
+The planner's own flag is only a claim: a pick that claims more than `verify.drop_licence` grants is refused
+before any of its units runs, and units without a licence have certifiers that let no delete go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol, cast, runtime_checkable
+
+import numpy as np
+
+from lakecore.compact.work import Place, Unit, WorkPick
+from lakecore.errors import ProofError
+from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.key_order import key_order
+from lakecore.metadata.schema import TableSchema
+from lakecore.verify.drop_licence import DropClaim, KeyOf, check_licence
+from lakecore.verify.table_rules import TableRules
+
+__all__ = ["DroppingUnit", "licensed"]
+
+Refused = tuple[WorkPick, ProofError]
+
+
+@runtime_checkable
+class DroppingUnit(Protocol):
+    """A unit that may leave out deletes."""
+
+    name: str
+
+    @property
+    def drops(self) -> DropClaim | None:
+        """What it wants to leave out; None: nothing."""
+        ...
+
+    def with_licence(self) -> Unit:
+        """The same unit, whose certifier lets deletes go."""
+        ...
+
+
+@dataclass(frozen=True)
+class _LiveFiles:
+    """Live files by bucket; they become objects only for buckets that are asked for."""
+
+    entries: ManifestEntries
+
+    @cached_property
+    def _lanes(self) -> dict[tuple[bytes, int], np.ndarray[tuple[int], np.dtype[np.int64]]]:
+        entries = self.entries
+        if not len(entries):
+            return {}
+        place = (entries.partition.astype(np.int64) << 32) | (entries.bucket.astype(np.int64) & 0xFFFFFFFF)
+        order = np.argsort(place, kind="stable")
+        parts = np.split(order, np.flatnonzero(np.diff(place[order])) + 1)
+        return {
+            (entries.partition_of(int(lanes[0])), int(entries.bucket[lanes[0]])): lanes for lanes in parts
+        }
+
+    def of(self, place: Place) -> list[DataFile]:
+        lanes = self._lanes.get((place.partition, place.bucket))
+        return [] if lanes is None else self.entries.select(lanes).files()
+
+
+def licensed(
+    picks: Sequence[WorkPick], live: ManifestEntries, schema: TableSchema, rules: TableRules
+) -> tuple[tuple[WorkPick, ...], tuple[Refused, ...]]:
+    """The picks whose claims hold, their units with licences; and those that claim too much."""
+    files = _LiveFiles(live)
+    key_of = key_order(schema.key_type) if schema.primary_keys and not rules.ordered_by else None
+    kept: list[WorkPick] = []
+    refused: list[Refused] = []
+    for pick in picks:
+        try:
+            kept.append(_licensed(pick, files, rules, key_of))
+        except ProofError as err:
+            refused.append((pick, err))
+    return tuple(kept), tuple(refused)
+
+
+def _licensed(pick: WorkPick, files: _LiveFiles, rules: TableRules, key_of: KeyOf | None) -> WorkPick:
+    claims = [unit.drops if isinstance(unit, DroppingUnit) else None for unit in pick.units]
+    if not any(claims):
+        return pick
+    live = files.of(pick.place)
+    units = []
+    for unit, claim in zip(pick.units, claims, strict=True):
+        if claim is not None:
+            check_licence(claim, live, pick.replaced, rules, key_of)
+            unit = cast(DroppingUnit, unit).with_licence()
+        units.append(unit)
+    return replace(pick, units=tuple(units))
