@@ -37,6 +37,7 @@ GRANTED: dict[str, tuple[dict[str, str], list[DataFile], list[DataFile], list[Da
     "others have other keys": (PLAIN, [NEW, LEFT, RIGHT], [NEW], []),
     "another came later": (PLAIN, [NEW, LATER], [NEW], []),
     "those above were asked": (VECTORS, [NEW, MIDDLE, TOP], [NEW], [MIDDLE, TOP]),
+    "the oldest row counts": ({"merge-engine": "first-row"}, [NEW, TOP], [NEW], []),
     "above level 0 nothing is hidden": (VECTORS, [MIDDLE, TOP], [MIDDLE], []),
 }
 DENIED: dict[str, tuple[dict[str, str], list[DataFile], list[DataFile], list[DataFile], str]] = {
