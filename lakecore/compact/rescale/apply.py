@@ -16,6 +16,8 @@ from lakecore.compact.cleanup import belongs, remove, sweep
 from lakecore.compact.identity import EarlierCommits, RunFiles, earlier_commits
 from lakecore.compact.naming import place_name
 from lakecore.compact.planning import CompactTarget, Planner
+from lakecore.compact.refusal import PickFailure, failure_of
+from lakecore.compact.rescale.claims import commit_faults
 from lakecore.compact.rescale.plan import (
     BucketGroup,
     RescalePick,
@@ -26,7 +28,7 @@ from lakecore.compact.rescale.plan import (
 )
 from lakecore.compact.rescale.run import RescaleResult, RescaleUnit, run_unit
 from lakecore.compact.work import Place, Strategy, UnitTable
-from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, ProofError, gravest
+from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, ProofError
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.data_file import DataFile
@@ -119,9 +121,9 @@ class RescaleRun:
         )
 
     def run(self, executor: Executor) -> None:
-        """Do it. A failed unit fails its partition only: the rest is committed, then the first failure is
-        raised. Raises UnsupportedError, InvalidInputError before anything is touched; else what units and
-        commits raise.
+        """Do it. A failed unit and a refused proof fail their partition only: the rest is committed, then the
+        gravest failure is raised. Raises UnsupportedError, InvalidInputError before anything is touched; else
+        what units and commits raise.
         """
         request, target = self._request, self._target
         snapshot = self._start()
@@ -130,7 +132,7 @@ class RescaleRun:
             (target.reading.paths.root, request.commit_user, request.identifier),
             target.clock.fresh_id(),
         )
-        failures: list[LakeError] = []
+        failures: list[PickFailure] = []
         try:
             self._rounds(snapshot, names, executor, failures)
         finally:
@@ -139,7 +141,7 @@ class RescaleRun:
         if self.outcome.snapshots:
             names.remove_older(target.scanner.manifests, sorted(self._directories), self._landed)
         if failures:
-            raise gravest(failures)
+            raise failure_of(target.name, failures)
 
     def _start(self) -> Snapshot | None:
         """The snapshot to plan from, after all checks."""
@@ -175,7 +177,7 @@ class RescaleRun:
         return picks, entries
 
     def _rounds(
-        self, snapshot: Snapshot | None, names: RunFiles, executor: Executor, failures: list[LakeError]
+        self, snapshot: Snapshot | None, names: RunFiles, executor: Executor, failures: list[PickFailure]
     ) -> None:
         where = self._request.where
         for number in range(_MAX_ROUNDS):
@@ -198,7 +200,7 @@ class RescaleRun:
         snapshot: Snapshot,
         prefix: str,
         executor: Executor,
-        failures: list[LakeError],
+        failures: list[PickFailure],
     ) -> list[RescalePick]:
         """Run and commit; the partitions that others wrote to."""
         units = [self._units(pick, table, f"{prefix}-{i}", executor) for i, pick in enumerate(picks)]
@@ -210,16 +212,16 @@ class RescaleRun:
             if moved is not None:
                 ready.append(moved)
             if len(ready) >= COMMIT_PICKS:
-                lost += self._commit(ready, index_files)
+                lost += self._commit(ready, index_files, failures)
                 ready = []
-        return lost + self._commit(ready, index_files)
+        return lost + self._commit(ready, index_files, failures)
 
     def _collect(
         self,
         pick: RescalePick,
         units: Sequence[RescaleUnit],
         results: Iterator[RescaleResult | BaseException],
-        failures: list[LakeError],
+        failures: list[PickFailure],
     ) -> _Moved | None:
         """The partition with its proof; None where a unit failed or the executor was cancelled."""
         found: list[RescaleResult] = []
@@ -233,30 +235,50 @@ class RescaleRun:
                     for file in files
                     for name in file.all_names
                 )
-            elif isinstance(result, LakeError) and not isinstance(result, ProofError):
-                logger.error("%s", result)
-                failures.append(result)
+            elif isinstance(result, LakeError):
+                self._fail(pick, result, failures)
             elif result is not None:
                 raise result
             self._alive()  # not before the new files are known: it may fail, too
         if len(found) < len(units):
             return None
-        proof = prove_pick(
-            units[0].table.shape,
-            self._name(pick),
-            [tally for result in found for tally in result.inputs],
-            [result.proof for result in found],
-        )
+        try:
+            proof = prove_pick(
+                units[0].table.shape,
+                self._name(pick),
+                [tally for result in found for tally in result.inputs],
+                [result.proof for result in found],
+            )
+        except ProofError as err:
+            self._fail(pick, err, failures)
+            return None
         return _Moved(pick, tuple(files for result in found for files in result.files), proof)
 
-    def _commit(self, ready: Sequence[_Moved], index_files: Sequence[IndexFile]) -> list[RescalePick]:
-        """Commit what fits; the partitions that do not."""
+    def _fail(self, pick: RescalePick, error: LakeError, failures: list[PickFailure]) -> None:
+        logger.error("%s", error)
+        failures.append(PickFailure(self._name(pick), pick.all_files, error))
+
+    def _commit(
+        self, ready: Sequence[_Moved], index_files: Sequence[IndexFile], failures: list[PickFailure]
+    ) -> list[RescalePick]:
+        """Commit what fits and is what was proven; the partitions that do not fit."""
         left, lost = list(ready), list[RescalePick]()
         while left:
+            messages = [message for moved in left for message in _messages(moved, index_files)]
+            faults = commit_faults(
+                [(self._name(moved.pick), moved.pick, moved.files, moved.proof) for moved in left],
+                messages,
+                index_files,
+            )
+            for number, error in faults.items():
+                self._fail(left[number].pick, error, failures)
+            if faults:
+                left = [moved for number, moved in enumerate(left) if number not in faults]
+                continue
             self._uncertain = True
             try:
                 result = self._target.committer.commit(
-                    [message for moved in left for message in _messages(moved, index_files)],
+                    messages,
                     commit_user=self._request.commit_user,
                     identifier=self._identifier,
                     properties=proof_properties(moved.proof for moved in left) | {RESCALED: str(self.count)},
