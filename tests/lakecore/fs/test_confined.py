@@ -6,14 +6,17 @@ import os
 import stat
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import lakecore
 from lakecore.errors import CorruptDataError, InvalidOptionError, LakeError, UnsupportedError
+from lakecore.format.blob_links import encode_reference
 from lakecore.fs.allowed_paths import AllowedPaths
 from lakecore.fs.confined import ConfinedFileIO, ReferenceFileIO, service_files
 from lakecore.fs.local import LocalFileIO
 from lakecore.fs.memory import MemoryFileIO
+from lakecore.read.blob_values import resolved
 
 OWN = AllowedPaths(
     warehouse="/wh", own="/wh/d.db/t", named=("/named",), declared=("/declared",), blob_roots=("/blobs",)
@@ -143,6 +146,26 @@ def test_blobs_are_not_read_through_links(tmp_path: Path) -> None:
     )
     with pytest.raises(UnsupportedError, match="symbolic link"):
         storage.open_input(f"{tmp_path}/wh/link")
+
+
+@pytest.mark.parametrize("limited", [True, False])
+def test_references_of_rows_are_confined(limited: bool, tmp_path: Path) -> None:
+    """Storage that no catalog has limited is limited to the warehouse of the table."""
+    (tmp_path / "wh" / "d.db" / "other").mkdir(parents=True)
+    for place in (tmp_path / "secret", tmp_path / "wh" / "d.db" / "other" / "a"):
+        place.write_bytes(b"bytes")
+    own, storage = f"{tmp_path}/wh/d.db/t", LocalFileIO()
+    given = ConfinedFileIO(storage, AllowedPaths(warehouse=f"{tmp_path}/wh", own=own)) if limited else storage
+
+    def read(path: str) -> object:
+        column = pa.array([encode_reference(path, 1, 3)], pa.binary())
+        return resolved(given, own, "b", column).to_pylist()
+
+    assert read(f"{tmp_path}/wh/d.db/other/a") == [b"yte"]
+    with pytest.raises(InvalidOptionError, match="blob-roots"):
+        read(f"{tmp_path}/secret")
+    with pytest.raises(CorruptDataError):
+        read(f"{tmp_path}/wh/d.db/t/../../../secret")
 
 
 def test_tables_of_a_catalog_are_confined_and_can_be_pickled(tmp_path: Path) -> None:

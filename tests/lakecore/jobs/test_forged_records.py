@@ -185,8 +185,11 @@ def test_files_outside_are_read_and_removed_below_declared_roots_only(
     shutil.rmtree(Path(lake.warehouse) / ".lakecore" / "holds")
     _name_root(lake, root)
     assert rows_of(lake.load_table("d.k")) == before
+    ids = lake.load_table("d.k").snapshots.list_ids()
     with pytest.raises(InvalidOptionError, match="external-roots"):
         expire(lake)
+    assert lake.load_table("d.k").snapshots.list_ids() == ids
+    assert "expire-snapshots" not in {run.job for run in quarantine.runs_of(lake, "d.k")}
     assert sorted((tmp_path / "ext").iterdir()) == there
     strict = load_catalog(lake.warehouse, **{"external-roots": ""})
     with pytest.raises(CorruptDataError):
