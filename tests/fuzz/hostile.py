@@ -35,7 +35,7 @@ from tests.support.chores import AT_ONCE, CHORES, Chore, branched, partitioned, 
 from tests.support.lake import key_table, put, rows_of
 from tests.support.maintained import History, history, views
 
-__all__ = ["ALL_CHORES", "ALL_FIELDS", "Outcome", "run_cases"]
+__all__ = ["ALL_CHORES", "ALL_FIELDS", "Lab", "Outcome", "run_case", "run_cases"]
 
 Lake = FilesystemCatalog
 
