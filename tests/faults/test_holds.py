@@ -313,6 +313,29 @@ def test_the_quarantine_of_a_table_on_hold_stays_and_others_go() -> None:
     assert made.quarantined() == 0, "undo is possible"
 
 
+def test_what_is_kept_of_tables_on_hold_does_not_count_for_the_size_of_the_quarantine() -> None:
+    made = chores.undoable("capped")
+    put(append_table(made.catalog), [{"v": 1, "p": "a"}], [{"v": 2, "p": "a"}])
+    tags.run(tags.CreateTag(table="d.a", tag="t"), made.catalog, clock=made.catalog.clock)
+    gone = tags.run(tags.DeleteTag(table="d.a", tags=("t",)), made.catalog, clock=made.catalog.clock)
+    hold(made)
+    before = made.quarantined()
+    room = quarantine.Purge(ttl_ms=10**12, cap=max(gone.bytes, 4096))
+    assert quarantine.run(room, made.catalog, clock=made.catalog.clock).nothing_to_do
+    assert made.quarantined() == before
+
+
+def test_one_cause_that_shows_every_night_is_one_record() -> None:
+    made = history("nightly")
+    flip_a_manifest(made)
+    for _ in range(3):
+        made.catalog.clock.sleep(60)
+        with pytest.raises(CorruptDataError):
+            compact.run(compact.Job(table="d.k"), made.catalog, clock=made.catalog.clock)
+    [kept] = holds.holds_of(made.catalog)
+    assert made.catalog.clock.now_ms() - kept.since_ms >= 120_000, "since the first night"
+
+
 def test_a_repair_leaves_orphans_alone_until_the_table_is_whole() -> None:
     made = CHORES["repair"].make("repair-held")
     made.catalog.file_io.write_new(f"{made.table.path}/bucket-0/data-orphan-0.parquet", b"x")
