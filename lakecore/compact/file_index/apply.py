@@ -41,6 +41,7 @@ from lakecore.read.context import ReadContext
 from lakecore.read.file_index import index_path, open_index
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.scan.scanner import Scanner
+from lakecore.verify.commit_check import Bucket, CommitClaim, check_commit
 
 __all__ = ["COMMIT_FILES", "MAX_COMMITS", "IndexOutcome", "IndexRequest", "IndexRun", "IndexTarget"]
 
@@ -297,10 +298,13 @@ class IndexRun:
         for file in left:
             _check_untouched(file)
         while left:
+            messages = _messages(left)
+            for fault in check_commit([_claim(file) for file in left], messages).values():
+                raise fault
             self._uncertain = True
             try:
                 landed = self._target.committer.commit(
-                    _messages(left), commit_user=self._request.commit_user, identifier=self._identifier
+                    messages, commit_user=self._request.commit_user, identifier=self._identifier
                 )
             except CommitConflictError as err:
                 self._uncertain = False
@@ -376,6 +380,15 @@ def _check_untouched(file: Rewritten) -> None:
     others = [name for name in before.extra_files if not name.endswith(INDEX_SUFFIX)]
     if not same or [name for name in file.after.extra_files if not name.endswith(INDEX_SUFFIX)] != others:
         raise ProofError(before.file_name, "more than its indexes would change")
+
+
+def _claim(file: Rewritten) -> CommitClaim:
+    """The description of one file changes, in its bucket."""
+    place = file.need.place
+    bucket = Bucket(place.partition, place.bucket, place.total_buckets)
+    return CommitClaim(
+        name=file.need.file.file_name, removed=((bucket, file.need.file),), added=((bucket, file.after),)
+    )
 
 
 def _messages(files: Sequence[Rewritten]) -> list[CommitMessage]:

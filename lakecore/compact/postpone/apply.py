@@ -17,7 +17,9 @@ from lakecore.errors import gravest
 from lakecore.executor import Executor
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.entries import ManifestEntries
-from lakecore.verify.postponed import prove_fold
+from lakecore.verify.commit_check import Bucket, CommitClaim, check_commit, check_rows
+from lakecore.verify.postponed import FoldTally, prove_fold
+from lakecore.verify.proof import PickProof
 from lakecore.write.bucket_state import BucketState
 from lakecore.write.postpone import POSTPONE_BUCKET, new_buckets
 
@@ -135,7 +137,7 @@ class Folding:
         return found
 
     def _folded(self, units: Sequence[FoldUnit], results: Sequence[FoldResult]) -> Folded:
-        picks, messages = [], []
+        picks, messages, claims = [], [], []
         for fold in self.folds:
             own = [result for unit, result in zip(units, results, strict=True) if unit.fold is fold]
             written = [message for result in own for message in result.messages]
@@ -147,6 +149,9 @@ class Folding:
             files = tuple(file for message in written for file in message.new_files)
             picks.append(ProvenPick(pick, files, proof))
             messages += [*map(_compacted, written), _emptied(fold)]
+            claims.append(_claim(fold, proof, tallies, written))
+        for fault in check_commit(claims, messages).values():
+            raise fault
         directory = self._table.reading.bucket_dir
         directories = frozenset(directory(message.partition, message.bucket) for message in self._made)
         return Folded(tuple(messages), tuple(picks), directories)
@@ -189,6 +194,26 @@ def _pick(table: UnitTable, fold: Fold) -> WorkPick:
         bucket_dir=table.reading.bucket_dir(fold.partition, POSTPONE_BUCKET),
         reason=f"postponed rows go to {fold.total_buckets} buckets",
         replaced=fold.files,
+    )
+
+
+def _claim(
+    fold: Fold, proof: PickProof, tallies: Sequence[FoldTally], written: Sequence[CommitMessage]
+) -> CommitClaim:
+    """What a partition may change: its postponed files go, and what was read back comes into its buckets."""
+    check_rows(proof)
+    waiting = Bucket(fold.partition, POSTPONE_BUCKET, POSTPONE_BUCKET)
+
+    def place(bucket: int) -> Bucket:
+        return Bucket(fold.partition, bucket, fold.total_buckets)
+
+    return CommitClaim(
+        name=proof.pick,
+        removed=tuple((waiting, file) for file in proof.read),
+        added=tuple((place(bucket), file) for tally in tallies for bucket, file in tally.made),
+        changelog=tuple(
+            (place(message.bucket), file) for message in written for file in message.changelog_files
+        ),
     )
 
 

@@ -1,0 +1,64 @@
+"""Commits of postponed rows and of file indexes that are not what was proven: refused, nothing is published."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakecore.compact.file_index import apply as index_apply
+from lakecore.compact.postpone import apply as postpone_apply
+from lakecore.errors import ProofError
+from lakecore.jobs import compact, rewrite_file_index
+from tests.support.lake import append_table, key_table, memory_catalog, paths_of, put
+
+POSTPONED: dict[str, tuple[str, Any]] = {
+    "a new file is left out": ("_compacted", lambda m: replace(m, compact_after=())),
+    "a new file comes twice": ("_compacted", lambda m: replace(m, compact_after=m.compact_after * 2)),
+    "another bucket": ("_compacted", lambda m: replace(m, bucket=1 - m.bucket)),
+    "another number of buckets": ("_compacted", lambda m: replace(m, total_buckets=5)),
+    "the changelog is left out": ("_compacted", lambda m: replace(m, compact_changelog=())),
+    "rows wait on": ("_emptied", lambda m: replace(m, compact_before=m.compact_before[1:])),
+}
+
+
+@pytest.mark.parametrize("name", POSTPONED)
+def test_postponed_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    function, change = POSTPONED[name]
+    catalog = memory_catalog("other-commits")
+    options = {"postpone__default_bucket_num": "2", "changelog_producer": "input"}
+    table = key_table(catalog, bucket="-2", **options)
+    waiting = table.with_options({"postpone.batch-write-fixed-bucket": "false"})
+    put(waiting, *([{"k": k, "v": f"{n}"} for k in range(20)] for n in range(2)))
+    before, latest = paths_of(table, "/bucket-"), table.snapshots.latest_id()
+    right = getattr(postpone_apply, function)
+    with monkeypatch.context() as patch:
+        patch.setattr(postpone_apply, function, lambda made: change(right(made)))
+        with pytest.raises(ProofError, match="not what was proven"):
+            compact.run(compact.Job(table="d.k"), catalog)
+    assert (paths_of(table, "/bucket-"), table.snapshots.latest_id()) == (before, latest)
+    assert compact.run(compact.Job(table="d.k"), catalog).picks_done > 0
+
+
+@pytest.mark.parametrize("fault", ["a file goes", "a file comes twice", "another bucket"])
+def test_file_indexes(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = memory_catalog("other-commits")
+    table = append_table(catalog)
+    put(table, *([{"v": n, "p": "x"}] for n in range(3)))
+    latest, right = table.snapshots.latest_id(), index_apply._messages
+
+    def wrong(files: Any) -> Any:
+        (found,) = right(files)
+        if fault == "a file goes":
+            return [replace(found, compact_after=found.compact_after[1:])]
+        if fault == "a file comes twice":
+            return [replace(found, compact_after=found.compact_after * 2)]
+        return [replace(found, bucket=7)]
+
+    monkeypatch.setattr(index_apply, "_messages", wrong)
+    job = rewrite_file_index.Job(table="d.a", options={"file-index.bloom-filter.columns": "v"})
+    with pytest.raises(ProofError, match="not what was proven"):
+        rewrite_file_index.run(job, catalog)
+    assert table.snapshots.latest_id() == latest
+    assert paths_of(table, ".index") == set()
