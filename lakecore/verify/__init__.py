@@ -18,4 +18,9 @@ Merges that make new rows (first-row, partial-update, aggregation, and every mer
   (cheap: key, sequence, kind; full: values, and that lines left out as equal are equal).
 - rows looked up, and rows that deletion vectors mark: at the positions that the merge names lie, live, rows
   with its digest. full: a search of the levels above for all keys that were asked for finds just these.
+
+What decides that comparison is worked out here too: the rules of the table from its raw schema
+(`table_rules`), and from the live files whether deletes may go (`drop_licence`). Right before the commit its
+files, buckets, rows, changelog files (`commit_check`) and deletion vectors (`vector_check`) are compared with
+the proofs.
 """
