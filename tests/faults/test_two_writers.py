@@ -16,7 +16,10 @@ from hypothesis import assume, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from lakecore.commit.descent import Descent
 from lakecore.commit.duplicates import DuplicateSearch
+from lakecore.commit.index_changes import IndexChange
+from lakecore.commit.plan import Change
 from lakecore.commit.request import CommitResult, Overwrite
 from lakecore.commit.view import LiveView
 from lakecore.errors import CommitUncertainError, LakeError, UnavailableError
@@ -24,8 +27,11 @@ from lakecore.fs.file_io import FileIO
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.data_file import EntryKind
+from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.index_file import HASH_INDEX, IndexFile
 from lakecore.metadata.netting import live
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind
+from lakecore.metadata.successor import successor
 from tests.support.builders import commit_message, table_schema
 from tests.support.commit_table import CommitTable
 from tests.support.fake_clock import FakeClock
@@ -571,3 +577,74 @@ def test_the_live_view_goes_on_where_the_snapshot_that_it_has_expired() -> None:
     table.storage.delete(table.paths.manifest(known.delta_manifest_list))
     names = {entry.file.file_name for entry in view.at(table.snapshots.latest()).rows()}
     assert names == {"a", "b", "c"}
+
+
+def test_a_removal_that_was_lost_is_made_again() -> None:
+    """It adds no file that would tell: the files that it removed are there again, because its snapshot was replaced."""
+    scene, steps = Scene(), Steps()
+    scene.rival.look()
+
+    def others() -> None:
+        scene.rival.rename()
+        message = commit_message(scene.table.file("d"))
+        scene.table.commit([message], identifier=1, commit_user="other", options=OFF)
+
+    steps.on("sleep", "", others)
+    scene.through(steps).commit([], identifier=7, overwrite=Overwrite.table())
+    assert scene.table.live() == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        (("old",), ("new",), True),
+        (("old",), ("new", "other"), True),
+        (("old",), ("old",), False),
+        (("old",), ("old", "new"), False),
+        (("old",), ("other",), None),
+        ((), ("other",), None),
+    ],
+)
+def test_an_heir_of_a_change_of_index_files_alone(
+    before: tuple[str, ...], after: tuple[str, ...], found: bool | None
+) -> None:
+    """`found` None: neither what it adds nor what it removes is there, so that the snapshot does not tell; with a
+    snapshot missing in between nobody can.
+    """
+    table = Scene().table
+
+    def files(names: tuple[str, ...]) -> tuple[IndexFile, ...]:
+        partition = commit_message().partition
+        common = {
+            "partition": partition,
+            "bucket": 0,
+            "index_type": HASH_INDEX,
+            "file_size": 8,
+            "row_count": 2,
+        }
+        return tuple(IndexFile(file_name=name, **common) for name in names)
+
+    change = Change(
+        kind=CommitKind.COMPACT,
+        entries=ManifestEntries.empty(),
+        changelog=ManifestEntries.empty(),
+        checked=True,
+        index=IndexChange(files(("new",)), files(before)),
+    )
+    latest = table.snapshots.load(2)
+    empty = table.manifests.write_list(())
+    gone = successor(latest, empty, empty, CommitKind.COMPACT, 0)
+    later = successor(gone, empty, empty, CommitKind.APPEND, 0)
+    later = replace(later, index_manifest=table.manifests.write_index(files(after)))
+    descent = Descent(table.snapshots, table.manifests, gone, change)
+    table.snapshots.publish(gone)
+    table.snapshots.publish(later)
+    assert descent.heir(later) == (later if found else None)
+    table.storage.delete(table.paths.snapshot(4))
+    last = replace(later, id=5)
+    table.snapshots.publish(last)
+    if found is None:
+        with pytest.raises(CommitUncertainError, match="was removed meanwhile"):
+            descent.heir(last)
+    else:
+        assert descent.heir(last) == (last if found else None)
