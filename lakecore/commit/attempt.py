@@ -156,7 +156,8 @@ class ChangeCommit:
     def _heir(self, latest: Snapshot | None) -> Snapshot | None:
         """A snapshot that was built on one of ours that is gone: it holds the change.
 
-        Only a changelog that came with it is committed again, because nothing but the lost snapshot named it.
+        Then only what nothing but the lost snapshot said is committed again: a changelog, and the name of the
+        commit, by which a repetition is told.
         """
         for gone in () if self._inherited else self._replaced:
             heir = Descent(self._stores.snapshots, self._stores.manifests, gone, self._change).heir(latest)
@@ -167,7 +168,7 @@ class ChangeCommit:
                 "changed is in the table; what the commit that replaced it changed is not, so let its writer "
                 "commit it again"
             )
-            if not len(self._change.changelog):
+            if not len(self._change.changelog) and self._request.identifier == BATCH_IDENTIFIER:
                 return heir
             self._change = replace(
                 self._change,
@@ -187,7 +188,7 @@ class ChangeCommit:
         base, entries = self._compare(latest, schema)
         index = self._index(latest, schema, base, entries)
         changed = len(entries) or len(self._change.changelog) or index is not None
-        if not changed and not self._request.even_empty:
+        if not changed and not self._request.even_empty and not self._inherited:
             return None
         previous = latest and self._complete(latest, schema, base)
         return next_snapshot(

@@ -223,7 +223,11 @@ def test_a_snapshot_that_was_built_on_ours_keeps_the_change() -> None:
     steps.on("sleep", "", others)
     result = scene.through(steps).commit(append(scene.table), identifier=7)
     assert scene.table.live() == ["a", "b", "c", "d"]
-    assert result.snapshot_ids == (4,)
+    assert result.snapshot_ids == (5,)
+    marker = scene.table.snapshots.load(5)
+    assert (marker.commit_user, marker.commit_identifier, marker.delta_record_count) == ("u", 7, 0)
+    again = scene.table.commit([commit_message(scene.table.file("c2"))], identifier=7)
+    assert (again.duplicate, scene.table.live()) == (True, ["a", "b", "c", "d"])
     assert any("snapshot 4 had been built on this commit's snapshot 3" in note for note in result.notes)
     scene.check_whole()
 
