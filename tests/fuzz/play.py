@@ -201,7 +201,7 @@ class Player:
 
     def _compare_fork(self, step: Step, fork: str, since: int) -> None:
         compacts = step.op == "compact"
-        if compacts and self.hides_rows and (step.partial or self._gentle):
+        if compacts and self.hides_rows and not self._takes_all_up(replace(step, meanwhile=None)):
             return
         right, ours = (self.java_rows(self.reader, name) for name in (fork, MAIN))
         self.rows, self.fresh = ours, True
@@ -307,13 +307,18 @@ class Player:
 
     def _compare_twin(self, right: list[str] | None = None, step: Step | None = None) -> None:
         """Rows of level 0 that are not read yet come with a compaction, which Java's writers do themselves."""
-        if self.hides_rows and (step is None or step.op != "compact" or step.partial or step.meanwhile):
+        if self.hides_rows and not (step and self._takes_all_up(step)):
             return
         twin = self.java_rows(self.reader, TWIN)
         right = self.java_rows(self.reader, MAIN) if right is None else right
         if right != twin:
             text = difference(right, twin, "here", "twin")
             raise Failed("rows differ from the twin", self.number, text)
+
+    def _takes_all_up(self, step: Step) -> bool:
+        """Whether no row of level 0 is left after the step, by whomever and whatever files are picked."""
+        whole = step.op == "compact" and not step.partial and not step.meanwhile
+        return whole and (step.full or not self._gentle)
 
     @property
     def hides_rows(self) -> bool:
