@@ -85,7 +85,14 @@ class ProductionSteps:
         return [self._write([self._hot_row() for _ in range(self.dice.choice((1, 1, 2, 3, 6)))])]
 
     def _write(self, rows: list[Row]) -> Step:
-        return Step("write", self._by(), rows=tuple(rows))
+        return Step("write", self._by(), rows=self._batch(rows))
+
+    def _batch(self, rows: list[Row]) -> tuple[Row, ...]:
+        """Java's write buffer sorts sequence fields upwards, whatever their order: one row of a key then."""
+        if self.options.get("sequence.field.sort-order") != "descending":
+            return tuple(rows)
+        names = (*self.keys, "p") if self.partitioned else tuple(self.keys)
+        return tuple({tuple(row[name] for name in names): row for row in rows}.values())
 
     def _compacted_writes(self) -> list[Step]:
         """A small write and a compaction, a few times: what a streaming job does, or a dedicated one beside it."""
@@ -124,7 +131,7 @@ class ProductionSteps:
         if self.options["bucket"] in (DYNAMIC, POSTPONED):
             return self._compact()
         java = self.dice.choice((OLD, NEW))
-        rows = tuple(self._hot_row() for _ in range(self.dice.randint(1, 3)))
+        rows = self._batch([self._hot_row() for _ in range(self.dice.randint(1, 3))])
         other = (
             Step("compact", java, full=True) if self.dice.random() < 0.3 else Step("write", java, rows=rows)
         )
@@ -132,7 +139,7 @@ class ProductionSteps:
         return Step("compact", LAKE, full=full, proof=drawn_mode(self.dice), meanwhile=other)
 
     def _overwrite(self) -> Step:
-        rows = tuple(self._row(self.dice.choice(self.hot)) for _ in range(self.dice.randint(0, 4)))
+        rows = self._batch([self._row(self.dice.choice(self.hot)) for _ in range(self.dice.randint(0, 4))])
         return Step("overwrite", self._by(), rows=rows)
 
     def _alter(self) -> Step:
@@ -201,7 +208,9 @@ class ProductionSteps:
         return Step("drop", self._by(), partition={"p": self.dice.choice(self.partitions)})
 
     def _base(self) -> Step:
-        return Step("write", self._by(), rows=tuple(self._row(key) for key in (*self.base, *self.hot)))
+        return Step(
+            "write", self._by(), rows=self._batch([self._row(key) for key in (*self.base, *self.hot)])
+        )
 
     def _hot_row(self) -> Row:
         """Deleted keys come back more often than others, and living ones are deleted now and then."""
