@@ -18,7 +18,10 @@ def trigger_tag_automatic_creation(
     context: typer.Context,
     table: Tables,
     time_zone: Annotated[
-        str, typer.Option("--time-zone", help="Of commits, unless sink.process-time-zone says; of tags.")
+        str,
+        typer.Option(
+            "--time-zone", help="Time zone of commits, unless sink.process-time-zone gives it, and of tags."
+        ),
     ] = "UTC",
     option: Options = None,
     *,
@@ -62,7 +65,10 @@ def create_batch_tags(
     ] = "0 s",
     by: Annotated[batch_tags.By, typer.Option(help="Which time counts.")] = batch_tags.By.COMMIT_TIME,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Set tags that stand for another snapshot; never a gap.")
+        bool,
+        typer.Option(
+            "--replace", help="Let tags of another snapshot stand for the right one; they are never missing."
+        ),
     ] = False,
     backfill: Annotated[
         bool, typer.Option("--backfill", help="Make the missing tags of the whole range.")
@@ -74,7 +80,10 @@ def create_batch_tags(
         str | None, typer.Option(help="How long each stays: '7 d'. Default: the table's option.")
     ] = None,
     time_zone: Annotated[
-        str, typer.Option("--time-zone", help="Of days and hours; default the table's option, else UTC.")
+        str,
+        typer.Option(
+            "--time-zone", help="Time zone of days and hours; default the table's option, else UTC."
+        ),
     ] = "",
     option: Options = None,
     *,

@@ -21,7 +21,9 @@ def create_branch(
     context: typer.Context,
     table: Tables,
     branch: BranchName,
-    tag: Annotated[str | None, typer.Option(help="The tag it starts from; without, it is empty.")] = None,
+    tag: Annotated[
+        str | None, typer.Option(help="The tag that it starts from; without one it is empty.")
+    ] = None,
     ignore_if_exists: Annotated[
         bool, typer.Option("--ignore-if-exists", help="Leave a branch of that name as it is.")
     ] = False,
@@ -94,7 +96,9 @@ def fast_forward(
 def merge_branch(
     context: typer.Context,
     table: Tables,
-    source_branch: Annotated[str, typer.Option(help="Whose files are appended; it stays as it is.")],
+    source_branch: Annotated[
+        str, typer.Option(help="The branch whose files are appended; it stays as it is.")
+    ],
     target_branch: Annotated[str, typer.Option(help="The branch that gets them.")] = MAIN_BRANCH,
     *,
     care: Care,

@@ -23,6 +23,7 @@ from lakecore.jobs.counts import Counts
 from lakecore.jobs.moment import parse_moment, parse_span
 from lakecore.maintain.forecast.plan import Forecast
 from lakecore.options import parse_size
+from lakecore.types.counted import counted
 
 __all__ = [
     "Care",
@@ -60,7 +61,7 @@ Tables = Annotated[list[str], typer.Argument(metavar="DB.TABLE...", help="Names 
 OneTable = Annotated[str, typer.Argument(metavar="DB.TABLE", help="The table, or db.table$branch_NAME.")]
 Options = Annotated[list[str] | None, typer.Option("--option", help="Table option for this run: key=value.")]
 OlderThan = Annotated[
-    str | None, typer.Option(help="Date and time (UTC unless it says) or milliseconds since 1970.")
+    str | None, typer.Option(help="Date and time (UTC unless it has an offset), or milliseconds since 1970.")
 ]
 RunEngine = Annotated[Engine, typer.Option(help="Where files are deleted, and many directories listed.")]
 
@@ -97,7 +98,8 @@ class QuarantineLimits:
 
     quarantine_ttl: Annotated[str, typer.Option(help="How long the quarantine keeps a run.")] = "7 d"
     quarantine_cap: Annotated[
-        str, typer.Option(help="Bytes it keeps; beyond, the oldest runs go. 'none': any.")
+        str,
+        typer.Option(help="Bytes that it keeps; the oldest runs beyond them are deleted. 'none': no limit."),
     ] = "100 gb"
 
     @property
@@ -218,6 +220,11 @@ def foretold(report: Foretold) -> Iterator[str]:
         yield f"the table would have: {report.before.towards(report.after)}"
 
 
+def _range(snapshots: Sequence[int]) -> str:
+    first, last = snapshots[0], snapshots[-1]
+    return f"snapshot {first}" if first == last else f"snapshots {first} to {last}"
+
+
 def _remarks(report: Report) -> Iterator[str]:
     if report.error is not None:
         yield f"error: {' '.join(report.error.split())}"
@@ -226,17 +233,17 @@ def _remarks(report: Report) -> Iterator[str]:
     if report.held:
         yield report.held
     if report.resumed:
-        yield f"finished {report.resumed} interrupted run(s) first"
+        yield f"finished {counted(report.resumed, 'interrupted run')} first"
     if report.snapshots:
         verb = "would go" if report.dry_run else "went"
-        yield f"snapshots {report.snapshots[0]} to {report.snapshots[-1]} {verb}"
+        yield f"{_range(report.snapshots)} {verb}"
     if report.names:
         rest = len(report.names) - _SHOWN
         yield ", ".join(report.names[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
     if report.blocker:
         yield f"stops there: {report.blocker}"
     if report.spared:
-        yield f"{report.spared} files were needed again meanwhile and stay"
+        yield f"{counted(report.spared, 'file')} stayed, needed again meanwhile"
     yield from report.notes
     yield from foretold(report)
     if report.quarantined and report.run and report.files and not report.dry_run:

@@ -16,6 +16,7 @@ from lakecore.cli.table_bars import table_bars
 from lakecore.clock import SystemClock
 from lakecore.compact.strategy import Strategy
 from lakecore.row.order_strategy import OrderStrategy
+from lakecore.types.counted import counted
 from lakecore.verify.mode import ProofMode
 
 if TYPE_CHECKING:  # the commands import them while Spark starts
@@ -36,7 +37,7 @@ PartitionIdleTime = Annotated[
     str | None, typer.Option(help="Only partitions that got no new file for so long: '1 d'.")
 ]
 TimeZone = Annotated[
-    str, typer.Option(help="Of the machine that wrote the files, for --partition-idle-time.")
+    str, typer.Option(help="Time zone of the machine that wrote the files, for --partition-idle-time.")
 ]
 
 
@@ -195,12 +196,12 @@ def _remarks(report: jobs.Report) -> Iterator[str]:
         yield f"skipped: {report.skipped}"
     yield from (f"warning: {warning}" for warning in report.warnings)
     if report.in_order:
-        yield f"{report.in_order} partitions are in this order already; --force puts them in order again"
+        yield f"{counted(report.in_order, 'partition')} had this order already; --force sorts again"
     if report.dropped:
-        yield f"dropped, changed by another commit: {', '.join(report.dropped)}; run again"
+        yield f"not compacted, as another commit changed the files: {', '.join(report.dropped)}; run again"
     if report.picks_left and not report.dry_run:
         refused = report.error_class == "ProofError"
-        yield f"{report.picks_left} picks left to do" + ("" if refused else "; run again")
+        yield f"{counted(report.picks_left, 'pick')} left to do" + ("" if refused else "; run again")
     for pick in report.planned if report.dry_run else ():
         yield f"would do {pick}"
     if report.forecast is not None:

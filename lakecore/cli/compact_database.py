@@ -22,9 +22,15 @@ __all__ = ["compact_database"]
 
 def compact_database(
     context: typer.Context,
-    including_databases: Annotated[str, typer.Option(help="Regular expression: whole names.")] = ".*",
-    including_tables: Annotated[str, typer.Option(help="The same, on database.table.")] = ".*",
-    excluding_tables: Annotated[str | None, typer.Option(help="The same: these not.")] = None,
+    including_databases: Annotated[
+        str, typer.Option(help="Only databases whose whole name matches this regular expression.")
+    ] = ".*",
+    including_tables: Annotated[
+        str, typer.Option(help="Only tables whose database.table matches this one.")
+    ] = ".*",
+    excluding_tables: Annotated[
+        str | None, typer.Option(help="Leave out tables whose database.table matches this one.")
+    ] = None,
     options: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None,
     strategy: Annotated[
         Strategy, typer.Option(help="universal: what needs it; full: everything into the top level.")

@@ -10,6 +10,7 @@ from lakecore.cli.changed_rows import ChangedRows
 from lakecore.cli.engine import key_values
 from lakecore.cli.session import session_of
 from lakecore.table import Commit
+from lakecore.types.counted import counted
 
 __all__ = ["delete"]
 
@@ -41,6 +42,6 @@ def delete(
         rows=deleted.rows,
         commit=deleted.commit,
         verb="deleted",
-        done=f"{deleted.rows} rows deleted",
+        done=f"{counted(deleted.rows, 'row')} deleted",
         nothing="no such rows",
     ).print(session)

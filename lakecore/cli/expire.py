@@ -60,7 +60,9 @@ def expire_changelogs(
     retain_min: RetainMin = None,
     older_than: OlderThan = None,
     max_deletes: MaxDeletes = None,
-    delete_all: Annotated[bool, typer.Option("--delete-all", help="All, whatever the limits say.")] = False,
+    delete_all: Annotated[
+        bool, typer.Option("--delete-all", help="Expire all of them, whatever the limits say.")
+    ] = False,
     option: Options = None,
     *,
     care: Keeping,

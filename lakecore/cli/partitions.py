@@ -30,7 +30,9 @@ def expire_partitions(
     ] = None,
     expire_strategy: Annotated[str | None, typer.Option(help="values-time or update-time.")] = None,
     max_expires: Annotated[int | None, typer.Option(help="Drop at most so many.")] = None,
-    time_zone: Annotated[str, typer.Option(help="Of the clock that partitions were written by.")] = "UTC",
+    time_zone: Annotated[
+        str, typer.Option(help="Time zone of the clock that partitions were written by.")
+    ] = "UTC",
     option: Options = None,
     *,
     care: Care,

@@ -35,7 +35,7 @@ def remove_orphan_files(
     max_share: Annotated[
         float, typer.Option(help="Stop when more than this part of the files or bytes would go.")
     ] = 0.5,
-    few: Annotated[int, typer.Option(help="So many files may go whatever their share.")] = 1000,
+    few: Annotated[int, typer.Option(help="So many files may be removed, whatever their share.")] = 1000,
     allow_empty: Annotated[
         bool, typer.Option("--allow-empty", help="Also for tables without snapshot, tag or changelog.")
     ] = False,
@@ -69,10 +69,12 @@ def remove_orphan_files(
 
 def undo(
     context: typer.Context,
-    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="As a report or `runs` names it.")],
+    run_id: Annotated[
+        str, typer.Argument(metavar="RUN_ID", help="The name of the run, in a report or in `runs`.")
+    ],
     external: Annotated[
         bool,
-        typer.Option("--external", help="Also to data-file.external-paths, if they were there."),
+        typer.Option("--external", help="Also move files back to data-file.external-paths."),
     ] = False,
     *,
     care: Care,
@@ -84,7 +86,7 @@ def undo(
 
 def runs(
     context: typer.Context,
-    table: Annotated[str | None, typer.Argument(metavar="DB.TABLE", help="Only of this table.")] = None,
+    table: Annotated[str | None, typer.Argument(metavar="DB.TABLE", help="Only runs of this table.")] = None,
 ) -> None:
     """List what maintenance did, oldest first: the ledger."""
     session = session_of(context)

@@ -36,7 +36,9 @@ def read(
         str | None,
         typer.Option(help="The last snapshot at or before: ms since 1970, or 'YYYY-MM-DD HH:MM:SS' (UTC)."),
     ] = None,
-    watermark: Annotated[int | None, typer.Option(help="The first snapshot with at least it (ms).")] = None,
+    watermark: Annotated[
+        int | None, typer.Option(help="The first snapshot with at least this watermark (ms).")
+    ] = None,
     incremental: Annotated[
         str | None,
         typer.Option(
@@ -53,7 +55,7 @@ def read(
         str | None, typer.Option(help="Filter, as in SQL: \"a = 1 and b in ('x', 'y') or m['key'] > 5\".")
     ] = None,
     columns: Annotated[str | None, typer.Option(help="Only these columns: a,b.")] = None,
-    limit: Annotated[int | None, typer.Option(min=0, help="At most so many rows.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, help="Read at most so many rows.")] = None,
     form: Annotated[
         OutputFormat | None,
         typer.Option("--format", help="Default: a table on a terminal, else jsonl."),

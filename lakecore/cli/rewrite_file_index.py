@@ -15,6 +15,7 @@ from lakecore.cli.output import end_on_errors, print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.table_names import expand_tables
 from lakecore.jobs import rewrite_file_index as jobs
+from lakecore.types.counted import counted
 
 __all__ = ["rewrite_file_index"]
 
@@ -106,4 +107,4 @@ def _remarks(report: jobs.Report) -> Iterator[str]:
         yield f"error: {' '.join(report.error.split())}"
     yield from foretold(report)
     if report.dropped:
-        yield f"{len(report.dropped)} files were replaced by another commit meanwhile"
+        yield f"{counted(len(report.dropped), 'file')} got no index: another commit replaced them first"

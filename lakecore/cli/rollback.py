@@ -76,7 +76,7 @@ def reset_consumer(
     table: Tables,
     consumer_id: Annotated[str, typer.Option("--consumer-id", help="Name of the consumer.")],
     next_snapshot: Annotated[
-        int | None, typer.Option(help="Where it goes on; without, it is forgotten.")
+        int | None, typer.Option(help="The snapshot where it goes on; without one it is forgotten.")
     ] = None,
     *,
     care: Care,
@@ -99,7 +99,9 @@ def clear_consumers(
     context: typer.Context,
     table: Tables,
     including_consumers: Annotated[str, typer.Option(help="Regular expression on whole names.")] = ".*",
-    excluding_consumers: Annotated[str | None, typer.Option(help="Not these of them.")] = None,
+    excluding_consumers: Annotated[
+        str | None, typer.Option(help="Leave out consumers whose whole name matches this one.")
+    ] = None,
     *,
     care: Care,
 ) -> None:

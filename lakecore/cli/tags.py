@@ -16,7 +16,7 @@ TagName = Annotated[str, typer.Option("--tag", help="Name of the tag.")]
 TimeRetained = Annotated[
     str | None, typer.Option(help="How long it stays: '7 d'. Default: the table's option.")
 ]
-Zone = Annotated[str, typer.Option("--time-zone", help="Of the clock that tags are written by.")]
+Zone = Annotated[str, typer.Option("--time-zone", help="Time zone of the clock that tags are written by.")]
 SnapshotId = Annotated[int | None, typer.Option("--snapshot", help="Snapshot id; default the latest.")]
 
 
@@ -124,9 +124,7 @@ def expire_tags(
     context: typer.Context,
     table: Tables,
     older_than: OlderThan = None,
-    keep_newest: Annotated[
-        int, typer.Option(help="So many of the tags that were made last stay in any case.")
-    ] = 0,
+    keep_newest: Annotated[int, typer.Option(help="How many of the newest tags stay in any case.")] = 0,
     time_zone: Zone = "UTC",
     *,
     care: Keeping,

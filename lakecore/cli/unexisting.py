@@ -13,9 +13,11 @@ from lakecore.jobs import unexisting as jobs
 __all__ = ["remove_unexisting_files", "remove_unexisting_manifests"]
 
 AcceptRows = Annotated[
-    int | None, typer.Option(help="So many rows may be lost, as a dry run counts them; without, none.")
+    int | None, typer.Option(help="How many rows may be lost, as a dry run counts them; none by default.")
 ]
-MaxShare = Annotated[float, typer.Option(help="More of them gone is taken for a wrong answer of storage.")]
+MaxShare = Annotated[
+    float, typer.Option(help="A larger share of missing files is taken for a wrong answer of storage.")
+]
 
 
 def remove_unexisting_files(

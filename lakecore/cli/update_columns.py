@@ -15,6 +15,7 @@ from lakecore.cli.session import session_of
 from lakecore.commit.request import CommitResult
 from lakecore.metadata.row_kind import ROW_ID_FIELD_ID, ROW_ID_NAME
 from lakecore.table import Commit, UpdatedRows
+from lakecore.types.counted import counted
 from lakecore.types.datatypes import AtomicType, DataField, RowType, TypeRoot
 
 __all__ = ["update_columns"]
@@ -62,7 +63,7 @@ def update_columns(
         rows=updated.rows,
         commit=updated.commit,
         verb="updated",
-        done=f"{', '.join(columns)} of {updated.rows} rows set",
+        done=f"{', '.join(columns)} set in {counted(updated.rows, 'row')}",
         nothing="nothing to update",
         more={"columns": columns},
     ).print(session)

@@ -16,6 +16,7 @@ from lakecore.cli.session import Session, session_of
 from lakecore.commit.request import CommitResult
 from lakecore.errors import LakeError
 from lakecore.table import Commit, Table
+from lakecore.types.counted import counted
 
 __all__ = ["write"]
 
@@ -143,7 +144,7 @@ def _print(session: Session, table: Table, rows: int, result: CommitResult, afte
     elif not result.snapshot_ids:
         text = "nothing to write"
     else:
-        text = f"{rows} rows in snapshot {result.snapshot_ids[-1]}"
+        text = f"{counted(rows, 'row')} in snapshot {result.snapshot_ids[-1]}"
     session.out.print(f"{table.name}: {text}", markup=False)
     if report is not None:
         session.out.print(f"{table.name}: {_after_text(report)}", markup=False)
@@ -155,7 +156,9 @@ def _expiry_text(expired: Any) -> str:
     if expired.error is not None:
         return f"the rows are committed, but snapshots did not expire: {expired.error}"
     if expired.snapshots:
-        return f"snapshots {expired.snapshots[0]} to {expired.snapshots[-1]} expired"
+        first, last = expired.snapshots[0], expired.snapshots[-1]
+        one = first == last
+        return f"snapshot {first} has expired" if one else f"snapshots {first} to {last} have expired"
     return str(expired.held or "")
 
 
@@ -165,4 +168,6 @@ def _after_text(report: Any) -> str:
         return f"compaction failed: {problem}"
     if report.nothing_to_do:
         return "nothing to compact"
-    return f"compacted {report.files_in} files into {report.files_out} (snapshot {report.snapshot})"
+    return (
+        f"compacted {counted(report.files_in, 'file')} into {report.files_out} (snapshot {report.snapshot})"
+    )

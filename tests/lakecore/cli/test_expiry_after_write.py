@@ -37,7 +37,7 @@ def test_a_writer_keeps_as_many_snapshots_as_the_options_say(cli: Cli) -> None:
         None, [], [1], [2], [3],
     ]  # fmt: skip
     said = cli("write", table, "-", "--no-compact", stdin='{"n": 6}').out
-    assert "d.t: snapshots 4 to 4 expired" in said
+    assert "d.t: snapshot 4 has expired" in said
     assert len(cli("read", table).rows) == 6
 
 

@@ -187,7 +187,7 @@ def test_delete(cli: Cli, keyed: str) -> None:
     assert answer == {"table": "db.a", "rows": 2, "snapshots": [2], "duplicate": False, "notes": []}
     assert cli("read", "db.a").rows == [{"v": 1}]
     assert "no such rows" in cli("delete", "db.a", "--where", "v = 7").out
-    assert "1 rows deleted in snapshot 2" in cli("delete", keyed, "--where", "k = 1").out
+    assert "1 row deleted in snapshot 2" in cli("delete", keyed, "--where", "k = 1").out
     assert cli("read", keyed).lines == []
     assert cli("delete", "db.a", "--where", "nope = 1").code == 1
 
