@@ -173,7 +173,7 @@ def sentence(report: Report) -> str:
         f"snapshot {report.snapshot}": report.snapshot is not None,
         f"held back by: {report.blocker}": report.blocker,
         report.held: report.held,
-        f"in the quarantine: lakecore undo {report.run}": (
+        f"kept in the quarantine, taken back by: lakecore undo {report.run}": (
             report.run and report.quarantined and report.files
         ),
         f"{report.resumed} interrupted runs were finished first": report.resumed,

@@ -106,7 +106,7 @@ class PurgeQuarantineOperator(BaseOperator):
             ttl = parse_span(self.quarantine_ttl, "quarantine_ttl")
             job = quarantine.Purge(ttl_ms=ttl, cap=_size(self.quarantine_cap))
             report = quarantine.run(job, LakeHook(self.lake_conn_id).catalog())
-        self.log.info("purged %d runs, %d bytes", len(report.names), report.bytes)
+        self.log.info("the quarantine lost %d runs with %d bytes", len(report.names), report.bytes)
         raw = small(report.to_json(), "snapshots", "names", "notes")
         count(report.job, raw)
         return raw

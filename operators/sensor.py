@@ -101,14 +101,14 @@ class TableSensor(BaseSensorOperator):
             raise
         except AirflowFailException as err:
             if self.soft_fail or self.never_fail:
-                raise AirflowSkipException(f"skipped, as soft_fail or never_fail wants it: {err}") from err
+                raise AirflowSkipException(f"skipped, because soft_fail or never_fail is set: {err}") from err
             raise
         except Exception as err:  # as Airflow's own loop: silent_fail and never_fail are about any error
             if self.silent_fail:
-                self.log.exception("the first look at %s failed; looking again later", self.table)
+                self.log.exception("the first look at %s failed; it is looked at again later", self.table)
                 return PokeReturnValue(is_done=False)
             if self.never_fail:
-                raise AirflowSkipException(f"skipped, as never_fail wants it: {err}") from err
+                raise AirflowSkipException(f"skipped, because never_fail is set: {err}") from err
             raise
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:

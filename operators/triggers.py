@@ -73,7 +73,7 @@ class WaitTrigger(BaseTrigger):
             return look(self.wait, catalog, self.table, self.asked, self._memo)
         except UnavailableError as err:
             self.log.warning(
-                "%s did not answer, looking again in %s s: %s", self.table, self.poke_interval, err
+                "%s did not answer, it is asked again in %s s: %s", self.table, self.poke_interval, err
             )
             return None
 

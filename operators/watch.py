@@ -155,7 +155,7 @@ class SnapshotWatch(BaseEventTrigger):
         store = self.asset_state_store
         kept = await store.aget(_POSITION) if store is not None else None
         if isinstance(kept, dict) and kept.get("table") == self.table:
-            self.log.info("watching %s, told up to %s", self.table, kept)
+            self.log.info("watching %s; events were sent up to %s", self.table, kept)
             return await asyncio.to_thread(_as_mark, kept)
         while True:
             try:
@@ -177,7 +177,9 @@ class SnapshotWatch(BaseEventTrigger):
         try:
             news, mark = await asyncio.to_thread(self._look)
         except Exception as err:  # noqa: BLE001 - one table's trouble must not end the watch: next round again
-            self.log.warning("a look at %s failed, looking again next round: %s", self.table, err)
+            self.log.warning(
+                "a look at %s failed, it is looked at again in the next round: %s", self.table, err
+            )
             return None
         self.looked = stands
         if mark != self._mark:
@@ -271,7 +273,11 @@ class _Rounds(SharedStreamProducer):
         except NotFoundError:
             return None  # not there yet
         except Exception as err:  # noqa: BLE001 - one table's trouble must not end the watch of the others
-            _log().warning("%s did not say where it stands, asking again next round: %s", table, err)
+            _log().warning(
+                "the latest snapshot of %s is not known yet, it is asked for again in the next round: %s",
+                table,
+                err,
+            )
             return None
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
@@ -285,7 +291,7 @@ class _Rounds(SharedStreamProducer):
                 try:
                     await watcher.keep(item.broker_payload)
                 except Exception as err:  # noqa: BLE001 - the mark stays: the same is told again, nothing is lost
-                    _log().warning("the mark of %s could not be kept: %s", watcher.asset, err)
+                    _log().warning("how far %s was watched could not be written down: %s", watcher.asset, err)
 
 
 def _as_mark(kept: Mapping[str, Any]) -> Mark:
