@@ -64,7 +64,7 @@ def _analyze(job: Job, chore: Chore) -> Report:
     check_readable(job.table, chore.table.schema, chore.table.options)
     latest = chore.target.snapshots.latest()
     fields, left_out = _fields(job, chore)
-    notes = (f"no statistics for the types of: {', '.join(left_out)}",) if left_out else ()
+    notes = (f"columns whose types have no statistics: {', '.join(left_out)}",) if left_out else ()
     report = replace(chore.report, names=tuple(field.name for field in fields), notes=notes)
     if latest is None:
         return replace(report, nothing_to_do=True)

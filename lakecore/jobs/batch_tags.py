@@ -208,7 +208,7 @@ class _Work:
         plain = "-".join(day.groups()) if day else text
         local = self._wall.local_ms(parse_moment(plain, argument, self._zone))
         if local is None:
-            raise InvalidInputError(f"{argument} {text!r}: no time of a calendar")
+            raise InvalidInputError(f"{argument} {text!r}: is no date and time of the calendar")
         return local + max(0, DAY_MS - self._series.names.length_ms) * (last and day is not None)
 
     def _apply(

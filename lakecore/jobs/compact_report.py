@@ -13,6 +13,7 @@ from lakecore.compact.work import Strategy, WorkPick
 from lakecore.errors import explained
 from lakecore.jobs.compact_shape import Shape
 from lakecore.maintain.forecast.plan import Forecast
+from lakecore.types.counted import counted
 from lakecore.verify.digest import total
 from lakecore.verify.fold_evidence import FoldEvidence
 from lakecore.verify.proof import PickProof
@@ -106,9 +107,11 @@ def with_run(report: Report, run: CompactRun | ClusterRun, planned: Sequence[Wor
 
 
 def _planned_text(pick: WorkPick) -> str:
-    parts = [f"merge {len(pick.replaced)} files, {pick.rows} rows"] if pick.replaced else []
+    parts = (
+        [f"merge {counted(len(pick.replaced), 'file')}, {counted(pick.rows, 'row')}"] if pick.replaced else []
+    )
     if pick.moved:
-        parts.append(f"move {len(pick.moved)} files")
+        parts.append(f"move {counted(len(pick.moved), 'file')}")
     return f"{pick.name}: {pick.reason}: {', '.join(parts)}"
 
 
@@ -119,7 +122,7 @@ def _proof_text(outcome: Outcome) -> str:
         kinds.setdefault((proof.placed, proof.fold is None), []).append(proof)
     parts = [str(_sum(proofs)) for proofs in kinds.values()]
     if outcome.moved:
-        parts.append(f"{outcome.moved} files moved to another level, metadata only")
+        parts.append(f"{counted(outcome.moved, 'file')} moved to another level, metadata only")
     return "; ".join(parts)
 
 

@@ -23,6 +23,7 @@ from lakecore.jobs.retention import changelogs_live_longer, snapshot_retention
 from lakecore.maintain.drop import quarantined_roots
 from lakecore.maintain.expire_snapshots.apply import ExpiryPlan, apply_expiry, plan, settle
 from lakecore.maintain.retention_options import CONSUMER_CHANGELOG_ONLY
+from lakecore.types.counted import counted
 
 __all__ = ["Job", "Report", "run"]
 
@@ -83,7 +84,11 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
 
 def _report(chore: Chore, planned: ExpiryPlan) -> Report:
     ids = planned.expiry.ids
-    notes = [f"{len(planned.changelogs)} live on as changelogs"] if planned.changelogs else []
+    notes = (
+        [f"the changelogs of {counted(len(planned.changelogs), 'snapshot')} stay"]
+        if planned.changelogs
+        else []
+    )
     return replace(
         chore.report.planned(planned.removal),
         snapshots=ids,

@@ -237,7 +237,9 @@ def _mark(job: MarkPartitionDone, chore: Chore) -> Report:
     for spec in partitions:
         missing = [key for key in keys if key not in spec]
         if missing:
-            raise InvalidInputError(f"partitions {job.partitions!r}: {', '.join(missing)} is missing in one")
+            raise InvalidInputError(
+                f"partitions {job.partitions!r}: one of them has no value of {', '.join(missing)}"
+            )
     names = tuple(described(chore.target, spec) for spec in partitions)
     check_actions(chore.target)
     if not job.dry_run:

@@ -17,6 +17,7 @@ from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.orphans.external import external_roots
 from lakecore.maintain.quarantine import purge, undo
 from lakecore.maintain.runs import RunRecord, RunState, RunStore
+from lakecore.types.counted import counted
 
 __all__ = ["Purge", "Undo", "run", "runs_of"]
 
@@ -125,7 +126,9 @@ def run(
             found = external_roots(target.file_io, target.warehouse, target.paths.table_path, target.schema)
             target = replace(target, file_io=vouched(target.file_io, found.own))
         restored = undo(target, runs, record)
-        notes = (f"{restored.missing} files were not in the quarantine",) if restored.missing else ()
+        notes = (
+            (f"{counted(restored.missing, 'file')} missing from the quarantine",) if restored.missing else ()
+        )
         return chore.timed(
             replace(chore.report, files=restored.files, bytes=restored.size, notes=notes, names=(record.id,))
         )

@@ -81,7 +81,7 @@ def _partitions_done(table: Table, asked: Mapping[str, Any]) -> dict[str, Any] |
     for spec in parse_partitions(text, kind, options.partition_default_name):
         missing = [name for name in kind.names if name not in spec]
         if missing:
-            raise InvalidInputError(f"partitions {text!r}: {', '.join(missing)} is missing in one")
+            raise InvalidInputError(f"partitions {text!r}: one of them has no value of {', '.join(missing)}")
         row = [spec[name] for name in kind.names]
         below = partition_path(row, kind, options.partition_default_name, options.partition_legacy_name)
         try:

@@ -17,6 +17,7 @@ from lakecore.errors import gravest
 from lakecore.executor import Executor
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.entries import ManifestEntries
+from lakecore.types.counted import counted
 from lakecore.verify.commit_check import Bucket, CommitClaim, check_commit, check_rows
 from lakecore.verify.postponed import FoldTally, prove_fold
 from lakecore.verify.proof import PickProof
@@ -192,7 +193,7 @@ def _pick(table: UnitTable, fold: Fold) -> WorkPick:
         name=place_name(place, table.schema),
         place=place,
         bucket_dir=table.reading.bucket_dir(fold.partition, POSTPONE_BUCKET),
-        reason=f"postponed rows go to {fold.total_buckets} buckets",
+        reason=f"postponed rows go to {counted(fold.total_buckets, 'bucket')}",
         replaced=fold.files,
     )
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.metadata.entries import ManifestEntries
+from lakecore.types.counted import counted
 
 __all__ = ["Accepted", "BucketLoss", "losses", "total_rows"]
 
@@ -24,7 +25,7 @@ class BucketLoss:
 
     def __str__(self) -> str:
         place = f"{self.partition}/bucket {self.bucket}" if self.partition else f"bucket {self.bucket}"
-        return f"{place}: {self.files} files with {self.rows} rows"
+        return f"{place}: {counted(self.files, 'file')} with {counted(self.rows, 'row')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -135,7 +135,7 @@ def test_a_lone_file_moves_without_being_read(catalog: FilesystemCatalog) -> Non
     report = run(catalog)
     assert live_files(table) == [replace(before, level=5)]
     assert (report.rows_in, report.moved, report.picks_done) == (0, 1, 1)
-    assert report.proof == "1 files moved to another level, metadata only"
+    assert report.proof == "1 file moved to another level, metadata only"
 
 
 def test_sequence_fields_decide(catalog: FilesystemCatalog) -> None:
