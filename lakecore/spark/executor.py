@@ -12,6 +12,7 @@ import logging
 import pickle
 import queue
 import subprocess
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lakecore.clock import SystemClock
 from lakecore.errors import LakeError, UnavailableError
-from lakecore.spark.session import spark_context
+from lakecore.spark.session import kept_stderr, spark_context
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -54,11 +55,14 @@ class SparkExecutor:
         self._groups: set[str] = set()
         self._cancelled = threading.Event()
         self._lock = threading.Lock()
+        self._failed = False
+        self._said_from = 0
 
     def __enter__(self) -> SparkExecutor:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._failed |= kind is not None
         self.stop()
 
     def begin(self) -> None:
@@ -125,12 +129,25 @@ class SparkExecutor:
                 _cancel(context, group)
 
     def stop(self) -> None:
-        """End the context if this executor made it; one that is still starting ends as soon as it has."""
+        """End the context if this executor made it; one that is still starting ends as soon as it has.
+
+        After a run that failed, what Spark wrote to standard error comes to standard error now.
+        """
         with self._lock:
             self._starting = None
             context, self._context = self._context, None
         if context is not None and self._owned:
             context.stop()
+            self._tell_stderr()
+
+    def _tell_stderr(self) -> None:
+        kept = kept_stderr()
+        said = "" if kept is None else kept.since(self._said_from)
+        if self._failed:
+            sys.stderr.write(said)
+            sys.stderr.flush()
+        elif said:
+            logger.debug("Spark said: %s", said)
 
     def _spark(self) -> SparkContext:
         starting = self._begun()
@@ -149,9 +166,13 @@ class SparkExecutor:
             return starting
 
     def _start(self, starting: Future[SparkContext]) -> None:
+        kept = kept_stderr()
+        self._said_from = 0 if kept is None else kept.end()
         try:
             context, owned = spark_context(self._master, self._conf)
         except BaseException as err:  # noqa: BLE001 - the border of a thread: who waits raises it
+            self._failed = True
+            self._tell_stderr()
             with self._lock:
                 self._starting = None if self._starting is starting else self._starting
             starting.set_exception(err)
@@ -179,11 +200,13 @@ class SparkExecutor:
                 else:
                     failure, ended = item, True
             if number in waiting:
-                yield pickle.loads(waiting.pop(number))
+                result = pickle.loads(waiting.pop(number))
             elif self._cancelled.is_set():
                 return
             else:
-                yield _lost(number, count, failure)
+                result = _lost(number, count, failure)
+            self._failed |= isinstance(result, BaseException)
+            yield result
 
 
 def _cancel(spark: SparkContext, group: str) -> None:

@@ -9,16 +9,18 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakecore.errors import InvalidInputError, UnavailableError
 from lakecore.spark.class_archive import share_options
 from lakecore.spark.java import find_java
+from lakecore.spark.kept_stderr import KeptStderr
+from lakecore.spark.master import check_master
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark import SparkConf, SparkContext
 
-__all__ = ["DRIVER_JVM", "LOCAL_TRIES", "spark_context"]
+__all__ = ["DRIVER_JVM", "LOCAL_TRIES", "kept_stderr", "spark_context"]
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +52,15 @@ _LOCAL_DEFAULTS = {
     "spark.driver.bindAddress": "127.0.0.1",  # whatever this machine's name resolves to
     "spark.driver.host": "127.0.0.1",
 }
+
+
+_kept: KeptStderr | None = None
+"""Of the JVM that this process started; pyspark keeps it, too, until the process ends."""
+
+
+def kept_stderr() -> KeptStderr | None:
+    """What the driver's JVM says; None where another process started it."""
+    return _kept
 
 
 def spark_context(
@@ -99,14 +110,30 @@ def _start(master: str | None, conf: Mapping[str, str]) -> SparkContext:
     settings.setIfMissing("spark.driver.extraJavaOptions", " ".join(jvm_options))
     for key, value in _defaults(settings.get("spark.master", "") or "").items():
         settings.setIfMissing(key, value)
-    if (settings.get("spark.master") or "").startswith("local"):
+    chosen = settings.get("spark.master") or ""
+    if chosen.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if not submitted:
+        check_master(chosen)
     try:
-        return SparkContext(conf=settings)
+        return SparkContext(conf=settings, gateway=None if submitted else _gateway(settings))
     except Exception as err:  # py4j and pyspark raise several unrelated types here
         raise UnavailableError(
             f"Spark did not start on {settings.get('spark.master')}: {err}; check the master and spark conf"
         ) from err
+
+
+def _gateway(settings: SparkConf) -> Any:
+    """A JVM whose standard error is kept; None where this process has one already."""
+    global _kept
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    with SparkContext._lock:
+        if SparkContext._gateway is not None:
+            return None
+    _kept = KeptStderr()
+    return launch_gateway(settings, {"stderr": _kept.file})
 
 
 def _defaults(master: str) -> dict[str, str]:

@@ -126,11 +126,41 @@ def test_without_java_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pyt
     assert "local engine" in ended.stderr
 
 
-def test_a_new_context_prints_nothing_of_its_own() -> None:
-    script = "from lakecore.spark.executor import SparkExecutor as S\nwith S('local[1]') as s: s.parallelism"
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+SESSION = """
+import sys
+from lakecore.spark.executor import SparkExecutor
+from tests.spark import units
+sys.stderr.write("before\\n")
+with SparkExecutor("local[2]") as spark:
+    done = list(spark.run(units.says, [1, 2]))
+    broken = list(spark.run(units.broken, [0])) if "fail" in sys.argv else []
+    assert done == [1, 2] and all(isinstance(one, Exception) for one in broken)
+"""
+
+
+@pytest.mark.parametrize("how", ["succeed", "fail"])
+def test_what_spark_says_is_told_of_a_run_that_fails(how: str) -> None:
+    """Warnings of the JVM, and what the Python workers of units write."""
+    ended = subprocess.run([sys.executable, "-c", SESSION, how], capture_output=True, text=True, check=True)
     assert ended.stdout == ""
-    assert [line for line in ended.stderr.splitlines() if "incubator" not in line] == []
+    lines = ended.stderr.splitlines()
+    assert lines[0] == "before"
+    if how == "succeed":
+        assert lines[1:] == []
+    else:
+        assert "unit 1 was here" in lines
+        assert "unit 2 was here" in lines
+
+
+def test_what_spark_says_is_told_of_a_session_that_does_not_start() -> None:
+    script = (
+        "from lakecore.spark.executor import SparkExecutor\n"
+        "with SparkExecutor('local[1]', {'spark.driver.extraJavaOptions': '-Xmx1k'}) as s: s.parallelism"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "max heap" in ended.stderr, ended.stderr
+    assert "UnavailableError: Spark did not start on local[1," in ended.stderr
 
 
 def test_a_session_that_is_not_needed_after_all_costs_no_wait() -> None:

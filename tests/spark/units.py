@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -62,3 +63,10 @@ def die_or_double(number: int) -> int:
     if number == 0:
         os.kill(os.getpid(), signal.SIGKILL)
     return 2 * number
+
+
+def says(number: int) -> int:
+    """Writes to standard error, as libraries do."""
+    sys.stderr.write(f"unit {number} was here\n")
+    sys.stderr.flush()
+    return number

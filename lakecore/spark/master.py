@@ -1,0 +1,51 @@
+"""Whether a Spark master answers at all: Spark itself tries for minutes, and then does not say why."""
+
+from __future__ import annotations
+
+import socket
+
+from lakecore.errors import InvalidInputError, UnavailableError
+
+__all__ = ["check_master"]
+
+_STANDALONE = "spark://"
+_SECONDS = 5.0
+"""How long each address may take to answer."""
+
+
+def check_master(master: str) -> None:
+    """Connect to a standalone master, `spark://host:port[,host:port]`, and hang up; one answer will do.
+
+    Other masters (`local`, `yarn`, `k8s://…`) are Spark's to find. Raises InvalidInputError for what is no
+    address, UnavailableError with the reason when nobody answers.
+    """
+    if not master.startswith(_STANDALONE):
+        return
+    reasons = []
+    for address in master.removeprefix(_STANDALONE).split(","):
+        host, port = _address(address, master)
+        try:
+            socket.create_connection((host, port), timeout=_SECONDS).close()
+        except (OSError, UnicodeError) as err:  # a name may be none that can be asked for
+            reasons.append(f"{address}: {_reason(err)}")
+        else:
+            return
+    why = "; ".join(reasons)
+    raise UnavailableError(
+        f"the Spark master {master} does not answer ({why}); check its address, and that it runs"
+    )
+
+
+def _address(address: str, master: str) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
+        raise InvalidInputError(
+            f"Spark master {master}: {address!r} is no host:port; write spark://host:7077"
+        )
+    return host.strip("[]"), int(port)
+
+
+def _reason(err: Exception) -> str:
+    if isinstance(err, TimeoutError):
+        return f"no answer within {_SECONDS:g} s"
+    return getattr(err, "strerror", None) or str(err)
