@@ -11,9 +11,10 @@ from lakecore.compact.identity import EarlierCommits, RunFiles, earlier_commits
 from lakecore.compact.outcome import Outcome, Progress
 from lakecore.compact.planning import CompactTarget, Planner, RoundPlan
 from lakecore.compact.postpone.apply import Folding, fold_picks
+from lakecore.compact.refusal import PickFailure, failure_of
 from lakecore.compact.vectors import VectorUpkeep
 from lakecore.compact.work import Strategy
-from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
+from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, ProofError
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.options import BucketMode
@@ -83,6 +84,7 @@ class CompactRun:
         self.scope = request.where
         self._commits = 0
         self._folded: frozenset[str] = frozenset()
+        self._refused: dict[bytes, PickFailure] = {}
         self._seed = request.proof_seed or target.clock.fresh_id()
 
     def plan(self) -> RoundPlan:
@@ -108,6 +110,11 @@ class CompactRun:
             self._target.scanner.snapshots.catch_up_latest(snapshot.id)
         if self.outcome.snapshots and request.named:
             names.remove_older(self._target.scanner.manifests, self.outcome.directories, self.landed)
+        if self._refused:
+            left = self.outcome.picks_left + len(self._refused)
+            self.outcome = replace(self.outcome, picks_left=left)
+            self.picks_planned += len(self._refused)
+            raise failure_of(self._target.name, list(self._refused.values()))
 
     def _fold(
         self, snapshot: Snapshot | None, prefixes: tuple[str, ...], executor: Executor
@@ -134,11 +141,18 @@ class CompactRun:
         self.before = live
         if (live.bucket < 0).any() and (fresh := self._begin(snapshot)) is not None:
             return self._fold_once(fresh, prefixes, executor)
-        folding = Folding(self._planner(executor).unit_table(live, whole=True), live, prefixes, executor)
+        table = self._planner(executor).unit_table(live, whole=True)
+        folding = Folding(table, live, prefixes, executor, self._refused.keys())
         if not folding.folds:
             return False
+        try:
+            folded = folding.run()
+        except ProofError:
+            self._refused |= folding.refused
+            if not folding.refused:
+                raise
+            return self._fold_once(snapshot, prefixes, executor)  # the other partitions
         self.picks_planned += len(folding.folds)
-        folded = folding.run()
         if folded is None:
             self.outcome = replace(self.outcome, picks_left=len(folding.folds))
             return False

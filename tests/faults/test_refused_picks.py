@@ -11,6 +11,7 @@ import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.compact import claims, driver, rounds
+from lakecore.compact.postpone import apply as postpone_apply
 from lakecore.compact.primary_key import run as keyed_run
 from lakecore.errors import LakeError, ProofError
 from lakecore.jobs import compact
@@ -144,3 +145,29 @@ def test_storage_fails_while_a_pick_is_refused(mode: FaultMode) -> None:
         assert [bucket for bucket, levels in sorted(levels_of(table).items()) if 0 in levels] == [BAD]
         if not storage.fired:
             return
+
+
+def test_a_refused_partition_of_postponed_rows_does_not_hold_back_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    catalog = memory_catalog("refused")
+    table = key_table(catalog, ("k INT", "p STRING"), ("k", "p"), ("p",), bucket="-2")
+    waiting = table.with_options({"postpone.batch-write-fixed-bucket": "false"})
+    put(waiting, *([{"k": k, "p": p} for k in range(9) for p in "xyz"] for _ in range(2)))
+    right = postpone_apply.prove_fold
+
+    def wrong(shape: Any, name: str, *args: Any, **kinds: Any) -> Any:
+        if "p=y" in name:
+            raise ProofError(name, "it holds other rows")
+        return right(shape, name, *args, **kinds)
+
+    job = compact.Job(table="d.k")
+    with monkeypatch.context() as patched:
+        patched.setattr(postpone_apply, "prove_fold", wrong)
+        (report,) = compact.run_many([job], catalog)
+    assert (report.error_class, report.picks_left) == ("ProofError", 1)
+    assert "p=y" in (report.error or "")
+    assert {row[1] for row in rows_of(table)} == {"x", "z"}
+    assert orphans(table) == []
+    compact.run(job, catalog)
+    assert {row[1] for row in rows_of(table)} == {"x", "y", "z"}

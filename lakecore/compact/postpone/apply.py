@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -12,8 +12,9 @@ from lakecore.compact.naming import place_name
 from lakecore.compact.outcome import ProvenPick
 from lakecore.compact.postpone.plan import Fold, cut, plan_folds, real_totals
 from lakecore.compact.postpone.run import FoldResult, FoldUnit, replaces, run_unit
+from lakecore.compact.refusal import PickFailure
 from lakecore.compact.work import Place, UnitTable, WorkPick
-from lakecore.errors import gravest
+from lakecore.errors import ProofError, gravest
 from lakecore.executor import Executor
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.entries import ManifestEntries
@@ -48,18 +49,25 @@ class Folding:
     """The postponed rows of `live` on their way into real buckets.
 
     `file_prefixes` begin the names of all new files, of data files first. Units are cut by partitions, and
-    by buckets where a partition is large.
+    by buckets where a partition is large. `excluded`: partitions that are left alone. `refused`: those whose
+    proof was refused, also after an exception.
     """
 
     def __init__(
-        self, table: UnitTable, live: ManifestEntries, file_prefixes: Sequence[str], executor: Executor
+        self,
+        table: UnitTable,
+        live: ManifestEntries,
+        file_prefixes: Sequence[str],
+        executor: Executor,
+        excluded: Collection[bytes] = (),
     ) -> None:
         self._table = table
         self._prefixes = tuple(file_prefixes)
         self._executor = executor
         self._state = BucketState.of(live.select(live.bucket >= 0))
         self._totals = real_totals(live)
-        self.folds = _folds(table, live)
+        self.folds = tuple(fold for fold in _folds(table, live) if fold.partition not in excluded)
+        self.refused: dict[bytes, PickFailure] = {}
         self._made: list[CommitMessage] = []
 
     def run(self) -> Folded | None:
@@ -130,6 +138,7 @@ class Folding:
                     raise result
                 else:
                     failures.append(result)
+                    self._note(units[len(found) + len(failures) - 1].fold, result)
         finally:
             if isinstance(results, Generator):
                 results.close()
@@ -144,18 +153,31 @@ class Folding:
             written = [message for result in own for message in result.messages]
             pick = _pick(self._table, fold)
             tallies = [result.tally for result in own]
-            proof = prove_fold(
-                self._table.shape, pick.name, fold.rows, tallies, replaces=replaces(self._table)
-            )
+            try:
+                proof = prove_fold(
+                    self._table.shape, pick.name, fold.rows, tallies, replaces=replaces(self._table)
+                )
+                claims.append(_claim(fold, proof, tallies, written))
+            except ProofError as err:
+                self._note(fold, err)
+                raise
             files = tuple(file for message in written for file in message.new_files)
             picks.append(ProvenPick(pick, files, proof))
             messages += [*map(_compacted, written), _emptied(fold)]
-            claims.append(_claim(fold, proof, tallies, written))
-        for fault in check_commit(claims, messages).values():
-            raise fault
+        faults = check_commit(claims, messages)
+        for fold, claim in zip(self.folds, claims, strict=True):
+            if claim.name in faults:
+                self._note(fold, faults[claim.name])
+        if faults:
+            raise next(iter(faults.values()))
         directory = self._table.reading.bucket_dir
         directories = frozenset(directory(message.partition, message.bucket) for message in self._made)
         return Folded(tuple(messages), tuple(picks), directories)
+
+    def _note(self, fold: Fold, error: Exception) -> None:
+        """The partition is refused, if its proof is what failed."""
+        if isinstance(error, ProofError):
+            self.refused[fold.partition] = PickFailure.of(_pick(self._table, fold), error)
 
     def _paths(self) -> list[str]:
         reading = self._table.reading
