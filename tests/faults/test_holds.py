@@ -336,18 +336,34 @@ def test_one_cause_that_shows_every_night_is_one_record() -> None:
     assert made.catalog.clock.now_ms() - kept.since_ms >= 120_000, "since the first night"
 
 
-def test_a_repair_leaves_orphans_alone_until_the_table_is_whole() -> None:
-    made = CHORES["repair"].make("repair-held")
-    made.catalog.file_io.write_new(f"{made.table.path}/bucket-0/data-orphan-0.parquet", b"x")
-    report = fsck.run(fsck.Job(table="d.k"), made.catalog, clock=FUTURE)
-    assert on_hold(made) == [EndsWith.FSCK]
-    plan = repair_plan.plan_repair("d.k", made.catalog, report.report, FUTURE, FUTURE.now_ms() - 1).to_json()
-    done = repair_plan.run(
-        repair_plan.Job(table="d.k", plan=plan, allow_loss=True, safety=OWNER), made.catalog, clock=FUTURE
-    )
-    orphans = [note for note in done.notes if "(remove-orphan-files)" in note]
-    assert all("left out, as d.k is on hold" in note for note in orphans)
-    assert f"{made.table.path}/bucket-0/data-orphan-0.parquet" in made.files()
+def test_a_repair_leaves_orphans_alone_while_the_table_is_on_hold() -> None:
+    made = history("repair-held")
+    orphan = f"{made.table.path}/bucket-0/data-orphan-0.parquet"
+    made.catalog.file_io.write_new(orphan, b"x")
+    found = fsck.run(fsck.Job(table="d.k", older_than_ms=FUTURE.now_ms()), made.catalog, clock=FUTURE)
+    plan = repair_plan.plan_repair("d.k", made.catalog, found.report, FUTURE, FUTURE.now_ms() - 1).to_json()
+    job = repair_plan.Job(table="d.k", plan=plan, allow_loss=True, safety=OWNER)
+    hold(made)
+    [note] = [n for n in repair_plan.run(job, made.catalog, clock=FUTURE).notes if "remove-orphan-files" in n]
+    assert "left out, as d.k is on hold" in note
+    assert orphan in made.files()
+    holds.run(holds.ReleaseTable(table="d.k"), made.catalog, clock=made.catalog.clock)
+    repair_plan.run(job, made.catalog, clock=FUTURE)
+    assert orphan not in made.files()
+
+
+def test_a_hold_that_appears_while_the_quarantine_is_purged(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = chores.undoable("purge-race")
+    kept, everyone = made.quarantined(), HoldStore.all
+
+    def look(self: HoldStore) -> Any:
+        found = everyone(self)
+        hold(made)
+        return found
+
+    monkeypatch.setattr(HoldStore, "all", look)
+    chores.purge(made.catalog)
+    assert made.quarantined() == kept
 
 
 def test_dry_runs_say_so_and_change_nothing() -> None:
