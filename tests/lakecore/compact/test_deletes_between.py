@@ -84,3 +84,21 @@ def test_every_way_in_which_a_key_can_lie_is_compacted(
             row for change in table.stream(snapshot=1) for b in change.to_batches() for row in b.to_pylist()
         ]
         assert sorted((k, *rest) for k, rest in applied(lines).items()) == sorted(after)
+
+
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction", "lookup and deletion vectors"])
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "aggregation"])
+def test_level_1_is_above_level_0_too(engine: str, producer: str) -> None:
+    """A tree of two levels: rows of level 1 are what was."""
+    catalog = memory_catalog("two-levels")
+    options = {**ENGINES[engine], **PRODUCERS[producer], "num-levels": "2"}
+    table = catalog.create_table("d.k", definition(options))
+    for n in range(3):
+        put(table, [{"k": k, "n": n, "s": f"{k}.{n}"} for k in range(0, 20, n + 1)])
+        run(catalog, None, SAMPLED)
+        put(table, [{"k": k, "n": n, "s": "", "_kind": "-D"} for k in range(n, 20, 7)])
+        run(catalog, None, FULL)
+    assert {file.level for file in live_files(table)} == {1}
+    lines = [row for change in table.stream(snapshot=1) for b in change.to_batches() for row in b.to_pylist()]
+    assert sorted((k, *rest) for k, rest in applied(lines).items()) == sorted(rows_of(table))
+    assert any(line["_VALUE_KIND"] == 1 for line in lines)
