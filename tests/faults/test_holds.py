@@ -416,7 +416,15 @@ def test_release_is_in_the_ledger_with_its_user_and_the_branches_share_a_hold() 
             holds.run(holds.HoldTable(table=table, reason=reason), made.catalog)
 
 
-@pytest.mark.parametrize("name", ["x.json", "no-extension", "\n.json"])
+def test_a_record_with_a_hostile_name_is_a_hold() -> None:
+    """Storage refuses its path: it has to be deleted by hand, and the release says which."""
+    made = history("hostile")
+    made.catalog.file_io.write_new(f"{made.catalog.warehouse}/.lakecore/holds/d.k/\n.json", b"{}")
+    with pytest.raises(OnHoldError, match="cannot be read"):
+        expire(made.catalog)
+
+
+@pytest.mark.parametrize("name", ["x.json", "no-extension"])
 @pytest.mark.parametrize("data", [b"", b"{}", b"x" * 100_000, b'{"version": 1}'])
 def test_a_forged_record_holds_its_own_table_only(name: str, data: bytes) -> None:
     made = history("forged")

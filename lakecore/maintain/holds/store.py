@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from lakecore.clock import Clock
-from lakecore.errors import LakeError, NotFoundError, UnavailableError
+from lakecore.errors import CorruptDataError, LakeError, NotFoundError, UnavailableError
 from lakecore.fs.confined import service_files
 from lakecore.fs.file_io import FileIO, FileStatus
 from lakecore.fs.publish import publish_resolved
@@ -101,6 +101,8 @@ class HoldStore:
             return Hold.decoded(self.file_io.read(status.path), status.name, table)
         except NotFoundError:
             return None
+        except CorruptDataError as err:
+            return Hold.unreadable(status.name, table, err.problem)
 
     def _folder(self, table: str) -> str:
         return f"{self.root}/{urllib.parse.quote(table, safe='')}"
