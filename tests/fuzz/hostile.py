@@ -256,6 +256,8 @@ def _attempt(chore: Chore, lake: Lake) -> tuple[str, str | None, Any]:
     except LakeError as err:
         text = str(err)
         return type(err).__name__, None if text == printable(text) else f"not printable: {text!r}", None
+    except StopIteration:  # of the chore's own search for a run, where the only one is passed over
+        return "no run", None, None
     except Exception as err:  # noqa: BLE001 - this is what is looked for
         return "crash", f"{type(err).__name__}: {err}", None
     return "done", None, seen
