@@ -55,7 +55,7 @@ def main() -> None:
     if wanted.baseline:
         sys.exit(_baseline(chosen, runners[0]))
     if not wanted.summary:
-        warm_up()
+        warm_up(ROOT)
         until = None if wanted.minutes is None else time.monotonic() + wanted.minutes * 60
         for part in parts:
             _run_all(chosen, part, runners, until)
@@ -100,8 +100,11 @@ def _run_all(chosen: Sequence[Mutant], part: str, runners: Sequence[Runner], unt
 
 
 def _run_share(share: Sequence[Mutant], part: str, runner: Runner, until: float | None) -> None:
-    for mutant in share:
-        _run_one(mutant, part, runner, until)
+    try:
+        for mutant in share:
+            _run_one(mutant, part, runner, until)
+    finally:
+        runner.close()
 
 
 def _run_one(mutant: Mutant, part: str, runner: Runner, until: float | None) -> None:
@@ -115,7 +118,7 @@ def _run_one(mutant: Mutant, part: str, runner: Runner, until: float | None) -> 
 
 def _baseline(chosen: Sequence[Mutant], runner: Runner) -> int:
     """No bug: the battery is as it should be, and the tests that caught bugs pass."""
-    warm_up()
+    warm_up(ROOT)
     found = runner.battery(None)
     print(f"battery: {found['verdict']} {found['why']}")
     kept = (runner.kept(mutant, "tests") for mutant in chosen)

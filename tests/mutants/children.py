@@ -1,13 +1,11 @@
-"""Work in a child process that imports lakecore from a tree of its own.
-
-The parent imports what is large and not lakecore (pyarrow, numpy, pytest); a fork then costs a fraction of a second where a
-new process takes two.
-"""
+"""Work in a child process: a fork of one that has imported what is needed, so that it begins at once."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import pkgutil
 import select
 import signal
 import sys
@@ -18,7 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["DiedError", "OutOfTimeError", "in_child", "warm_up"]
+__all__ = ["DiedError", "OutOfTimeError", "forget_lakecore", "in_child", "warm_up"]
+
+_LIBRARIES = (
+    "fastavro", "hypothesis", "numpy", "pyarrow.compute", "pyarrow.orc", "pyarrow.parquet", "pyroaring", "pytest",
+)  # fmt: skip
 
 
 class OutOfTimeError(Exception):
@@ -29,23 +31,26 @@ class DiedError(Exception):
     """The child ended without an answer: the interpreter crashed, or was made to exit."""
 
 
-def warm_up() -> None:
-    """Import what children will need. Nothing may start a thread: a fork copies only the one that forks."""
-    import fastavro  # noqa: F401
-    import numpy  # noqa: F401
-    import pyarrow.compute
-    import pyarrow.orc
-    import pyarrow.parquet  # noqa: F401
-    import pyroaring  # noqa: F401
-    import pytest  # noqa: F401
+def warm_up(tree: Path) -> None:
+    """Import what children will need, lakecore of `tree` too. Nothing may start a thread: a fork copies only one."""
+    sys.path.insert(0, str(tree))
+    for name in _LIBRARIES:
+        importlib.import_module(name)
+    import lakecore
 
-    loaded = [name for name in sys.modules if name.partition(".")[0] == "lakecore"]
-    if loaded:
-        raise RuntimeError(f"lakecore is imported already ({loaded[0]}): children could not load another one")
+    for module in pkgutil.walk_packages(lakecore.__path__, "lakecore."):
+        if not module.name.startswith("lakecore.spark"):
+            importlib.import_module(module.name)
+
+
+def forget_lakecore() -> None:
+    """For a child that imports lakecore of another tree."""
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("lakecore", "operators")]:
+        del sys.modules[name]
 
 
 def in_child(tree: Path, work: Callable[[], Any], *, seconds: float, log: Path | None = None) -> Any:
-    """What `work` returns (plain values), run where lakecore and the tests are those of `tree`.
+    """What `work` returns (plain values), run in `tree`.
 
     Raises OutOfTimeError, DiedError; RuntimeError with the trace when `work` fails. `log`: gets what it prints.
     """

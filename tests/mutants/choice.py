@@ -12,9 +12,9 @@ from tests.mutants.catalogue import Mutant
 
 __all__ = ["Wave", "cases_of", "function_at", "waves"]
 
-_BOUNDS = (10.0, 60.0, 240.0)
+_BOUNDS = (10.0, 40.0, 120.0)
 """Seconds (as they were recorded) of all tests up to each wave."""
-_FILES = (8, 40, 400)
+_FILES = (6, 30, 200)
 """Test files up to each wave: pytest reads all of them before the first test."""
 
 

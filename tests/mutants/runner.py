@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
+import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -20,8 +22,9 @@ from tests.mutants import battery
 from tests.mutants.calls import CALLS, CallMap
 from tests.mutants.cases import CASES
 from tests.mutants.catalogue import ROOT, Mutant
-from tests.mutants.children import DiedError, OutOfTimeError, in_child
+from tests.mutants.children import DiedError, OutOfTimeError, forget_lakecore, in_child
 from tests.mutants.choice import Wave, cases_of, waves
+from tests.mutants.patch import NotPatchableError, patch
 from tests.mutants.sandbox import Sandbox
 
 __all__ = ["CACHE", "Result", "Runner"]
@@ -52,20 +55,29 @@ class Runner:
 
     @cached_property
     def sandbox(self) -> Sandbox:
-        return Sandbox.create(self.cache / f"tree-{self.number}", self.root)
+        """Of this process alone."""
+        return Sandbox.create(self.cache / f"tree-{self.number}-{os.getpid()}", self.root)
+
+    def close(self) -> None:
+        """Remove the copy of the tree, if there is one."""
+        if "sandbox" in self.__dict__:
+            shutil.rmtree(self.sandbox.path, ignore_errors=True)
 
     @cached_property
     def tables(self) -> Path:
         """The battery's tables, made anew when the code that they depend on has changed."""
         digest = _digest(
-            [*_sources(self.root, _COMPACTING), *sorted((self.root / "tests/mutants").glob("*.py"))]
+            [
+                *_sources(self.root, _COMPACTING),
+                *(self.root / "tests/mutants" / f"{name}.py" for name in ("battery", "cases")),
+            ]
         )
         folder = self.cache / f"tables-{digest}"
         if not (folder / "expected.json").exists():
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
             work = partial(battery.make_tables, folder, self.root, self.cases)
-            in_child(self.root, work, seconds=900, log=folder / "log")
+            self._in_child(work, 900)
         return folder
 
     @cached_property
@@ -77,23 +89,15 @@ class Runner:
         """The verdict of the battery: the worst of its cases, and why. `cases`: by verdict."""
         started = time.monotonic()
         names = list(self.expected) if mutant is None else self._cases(mutant)
-        work = self.cache / f"work-{self.number}"
+        work = self.cache / f"work-{self.number}-{os.getpid()}"
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
-        log = self.cache / f"log-{self.number}"
         try:
-            with self.sandbox.mutated(mutant):
-                outcomes = in_child(
-                    self.sandbox.path,
-                    lambda: battery.run_cases(self.tables, work, names),
-                    seconds=_BATTERY_SECONDS,
-                    log=log,
-                )
-            verdicts = in_child(
-                self.sandbox.path,
-                lambda: battery.check_cases(work, self.expected, outcomes),
-                seconds=_BATTERY_SECONDS,
-                log=log,
+            outcomes = self._with(
+                mutant, partial(battery.run_cases, self.tables, work, names), _BATTERY_SECONDS
+            )
+            verdicts = self._in_child(
+                partial(battery.check_cases, work, self.expected, outcomes), _BATTERY_SECONDS
             )
         except (
             OutOfTimeError,
@@ -118,20 +122,16 @@ class Runner:
         started, passed = time.monotonic(), 0
         text = "" if mutant is None else (self.root / mutant.file).read_text()
         chosen = list(found) if found is not None or mutant is None else waves(mutant, text, self.calls)
-        with self.sandbox.mutated(mutant):
-            for wave in chosen:
-                verdict, failed = self._run(wave.tests)
-                if verdict != "survived":
-                    return {"verdict": verdict, "by": failed, "passed": passed, "seconds": _since(started)}
-                passed += len(wave.tests)
+        for wave in chosen:
+            verdict, failed = self._run(mutant, wave.tests)
+            if verdict != "survived":
+                return {"verdict": verdict, "by": failed, "passed": passed, "seconds": _since(started)}
+            passed += len(wave.tests)
         return {"verdict": "survived", "by": "", "passed": passed, "seconds": _since(started)}
 
-    def _run(self, tests: tuple[str, ...]) -> tuple[str, str]:
-        log = self.cache / f"log-{self.number}"
+    def _run(self, mutant: Mutant | None, tests: tuple[str, ...]) -> tuple[str, str]:
         try:
-            code, failed = in_child(
-                self.sandbox.path, lambda: _pytest(tests), seconds=_TESTS_SECONDS, log=log
-            )
+            code, failed = self._with(mutant, partial(_pytest, tests), _TESTS_SECONDS)
         except OutOfTimeError:
             return "caught", "no end"
         except DiedError:
@@ -139,6 +139,30 @@ class Runner:
         except RuntimeError as err:  # of pytest itself: nothing is known
             return "unknown", str(err)[-200:]
         return _CODES.get(code, "unknown"), failed
+
+    def _with(self, mutant: Mutant | None, work: Callable[[], Any], seconds: float) -> Any:
+        """`work` in a child that has the bug: in memory, or, where that cannot be, in a copy of the tree."""
+
+        def patched() -> Any:
+            if mutant is not None:
+                try:
+                    patch(mutant, self.root)
+                except NotPatchableError as err:
+                    return {"not patchable": str(err)}
+            return {"done": work()}
+
+        answer = self._in_child(patched, seconds)
+        if "done" in answer:
+            return answer["done"]
+        with self.sandbox.mutated(mutant):
+            return in_child(self.sandbox.path, partial(_elsewhere, work), seconds=seconds, log=self._log)
+
+    def _in_child(self, work: Callable[[], Any], seconds: float) -> Any:
+        return in_child(self.root, work, seconds=seconds, log=self._log)
+
+    @property
+    def _log(self) -> Path:
+        return self.cache / f"log-{self.number}"
 
     def _cases(self, mutant: Mutant) -> list[str]:
         if mutant.area in _ASIDE:
@@ -173,14 +197,18 @@ class Runner:
         return f"{mutant.digest}-{_digest(path for path in files if path.exists())}"
 
 
+def _elsewhere(work: Callable[[], Any]) -> Any:
+    """In a child: with lakecore of the directory that it is in."""
+    forget_lakecore()
+    return work()
+
+
 def _pytest(tests: tuple[str, ...]) -> tuple[int, str]:
     """In a child: the exit code of pytest, and the first test that failed. `4`: a test is not there any more."""
-    import sys
-
     import pytest
 
     for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
-        del sys.modules[name]  # the child runs the tests of the sandbox
+        del sys.modules[name]  # they are those of the directory that the child is in
     failed: list[str] = []
 
     class First:
@@ -189,6 +217,7 @@ def _pytest(tests: tuple[str, ...]) -> tuple[int, str]:
                 failed.append(report.nodeid)
 
     options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "timeout=120", "--no-header", "--tb=line"]
+    options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # hypothesis is imported already
     code = int(pytest.main([*options, *tests], plugins=[First()]))
     if code == 4:  # names change: then whole files
         code = int(pytest.main([*options, "-m", "not slow and not alone", *_files(tests)], plugins=[First()]))
