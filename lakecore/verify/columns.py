@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ from lakecore.types.datatypes import AtomicType, DataField, DataType, TypeRoot
 from lakecore.verify.evolution import widen
 from lakecore.verify.shape import RowShape
 
-__all__ = ["StoredFile", "read_covered"]
+__all__ = ["StoredFile", "held_schema", "read_covered"]
 
 _SEQUENCE_TYPE = AtomicType(TypeRoot.BIGINT, nullable=False)
 _KIND_TYPE = AtomicType(TypeRoot.TINYINT, nullable=False)
@@ -80,6 +80,14 @@ def read_covered(
             yield tuple(columns)
     finally:
         reader.close()
+
+
+def held_schema(schema: TableSchema, file: DataFile) -> TableSchema:
+    """The columns that the file has, in its order: columns of the same rows may lie in several files."""
+    if file.write_cols is None:
+        return schema
+    fields = {field.name: field for field in schema.fields}
+    return replace(schema, fields=tuple(fields[name] for name in file.write_cols if name in fields))
 
 
 def _column(batch: pa.RecordBatch, source: _Source, path: str) -> pa.Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from lakecore.errors import CorruptDataError, LakeError, UnavailableError
 from lakecore.format.blob_file import BlobSource, load_blob_index
@@ -18,7 +18,7 @@ from lakecore.metadata.options import BY_OTHER_COLUMNS, BY_SNAPSHOT, TableOption
 from lakecore.metadata.schema import TableSchema
 from lakecore.store.schemas import SchemaStore
 from lakecore.verify.column_stats import ColumnStats
-from lakecore.verify.columns import read_covered
+from lakecore.verify.columns import held_schema, read_covered
 from lakecore.verify.file_indexes import index_problems
 from lakecore.verify.findings import FindingKind, Findings
 from lakecore.verify.inline_blobs import InlineBlobs
@@ -71,7 +71,7 @@ class DataFileCheck:
             reader.close()
             self._equal(reference, "rows", rows, reference.file.row_count)
             return
-        schema = _held(reference.schemas.load(reference.file.schema_id), reference.file)
+        schema = held_schema(reference.schemas.load(reference.file.schema_id), reference.file)
         mode = ProofMode.FULL if self.deep else ProofMode.KEYS
         shape = shape_of(schema, TableOptions.from_schema(schema), mode)
         seen, stats, packs = KeyedRows(shape.key), ColumnStats(shape), RowPacks(shape, schema)
@@ -159,17 +159,9 @@ def bounds_of(
     file_io: FileIO, path: str, file: DataFile, schemas: SchemaStore
 ) -> tuple[TableSchema, Mapping[str, ColumnBounds]]:
     """The columns that the file has, and what its rows say of them. Memory: one batch."""
-    schema = _held(schemas.load(file.schema_id), file)
+    schema = held_schema(schemas.load(file.schema_id), file)
     shape = shape_of(schema, TableOptions.from_schema(schema), ProofMode.FULL)
     stats = ColumnStats(shape)
     for columns in read_covered(file_io, path, shape, schema):
         stats.add(columns)
     return schema, stats.bounds()
-
-
-def _held(schema: TableSchema, file: DataFile) -> TableSchema:
-    """The columns that the file has, in its order: columns of the same rows may lie in several files."""
-    if file.write_cols is None:
-        return schema
-    fields = {field.name: field for field in schema.fields}
-    return replace(schema, fields=tuple(fields[name] for name in file.write_cols if name in fields))

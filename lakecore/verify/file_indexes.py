@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
 
 from lakecore.errors import NotFoundError
 from lakecore.format.canonical import canonical
@@ -20,9 +23,12 @@ from lakecore.predicate.tree import In, IsNull
 from lakecore.row.values import array_values
 from lakecore.types.datatypes import AtomicType, DataField
 
-__all__ = ["index_problems"]
+__all__ = ["index_problems", "sample_problems"]
 
 _SAMPLED = 16
+_MOST_VALUES = 128
+ColumnRows = tuple[npt.NDArray[np.int64], pa.Array]
+"""Positions in a file, and the values of a column there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,42 @@ def index_problems(
             missed[name] = f"the indexes of column {name} do not know the value of row {sample.position}"
     for problem in missed.values():
         yield where, problem
+
+
+def sample_problems(
+    file_io: FileIO, path: str, file: DataFile, schema: TableSchema, rows: Mapping[str, ColumnRows]
+) -> Iterator[tuple[str, str]]:
+    """(path, problem) for every column whose indexes miss a row of those given: their positions and values.
+
+    Looks for at most 256 distinct values of a column. Reads the index file whole. Raises CorruptDataError,
+    and NotFoundError where there is no index file.
+    """
+    where, index = _opened(file_io, path, file)
+    if index is None:
+        return
+    fields = {field.name: field for field in schema.fields if isinstance(field.type, AtomicType)}
+    for name in sorted(fields.keys() & rows.keys() & index.head.keys()):
+        field = fields[name]
+        for value, positions in _places(rows[name], field).items():
+            asked = IsNull(name) if value is None else In(name, (value,))
+            found = matching_rows(asked, {name: field}, index)
+            if found is not None and positions - found:
+                row = (positions - found).min()
+                yield where, f"the indexes of column {name} do not know the value of row {row}"
+                break
+
+
+def _places(rows: ColumnRows, field: DataField) -> dict[Any, BitMap]:
+    """Where each of some distinct values lies."""
+    positions, values = rows
+    codes = values.dictionary_encode(null_encoding="encode")
+    distinct = array_values(codes.dictionary, field.type)
+    step = max(1, len(distinct) // _MOST_VALUES)
+    numbers = codes.indices.to_numpy(zero_copy_only=False)
+    return {
+        distinct[code]: BitMap(positions[numbers == code].astype(np.uint32))
+        for code in range(0, len(distinct), step)
+    }
 
 
 def _opened(file_io: FileIO, path: str, file: DataFile) -> tuple[str, FileIndex | None]:

@@ -19,6 +19,7 @@ from lakecore.verify.columns import StoredFile
 from lakecore.verify.fold_rules import ChangeSource, FoldRules
 from lakecore.verify.key_marks import KeySpan, Marks, marks_of
 from lakecore.verify.lookups import LookupFile
+from lakecore.verify.output_sample import OutputSample
 from lakecore.verify.proof_context import ProofContext
 from lakecore.verify.sample_choice import (
     LEAST_SHARE,
@@ -71,12 +72,13 @@ def sample_merge(context: ProofContext, unit: str, merge: MergeSample, marks: Ma
     row of 16 and a few pages beside them of all inputs and outputs, all columns. Memory: the rows of one
     window.
     """
-    sampler = _Sampler(context, unit, merge, WindowReader(context, marks))
+    sampler = _Sampler(context, unit, merge, WindowReader(context, marks), OutputSample(context, unit))
     parts: list[RowSample] = []
     for keys in sampler.windows():
         if parts and sum(part.rows for part in parts) * LEAST_SHARE >= merge.rows:
             break
         parts.append(sampler.check(keys))
+    sampler.outputs.check()
     return join_samples(parts)
 
 
@@ -86,6 +88,7 @@ class _Sampler:
     unit: str
     merge: MergeSample
     reader: WindowReader
+    outputs: OutputSample
 
     def windows(self) -> Iterator[KeySpan]:
         """All windows of the unit, in the order in which they are taken.
@@ -114,10 +117,12 @@ class _Sampler:
         read = reader.inputs(merge.runs, keys)
         rows = read.batch.num_rows
         inside = living_rows(read, merge.rules, merge.now_ms)
-        outside = living_rows(reader.outside(inside, merge.above, keys), merge.rules, merge.now_ms)
         if not inside.batch.num_rows:
             return self._without_rows(keys, rows)
-        window = self._expected(_both(outside, inside))
+        if merge.above:
+            outside = reader.outside(inside, merge.above, keys)
+            inside = _both(living_rows(outside, merge.rules, merge.now_ms), inside)
+        window = self._expected(inside)
         check = self._check()
         results = check.moved(window) if merge.outputs is None else self._written(check, window, keys)
         if merge.rules.changes is not ChangeSource.NONE:
@@ -155,7 +160,7 @@ class _Sampler:
     def _read(self, files: Sequence[StoredFile], keys: KeySpan) -> pa.RecordBatch:
         """Rows of files that were just written."""
         try:
-            return self.reader.all_rows(files, keys)
+            return self.reader.all_rows(files, keys, self.outputs)
         except CorruptDataError as err:
             raise ProofError(self.unit, f"what it wrote cannot be read back: {err}") from err
 

@@ -14,14 +14,17 @@ from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.key_order import comparable
 from lakecore.metadata.schema import TableSchema
 from lakecore.row.binary_row import decode_row
-from lakecore.types.datatypes import DataField, RowType
-from lakecore.verify.columns import StoredFile, read_covered
+from lakecore.types.datatypes import AtomicType, DataField, RowType
+from lakecore.verify.column_stats import ColumnStats, keeps_blanks
+from lakecore.verify.columns import StoredFile, held_schema, read_covered
 from lakecore.verify.digest import ZERO, Tally
+from lakecore.verify.file_indexes import index_problems
 from lakecore.verify.key_marks import KeyMarks
 from lakecore.verify.keyed_rows import KeyedRows
 from lakecore.verify.order import KeyValues
 from lakecore.verify.rows import tally_rows
-from lakecore.verify.shape import RowShape
+from lakecore.verify.sample_choice import seeded_order
+from lakecore.verify.shape import ProofMode, RowShape
 
 __all__ = ["OutputEvidence", "check_output_file"]
 
@@ -66,8 +69,13 @@ def check_output_file(
     bounds = order or shape.key
     seen = KeyedRows(bounds, repeats=changelog or bool(order))
     rows = ZERO
+    described = _described(unit, shape, first_row)
+    stats = ColumnStats(
+        replace(shape, values=(*shape.values, *described)), chars=keeps_blanks(shape, stored.path)
+    )
     try:
-        for columns, ordered in _read(file_io, stored, shape, schema, order):
+        for columns, ordered, watched in _read(file_io, stored, shape, schema, (order, described)):
+            stats.add(watched)
             rows += tally_rows(columns, shape, first_row + rows.rows)
             if shape.keyed:
                 seen.add(ordered)
@@ -86,6 +94,7 @@ def check_output_file(
             )
             refuse(falls if changelog or order else "its keys do not strictly increase")
         _check_keyed(refuse, seen, stored, RowType(bounds))
+    _check_description(refuse, file_io, stored, shape, schema, stats if rows.rows else None)
     if order:
         return OutputEvidence(rows=rows, files=1, proven=(stored.file,))
     return OutputEvidence(
@@ -94,11 +103,18 @@ def check_output_file(
 
 
 def _read(
-    file_io: FileIO, stored: StoredFile, shape: RowShape, schema: TableSchema, order: tuple[DataField, ...]
-) -> Iterator[tuple[Sequence[pa.Array], Sequence[pa.Array]]]:
-    """Batches of the covered columns; and of those that order the rows, with sequence number and kind."""
+    file_io: FileIO,
+    stored: StoredFile,
+    shape: RowShape,
+    schema: TableSchema,
+    beside_these: tuple[tuple[DataField, ...], tuple[DataField, ...]],
+) -> Iterator[tuple[Sequence[pa.Array], Sequence[pa.Array], Sequence[pa.Array]]]:
+    """Batches of the covered columns; of those that order the rows, with sequence number and kind; and of
+    those whose statistics are compared: the covered ones and the second of `beside_these`.
+    """
+    order, described = beside_these
     held = {field.id for field in (*shape.key, *shape.values)}
-    beside = tuple(field for field in order if field.id not in held)
+    beside = (*described, *(field for field in order if field.id not in held | {f.id for f in described}))
     wide = replace(shape, values=(*shape.values, *beside))
     known = [field.id for field in (*wide.key, *wide.values)]
     places = [known.index(field.id) for field in order]
@@ -106,7 +122,38 @@ def _read(
     for columns in read_covered(file_io, stored.path, wide, schema):
         system = columns[len(known) :]
         ordered = (*(columns[place] for place in places), *system) if order else columns
-        yield (*columns[:covered], *system), ordered
+        yield (*columns[:covered], *system), ordered, columns[: covered + len(described)]
+
+
+def _described(unit: str, shape: RowShape, first_row: int) -> tuple[DataField, ...]:
+    """Columns that are read whole for their statistics, besides the covered ones: one, chosen by the seed."""
+    covered = {field.id for field in shape.values}
+    others = [
+        field for field in shape.sampled if field.id not in covered and isinstance(field.type, AtomicType)
+    ]
+    if not others:
+        return ()
+    return (others[seeded_order(shape.seed, f"{unit}, column, {first_row}", len(others))[0]],)
+
+
+def _check_description(
+    refuse: Callable[[str], NoReturn],
+    file_io: FileIO,
+    stored: StoredFile,
+    shape: RowShape,
+    schema: TableSchema,
+    stats: ColumnStats | None,
+) -> None:
+    """Column statistics against the columns read; in the full mode, file indexes against some of the rows."""
+    held = held_schema(schema, stored.file)
+    try:
+        for problem in stats.problems(stored.file, held) if stats is not None else ():
+            refuse(problem)
+        if shape.mode is ProofMode.FULL:
+            for _, problem in index_problems(file_io, stored.path, stored.file, held):
+                refuse(problem)
+    except CorruptDataError as err:
+        refuse(f"its description cannot be decoded: {err.problem}")
 
 
 def _check_size(file_io: FileIO, stored: StoredFile, refuse: Callable[[str], NoReturn]) -> None:

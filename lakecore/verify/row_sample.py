@@ -15,6 +15,7 @@ from lakecore.verify.array_hash import hash_array
 from lakecore.verify.columns import read_covered
 from lakecore.verify.digest import column_constant
 from lakecore.verify.lookups import LookupFile
+from lakecore.verify.output_sample import OutputSample
 from lakecore.verify.proof_context import ProofContext
 from lakecore.verify.rows import without_rows
 from lakecore.verify.sample_choice import LEAST_SHARE, RowSample, join_samples, seeded_order, window_rows
@@ -37,12 +38,14 @@ def sample_rows(
     width = window_rows(after.rows, 1.0, size // max(before.rows, 1))
     count = -(-after.rows // width)
     parts: list[RowSample] = []
+    seen = OutputSample(context, unit)
     for number in seeded_order(context.shape.seed, unit, count):
         if sum(part.rows for part in parts) * LEAST_SHARE >= before.rows and parts:
             break
         span = (number * width, min((number + 1) * width, after.rows))
-        _compare(context, unit, (before, after), span)
+        _compare(context, unit, (before, after), span, seen)
         parts.append(RowSample(rows=span[1] - span[0], windows=1))
+    seen.check()
     return join_samples(parts)
 
 
@@ -77,10 +80,16 @@ class _Chain:
                 yield file, (live[low], live[high - 1] + 1)
 
 
-def _compare(context: ProofContext, unit: str, chains: tuple[_Chain, _Chain], span: tuple[int, int]) -> None:
+def _compare(
+    context: ProofContext,
+    unit: str,
+    chains: tuple[_Chain, _Chain],
+    span: tuple[int, int],
+    seen: OutputSample,
+) -> None:
     read = _hashes(context, chains[0], span)
     try:
-        written = _hashes(context, chains[1], span)
+        written = _hashes(context, chains[1], span, seen)
     except CorruptDataError as err:
         raise ProofError(unit, f"what it wrote cannot be read back: {err}") from err
     for field, before, after in zip(context.shape.sampled, read, written, strict=True):
@@ -93,8 +102,10 @@ def _compare(context: ProofContext, unit: str, chains: tuple[_Chain, _Chain], sp
             )
 
 
-def _hashes(context: ProofContext, chain: _Chain, span: tuple[int, int]) -> list[Words]:
-    """One array of hashes a column, of the live rows of a span."""
+def _hashes(
+    context: ProofContext, chain: _Chain, span: tuple[int, int], seen: OutputSample | None = None
+) -> list[Words]:
+    """One array of hashes a column, of the live rows of a span. `seen` is shown the rows of new files."""
     shape = context.shape.wide
     parts: list[list[Words]] = [[np.empty(0, np.uint64)] for _ in shape.values]
     for file, rows in chain.spans(*span):
@@ -104,6 +115,8 @@ def _hashes(context: ProofContext, chain: _Chain, span: tuple[int, int]) -> list
             live: Sequence[pa.Array] = columns
             if file.deleted is not None:
                 live = without_rows(columns, file.deleted, start)
+            if seen is not None:
+                seen.add(file.stored, columns, np.arange(start, start + len(columns[0])))
             start += len(columns[0])
             for part, column in zip(parts, live, strict=True):
                 part.append(hash_array(column, column_constant(0)))

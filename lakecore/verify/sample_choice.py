@@ -14,10 +14,9 @@ __all__ = ["LEAST_SHARE", "RowSample", "join_samples", "key_windows", "seeded_or
 
 LEAST_SHARE = 16
 """At least one row of so many is in the sample."""
-_MOST_ROWS = 131072
+_MOST_ROWS = 262144
 _MOST_BYTES = 16 << 20
 _LEAST_ROWS = STRIDE
-_WINDOWS = 2 * LEAST_SHARE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +44,14 @@ def join_samples(parts: Sequence[RowSample]) -> RowSample:
 
 
 def window_rows(rows: int, share: float = 1.0, width: int = 1) -> int:
-    """How many of `rows` one window has: few enough that one of 16 is two windows, and they fit in memory.
+    """How many of `rows` one window has: a little more than one of 16, where so many fit in memory. (Each
+    window costs an opening of all files: few large ones are cheaper than many small ones.)
 
     `share`: of the rows that go into a window, how many come out of it. `width`: bytes of a stored row.
     """
     most = min(_MOST_ROWS, _MOST_BYTES // max(width, 1))
-    return max(_LEAST_ROWS, min(rows // _WINDOWS, int(most * min(share, 1.0))))
+    wanted = -(-rows // (LEAST_SHARE - 1))
+    return max(_LEAST_ROWS, min(wanted, int(most * min(share, 1.0))))
 
 
 def seeded_order(seed: str, unit: str, count: int) -> list[int]:
@@ -66,7 +67,7 @@ def key_windows(files: Sequence[KeyMarks], rows: int, *, ends_open: bool) -> lis
     keys: list[KeyValues] = [key for marks in files for key in marks.keys]
     if not keys:
         return [KeySpan()] if ends_open else []
-    cuts = keys[:: max(1, rows // _LEAST_ROWS)]
+    cuts = keys[:: -(-rows // STRIDE)]
     last = next(marks.last for marks in reversed(files) if marks.last is not None)
     spans = [KeySpan(low, high) for low, high in pairwise(cuts)]
     spans.append(KeySpan(cuts[-1], last, closed=True))

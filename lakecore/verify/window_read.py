@@ -15,6 +15,7 @@ from lakecore.verify.columns import StoredFile, read_covered
 from lakecore.verify.digest import hash_rows
 from lakecore.verify.key_marks import KeySpan, Marks, marks_of, rows_inside
 from lakecore.verify.lookups import LookupFile
+from lakecore.verify.output_sample import OutputSample
 from lakecore.verify.proof_context import ProofContext
 from lakecore.verify.rows import without_rows
 from lakecore.verify.shape import RowShape
@@ -96,10 +97,14 @@ class WindowReader:
             np.concatenate([part.positions for part in parts]),
         )
 
-    def all_rows(self, files: Iterable[StoredFile], keys: KeySpan) -> pa.RecordBatch:
-        """The rows of files that follow each other."""
-        found = [self.rows(LookupFile(stored), keys).batch for stored in files]
-        return pa.concat_batches([*found, pa.RecordBatch.from_pylist([], window_schema(self.shape))])
+    def all_rows(self, files: Iterable[StoredFile], keys: KeySpan, seen: OutputSample) -> pa.RecordBatch:
+        """The rows of new files that follow each other; `seen` is shown them."""
+        found = [pa.RecordBatch.from_pylist([], window_schema(self.shape))]
+        for stored in files:
+            rows = self.rows(LookupFile(stored), keys)
+            seen.add(stored, rows.batch.columns, rows.positions)
+            found.append(rows.batch)
+        return pa.concat_batches(found)
 
     def _read(
         self, file: LookupFile, span: tuple[int, int]

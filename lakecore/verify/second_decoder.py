@@ -1,0 +1,206 @@
+"""The same bytes through a second decoder: rows of one file of each format, against what ours gives for them.
+
+Proofs read with the decoders that compactions read with: a value that these take for another would be wrong on
+both sides. So once a job the first rows of an input and of an output of each format are decoded by readers that
+share no code with ours: parquet by arro3-io (arrow-rs), where it is installed, avro by fastavro. For ORC and the row
+format there is none.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from lakecore.errors import LakeError, ProofError
+from lakecore.format.canonical import canonical
+from lakecore.format.data_reader import file_format, open_reader
+from lakecore.fs.file_io import FileIO
+from lakecore.metadata.row_kind import KEY_PREFIX
+from lakecore.metadata.schema import TableSchema
+from lakecore.types.datatypes import DataType
+from lakecore.verify.array_hash import hash_array
+from lakecore.verify.columns import StoredFile
+from lakecore.verify.digest import column_constant
+
+__all__ = ["SecondDecoders"]
+
+_ROWS = 4096
+_PACKAGES = {"parquet": "arro3-io", "avro": "fastavro"}
+
+
+@dataclass(slots=True)
+class SecondDecoders:
+    """What one job has looked at. `files`: by format and side (input or output)."""
+
+    file_io: FileIO
+    _seen: set[tuple[str, str]] = field(default_factory=set)
+    _rows: dict[str, int] = field(default_factory=dict)
+    _without: dict[str, str] = field(default_factory=dict)
+
+    def look(self, unit: str, side: str, stored: StoredFile, schema: TableSchema) -> None:
+        """Compare the first rows of a file, unless one of its format was compared on this side before.
+
+        Raises ProofError naming `unit`, the file and a column that the two readers do not agree on, and what
+        opening the file raises. Reads the columns of some thousand rows twice.
+        """
+        kind = file_format(stored.path)
+        if (kind, side) in self._seen or kind in self._without or not stored.file.row_count:
+            return
+        self._seen.add((kind, side))
+        decode = _decoder(kind)
+        if decode is None:
+            self._without[kind] = _reason(kind)
+            return
+        ours = _first_rows(self.file_io, stored.path, schema)
+        try:
+            theirs = decode(self.file_io, stored.path, ours)
+        except LakeError:
+            raise
+        except Exception as err:  # noqa: BLE001 - whatever another library raises: it did not read the file
+            self._without[kind] = f"{_PACKAGES[kind]} cannot read {stored.file.file_name}: {err}"
+            return
+        self._compare(unit, stored, schema, ours, theirs)
+        self._rows[kind] = self._rows.get(kind, 0) + ours.num_rows
+
+    def report(self) -> str:
+        """What was compared with which reader; empty before anything was."""
+        done = [f"{rows} rows of {kind} by {_PACKAGES[kind]}" for kind, rows in sorted(self._rows.items())]
+        without = [f"no second reader for {kind} ({why})" for kind, why in sorted(self._without.items())]
+        return "; ".join([*(["decoded a second time: " + ", ".join(done)] if done else []), *without])
+
+    def _compare(
+        self,
+        unit: str,
+        stored: StoredFile,
+        schema: TableSchema,
+        ours: pa.RecordBatch,
+        theirs: Mapping[str, pa.Array],
+    ) -> None:
+        kinds: dict[str, DataType] = {one.name: one.type for one in schema.fields}
+        for name, column in zip(ours.schema.names, ours.columns, strict=True):
+            other = theirs.get(name)
+            if other is None:
+                continue
+            kind = kinds.get(name, kinds.get(name.removeprefix(KEY_PREFIX)))
+            left, right = _alike(column, kind, stored.path), _alike(other, kind, stored.path)
+            constant = column_constant(0)
+            if len(left) != len(right) or (hash_array(left, constant) != hash_array(right, constant)).any():
+                reader = _PACKAGES[file_format(stored.path)]
+                raise ProofError(
+                    unit, f"{stored.path}: lakecore and {reader} decode column {name} differently"
+                )
+
+
+Decode = Callable[[FileIO, str, pa.RecordBatch], dict[str, pa.Array]]
+
+
+def _decoder(kind: str) -> Decode | None:
+    package = _PACKAGES.get(kind)
+    if package is None:
+        return None
+    try:
+        version(package)
+    except PackageNotFoundError:
+        return None
+    return _parquet if kind == "parquet" else _avro
+
+
+def _reason(kind: str) -> str:
+    package = _PACKAGES.get(kind)
+    return "there is none that is kept" if package is None else f"{package} is not installed"
+
+
+def _first_rows(file_io: FileIO, path: str, schema: TableSchema) -> pa.RecordBatch:
+    reader = open_reader(file_io, path, schema=schema)
+    try:
+        return next(iter(reader.batches(None, _ROWS)))
+    finally:
+        reader.close()
+
+
+def _alike(column: pa.Array, kind: DataType | None, path: str) -> pa.Array:
+    """As the table's type where the column is one of the table."""
+    return column if kind is None else canonical(column, kind, path)
+
+
+def _parquet(file_io: FileIO, path: str, ours: pa.RecordBatch) -> dict[str, pa.Array]:
+    from arro3.io import read_parquet
+
+    source = file_io.open_input(path)
+    try:
+        stream = pa.RecordBatchReader.from_stream(read_parquet(_Seekable(source)))
+        rows = _until(stream, ours.num_rows)
+        table = pa.Table.from_batches(rows, stream.schema).slice(0, ours.num_rows).combine_chunks()
+    finally:
+        source.close()
+    columns = zip(table.column_names, table.columns, strict=True)
+    return {name: column.chunk(0) for name, column in columns if column.num_chunks}
+
+
+def _until(batches: Iterator[pa.RecordBatch], rows: int) -> list[pa.RecordBatch]:
+    found: list[pa.RecordBatch] = []
+    while sum(batch.num_rows for batch in found) < rows:
+        found.append(next(batches))
+    return found
+
+
+def _avro(file_io: FileIO, path: str, ours: pa.RecordBatch) -> dict[str, pa.Array]:
+    import fastavro
+
+    source = file_io.open_input(path)
+    try:
+        records: list[Any] = list(islice(fastavro.reader(_Seekable(source)), ours.num_rows))
+    finally:
+        source.close()
+    return {
+        kind.name: pa.array([_plain(record[kind.name], kind.type) for record in records], kind.type)
+        for kind in ours.schema
+        if records and kind.name in records[0]
+    }
+
+
+def _plain(value: Any, kind: pa.DataType) -> Any:
+    """A value of fastavro as pyarrow takes it: maps are pairs, in avro also lists of records."""
+    if value is None:
+        return None
+    if pa.types.is_map(kind):
+        pairs = value.items() if isinstance(value, dict) else ((one["key"], one["value"]) for one in value)
+        return [(_plain(key, kind.key_type), _plain(item, kind.item_type)) for key, item in pairs]
+    if pa.types.is_struct(kind):
+        return {one.name: _plain(value[one.name], one.type) for one in kind}
+    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
+        return [_plain(item, kind.value_type) for item in value]
+    return value
+
+
+class _Seekable(io.RawIOBase):
+    """An input of ours as a Python file."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._source.size()}[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        left = max(self._source.size() - self._at, 0)
+        data = bytes(self._source.read_at(left if size is None or size < 0 else min(size, left), self._at))
+        self._at += len(data)
+        return data
