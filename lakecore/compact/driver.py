@@ -29,8 +29,10 @@ from lakecore.executor import Executor
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER
 from lakecore.read.context import ReadContext
+from lakecore.verify.columns import StoredFile
 from lakecore.verify.proof import PickProof, check_upgrade, prove_pick
-from lakecore.verify.shape import RowShape
+from lakecore.verify.second_decoder import SecondDecoders
+from lakecore.verify.shape import ProofMode, RowShape
 from lakecore.verify.table_rules import TableRules
 
 __all__ = ["MAX_COMMITS", "Driver", "RunSettings"]
@@ -83,6 +85,7 @@ class Driver:
         self._identifier = settings.identifier
         self._uncertain = False
         self._committed = set(settings.committed)
+        self._decoders = SecondDecoders(reading.file_io)
         self.outcome = Outcome()
 
     def run(
@@ -119,12 +122,24 @@ class Driver:
         settings = self._settings
         with closing(run.proven(executor, function, self._may_go_on)) as found:
             for proven in found:
+                self._decode_again(proven)
                 run.ready.append(proven)
                 waited = self._clock.monotonic() - since
                 if len(run.ready) >= settings.commit_picks or waited >= settings.commit_seconds:
                     self._commit(run)
                     since = self._clock.monotonic()
         self._commit(run)
+
+    def _decode_again(self, proven: ProvenPick) -> None:
+        """One input and one output of each format through a second decoder, once a run. Raises ProofError."""
+        if self._shape.mode is ProofMode.KEYS:
+            return
+        pick, reading = proven.pick, self._reading
+        for side, files in (("input", pick.replaced), ("output", proven.files)):
+            for file in files:
+                stored = StoredFile(reading.paths.data_file(pick.bucket_dir, file), file)
+                self._decoders.look(pick.name, side, stored, reading.file_schema(file.schema_id))
+        self.outcome = replace(self.outcome, decoded=self._decoders.report())
 
     def _may_go_on(self) -> bool:
         until = self._settings.until_ms

@@ -42,6 +42,7 @@ class Outcome:
 
     `dropped`: names of picks that another commit, or a change of the schema, made impossible. `lost_places`:
     their buckets.
+    `decoded`: which formats a second decoder read, and how many rows.
     `directories`: those of committed picks. `notes`: what became of snapshots that other writers replaced.
     """
 
@@ -58,6 +59,7 @@ class Outcome:
     dropped: tuple[str, ...] = ()
     lost_places: tuple[Place, ...] = ()
     proofs: tuple[PickProof, ...] = ()
+    decoded: str = ""
     directories: frozenset[str] = frozenset()
     stopped: bool = False
     notes: tuple[str, ...] = ()

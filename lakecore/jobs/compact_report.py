@@ -121,6 +121,8 @@ def _proof_text(outcome: Outcome) -> str:
     for proof in outcome.proofs:
         kinds.setdefault((proof.placed, proof.fold is None), []).append(proof)
     parts = [str(_sum(proofs)) for proofs in kinds.values()]
+    if outcome.decoded and outcome.proofs:
+        parts.append(outcome.decoded)
     if outcome.moved:
         parts.append(f"{counted(outcome.moved, 'file')} moved to another level, metadata only")
     return "; ".join(parts)

@@ -1,9 +1,9 @@
 """The same bytes through a second decoder: rows of one file of each format, against what ours gives for them.
 
-Proofs read with the decoders that compactions read with: a value that these take for another would be wrong on
-both sides. So once a job the first rows of an input and of an output of each format are decoded by readers that
-share no code with ours: parquet by arro3-io (arrow-rs), where it is installed, avro by fastavro. For ORC and the row
-format there is none.
+Proofs read with the decoders that compactions read with: a value that these take for another would be wrong
+on both sides. So once a job the first rows of an input and of an output of each format are decoded by readers
+that share no code with ours: parquet by arro3-io (arrow-rs), where it is installed, avro by fastavro. For ORC
+and the row format there is none.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
-from typing import Any
+from typing import IO, Any, cast
 
 import pyarrow as pa
 
-from lakecore.errors import LakeError, ProofError
+from lakecore.errors import LakeError, NotFoundError, ProofError
 from lakecore.format.canonical import canonical
 from lakecore.format.data_reader import file_format, open_reader
 from lakecore.fs.file_io import FileIO
@@ -57,9 +57,12 @@ class SecondDecoders:
         if decode is None:
             self._without[kind] = _reason(kind)
             return
-        ours = _first_rows(self.file_io, stored.path, schema)
         try:
+            ours = _first_rows(self.file_io, stored.path, schema)
             theirs = decode(self.file_io, stored.path, ours)
+        except NotFoundError:  # an input whose snapshot has just expired
+            self._seen.discard((kind, side))
+            return
         except LakeError:
             raise
         except Exception as err:  # noqa: BLE001 - whatever another library raises: it did not read the file
@@ -134,7 +137,7 @@ def _parquet(file_io: FileIO, path: str, ours: pa.RecordBatch) -> dict[str, pa.A
 
     source = file_io.open_input(path)
     try:
-        stream = pa.RecordBatchReader.from_stream(read_parquet(_Seekable(source)))
+        stream = pa.RecordBatchReader.from_stream(read_parquet(cast("IO[bytes]", _Seekable(source))))
         rows = _until(stream, ours.num_rows)
         table = pa.Table.from_batches(rows, stream.schema).slice(0, ours.num_rows).combine_chunks()
     finally:

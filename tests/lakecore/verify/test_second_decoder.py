@@ -1,0 +1,121 @@
+"""The second decoder: it agrees with ours on good files, and finds values that ours gets wrong on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakecore
+from lakecore.errors import ProofError
+from lakecore.format.avro_reader import AvroReader
+from lakecore.format.parquet_reader import ParquetReader
+from lakecore.jobs import compact
+from lakecore.jobs.compact import ProofMode, Strategy
+from lakecore.verify import second_decoder
+from tests.support.lake import key_table, paths_of
+
+COLUMNS = (
+    "k INT",
+    "d DECIMAL(20, 3)",
+    "t TIMESTAMP(6)",
+    "z TIMESTAMP(3) WITH LOCAL TIME ZONE",
+    "y DATE",
+    "b BYTES",
+    "f FLOAT",
+    "s STRING",
+)
+CONSTANTS: dict[str, Any] = {
+    "d": pa.scalar(Decimal("1.000")),
+    "t": pa.scalar(0, pa.timestamp("us")),
+    "y": pa.scalar(0, pa.int32()).cast(pa.date32()),
+    "s": pa.scalar("x"),
+}
+READERS: dict[str, Any] = {"parquet": ParquetReader, "avro": AvroReader}
+
+
+def made(warehouse: Path, file_format: str) -> Any:
+    catalog = lakecore.load_catalog(str(warehouse), **{"local.fsync": "false"})
+    table = key_table(catalog, COLUMNS, file__format=file_format, num_sorted_run__compaction_trigger="9")
+    for start in (0, 50):
+        keys = range(start, start + 100)
+        table.write(
+            pa.table({
+                "k": list(keys),
+                "d": pa.array([Decimal(k) / 8 if k % 9 else None for k in keys], pa.decimal128(20, 3)),
+                "t": pa.array([k * 1_000_001 for k in keys], pa.timestamp("us")),
+                "z": pa.array([-k * 1001 for k in keys], pa.timestamp("ms", "UTC")),
+                "y": pa.array([k - 70 for k in keys], pa.date32()),
+                "b": [bytes([k % 256]) for k in keys],
+                "f": pa.array([k / 7 for k in keys], pa.float32()),
+                "s": [f"text {k}" for k in keys],
+            })
+        )  # fmt: skip
+    return table
+
+
+def run(warehouse: Path, mode: ProofMode = ProofMode.SAMPLED) -> str:
+    job = compact.Job(
+        table="d.k", strategy=Strategy.FULL, proof=mode, commit_user="test", commit_identifier=1
+    )
+    return compact.run(job, lakecore.load_catalog(str(warehouse), **{"local.fsync": "false"})).proof
+
+
+@pytest.mark.parametrize(("file_format", "package"), [("parquet", "arro3-io"), ("avro", "fastavro")])
+def test_rows_of_inputs_and_outputs_are_decoded_twice(file_format: str, package: str, tmp_path: Path) -> None:
+    """Needs both packages: without one of them this test fails, it is not skipped."""
+    made(tmp_path, file_format)
+    assert f"decoded a second time: 250 rows of {file_format} by {package}" in run(tmp_path)
+
+
+def test_the_report_says_where_there_is_no_second_reader(tmp_path: Path) -> None:
+    made(tmp_path, "orc")
+    assert "no second reader for orc (there is none that is kept)" in run(tmp_path)
+
+
+def test_the_report_says_where_the_second_reader_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(second_decoder, "version", absent)
+    made(tmp_path, "parquet")
+    assert "no second reader for parquet (arro3-io is not installed)" in run(tmp_path)
+
+
+@pytest.mark.parametrize("file_format", READERS)
+@pytest.mark.parametrize("column", ["d", "t", "y", "s"])
+def test_a_value_that_our_decoder_gets_wrong_everywhere_is_found(
+    file_format: str, column: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The full proof alone reads the same wrong values on both sides."""
+    table = made(tmp_path, file_format)
+    before = paths_of(table)
+    kind = READERS[file_format]
+    right = kind.batches
+
+    def wrong(self: Any, *args: Any, **kwargs: Any) -> Iterator[pa.RecordBatch]:
+        for batch in right(self, *args, **kwargs):
+            yield _all_alike(batch, column)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kind, "batches", wrong)
+        with pytest.raises(ProofError, match=f"decode column {column} differently"):
+            run(tmp_path, ProofMode.FULL)
+    assert paths_of(table) == before
+
+
+def _all_alike(batch: pa.RecordBatch, column: str) -> pa.RecordBatch:
+    """Every row has the same value, whatever the file says: reading what was written changes nothing more."""
+    place = batch.schema.get_field_index(column)
+    if place < 0:
+        return batch
+    kind = batch.schema.field(place)
+    same = CONSTANTS[column].cast(kind.type)
+    return batch.set_column(place, kind, pa.repeat(same, batch.num_rows))
