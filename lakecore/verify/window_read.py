@@ -85,10 +85,12 @@ class WindowReader:
             left = np.setdiff1d(left, np.concatenate(met)) if met else left
         return self._joined(found, outside=True)
 
-    def rows(self, file: LookupFile, keys: KeySpan) -> FoundRows:
-        """The live rows of one file."""
+    def rows(self, file: LookupFile, keys: KeySpan, *, written: bool = False) -> FoundRows:
+        """The live rows of one file. `written`: by this unit, with the sequence numbers that count."""
         span = marks_of(self.context, file.stored, self.marks).span(keys)
-        parts = [self._inside(columns, places, keys) for columns, places in self._read(file, span)]
+        parts = [
+            self._inside(columns, places, keys) for columns, places in self._read(file, span, written=written)
+        ]
         parts = [part for part in parts if part.batch.num_rows]
         if not parts:
             return FoundRows(pa.RecordBatch.from_pylist([], window_schema(self.shape)), np.empty(0, np.int64))
@@ -101,13 +103,13 @@ class WindowReader:
         """The rows of new files that follow each other; `seen` is shown them."""
         found = [pa.RecordBatch.from_pylist([], window_schema(self.shape))]
         for stored in files:
-            rows = self.rows(LookupFile(stored), keys)
+            rows = self.rows(LookupFile(stored), keys, written=True)
             seen.add(stored, rows.batch.columns, rows.positions)
             found.append(rows.batch)
         return pa.concat_batches(found)
 
     def _read(
-        self, file: LookupFile, span: tuple[int, int]
+        self, file: LookupFile, span: tuple[int, int], *, written: bool
     ) -> Iterator[tuple[Sequence[pa.Array], npt.NDArray[np.int64]]]:
         """Columns of the live rows of a span, and their positions."""
         start, stop = span
@@ -115,7 +117,7 @@ class WindowReader:
             return
         stored, shape = file.stored, self.shape
         schema = self.context.schemas[stored.file.schema_id]
-        number = stored.number(shape)
+        number = None if written else stored.number(shape)
         for columns in read_covered(
             self.context.file_io, stored.path, shape, schema, number=number, rows=span
         ):
