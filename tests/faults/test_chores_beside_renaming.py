@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from lakecore.commit.landing import Landing
 from lakecore.errors import CommitConflictError, CommitUncertainError
 from lakecore.fs.file_io import FileIO
+from lakecore.maintain.repair import metadata, statistics
+from lakecore.maintain.target import Target
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.metadata.successor import successor
 from lakecore.store.manifests import ManifestStore
@@ -16,6 +20,7 @@ from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
 from tests.support.chores import CHORES
 from tests.support.fault_fs import FaultyFileIO
+from tests.support.lake import key_table, memory_catalog, paths_of, put
 from tests.support.meddling_fs import Meddling
 
 COMMITTING = [name for name, chore in CHORES.items() if chore.commits]
@@ -106,3 +111,28 @@ def test_a_snapshot_that_main_has_in_another_spelling_is_no_commit_of_a_writer()
     storage.overwrite(path, compact)
     assert chore.attempt(made.catalog) is None
     assert made.table.snapshots.latest() == branch.latest()
+
+
+@pytest.mark.parametrize("step", ["totals", "statistics"])
+def test_a_repair_whose_snapshot_was_replaced_deletes_nothing(
+    step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is planned again by a person; until then somebody may be building on the snapshot that is gone."""
+    module = metadata if step == "totals" else statistics
+    monkeypatch.setattr(
+        module, "land", lambda *_: Landing(landed=False, replaced=True, note="it was replaced")
+    )
+    catalog = memory_catalog(f"beside-repair-{step}")
+    table = key_table(catalog)
+    put(table, [{"k": 1, "v": "a"}])
+    target = Target(table.name, catalog.warehouse, table.file_io, table.paths, table.schema, catalog.clock)
+    latest, before = target.snapshots.load(1), paths_of(table, "/manifest/")
+    bench = SimpleNamespace(user="repair")
+    entries = target.manifests.read(target.manifests.data_manifests(latest))
+    publish = {
+        "totals": lambda: metadata._succeed(bench, target, latest, CommitKind.OVERWRITE),
+        "statistics": lambda: statistics._publish(bench, target, latest, entries, 1),
+    }[step]
+    with pytest.raises(CommitUncertainError, match="it was replaced; plan again, and delete nothing"):
+        publish()
+    assert len(paths_of(table, "/manifest/") - before) >= 2
