@@ -67,7 +67,7 @@ class ProductionSteps:
             lambda: [self._alter()]: 2,
             lambda: [self._switch()]: 2.5,
             lambda: [self._tag()]: 3,
-            lambda: [self._branch()]: 1,
+            self._branch: 1.5,
             lambda: [Step("expire", self._by(), keep=self.dice.randint(1, 4))]: 2,
             lambda: [Step("orphans", self._by())]: 1,
             lambda: [self._roll_back()]: 1.5,
@@ -185,14 +185,14 @@ class ProductionSteps:
         self.tags.append(f"t{self.made}")
         return Step("tag", self._by(), name=self.tags[-1])
 
-    def _branch(self) -> Step:
+    def _branch(self) -> list[Step]:
+        """From a tag, which is made first if there is none."""
         if self.branches and self.dice.random() < 0.3:
-            return Step("unbranch", self._by(), name=self.branches.pop())
-        if not self.tags:
-            return self._tag()
+            return [Step("unbranch", self._by(), name=self.branches.pop())]
+        first = [] if self.tags else [self._tag()]
         self.made += 1
         self.branches.append(f"b{self.made}")
-        return Step("branch", self._by(), name=self.branches[-1], tag=self.dice.choice(self.tags))
+        return [*first, Step("branch", self._by(), name=self.branches[-1], tag=self.dice.choice(self.tags))]
 
     def _roll_back(self) -> Step:
         """To a tag; later ones go with their snapshots."""
