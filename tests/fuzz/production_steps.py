@@ -70,7 +70,7 @@ class ProductionSteps:
             self._branch: 1.5,
             lambda: [Step("expire", self._by(), keep=self.dice.randint(1, 4))]: 2,
             lambda: [Step("orphans", self._by())]: 1,
-            lambda: [self._roll_back()]: 1.5,
+            self._roll_back: 1.5,
             lambda: [self._drop()]: 0.7,
         }
         return self.dice.choices(list(draws), list(draws.values()))[0]()
@@ -194,13 +194,12 @@ class ProductionSteps:
         self.branches.append(f"b{self.made}")
         return [*first, Step("branch", self._by(), name=self.branches[-1], tag=self.dice.choice(self.tags))]
 
-    def _roll_back(self) -> Step:
-        """To a tag; later ones go with their snapshots."""
-        if not self.tags or self.branches:
-            return self._compact()
+    def _roll_back(self) -> list[Step]:
+        """To a tag, which is made and left behind first if there is none; later ones go with their snapshots."""
+        first = [] if self.tags else [self._tag(), *self._writes(), self._compact()]
         at = self.dice.randrange(len(self.tags))
         del self.tags[at + 1 :]
-        return Step("rollback", self._by(), name=self.tags[at])
+        return [*first, Step("rollback", self._by(), name=self.tags[at])]
 
     def _drop(self) -> Step:
         if not self.partitioned or self.options["bucket"] in (DYNAMIC, POSTPONED):
