@@ -167,7 +167,7 @@ class ProductionSteps:
                 ("write-only", ["true", "false"]),
                 ("write-only", ["true", "false"]),
                 ("changelog-producer", producers),
-                ("num-sorted-run.compaction-trigger", ["2", "3", "5"]),
+                ("num-sorted-run.compaction-trigger", self._triggers()),
                 ("target-file-size", ["1 b", "2 kb", "128 mb"]),
                 ("file.format", ["orc", "parquet", "avro"]),
                 ("compaction.max-size-amplification-percent", ["200", "100000"]),
@@ -177,6 +177,11 @@ class ProductionSteps:
         value = self.dice.choice([value for value in values if value != now])
         self.options[key] = value
         return Step("alter", self._by(), change={"op": "set", "key": key, "value": value})
+
+    def _triggers(self) -> list[str]:
+        """A lower one makes the tree lower, and Java then looks up no keys below its new last level."""
+        now = int(self.options["num-sorted-run.compaction-trigger"])
+        return [value for value in ("2", "3", "5", "6") if int(value) >= now or "num-levels" in self.options]
 
     def _tag(self) -> Step:
         if self.tags and self.dice.random() < 0.25:
