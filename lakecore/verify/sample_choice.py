@@ -15,7 +15,7 @@ __all__ = ["LEAST_SHARE", "RowSample", "join_samples", "key_windows", "seeded_or
 LEAST_SHARE = 16
 """At least one row of so many is in the sample."""
 _MOST_ROWS = 262144
-_MOST_BYTES = 16 << 20
+_MOST_BYTES = 24 << 20
 _LEAST_ROWS = STRIDE
 
 
