@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -90,8 +91,11 @@ def test_a_commit_to_main_while_it_is_fast_forwarded_is_not_written_over() -> No
     chore = CHORES["fast-forward"]
     made = chore.make("beside-fast-forward")
     storage = made.catalog.file_io
-    path = made.table.paths.snapshot(made.table.at_branch("x").snapshots.list_ids()[-1])
-    theirs = storage.read(made.table.paths.snapshot(made.table.snapshots.list_ids()[-1]))
+    number = made.table.at_branch("x").snapshots.list_ids()[-1]
+    path = made.table.paths.snapshot(number)
+    latest = made.table.snapshots.latest()
+    assert latest is not None
+    theirs = replace(latest, id=number, commit_user="rival").to_json().encode()
     late = Meddling(storage, "publish", path, lambda: storage.overwrite(path, theirs))
     problem = chore.attempt(made.through(late))
     assert isinstance(problem, CommitConflictError)
