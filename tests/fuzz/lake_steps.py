@@ -85,7 +85,7 @@ def _chore(catalog: FilesystemCatalog, name: str, step: Step) -> Any:
         case "tag":
             return tags.run(tags.CreateTag(table=name, tag=step.name), catalog)
         case "untag":
-            return tags.run(tags.DeleteTag(table=name, tags=(step.name,)), catalog)
+            return tags.run(tags.DeleteTag(table=name, tags=(step.name,), safety=_FOR_GOOD), catalog)
         case "rollback":
             return rollback.run(rollback.RollbackTo(table=name, tag=step.name, safety=_FOR_GOOD), catalog)
         case "branch":
