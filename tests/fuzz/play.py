@@ -108,11 +108,28 @@ class Player:
 
     def _step(self, step: Step) -> bool:
         """Do it, on the twin too; False: it was left out."""
+        if not self._is_about_something(step):
+            self.played.left_out[f"{step.op}: what it is about was left out"] += 1
+            return False
         step = self._possible(step)
         done = self._forked_step(step) if self.forks else self._twin_step(step)
         if done:
             self._remember(step)
         return done
+
+    def _is_about_something(self, step: Step) -> bool:
+        """Whether the tag or branch that the step names is there: a step that made it may have been left out."""
+        table = self.catalog.load_table(MAIN)
+        match step.op:
+            case "tag":
+                return table.snapshots.latest_id() is not None
+            case "untag" | "rollback":
+                return step.name in table.tags.list()
+            case "branch":
+                return step.tag in table.tags.list()
+            case "unbranch":
+                return step.name in table.branches.list()
+        return True
 
     def _possible(self, step: Step) -> Step:
         """The step by somebody who can do it."""

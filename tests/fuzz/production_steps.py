@@ -46,11 +46,9 @@ class ProductionSteps:
     def steps(self) -> tuple[Step, ...]:
         """The base, and what happens to it."""
         length = self.dice.randint(*self.dice.choice(_LENGTHS))
-        steps: list[Step] = []
-        if self.base:
-            steps = [self._base()]
-            if self.dice.random() < 0.8:
-                steps.append(self._compact(full=True))
+        steps = [self._base()] if self.base else [self._write([self._row(self.dice.choice(self.hot))])]
+        if self.base and self.dice.random() < 0.8:
+            steps.append(self._compact(full=True))
         while len(steps) < length:
             steps += self._next()
         return tuple(steps)

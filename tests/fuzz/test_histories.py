@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from lakecore.table import Table
+from lakecore.verify.mode import ProofMode
 from tests.fuzz.failures import Failed, TwinBrokenError
 from tests.fuzz.generate import generate
 from tests.fuzz.history import FORK, LAKE, TWIN, History, Step
 from tests.fuzz.play import Played, play
 from tests.fuzz.replay import replayed
 from tests.fuzz.shrink import shrink
+from tests.fuzz.tally import Tally, combined
 from tests.support.oracle import Oracle
 
 SEEDS = range(50, 53)
@@ -79,6 +81,51 @@ def test_a_seed_is_a_history_and_json_keeps_it() -> None:
         history = generate(seed)
         assert History.from_json(history.to_json()) == history == generate(seed)
         assert replace(history, steps=()).steps == ()
+
+
+def test_histories_have_what_production_has() -> None:
+    """So that a change of the generator takes nothing away unnoticed."""
+    found: set[object] = set()
+    for seed in range(500):
+        history = generate(seed)
+        options, steps = history.table["options"], history.steps
+        engine = options.get("merge-engine", "deduplicate")
+        producer = options.get("changelog-producer", "none")
+        found |= {(engine, producer), history.judge, ("bucket", options.get("bucket"))}
+        found |= {step.op for step in steps} | {step.proof for step in steps if step.op == "compact"}
+        found |= {(engine, "vectors")} if "deletion-vectors.enabled" in options else set()
+        found |= {key for key in options if key in ("ignore-delete", "sequence.field", "write-only")}
+        found |= {f"between {step.meanwhile.op}" for step in steps if step.meanwhile}
+        found |= {"part" for step in steps if step.partial} | {f"long by {len(steps) // 30}"}
+        found |= {step.change["key"] for step in steps if step.change and step.change["op"] == "set"}
+    engines = ("deduplicate", "partial-update", "aggregation", "first-row")
+    assert {(engine, "lookup") for engine in engines} <= found
+    assert {(engine, p) for engine in engines[:3] for p in ("none", "input", "full-compaction")} <= found
+    assert {(engine, "vectors") for engine in engines[:3]} | {"ignore-delete", "sequence.field"} <= found
+    assert {("bucket", count) for count in ("1", "2", "-1", "-2")} | {TWIN, FORK} <= found
+    assert {"write", "overwrite", "compact", "alter", "expire", "tag", "untag", "rollback"} <= found
+    assert {"branch", "orphans", "drop", "delete", "between write", "between compact", "part"} <= found
+    assert {mode.value for mode in ProofMode} | {"write-only", "changelog-producer", "long by 2"} <= found
+
+
+def test_runs_are_added_up() -> None:
+    about = {"commit": "c", "dirty": False, "load_before": [1.0, 1.0, 1.0]}
+    runs = []
+    for first in (1, 11):
+        tally = Tally(first)
+        tally.clean[TWIN] += 7
+        tally.clean[FORK] += 2
+        tally.failed["lakecore fsck"] += 1
+        tally.done["lakecore write"] += 20
+        runs.append(tally.as_run(first + 10, 3.3, {**about, "date": str(first)}))
+    found = combined(runs)
+    assert found["histories"] == {"clean": 18, "without_judge": 0, "failed": 2}
+    assert found["clean"] == {TWIN: 14, FORK: 4}
+    assert found["done"] == {"lakecore write": 40}
+    assert [(run["seeds"], run["seconds"], run["failed"]) for run in found["runs"]] == [
+        ([1, 10], 3, 1),
+        ([11, 20], 3, 1),
+    ]
 
 
 def test_a_change_stream_is_replayed() -> None:
