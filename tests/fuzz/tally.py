@@ -1,9 +1,13 @@
-"""What runs of the fuzzer did, as a figure: `python -m tests.fuzz.tally RUN.json…` makes `docs/figures/fuzz.json`."""
+"""What runs of the fuzzer did, as a figure.
+
+`python -m tests.fuzz.tally RUN.json… [--older RUN.json…]` makes `docs/figures/fuzz.json`; the older runs are of the same
+histories on an older commit.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -81,9 +85,20 @@ def combined(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def main() -> None:
     """Combine the runs of the given files."""
-    runs = [json.loads(Path(name).read_text()) for name in sys.argv[1:]]
-    runs.sort(key=lambda run: run["measured"]["date"])
-    print(write_figures("fuzz", runs[-1]["measured"], combined(runs)))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("runs", type=Path, nargs="+")
+    parser.add_argument("--older", type=Path, nargs="*", default=[])
+    wanted = parser.parse_args()
+    runs = _loaded(wanted.runs)
+    older = {"older": combined(_loaded(wanted.older))} if wanted.older else {}
+    print(write_figures("fuzz", runs[-1]["measured"], combined(runs) | older))
+
+
+def _loaded(files: Sequence[Path]) -> list[dict[str, Any]]:
+    """The oldest run first."""
+    return sorted(
+        (json.loads(file.read_text()) for file in files), key=lambda run: str(run["measured"]["date"])
+    )
 
 
 if __name__ == "__main__":
