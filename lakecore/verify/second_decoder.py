@@ -88,7 +88,7 @@ class SecondDecoders:
         kinds: dict[str, DataType] = {one.name: one.type for one in schema.fields}
         for name, column in zip(ours.schema.names, ours.columns, strict=True):
             other = theirs.get(name)
-            if other is None:
+            if other is None or not _same_layout(column.type, other.type):
                 continue
             kind = kinds.get(name, kinds.get(name.removeprefix(KEY_PREFIX)))
             left, right = _alike(column, kind, stored.path), _alike(other, kind, stored.path)
@@ -130,6 +130,29 @@ def _first_rows(file_io: FileIO, path: str, schema: TableSchema) -> pa.RecordBat
 def _alike(column: pa.Array, kind: DataType | None, path: str) -> pa.Array:
     """As the table's type where the column is one of the table."""
     return column if kind is None else canonical(column, kind, path)
+
+
+def _same_layout(ours: pa.DataType, theirs: pa.DataType) -> bool:
+    """Whether both readers give columns of the same parts.
+
+    MAPs and VARIANTs may be stored in shreds, which ours puts together and another library gives as they are:
+    these are not compared.
+    """
+    if pa.types.is_map(ours) or pa.types.is_map(theirs):
+        pairs = pa.types.is_map(ours) and pa.types.is_map(theirs)
+        return pairs and _same_layout(ours.item_type, theirs.item_type)
+    if pa.types.is_struct(ours) or pa.types.is_struct(theirs):
+        parts = [
+            {one.name: one.type for one in kind} if pa.types.is_struct(kind) else {}
+            for kind in (ours, theirs)
+        ]
+        return parts[0].keys() == parts[1].keys() and all(
+            _same_layout(kind, parts[1][name]) for name, kind in parts[0].items()
+        )
+    if pa.types.is_nested(ours) or pa.types.is_nested(theirs):
+        lists = pa.types.is_nested(ours) and pa.types.is_nested(theirs)
+        return lists and _same_layout(ours.value_type, theirs.value_type)
+    return True
 
 
 def _parquet(file_io: FileIO, path: str, ours: pa.RecordBatch) -> dict[str, pa.Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from decimal import Decimal
 from importlib.metadata import PackageNotFoundError
@@ -17,6 +18,7 @@ from lakecore.format.avro_reader import AvroReader
 from lakecore.format.parquet_reader import ParquetReader
 from lakecore.jobs import compact
 from lakecore.jobs.compact import ProofMode, Strategy
+from lakecore.row.json_rows import json_to_batch
 from lakecore.verify import second_decoder
 from tests.support.lake import key_table, paths_of
 
@@ -119,3 +121,37 @@ def _all_alike(batch: pa.RecordBatch, column: str) -> pa.RecordBatch:
     kind = batch.schema.field(place)
     same = CONSTANTS[column].cast(kind.type)
     return batch.set_column(place, kind, pa.repeat(same, batch.num_rows))
+
+
+@pytest.mark.parametrize(
+    ("column", "option", "value", "rows"),
+    [
+        (
+            "m MAP<STRING NOT NULL, BIGINT>",
+            "fields.m.map.storage-layout",
+            "shared-shredding",
+            [[("a", 1)], None],
+        ),
+        ("m VARIANT", "variant.inferShreddingSchema", "true", [{"a": 1}, {"a": 2, "b": "x"}]),
+    ],
+    ids=["map", "variant"],
+)
+def test_columns_that_are_stored_in_shreds_are_no_disagreement(
+    column: str, option: str, value: str, rows: list[Any], tmp_path: Path
+) -> None:
+    """The other library gives the shreds."""
+    catalog = lakecore.load_catalog(str(tmp_path), **{"local.fsync": "false"})
+    definition = {
+        "columns": ["k INT", column, "s STRING"],
+        "primaryKeys": ["k"],
+        "options": {"bucket": "1", "write-only": "true", option: value},
+    }
+    table = catalog.create_table("d.k", definition)
+    kind = table.schema.row_type
+    for start in (0, 10):
+        lines = [
+            json.dumps({"k": start + i, "m": list(map(list, m)) if isinstance(m, list) else m, "s": "x"})
+            for i, m in enumerate(rows)
+        ]
+        table.write(json_to_batch(lines, kind))
+    assert "6 rows of parquet by arro3-io" in run(tmp_path, ProofMode.FULL)
