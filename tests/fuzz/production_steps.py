@@ -66,7 +66,7 @@ class ProductionSteps:
             lambda: [self._switch()]: 2.5,
             lambda: [self._tag()]: 3,
             self._branch: 1.5,
-            lambda: [Step("expire", self._by(), keep=self.dice.randint(1, 4))]: 2,
+            lambda: [self._expire()]: 2,
             lambda: [Step("orphans", self._by())]: 1,
             self._roll_back: 1.5,
             lambda: [self._drop()]: 0.7,
@@ -180,6 +180,11 @@ class ProductionSteps:
         """A lower one makes the tree lower, and Java then looks up no keys below its new last level."""
         now = int(self.options["num-sorted-run.compaction-trigger"])
         return [value for value in ("2", "3", "5", "6") if int(value) >= now or "num-levels" in self.options]
+
+    def _expire(self) -> Step:
+        """Java's expiry removes changes that snapshots of branches still name."""
+        by = LAKE if self.branches else self._by()
+        return Step("expire", by, keep=self.dice.randint(1, 4))
 
     def _tag(self) -> Step:
         if self.tags and self.dice.random() < 0.25:
