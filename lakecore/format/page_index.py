@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakecore.format.bounds import internal_value
+from lakecore.format.page_locations import page_locations
 from lakecore.format.thrift_compact import Struct, decode_struct
 
 __all__ = ["ColumnPages", "RowGroupPages", "page_bounds", "read_row_groups"]
@@ -20,8 +21,6 @@ __all__ = ["ColumnPages", "RowGroupPages", "page_bounds", "read_row_groups"]
 _ROW_GROUPS = 4
 _COLUMNS, _GROUP_ROWS = 1, 3
 _META_DATA, _OFFSET_INDEX, _OFFSET_LENGTH, _COLUMN_INDEX, _COLUMN_LENGTH = 3, 4, 5, 6, 7
-_LOCATIONS = 1
-_LOCATION_OFFSET, _LOCATION_SIZE, _LOCATION_ROW = 1, 2, 3
 _NULL_PAGES, _MIN_VALUES, _MAX_VALUES = 1, 2, 3
 _FORMATS = {pa.int8(): "<i", pa.int16(): "<i", pa.int32(): "<i", pa.int64(): "<q", pa.date32(): "<i"}
 _SHORT, _LONG = 9, 18
@@ -113,21 +112,11 @@ def _value(raw: bytes, kind: pa.DataType) -> Any:
 def _column_pages(source: Any, chunk: Struct, rows: int) -> ColumnPages | None:
     if _OFFSET_INDEX not in chunk:
         return None
-    index = decode_struct(_read(source, chunk, _OFFSET_INDEX, _OFFSET_LENGTH))
-    locations: list[Struct] = index[_LOCATIONS].value.values
-
-    def column(field: int) -> list[int]:
-        return [int(location[field].value) for location in locations]
-
-    first_rows = np.array([*column(_LOCATION_ROW), rows], np.int64)
+    offsets, sizes, firsts = page_locations(_read(source, chunk, _OFFSET_INDEX, _OFFSET_LENGTH))
+    first_rows = np.append(firsts, np.int64(rows))
     if first_rows[0] != 0 or (np.diff(first_rows) <= 0).any():
         raise ValueError("rows of pages in the offset index do not increase")
-    return ColumnPages(
-        chunk,
-        np.array(column(_LOCATION_OFFSET), np.int64),
-        np.array(column(_LOCATION_SIZE), np.int64),
-        first_rows,
-    )
+    return ColumnPages(chunk, offsets, sizes, first_rows)
 
 
 def _read(source: Any, chunk: Struct, offset: int, length: int) -> bytes:
