@@ -12,6 +12,7 @@ leave the battery as it is, and every test that caught something green. `--summa
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 import time
@@ -123,15 +124,16 @@ def _baseline(chosen: Sequence[Mutant], runner: Runner) -> int:
     print(f"battery: {found['verdict']} {found['why']}")
     kept = (runner.kept(mutant, "tests") for mutant in chosen)
     killers = sorted({one["by"] for one in kept if one is not None and "::" in one["by"]})
-    red = []
+    red = set(runner.red)
     for start in range(0, len(killers), 100):
-        tests = killers[start : start + 100]
-        result = runner.tests(None, [Wave(tuple(tests))])
-        while result["verdict"] != "survived" and result["by"] in tests:
-            red.append(result["by"])
-            tests = [test for test in tests if test != result["by"]]
-            result = runner.tests(None, [Wave(tuple(tests))])
-    print(f"{len(killers)} tests caught bugs; without a bug {len(red)} of them fail: {red}")
+        tests = [test for test in killers[start : start + 100] if test not in red]
+        while (result := runner.tests(None, [Wave(tuple(tests))]))["verdict"] != "survived" and result[
+            "by"
+        ] in tests:
+            red.add(result["by"])
+            tests.remove(result["by"])
+    (runner.cache / "red.json").write_text(json.dumps(sorted(red), indent=1))
+    print(f"{len(killers)} tests caught bugs; without a bug these fail: {sorted(red)}")
     return 1 if red or found["verdict"] != "same" else 0
 
 

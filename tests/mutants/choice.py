@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -49,8 +49,8 @@ def cases_of(mutant: Mutant, text: str, calls: Mapping[str, Sequence[str]]) -> l
     return [name for name, found in calls.items() if any(one.startswith(prefix) for one in found)]
 
 
-def waves(mutant: Mutant, text: str, calls: CallMap) -> list[Wave]:
-    """All tests that call the function: first quick ones of its own package."""
+def waves(mutant: Mutant, text: str, calls: CallMap, red: Collection[str] = ()) -> list[Wave]:
+    """All tests that call the function, but those that are `red`: first quick ones of its own package."""
     function = function_at(text, mutant.place(text))
     found = calls.tests_of(mutant.file, function) or calls.tests_of(mutant.file, None)
     package = PurePosixPath("tests", PurePosixPath(mutant.file).parent)
@@ -61,7 +61,7 @@ def waves(mutant: Mutant, text: str, calls: CallMap) -> list[Wave]:
         near = 0 if module in path.stem else 1 if path.is_relative_to(package) else 2
         return near if found[test] < 2.0 else near + 1, found[test]
 
-    waiting = sorted(found, key=order)
+    waiting = sorted(set(found).difference(red), key=order)
     out, taken, files, seconds = [], list[str](), set[str](), 0.0
     for bound, most in zip(_BOUNDS, _FILES, strict=True):
         later = []
