@@ -98,6 +98,15 @@ class CallMap:
     def __init__(self, path: Path = CALLS) -> None:
         self._path = path
 
+    @property
+    def exists(self) -> bool:
+        return self._path.exists()
+
+    @property
+    def made(self) -> float:
+        """When it was written, in seconds since the epoch."""
+        return self._path.stat().st_mtime
+
     @cached_property
     def _lines(self) -> tuple[list[str], list[dict[str, Any]]]:
         names: list[str] = []

@@ -15,6 +15,8 @@ __all__ = ["Wave", "cases_of", "function_at", "waves"]
 _BOUNDS = (10.0, 40.0, 120.0)
 """Seconds (as they were recorded) of all tests up to each wave."""
 _FILES = (6, 30, 200)
+_QUICK = 2.0
+_FRESH_SECONDS = 5.0
 """Test files up to each wave: pytest reads all of them before the first test."""
 
 
@@ -49,35 +51,61 @@ def cases_of(mutant: Mutant, text: str, calls: Mapping[str, Sequence[str]]) -> l
     return [name for name, found in calls.items() if any(one.startswith(prefix) for one in found)]
 
 
-def waves(mutant: Mutant, text: str, calls: CallMap, red: Collection[str] = ()) -> list[Wave]:
-    """All tests that call the function, but those that are `red`: first quick ones of its own package."""
+def waves(
+    mutant: Mutant,
+    text: str,
+    calls: CallMap,
+    *,
+    red: Collection[str] = (),
+    fresh: Mapping[str, str] | None = None,
+) -> list[Wave]:
+    """All tests that call the function, but those that are `red`: first quick ones of its own package.
+
+    `fresh`: texts of test files whose tests `calls` does not know; those that name the module are run whole.
+    """
     function = function_at(text, mutant.place(text))
     found = calls.tests_of(mutant.file, function) or calls.tests_of(mutant.file, None)
-    package = PurePosixPath("tests", PurePosixPath(mutant.file).parent)
-    module = PurePosixPath(mutant.file).stem
+    module = mutant.file.removesuffix(".py").replace("/", ".")
+    package, name = module.rpartition(".")[::2]
+    names = (module, f"from {package} import {name}")
+    for path, content in (fresh or {}).items():
+        if any(one in content for one in names) or (function and function.rpartition(".")[2] in content):
+            found[path] = _FRESH_SECONDS
+    found = {test: seconds for test, seconds in found.items() if test not in red}
+    near = PurePosixPath("tests", PurePosixPath(mutant.file).parent)
 
     def order(test: str) -> tuple[int, float]:
         path = PurePosixPath(test.partition("::")[0])
-        near = 0 if module in path.stem else 1 if path.is_relative_to(package) else 2
-        return near if found[test] < 2.0 else near + 1, found[test]
+        rank = 0 if PurePosixPath(mutant.file).stem in path.stem else 1 if path.is_relative_to(near) else 2
+        return rank if found[test] < _QUICK else rank + 1, found[test]
 
-    waiting = sorted(set(found).difference(red), key=order)
-    out, taken, files, seconds = [], list[str](), set[str](), 0.0
+    return _divided(sorted(found, key=order), found)
+
+
+def _divided(waiting: list[str], seconds: Mapping[str, float]) -> list[Wave]:
+    out, files, spent = [], set[str](), 0.0
     for bound, most in zip(_BOUNDS, _FILES, strict=True):
-        later = []
+        taken, later = [], []
         for test in waiting:
             path = test.partition("::")[0]
-            fits = seconds + found[test] <= bound and (path in files or len(files) < most)
-            if fits:
+            if spent + seconds[test] <= bound and (path in files or len(files) < most):
                 taken.append(test)
                 files.add(path)
-                seconds += found[test]
+                spent += seconds[test]
             else:
                 later.append(test)
         if taken:
-            out.append(Wave(tuple(taken)))
-        taken, waiting = [], later
+            out.append(Wave(tuple(_by_file(taken, list(seconds)))))
+        waiting = later
     return out
+
+
+def _by_file(tests: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Files in the order of their first test, and in each its tests as they stand there: some depend on that."""
+    place = {test: number for number, test in enumerate(known)}
+    files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
+    rank = {path: number for number, path in enumerate(files)}
+    return sorted(tests, key=lambda test: (rank[test.partition("::")[0]], place[test]))
 
 
 def _named(node: ast.stmt) -> bool:

@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -35,6 +35,8 @@ _ASIDE = ("maintain",)
 """Areas whose bugs no compaction meets."""
 _TESTS_SECONDS = 300.0
 _BATTERY_SECONDS = 240.0
+_NO_TESTS = 5
+_MOST_CASES = 16
 _CODES = {0: "survived", 1: "caught", 2: "caught", 3: "caught"}
 
 Result = dict[str, Any]
@@ -63,6 +65,17 @@ class Runner:
         """Tests that fail without a bug, as the last `--baseline` found: they tell nothing."""
         path = self.cache / "red.json"
         return frozenset(json.loads(path.read_text()) if path.exists() else ())
+
+    @cached_property
+    def fresh(self) -> Mapping[str, str]:
+        """Text by path of test files that are younger than the record of calls, which does not know all of their tests."""
+        if not self.calls.exists:
+            return {}
+        made = self.calls.made
+        found = (
+            path for path in sorted((self.root / "tests").rglob("test_*.py")) if path.stat().st_mtime > made
+        )
+        return {str(path.relative_to(self.root)): path.read_text() for path in found}
 
     def close(self) -> None:
         """Remove the copy of the tree, if there is one."""
@@ -128,7 +141,9 @@ class Runner:
         started, passed = time.monotonic(), 0
         text = "" if mutant is None else (self.root / mutant.file).read_text()
         chosen = (
-            list(found) if found is not None or mutant is None else waves(mutant, text, self.calls, self.red)
+            list(found)
+            if found is not None or mutant is None
+            else waves(mutant, text, self.calls, red=self.red, fresh=self.fresh)
         )
         for wave in chosen:
             tests = wave.tests
@@ -136,9 +151,9 @@ class Runner:
                 verdict, failed = self._run(mutant, tests)
                 if verdict == "survived":
                     break
-                if failed not in tests or mutant is None or self._run(mutant, (failed,))[0] == "caught":
+                if mutant is None or "::" not in failed or self._run(mutant, (failed,)) == (verdict, failed):
                     return {"verdict": verdict, "by": failed, "passed": passed, "seconds": _since(started)}
-                tests = tuple(test for test in tests if test != failed)  # it fails now and then, bug or not
+                tests = tuple(test for test in tests if test not in (failed, failed.partition("::")[0]))
             passed += len(tests)
         return {"verdict": "survived", "by": "", "passed": passed, "seconds": _since(started)}
 
@@ -181,7 +196,7 @@ class Runner:
         if mutant.area in _ASIDE:
             return []
         calls = {name: one["calls"] for name, one in self.expected.items()}
-        return cases_of(mutant, (self.root / mutant.file).read_text(), calls)
+        return cases_of(mutant, (self.root / mutant.file).read_text(), calls)[:_MOST_CASES]
 
     def kept(self, mutant: Mutant, part: str) -> Result | None:
         """An earlier result that still holds."""
@@ -219,28 +234,39 @@ def _elsewhere(work: Callable[[], Any]) -> Any:
 
 
 def _pytest(tests: tuple[str, ...]) -> tuple[int, str]:
-    """In a child: the exit code of pytest, and the first test that failed. `4`: a test is not there any more."""
+    """In a child: the exit code of pytest, and the first test that failed."""
     import pytest
 
     for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
         del sys.modules[name]  # they are those of the directory that the child is in
-    failed: list[str] = []
-
-    class First:
-        def pytest_runtest_logreport(self, report: Any) -> None:
-            if report.failed:
-                failed.append(report.nodeid)
-
+    chosen = _Chosen(tests)
     options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "timeout=120", "--no-header", "--tb=line"]
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # hypothesis is imported already
-    code = int(pytest.main([*options, *tests], plugins=[First()]))
-    if code == 4:  # names change: then whole files
-        code = int(pytest.main([*options, "-m", "not slow and not alone", *_files(tests)], plugins=[First()]))
-    return code, failed[0] if failed else f"exit code {code}"
+    code = int(pytest.main([*options, "-m", "not slow and not alone", *chosen.files], plugins=[chosen]))
+    code = 0 if code == _NO_TESTS else code
+    return code, chosen.failed[0] if chosen.failed else f"exit code {code}"
 
 
-def _files(tests: Iterable[str]) -> list[str]:
-    return [path for path in dict.fromkeys(test.partition("::")[0] for test in tests) if Path(path).exists()]
+class _Chosen:
+    """Runs some tests of some files, in the order in which they are given; those that are gone are left out."""
+
+    def __init__(self, tests: Sequence[str]) -> None:
+        self._rank = {test: number for number, test in enumerate(tests)}
+        paths = dict.fromkeys(test.partition("::")[0] for test in tests)
+        self.files = [path for path in paths if Path(path).exists()]
+        self.failed: list[str] = []
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        wanted = [item for item in items if self._place(item.nodeid) is not None]
+        items[:] = sorted(wanted, key=lambda item: self._place(item.nodeid))
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            self.failed.append(report.nodeid)
+
+    def _place(self, test: str) -> int | None:
+        """Of the test, or of its whole file."""
+        return self._rank.get(test, self._rank.get(test.partition("::")[0]))
 
 
 def _sources(root: Path, packages: Iterable[str]) -> list[Path]:
