@@ -69,6 +69,7 @@ class Plugin:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("w")
+        self._file.write(json.dumps({"began": time.time()}) + "\n")
         self._recorder = Recorder(ROOT)
         self._names: dict[str, int] = {}
 
@@ -104,24 +105,28 @@ class CallMap:
 
     @property
     def made(self) -> float:
-        """When it was written, in seconds since the epoch."""
-        return self._path.stat().st_mtime
+        """When the tests began that it knows, in seconds since the epoch."""
+        return self._lines[2]
 
     @cached_property
-    def _lines(self) -> tuple[list[str], list[dict[str, Any]]]:
+    def _lines(self) -> tuple[list[str], list[dict[str, Any]], float]:
+        """Names of functions, tests, and when they were run."""
         names: list[str] = []
+        began = 0.0
         tests: list[dict[str, Any]] = []
         for line in self._path.read_text().splitlines() if self._path.exists() else ():
             raw = json.loads(line)
-            if "name" in raw:
+            if "began" in raw:
+                began = raw["began"]
+            elif "name" in raw:
                 names.append(raw["name"])
             else:
                 tests.append(raw)
-        return names, tests
+        return names, tests, began
 
     @cached_property
     def _by_function(self) -> Mapping[str, dict[str, float]]:
-        names, tests = self._lines
+        names, tests, _ = self._lines
         found: dict[str, dict[str, float]] = {}
         for raw in tests:
             for number in raw["calls"]:

@@ -16,7 +16,7 @@ _BOUNDS = (10.0, 40.0, 120.0)
 """Seconds (as they were recorded) of all tests up to each wave."""
 _FILES = (6, 30, 200)
 _QUICK = 2.0
-_FRESH_SECONDS = 5.0
+_FRESH_SECONDS = 1.5
 """Test files up to each wave: pytest reads all of them before the first test."""
 
 
@@ -77,6 +77,8 @@ def waves(
     def order(test: str) -> tuple[int, float]:
         path = PurePosixPath(test.partition("::")[0])
         rank = 0 if PurePosixPath(mutant.file).stem in path.stem else 1 if path.is_relative_to(near) else 2
+        if "::" not in test:
+            return min(rank, 1), found[test]
         return rank if found[test] < _QUICK else rank + 1, found[test]
 
     return _divided(sorted(found, key=order), found)
