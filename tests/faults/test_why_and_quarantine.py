@@ -6,10 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from lakecore.errors import LakeError
-from lakecore.jobs import expire_snapshots, quarantine, why
+from lakecore.errors import LakeError, NotFoundError, UnavailableError
+from lakecore.jobs import expire_snapshots, quarantine, tags, why
 from lakecore.jobs.chore import Report, Safety
+from lakecore.maintain import quarantine as quarantine_of
+from lakecore.maintain.runs import RunState, RunStore
+from tests.support.fake_clock import FakeClock
 from tests.support.maintained import History, history
+from tests.support.meddling_fs import Meddling
 
 
 @pytest.fixture
@@ -46,3 +50,68 @@ def test_the_quarantine_is_emptied_by_age_and_by_size(made: History) -> None:
     assert made.quarantined() == 0
     with pytest.raises(LakeError, match="purged"):
         quarantine.run(quarantine.Undo(run_id=str(report.run)), made.catalog, clock=made.catalog.clock)
+
+
+def test_the_quarantine_keeps_files_for_as_long_as_asked(made: History) -> None:
+    clock = made.catalog.clock
+    assert isinstance(clock, FakeClock)
+    job = expire_snapshots.Job(table="d.k", retain_max=2, retain_min=1, safety=Safety(quarantine=True))
+    expire_snapshots.run(job, made.catalog, clock=clock)
+    kept, hour = made.quarantined(), 3_600_000
+    clock.time_ms += hour
+    assert quarantine.run(quarantine.Purge(ttl_ms=hour), made.catalog, clock=clock).nothing_to_do
+    assert made.quarantined() == kept > 0
+    clock.time_ms += 1
+    assert not quarantine.run(quarantine.Purge(ttl_ms=hour), made.catalog, clock=clock).nothing_to_do
+    assert made.quarantined() == 0
+
+
+def test_only_the_oldest_runs_beyond_the_size_leave_the_quarantine(made: History) -> None:
+    for retained in (4, 3):
+        job = expire_snapshots.Job(
+            table="d.k", retain_max=retained, retain_min=1, safety=Safety(quarantine=True)
+        )
+        expire_snapshots.run(job, made.catalog, clock=made.catalog.clock)
+        made.catalog.clock.sleep(1)
+    runs = RunStore(made.catalog.file_io, made.catalog.warehouse, made.catalog.clock)
+    old, new = runs.list("d.k")[-2:]
+    sizes = [quarantine_of.kept_size(runs, record) for record in (old, new)]
+    assert min(sizes) > 0
+    quarantine.run(
+        quarantine.Purge(ttl_ms=10**12, cap=sum(sizes) - 1), made.catalog, clock=made.catalog.clock
+    )
+    assert [record.state for record in runs.list("d.k")[-2:]] == [RunState.PURGED, RunState.QUARANTINED]
+    quarantine.run(quarantine.Purge(ttl_ms=10**12, cap=sizes[1]), made.catalog, clock=made.catalog.clock)
+    assert [record.state for record in runs.list("d.k")[-2:]] == [RunState.PURGED, RunState.QUARANTINED]
+
+
+def test_no_tag_is_made_of_a_snapshot_that_has_just_gone(made: History) -> None:
+    storage, paths = made.catalog.file_io, made.table.paths
+    ids = made.table.snapshots.list_ids()
+    gone = next(number for number in ids if number not in (2, 4, ids[-1]))
+    lake = made.through(
+        Meddling(storage, "publish", paths.tag("fresh"), lambda: storage.delete(paths.snapshot(gone)))
+    )
+    with pytest.raises(NotFoundError, match=f"snapshot {gone} of d.k expired while it was being tagged"):
+        tags.run(tags.CreateTag(table="d.k", tag="fresh", snapshot=gone), lake, clock=lake.clock)
+    assert storage.stat(paths.tag("fresh")) is None
+
+
+def test_a_tag_stays_where_another_tag_still_keeps_its_snapshot(made: History) -> None:
+    storage, paths = made.catalog.file_io, made.table.paths
+    lake = made.through(
+        Meddling(storage, "publish", paths.tag("fresh"), lambda: storage.delete(paths.snapshot(2)))
+    )
+    tags.run(tags.CreateTag(table="d.k", tag="fresh", snapshot=2), lake, clock=lake.clock)
+    assert made.table.tags.load("fresh").id == 2
+
+
+def test_a_tag_that_is_set_to_a_snapshot_that_has_just_gone_says_so(made: History) -> None:
+    storage, paths = made.catalog.file_io, made.table.paths
+    ids = made.table.snapshots.list_ids()
+    gone = next(number for number in ids if number not in (2, 4, ids[-1]))
+    lake = made.through(
+        Meddling(storage, "overwrite", paths.tag("a"), lambda: storage.delete(paths.snapshot(gone)))
+    )
+    with pytest.raises(UnavailableError, match=f"snapshot {gone} of d.k expired while tag 'a' was set to it"):
+        tags.run(tags.ReplaceTag(table="d.k", tag="a", snapshot=gone), lake, clock=lake.clock)

@@ -50,6 +50,13 @@ class Refusing(FaultyFileIO):
         return super().list(path)
 
 
+class Timeless(FaultyFileIO):
+    """Each directory has files of these ages."""
+
+    def list(self, path: str) -> list[FileStatus]:
+        return [FileStatus(f"{path}/{time}", 1, False, time) for time in (-1, 0, 1, 999, 1000)]
+
+
 @pytest.fixture(scope="module")
 def storage() -> MemoryFileIO:
     made = MemoryFileIO()
@@ -80,3 +87,12 @@ def test_an_error_of_one_directory_ends_it(storage: MemoryFileIO, engine: Serial
 def test_an_engine_that_stops_early_is_an_error(storage: MemoryFileIO) -> None:
     with pytest.raises(UnavailableError, match="stopped before all were listed"):
         found(storage, Elsewhere(stops=3))
+
+
+@pytest.mark.parametrize("executor", [SerialExecutor(), Elsewhere()], ids=["here", "elsewhere"])
+def test_a_file_whose_age_is_not_known_is_young(executor: SerialExecutor) -> None:
+    """Storage that tells no time, or one before 1970, says nothing of whether a writer is still at work."""
+    lister = Lister(Timeless(MemoryFileIO("timeless")), 1000, executor)
+    for found in lister.each([f"d{number}" for number in range(600)], lambda seen: seen):
+        assert found.files == 5
+        assert [status.mtime_ms for status in found.old] == [1, 999]
