@@ -359,7 +359,9 @@ class _Steps:
         if "sequence.field" in self.options and self.options.get("ignore-delete") != "true":
             return ("+I", "+I", "+U")  # how long a delete hides lower rows depends on when Java compacts
         if any(key.endswith("remove-record-on-delete") for key in self.options):
-            return ("+I", "+I", "+U", "-D")
+            # a delete that is merged with a later row removes nothing of earlier commits: how many were put off counts
+            postponed = self.options["bucket"] == "-2"
+            return ("+I", "+I", "+U") if postponed else ("+I", "+I", "+U", "-D")
         takes = engine == "deduplicate" or self.options.get("ignore-delete") == "true"
         takes &= engine != "aggregation"
         return ("+I", "+I", "+U", "-U", "-D") if takes else ("+I", "+I", "+U")

@@ -86,7 +86,8 @@ def retracts(options: dict[str, str], judge: str) -> tuple[str, ...]:
     if options.get("ignore-delete") == "true" and not (aggregates and judge == TWIN):
         return ("-D", "-U", "-D")
     if any(key.endswith("remove-record-on-delete") for key in options):
-        return ("-D",)
+        # a delete that is merged with a later row removes nothing of earlier commits: how many were put off counts
+        return () if options["bucket"] == POSTPONED else ("-D",)
     match options.get("merge-engine", "deduplicate"):
         case "deduplicate":
             return ("-D", "-D", "-D", "-U")
