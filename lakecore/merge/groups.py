@@ -31,13 +31,15 @@ class Groups:
     """Rows of a window. `order[i]`: where in `batch` the i-th row in merge order is; None: as they stand.
 
     `last[i]`: the i-th row is the last of its group. `runs`: number of the run (0 the oldest) and count of
-    rows of each stretch of `batch`; empty when the rows are of no run.
+    rows of each stretch of `batch`; empty when the rows are of no run. `had_several`: groups that had several
+    rows before some were left out, which the engine folds although one is left; None: nothing was left out.
     """
 
     batch: pa.RecordBatch
     order: Indices | None
     last: Bools
     runs: tuple[tuple[int, int], ...] = ()
+    had_several: Bools | None = None
 
     @property
     def rows(self) -> Indices:
@@ -69,13 +71,14 @@ class Groups:
         level = np.asarray(levels)[self.run_of_rows]
         high = np.where(level > 0, level, np.iinfo(level.dtype).max)
         starts = self.starts
-        lowest = np.repeat(np.minimum.reduceat(high, starts), np.diff(starts, append=len(level)))
+        sizes = np.diff(starts, append=len(level))
+        lowest = np.repeat(np.minimum.reduceat(high, starts), sizes)
         counts = (level <= 0) | (level == lowest)
         if counts.all():
             return self
         group = np.cumsum(np.append(True, self.last[:-1]))[counts]
         last = np.append(group[1:] != group[:-1], True)
-        return Groups(batch=self.batch, order=self.rows[counts], last=last)
+        return Groups(batch=self.batch, order=self.rows[counts], last=last, had_several=sizes > 1)
 
     def chunks(self) -> Iterator[Groups]:
         """The same groups in parts of about 65,536 rows; no group is divided. Copies each part."""
@@ -181,6 +184,8 @@ def fold(
     starts = groups.starts
     sizes = np.diff(starts, append=len(groups.last))
     many = sizes > (0 if singles else 1)
+    if groups.had_several is not None:
+        many |= groups.had_several
     kinds = groups.kinds
     picked = groups.rows[starts]
     result_kinds = kinds[starts]

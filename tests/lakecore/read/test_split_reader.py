@@ -61,6 +61,17 @@ def test_a_run_of_files_of_several_levels_is_told_file_by_file(
     assert table.read(base, one, three) == [(1, found[1], 11), (2, "old 2", 2), (3, found[3], 33)]
 
 
+def test_a_delete_that_stands_for_the_rows_below_is_folded(small_table: Any) -> None:
+    """Java's aggregation takes a value back from nothing, and a row without values is left; so it is with one
+    row that is left of several. A delete that is the only row of its key leaves nothing.
+    """
+    options = {"merge-engine": "aggregation", "fields.s.aggregate-function": "sum", "force-lookup": "true"}
+    table = small_table(table_schema(COLUMNS, options=options))
+    base = table.write([(1, 0, ADD, 1, "a", 5), (2, 1, ADD, 2, "b", 6)], level=5)
+    gone = table.write([(1, 2, D, 1, "a", 3), (3, 3, D, 3, "c", 4)], level=4)
+    assert table.read(base, gone) == [(1, None, -3), (2, "b", 6)]
+
+
 def test_sequence_fields_override_the_sequence_number(small_table: Any) -> None:
     table = small_table(table_schema(COLUMNS, options={"sequence.field": "s"}))
     first = table.write([(1, 0, ADD, 1, "late", 9), (2, 1, ADD, 2, "x", None), (3, 2, ADD, 3, "tie", 5)])
