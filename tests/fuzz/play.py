@@ -14,6 +14,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -270,7 +271,10 @@ class Player:
         return True
 
     def do_unjudged(self, step: Step) -> bool:
-        """A step at the end, by lakecore; False when it refuses."""
+        """A step at the end, by lakecore; False when it refuses. A twin has it, too, if Java does it."""
+        if not self.forks:
+            with suppress(OracleError):
+                java_step(self.oracles[NEW], self.warehouse, TWIN, step)
         return self._lake_step(step)
 
     def _lake_step(self, step: Step) -> bool:
