@@ -57,7 +57,7 @@ def test_the_rows_are_those_of_a_merged_read() -> None:
     }
     assert text == {"colId": 1, "distinctCount": 3, "nullCount": 1, "avgLen": 1, "maxLen": 2}
     assert report.names == ("k", "v")
-    assert "of: a" in report.notes[0]
+    assert "have no statistics: a" in report.notes[0]
     latest = table.snapshots.latest()
     assert latest is not None
     assert (latest.id, latest.commit_kind, latest.delta_record_count) == (3, CommitKind.ANALYZE, 0)
