@@ -27,6 +27,8 @@ _COMMON_TYPES = (
 )
 _RETRACTABLE = ("sum", "last_value", "last_non_null_value")
 
+_WITHOUT_MAPS = tuple(kind for kind in TYPES if "MAP" not in kind)
+"""Java reads MAPs of avro in the order of their hashes, and compares states by the bytes of rows."""
 _LEVELS = {
     "num-sorted-run.compaction-trigger": (1.0, ("2", "2", "3", "4", "5")),
     "num-levels": (0.4, ("3", "4", "5", "6")),
@@ -60,7 +62,7 @@ def production_table(dice: random.Random) -> tuple[dict[str, Any], str]:
     options = {"bucket": _drawn(dice, {"1": 50, "2": 28, "3": 6, DYNAMIC: 8, POSTPONED: 8})}
     for index in range(dice.randint(1, 3)):
         anything = dice.random() < 0.12
-        kinds = tuple(TYPES) if anything else _COMMON_TYPES
+        kinds = _WITHOUT_MAPS if anything else _COMMON_TYPES
         columns.append({"name": f"v{index}", "type": dice.choice(kinds)})
     if dice.random() < 0.6:
         columns.append({"name": "pad", "type": "STRING"})
