@@ -707,11 +707,12 @@ def _cases() -> Iterator[Case]:
 
 
 _TELLING = (
-    "levels_some", "last_level_some", "lookup_some", "cut_vectors_some", "vectors_some", "append_full", "append_buckets_full",
-    "aggregates_full", "partial_groups_full", "sequence_full", "descending_full", "rescaled_more", "postponed_full",
-    "unsorted_order", "many_manifests_full", "deduplicate_full", "column_files_full", "first_row_told_some",
-    "full_changes_full", "lookup_aggregates_some", "apart_files_full", "cut_full", "vector_sums_some", "rescaled_vectors_more",
-    "clustered_keys_some", "clustering_full", "expiring_full", "evolved_full", "many_runs_full", "many_fresh_runs_full",
+    "levels_some", "last_level_some", "lookup_some", "cut_vectors_some", "vectors_full", "append_full", "append_buckets_full",
+    "aggregates_full", "partial_groups_full", "sequence_full", "vectors_some", "descending_full", "rescaled_more",
+    "postponed_full", "unsorted_order", "many_manifests_full", "deduplicate_full", "column_files_full",
+    "first_row_told_some", "full_changes_full", "lookup_aggregates_some", "apart_files_full", "cut_full",
+    "vector_sums_full", "vector_sums_some", "rescaled_vectors_more", "clustered_keys_some", "clustering_full",
+    "expiring_full", "evolved_full", "many_runs_full", "many_fresh_runs_full",
 )  # fmt: skip
 """The cases that notice most, first: the runner takes the first ones that call the function with the bug."""
 
