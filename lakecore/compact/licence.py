@@ -1,7 +1,9 @@
-"""Which picks may drop deletes, by the live files of the snapshot they were planned from. Pure.
+"""Which picks may drop deletes, and ask all they must, by the live files they were planned from. Pure.
 
 The planner's own flag is only a claim: a pick that claims more than `verify.drop_licence` grants is refused
 before any of its units runs, and units without a licence have certifiers that let no delete go.
+A pick whose units ask too few files for older rows, or that moves rows nobody tells of, is refused likewise
+(`verify.asked_files`).
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.schema import TableSchema
+from lakecore.verify.asked_files import AskClaim, check_asked, check_moved
 from lakecore.verify.drop_licence import DropClaim, KeyOf, check_licence
 from lakecore.verify.table_rules import TableRules
 
-__all__ = ["DroppingUnit", "licensed"]
+__all__ = ["AskingUnit", "DroppingUnit", "licensed"]
 
 Refused = tuple[WorkPick, ProofError]
 
@@ -40,6 +43,16 @@ class DroppingUnit(Protocol):
 
     def with_licence(self) -> Unit:
         """The same unit, whose certifier lets deletes go."""
+        ...
+
+
+@runtime_checkable
+class AskingUnit(Protocol):
+    """A unit that may have to ask other files for older rows."""
+
+    @property
+    def asks(self) -> AskClaim:
+        """What it takes up, and whom it asks."""
         ...
 
 
@@ -84,7 +97,8 @@ def licensed(
 
 def _licensed(pick: WorkPick, files: _LiveFiles, rules: TableRules, key_of: KeyOf | None) -> WorkPick:
     claims = [unit.drops if isinstance(unit, DroppingUnit) else None for unit in pick.units]
-    if not any(claims):
+    check_moved(pick.name, pick.moved, pick.announced, rules)
+    if not any(claims) and not rules.needs_old_rows:
         return pick
     live = files.of(pick.place)
     units = []
@@ -92,5 +106,7 @@ def _licensed(pick: WorkPick, files: _LiveFiles, rules: TableRules, key_of: KeyO
         if claim is not None:
             check_licence(claim, live, pick.replaced, rules, key_of)
             unit = cast(DroppingUnit, unit).with_licence()
+        if isinstance(unit, AskingUnit):
+            check_asked(unit.asks, live, pick.replaced, rules, key_of)
         units.append(unit)
     return replace(pick, units=tuple(units))

@@ -25,7 +25,7 @@ from lakecore.errors import ProofError
 from lakecore.metadata.data_file import DataFile
 from lakecore.verify.table_rules import TableRules
 
-__all__ = ["DropClaim", "check_licence"]
+__all__ = ["DropClaim", "KeyOf", "check_licence", "overlapping"]
 
 KeyOf = Callable[[bytes], Any]
 
@@ -65,7 +65,7 @@ def check_licence(
     staying = [file for file in live if file.file_name not in gone and file.file_name not in asked]
     newest = max(file.max_sequence_number for file in hiding)
     ordered = not rules.sequence and not rules.by_snapshot and not rules.ordered_by
-    for file in _overlapping(staying, hiding, key_of):
+    for file in overlapping(staying, hiding, key_of):
         if not (ordered and file.level == 0 and file.min_sequence_number > newest):
             raise ProofError(
                 claim.unit,
@@ -74,7 +74,7 @@ def check_licence(
             )
 
 
-def _overlapping(
+def overlapping(
     files: Sequence[DataFile], hiding: Iterable[DataFile], key_of: KeyOf | None
 ) -> Iterable[DataFile]:
     """Those of `files` that may hold a key of `hiding`."""

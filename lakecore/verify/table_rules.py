@@ -96,6 +96,12 @@ class TableRules:
         )
 
     @property
+    def needs_old_rows(self) -> bool:
+        """Rows of other levels matter to a merge of level 0: for changes, for marks, or for its result."""
+        alone = self.engine == "deduplicate" and not self.sequence and not self.ignore_delete
+        return self.looks_up and (self.producer == "lookup" or self.marks or not alone)
+
+    @property
     def marks(self) -> bool:
         """A row that is replaced in a file that stays is marked as deleted there."""
         return self.deletion_vectors and self.engine != "first-row"

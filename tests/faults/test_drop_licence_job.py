@@ -138,3 +138,38 @@ def test_files_in_another_order_drop_deletes_only_where_rows_were_asked_for(
     compact.run(job, catalog)
     assert len(rows_of(table)) == 191
     assert keyed_run.run_unit is not None
+
+
+@pytest.mark.parametrize("options", [LOOKUP, {"merge_engine": "first-row"}])
+def test_a_level_that_is_not_asked_for_older_rows_is_noticed(
+    options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New rows only, so no delete is dropped: what is wrong are the changes, or which row counts."""
+    catalog = memory_catalog("asked")
+    table = key_table(catalog, **TALL, **options)
+    put(table, [{"k": k, "v": "old" * 200} for k in range(200)])
+    compact.run(compact.Job(table="d.k", strategy=Strategy.FULL), catalog)
+    put(table, [{"k": k, "v": "new"} for k in range(9)], [{"k": k, "v": "new"} for k in range(3, 19)])
+    latest, job = table.snapshots.latest_id(), compact.Job(table="d.k", options=RUNS)
+    with monkeypatch.context() as patch:
+        forgets_a_level(patch)
+        with pytest.raises(ProofError, match="on level 5 may hold older rows of its keys, and is not asked"):
+            compact.run(job, catalog)
+    assert table.snapshots.latest_id() == latest
+    assert compact.run(job, catalog).picks_done == 1
+
+
+def test_a_file_that_moves_untold_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = memory_catalog("told")
+    table = key_table(catalog, **TALL, **LOOKUP)
+    put(table, [{"k": k, "v": "new"} for k in range(9)])
+    right = plan.divide
+
+    def quiet(*args: Any) -> Any:
+        return replace(right(*args), announced=())
+
+    with monkeypatch.context() as patch:
+        patch.setattr(plan, "divide", quiet)
+        with pytest.raises(ProofError, match="leaves level 0, and its rows are not told of"):
+            compact.run(compact.Job(table="d.k", strategy=Strategy.FULL), catalog)
+    assert compact.run(compact.Job(table="d.k", strategy=Strategy.FULL), catalog).picks_done == 1

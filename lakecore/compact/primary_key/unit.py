@@ -18,6 +18,7 @@ from lakecore.metadata.options import SequenceOrder
 from lakecore.read.key_range import KeyRange
 from lakecore.row.sort_rule import SortRule
 from lakecore.store.indexes import load_deletions
+from lakecore.verify.asked_files import AskClaim
 from lakecore.verify.columns import StoredFile
 from lakecore.verify.drop_licence import DropClaim
 from lakecore.verify.shape import ProofMode
@@ -95,6 +96,16 @@ class MergeUnit:
             unit=self.name,
             merged=tuple(file for run in self.runs for file in run),
             asked=tuple(file for level in above for file in level),
+        )
+
+    @property
+    def asks(self) -> AskClaim:
+        """What it takes up of level 0, and whom it asks for older rows."""
+        merged = (file for run in self.runs for file in run)
+        return AskClaim(
+            unit=self.name,
+            fresh=tuple(file for file in merged if file.level == 0),
+            levels=() if self.by_level is None else self.by_level.above,
         )
 
     def with_licence(self) -> MergeUnit:
