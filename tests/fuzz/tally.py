@@ -88,10 +88,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", type=Path, nargs="+")
     parser.add_argument("--older", type=Path, nargs="*", default=[])
+    parser.add_argument("--note", help="what a reader should know of these runs")
     wanted = parser.parse_args()
     runs = _loaded(wanted.runs)
     older = {"older": combined(_loaded(wanted.older))} if wanted.older else {}
-    print(write_figures("fuzz", runs[-1]["measured"], combined(runs) | older))
+    measured = {**runs[-1]["measured"], "note": wanted.note}
+    print(write_figures("fuzz", measured, combined(runs) | older))
 
 
 def _loaded(files: Sequence[Path]) -> list[dict[str, Any]]:
