@@ -92,8 +92,8 @@ def main() -> None:
     wanted = parser.parse_args()
     runs = _loaded(wanted.runs)
     older = {"older": combined(_loaded(wanted.older))} if wanted.older else {}
-    measured = {**runs[-1]["measured"], "note": wanted.note}
-    print(write_figures("fuzz", measured, combined(runs) | older))
+    about = {"about": wanted.note} if wanted.note else {}
+    print(write_figures("fuzz", runs[-1]["measured"], about | combined(runs) | older))
 
 
 def _loaded(files: Sequence[Path]) -> list[dict[str, Any]]:
