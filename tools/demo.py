@@ -150,7 +150,7 @@ def _print(reports: list[Report]) -> None:
             _levels(report),
             *(_shape(report, key) for key in ("bytes", "rows")),
             f"{report['seconds']:.1f}",
-            "nothing to do" if report["nothing_to_do"] else "holds",
+            "nothing to do" if report["nothing_to_do"] else "passed",
         )
     console.print(table)
     for report in reports:

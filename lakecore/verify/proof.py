@@ -21,6 +21,7 @@ from pyroaring import BitMap
 
 from lakecore.errors import ProofError
 from lakecore.metadata.data_file import DataFile
+from lakecore.types.counted import counted
 from lakecore.verify.certificate import UnitEvidence, join_evidence
 from lakecore.verify.columns import StoredFile, read_covered
 from lakecore.verify.digest import DIGEST_VERSION, ZERO, Tally, total
@@ -137,7 +138,8 @@ def _sample_text(proof: PickProof) -> str:
     if proof.sample is None:
         return ""
     sample = proof.sample
-    text = f"; every column of {sample.rows} rows in {sample.windows} windows (seed {proof.seed})"
+    where = f"{counted(sample.rows, 'row')} in {counted(sample.windows, 'window')}"
+    text = f"; every column of {where} (seed {proof.seed})"
     if sample.tied:
         text += f", without {sample.tied} keys whose latest row is not certain"
     if sample.left_out:
