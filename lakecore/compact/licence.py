@@ -3,7 +3,7 @@
 The planner's own flag is only a claim: a pick that claims more than `verify.drop_licence` grants is refused
 before any of its units runs, and units without a licence have certifiers that let no delete go.
 A pick whose units ask too few files for older rows, or that moves rows nobody tells of, is refused likewise
-(`verify.asked_files`).
+(`verify.asked_files`), and so is one whose files would not fit in with those that stay (`verify.layout`).
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from lakecore.metadata.key_order import key_order
 from lakecore.metadata.schema import TableSchema
 from lakecore.verify.asked_files import AskClaim, check_asked, check_moved
 from lakecore.verify.drop_licence import DropClaim, KeyOf, check_licence
+from lakecore.verify.layout import Stretch, check_levels, check_row_order
 from lakecore.verify.table_rules import TableRules
 
-__all__ = ["AskingUnit", "DroppingUnit", "licensed"]
+__all__ = ["AskingUnit", "DroppingUnit", "JoiningUnit", "licensed"]
 
 Refused = tuple[WorkPick, ProofError]
 
@@ -53,6 +54,16 @@ class AskingUnit(Protocol):
     @property
     def asks(self) -> AskClaim:
         """What it takes up, and whom it asks."""
+        ...
+
+
+@runtime_checkable
+class JoiningUnit(Protocol):
+    """A unit that puts the rows of files one after another."""
+
+    @property
+    def joins(self) -> tuple[DataFile, ...]:
+        """The files, in the order of their rows."""
         ...
 
 
@@ -98,7 +109,7 @@ def licensed(
 def _licensed(pick: WorkPick, files: _LiveFiles, rules: TableRules, key_of: KeyOf | None) -> WorkPick:
     claims = [unit.drops if isinstance(unit, DroppingUnit) else None for unit in pick.units]
     check_moved(pick.name, pick.moved, pick.announced, rules)
-    if not any(claims) and not rules.needs_old_rows:
+    if not any(claims) and key_of is None and not rules.needs_old_rows and not rules.keeps_order:
         return pick
     live = files.of(pick.place)
     units = []
@@ -108,5 +119,18 @@ def _licensed(pick: WorkPick, files: _LiveFiles, rules: TableRules, key_of: KeyO
             unit = cast(DroppingUnit, unit).with_licence()
         if isinstance(unit, AskingUnit):
             check_asked(unit.asks, live, pick.replaced, rules, key_of)
+        if isinstance(unit, JoiningUnit) and rules.keeps_order:
+            check_row_order(pick.name, live, unit.joins)
         units.append(unit)
+    if key_of is not None:
+        check_levels(pick.name, live, pick.replaced, pick.moved, _stretches(pick), key_of)
     return replace(pick, units=tuple(units))
+
+
+def _stretches(pick: WorkPick) -> list[Stretch]:
+    """What its units make files of; those that only tell of files that move make none."""
+    told = {file.file_name for file in pick.announced}
+    asks = (unit.asks for unit in pick.units if isinstance(unit, AskingUnit))
+    return [
+        Stretch(ask.merged, ask.level) for ask in asks if told.isdisjoint(f.file_name for f in ask.merged)
+    ]

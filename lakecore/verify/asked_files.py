@@ -21,10 +21,11 @@ __all__ = ["AskClaim", "check_asked", "check_moved"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskClaim:
-    """A unit that takes up `fresh` files of level 0. `levels`: the files it asks, nearest level first."""
+    """A unit that merges `merged` into `level`. `levels`: the files it asks, nearest level first."""
 
     unit: str
-    fresh: Sequence[DataFile]
+    merged: Sequence[DataFile]
+    level: int
     levels: Sequence[Sequence[DataFile]]
 
 
@@ -40,7 +41,8 @@ def check_asked(
     `live`: all files of the bucket. `replaced`: those that the pick rewrites. `key_of`: makes a serialised
     key comparable; None where descriptions of files hold no keys. Cost: a comparison or two a file.
     """
-    if not rules.needs_old_rows or not claim.fresh:
+    fresh = [file for file in claim.merged if file.level == 0]
+    if not rules.needs_old_rows or not fresh:
         return
     gone = {file.file_name for file in replaced}
     staying = {file.file_name: file for file in live if file.file_name not in gone and file.level > 0}
@@ -53,7 +55,7 @@ def check_asked(
         if max(file.level for file in near) >= min(file.level for file in far):
             raise ProofError(claim.unit, f"{far[0].file_name} is asked after a farther level")
     names = {file.file_name for file in asked}
-    for file in overlapping(list(staying.values()), claim.fresh, key_of):
+    for file in overlapping(list(staying.values()), fresh, key_of):
         if file.file_name not in names:
             raise ProofError(
                 claim.unit,

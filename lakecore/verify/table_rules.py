@@ -40,7 +40,8 @@ class TableRules:
     """How rows of a key are ordered, which of them count, and what a compaction makes besides new files.
 
     `ordered_by`: columns that order the rows of files above level 0, where the table overrides that of keys.
-    `expire_ms`: how long rows live; None: for ever.
+    `keeps_order`: files of a bucket hold rows in the order of their sequence numbers. `expire_ms`: how long
+    rows live; None: for ever.
     """
 
     engine: str
@@ -57,6 +58,7 @@ class TableRules:
     row_deduplicate: bool
     row_deduplicate_ignored: tuple[str, ...]
     data_evolution: bool
+    keeps_order: bool
     expire_ms: int | None
 
     @classmethod
@@ -80,6 +82,7 @@ class TableRules:
             row_deduplicate=_truth(raw, "changelog-producer.row-deduplicate"),
             row_deduplicate_ignored=_names(raw, "changelog-producer.row-deduplicate-ignore-fields"),
             data_evolution=_truth(raw, "data-evolution.enabled"),
+            keeps_order=not keyed and _buckets(raw) > 0,
             expire_ms=None if span is None else _milliseconds("record-level.expire-time", span),
         )
 
@@ -170,6 +173,15 @@ def _truth(raw: Mapping[str, str], *keys: str) -> bool:
                 raise InvalidOptionError(f"option {key}={raw[key]!r}: must be true or false")
             return text == "true"
     return False
+
+
+def _buckets(raw: Mapping[str, str]) -> int:
+    """How many there are; below 1: rows are in no certain bucket."""
+    text = raw.get("bucket", "-1").strip()
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidOptionError(f"option bucket={text!r}: must be a number") from None
 
 
 def _names(raw: Mapping[str, str], *keys: str) -> tuple[str, ...]:

@@ -49,6 +49,11 @@ class JoinUnit:
     def rows(self) -> int:
         return sum(file.row_count for file in self.files)
 
+    @property
+    def joins(self) -> tuple[DataFile, ...]:
+        """The files whose rows follow one another."""
+        return self.files
+
     def with_second_thread(self) -> JoinUnit:
         return replace(self, overlap=True)
 

@@ -100,11 +100,11 @@ class MergeUnit:
 
     @property
     def asks(self) -> AskClaim:
-        """What it takes up of level 0, and whom it asks for older rows."""
-        merged = (file for run in self.runs for file in run)
+        """What it takes up, and whom it asks for older rows."""
         return AskClaim(
             unit=self.name,
-            fresh=tuple(file for file in merged if file.level == 0),
+            merged=tuple(file for run in self.runs for file in run),
+            level=self.output_level,
             levels=() if self.by_level is None else self.by_level.above,
         )
 

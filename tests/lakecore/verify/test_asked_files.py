@@ -36,7 +36,7 @@ def check(
     *,
     keys: bool = True,
 ) -> None:
-    claim = AskClaim(unit="unit 7", fresh=[f for f in merged if f.level == 0], levels=levels)
+    claim = AskClaim(unit="unit 7", merged=merged, level=5, levels=levels)
     rules = TableRules.of(options, keyed=True)
     check_asked(claim, live, merged, rules, (lambda key: key) if keys else None)
 
