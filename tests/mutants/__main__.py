@@ -144,7 +144,7 @@ def _figures(chosen: Sequence[Mutant], runner: Runner) -> dict[str, Any]:
         area["mutants"] += 1
         for part in PARTS:
             found = runner.kept(mutant, part)
-            area[part]["not run" if found is None else found["verdict"]] += 1
+            area[part]["not tried" if found is None else found["verdict"]] += 1
     known = {part: {m.id: found for m in chosen if (found := runner.kept(m, part))} for part in PARTS}
     by_id = {mutant.id: mutant for mutant in chosen}
     return {
