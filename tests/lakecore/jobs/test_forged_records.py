@@ -93,7 +93,9 @@ def test_a_forged_run_removes_nothing_and_stops_no_chore(
 
 
 @pytest.mark.parametrize(
-    "damage", [b"", b"x", gzip.compress(b"{}"), gzip.compress(b"[" * 100_000), b"\x1f\x8b"]
+    "damage",
+    [b"", b"x", gzip.compress(b"{}"), gzip.compress(b"[" * 100_000), b"\x1f\x8b"],
+    ids=["empty", "one byte", "no list", "deep list", "cut header"],  # gzip bytes hold the time
 )
 def test_a_damaged_list_of_files_stops_no_chore(
     damage: bytes, lake: FilesystemCatalog, caplog: pytest.LogCaptureFixture
