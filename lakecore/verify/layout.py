@@ -62,6 +62,12 @@ def check_levels(
         if at < len(spans) and spans[at][0] <= key_of(file.max_key) and spans[at][3] == file.level:
             name = spans[at][2]
             raise ProofError(pick, f"what {name} becomes would share keys with {file.file_name}, which stays")
+    fresh = [file for files, _ in found for file in files if file.level == 0]
+    late = [file for file in live if file.level == 0 and file.file_name not in gone]
+    newest = max((file.max_sequence_number for file in fresh), default=0)
+    for file in overlapping(late, fresh, key_of):
+        if file.min_sequence_number < newest:
+            raise ProofError(pick, f"newer rows would pass {file.file_name} on level 0, which stays")
     below = [file for file in staying if file.level < top]
     for files, level in found if below else ():
         lowest = min(file.level for file in files)

@@ -23,7 +23,8 @@ def check(live: list[DataFile], merged: list[list[DataFile]], moved: list[DataFi
     )
 
 
-NEW, NEWER = file("new", 0, "cf"), file("newer", 0, "eh")
+NEW, NEWER = file("new", 0, "cf", (10, 19)), file("newer", 0, "eh", (20, 29))
+BESIDE = file("beside", 0, "kz", (0, 9))
 MIDDLE, FAR = file("middle", 3, "dd"), file("far", 3, "xz")
 TOP, LEFT = file("top", 5, "az"), file("left", 5, "ab")
 RIGHT = file("right", 5, "kz")
@@ -35,6 +36,7 @@ FIT: dict[str, tuple[list[DataFile], list[list[DataFile]], list[DataFile]]] = {
     "one moves beside what is merged": ([NEW, NEWER, LEFT, RIGHT, FAR], [[NEW, NEWER], [FAR, RIGHT]], [LEFT]),
     "units of one stretch": ([NEW, NEWER], [[NEW, NEWER], [NEWER, NEW]], []),
     "later ones stay on level 0": ([NEW, NEWER, LEFT], [[NEW]], []),
+    "older ones of other keys stay on level 0": ([NEW, BESIDE], [[NEW]], []),
 }
 UNFIT: dict[str, tuple[list[DataFile], list[list[DataFile]], list[DataFile], str]] = {
     "two that share keys move": ([NEW, NEWER], [], [NEW, NEWER], "new and newer share keys"),
@@ -45,6 +47,8 @@ UNFIT: dict[str, tuple[list[DataFile], list[list[DataFile]], list[DataFile], str
     "a gap is not empty": ([LEFT, NEW, RIGHT], [[LEFT, RIGHT]], [NEW], "left and new share keys"),
     "new rows pass old ones": ([NEW, MIDDLE], [[NEW]], [], "new would pass middle on level 3"),
     "a file passes old ones": ([NEW, MIDDLE], [], [NEW], "new would pass middle on level 3"),
+    "older ones are left on level 0": ([NEW, NEWER], [[NEWER]], [], "newer rows would pass new on level 0"),
+    "one moves before older ones": ([NEW, NEWER], [], [NEWER], "newer rows would pass new on level 0"),
     "merged with older ones than those that stay": (
         [NEW, MIDDLE, TOP], [[NEW, TOP]], [], "new would pass middle on level 3",
     ),
