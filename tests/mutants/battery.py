@@ -100,6 +100,8 @@ def _verdict(work: Path, case: Case, expected: Expected, outcome: Mapping[str, A
     try:
         if done:
             found = _state(_lake(work), case, since=since)
+            if found["snapshot"] == since:
+                return {"verdict": "changed", "why": "nothing was done"}
             if found["files"] != wanted["files"] and _tells_at_the_top(work, case):
                 wanted = {**wanted, "changes": None}
             why = _difference(wanted, found) or _later(work, case, wanted, found)

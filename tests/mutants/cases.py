@@ -145,6 +145,13 @@ def _plain(key: int, dice: random.Random) -> dict[str, Any]:
     return {"k": key, "v": f"{key}.{dice.randrange(1000)}", "n": dice.randrange(10**6)}
 
 
+_TALL = {
+    "num-sorted-run.compaction-trigger": "2", "compaction.size-ratio": "0",
+    "compaction.max-size-amplification-percent": "100000",
+}  # fmt: skip
+"""Small levels above large ones, so that deletes are merged into a middle level."""
+
+
 def _level_steps(lake: Any, name: str, make: Callable[..., dict[str, Any]], deletes: float = 0.3) -> None:
     """The last level, a level between that deletes rest on, then keys that come back on level 0, and more deletes."""
     table = lake.load_table(name)
@@ -371,20 +378,20 @@ def full_changes(lake: Any, name: str) -> None:
 
 def vectors(lake: Any, name: str) -> None:
     def make(key: int, dice: random.Random) -> dict[str, Any]:
-        return {**_plain(key, dice), "p": "xy"[key % 2]}
+        return {**_plain(key, dice), "v": f"{dice.getrandbits(800):x}", "p": "xy"[key % 2]}
 
-    options = {"deletion-vectors.enabled": "true", "bucket": "2", "num-sorted-run.compaction-trigger": "2"}
+    options = {"deletion-vectors.enabled": "true", "bucket": "2", **_TALL}
     _create(lake, name, (*COLUMNS, "p STRING"), ["p", "k"], ["p"], **options)
     _level_steps(lake, name, make)
 
 
 def vector_sums(lake: Any, name: str) -> None:
     def make(key: int, dice: random.Random) -> dict[str, Any]:
-        return {"k": key, "v": f"v{dice.randrange(3)}", "n": dice.randrange(9)}
+        return {"k": key, "v": f"{dice.getrandbits(800):x}", "n": dice.randrange(9)}
 
     options = {
         "merge-engine": "aggregation", "fields.n.aggregate-function": "sum", "deletion-vectors.enabled": "true",
-        "num-sorted-run.compaction-trigger": "2",
+        **_TALL,
     }  # fmt: skip
     _create(lake, name, COLUMNS, ["k"], **options)
     _level_steps(lake, name, make, deletes=0)
