@@ -18,8 +18,8 @@ from lakecore.jobs.chore import (
     parameters,
 )
 from lakecore.jobs.retention import changelog_retention
-from lakecore.maintain.drop import quarantined_roots
 from lakecore.maintain.expire_changelogs.apply import apply_expiry, plan, settle
+from lakecore.maintain.quarantined import quarantined_roots
 
 __all__ = ["Job", "Report", "run"]
 

@@ -20,8 +20,8 @@ from lakecore.jobs.chore import (
 )
 from lakecore.jobs.counts import Change
 from lakecore.jobs.retention import changelogs_live_longer, snapshot_retention
-from lakecore.maintain.drop import quarantined_roots
 from lakecore.maintain.expire_snapshots.apply import ExpiryPlan, apply_expiry, plan, settle
+from lakecore.maintain.quarantined import quarantined_roots
 from lakecore.maintain.retention_options import CONSUMER_CHANGELOG_ONLY
 from lakecore.types.counted import counted
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lakecore.maintain.drop import quarantined_roots
+from lakecore.maintain.quarantined import quarantined_roots
 from lakecore.maintain.reachable import Reach
 from lakecore.maintain.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.runs import RunStore
@@ -54,11 +54,11 @@ def holders_of_file(target: Target, runs: RunStore, name: str) -> list[str]:
     wanted = np.unique(hash_bytes([name.encode(), owner_of(name).encode()]))
     own = hash_bytes([name.encode()])[0]
     found = []
-    for strict, roots in (
-        (True, read_roots(target.file_io, target.paths).roots),
-        (False, quarantined_roots(runs, target.name)),
+    aside = quarantined_roots(runs, target.name)
+    for reach, roots in (
+        (Reach(target), read_roots(target.file_io, target.paths).roots),
+        (aside.reach(target), aside.roots),
     ):
-        reach = Reach(target, strict=strict)
         for root in roots:
             held = reach.data([root], wanted)
             named = any(path.rpartition("/")[2] == name for path in reach.metadata([root]))

@@ -11,6 +11,7 @@ from lakecore.maintain.drop import Needs
 from lakecore.maintain.expire_changelogs.plan import plan_changelog_expiry
 from lakecore.maintain.expire_snapshots.apply import ExpiryPlan
 from lakecore.maintain.expire_snapshots.plan import Aged, Expiry, Retention
+from lakecore.maintain.quarantined import Quarantined
 from lakecore.maintain.reachable import Reach
 from lakecore.maintain.roots import Root, RootKind, read_roots
 from lakecore.maintain.runs import Removal
@@ -22,10 +23,13 @@ __all__ = ["apply_expiry", "plan", "settle"]
 
 logger = logging.getLogger(__name__)
 
+_EMPTY_QUARANTINE = Quarantined()
 _WHY = "only expired changelogs needed it"
 
 
-def plan(target: Target, retention: Retention | None, quarantined: Sequence[Root] = ()) -> ExpiryPlan:
+def plan(
+    target: Target, retention: Retention | None, quarantined: Quarantined = _EMPTY_QUARANTINE
+) -> ExpiryPlan:
     """`retention` None: all of them. Errors as for snapshots."""
     roots = read_roots(target.file_io, target.paths)
     branch = target.paths.branch

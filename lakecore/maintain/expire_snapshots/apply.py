@@ -12,6 +12,7 @@ from lakecore.fs.publish import publish_resolved
 from lakecore.maintain.candidates import Candidates, Doomed
 from lakecore.maintain.drop import Needs
 from lakecore.maintain.expire_snapshots.plan import Aged, Expiry, Retention, plan_expiry
+from lakecore.maintain.quarantined import Quarantined
 from lakecore.maintain.reachable import Reach
 from lakecore.maintain.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.runs import Removal
@@ -23,6 +24,7 @@ __all__ = ["ExpiryPlan", "apply_expiry", "plan", "settle"]
 
 logger = logging.getLogger(__name__)
 
+_EMPTY_QUARANTINE = Quarantined()
 _WHY = "only expired snapshots needed it"
 
 
@@ -45,7 +47,7 @@ def plan(
     *,
     decoupled: bool,
     consumers_hold: bool = True,
-    quarantined: Sequence[Root] = (),
+    quarantined: Quarantined = _EMPTY_QUARANTINE,
 ) -> ExpiryPlan:
     """Reads all roots, the deltas of what expires, and what the other roots have of their files.
 

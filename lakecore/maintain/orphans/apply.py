@@ -22,8 +22,9 @@ from lakecore.maintain.orphans.external import is_made_by_writers
 from lakecore.maintain.orphans.listing import Lister
 from lakecore.maintain.orphans.plan import Found, OrphanLimits
 from lakecore.maintain.orphans.walk import Known, Walk
+from lakecore.maintain.quarantined import Quarantined
 from lakecore.maintain.reachable import Doomed, Reach
-from lakecore.maintain.roots import Root, RootSet, read_roots
+from lakecore.maintain.roots import RootSet, read_roots
 from lakecore.maintain.runs import Removal
 from lakecore.maintain.sweep import Sweeper, Swept
 from lakecore.maintain.target import Target
@@ -31,6 +32,7 @@ from lakecore.store.paths import TablePaths
 
 __all__ = ["OrphanPlan", "apply_removal", "plan"]
 
+_EMPTY_QUARANTINE = Quarantined()
 _WHY = "no snapshot, tag or changelog refers to it"
 _HALF = "half of a write that failed"
 _NAMED = {
@@ -51,7 +53,7 @@ class OrphanPlan:
 def plan(
     target: Target,
     limits: OrphanLimits,
-    quarantined: Sequence[Root] = (),
+    quarantined: Quarantined = _EMPTY_QUARANTINE,
     external: Sequence[str] = (),
     executor: Executor | None = None,
 ) -> OrphanPlan:
@@ -69,7 +71,7 @@ def plan(
     needs = Needs(target, roots.roots, quarantined)
     needed = frozenset(path.rpartition("/")[2] for path in needs.metadata())
     mentioned = reach.mentioned(roots.roots)
-    aside = Reach(target, strict=False).mentioned(quarantined)
+    aside = quarantined.reach(target).mentioned(quarantined.roots)
     others = needed | mentioned.extras | aside.extras
     known = Known(others, aside.names, mentioned.names, mentioned.deleted)
     walk = Walk(target, Lister(target.file_io, limits.older_than_ms, executor or SerialExecutor()))

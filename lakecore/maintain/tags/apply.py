@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnavailableError
 from lakecore.fs.publish import publish_resolved
-from lakecore.maintain.drop import quarantined_roots, removal_of
+from lakecore.maintain.drop import removal_of
+from lakecore.maintain.quarantined import quarantined_roots
 from lakecore.maintain.reachable import Doomed
 from lakecore.maintain.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.runs import Removal
