@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -19,7 +20,7 @@ from typing import Any
 __all__ = ["DiedError", "OutOfTimeError", "forget_lakecore", "in_child", "warm_up"]
 
 _LIBRARIES = (
-    "fastavro", "hypothesis", "numpy", "pyarrow.compute", "pyarrow.orc", "pyarrow.parquet", "pyroaring", "pytest",
+    "fastavro", "hypothesis", "numpy", "pandas", "pyarrow.compute", "pyarrow.orc", "pyarrow.parquet", "pyroaring", "pytest",
 )  # fmt: skip
 
 
@@ -41,6 +42,8 @@ def warm_up(tree: Path) -> None:
     for module in pkgutil.walk_packages(lakecore.__path__, "lakecore."):
         if not module.name.startswith("lakecore.spark"):
             importlib.import_module(module.name)
+    gc.collect()
+    gc.freeze()  # what children share is never looked at again, nor copied for it
 
 
 def forget_lakecore() -> None:

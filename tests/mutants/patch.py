@@ -42,6 +42,7 @@ def patch(mutant: Mutant, root: Path) -> None:
         len(codes[name].co_freevars) != len(places[name].co_freevars) for name in wanted if name in places
     ):
         raise NotPatchableError(f"{mutant.id} changes what a function takes from around it")
+    gc.unfreeze()  # what the parent imported is not listed otherwise
     found = [
         one
         for one in gc.get_objects()
@@ -49,6 +50,7 @@ def patch(mutant: Mutant, root: Path) -> None:
         and one.__code__.co_filename == path
         and one.__code__.co_qualname in wanted
     ]
+    gc.freeze()
     if not any(one.__code__.co_qualname == function for one in found):
         raise NotPatchableError(f"{mutant.id}: nobody made a function {function}")
     for one in found:
