@@ -156,9 +156,10 @@ class FilesystemCatalog:
     def _load(self, parsed: TableName, options: Mapping[str, str] | None) -> Table:
         name = str(parsed)
         paths = TablePaths(self._table_path(parsed))
+        storage = confined(self.file_io, self.allowed_paths.of_table(paths.table_path, {}))
         if parsed.branch != paths.branch:
-            paths = BranchStore(self.file_io, paths).open(parsed.branch)
-        schema = SchemaStore(self.file_io, paths, self.clock).latest()
+            paths = BranchStore(storage, paths).open(parsed.branch)
+        schema = SchemaStore(storage, paths, self.clock).latest()
         if schema is None:
             raise NotFoundError(f"table {name!r} does not exist in {self.warehouse}; {self._tables(parsed)}")
         allowed = self.allowed_paths.of_table(paths.table_path, schema.options)

@@ -89,6 +89,12 @@ class AllowedPaths:
     def service(self) -> str:
         return f"{self.warehouse.rstrip('/')}/{SERVICE}"
 
+    @property
+    def roots_of_changes(self) -> tuple[str, ...]:
+        """Directories below which no change goes through a symbolic link; what `root_of_change` answers."""
+        own = () if is_below(self.own, self.warehouse) else (self.own,)
+        return (self.warehouse, *own, *(self.declared or ()))
+
     def of_table(self, table_path: str, options: Mapping[str, str]) -> AllowedPaths:
         """The same warehouse, for the work on one table. `options`: of its schema."""
         return replace(self, own=table_path, named=named_roots(options))

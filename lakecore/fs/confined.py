@@ -1,4 +1,4 @@
-"""A `FileIO` that touches allowed paths only, and changes nothing through a symbolic link.
+"""A `FileIO` that touches allowed paths only, and neither changes nor reads files elsewhere through links.
 
 It is the last guard of several: decoders refuse names that are no names first, with the record and the field.
 What still gets here, by whatever way, is refused before storage is asked.
@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakecore.errors import UnsupportedError
-from lakecore.fs.allowed_paths import AllowedPaths
+from lakecore.fs.allowed_paths import AllowedPaths, is_below
 from lakecore.fs.file_io import SERVICE, FileIO, FileStatus, OutputFile, RangeSource
+from lakecore.fs.link_looks import LinkLooks
+from lakecore.fs.local import LocalFileIO
 
 __all__ = [
     "ConfinedFileIO",
@@ -32,23 +34,31 @@ class ConfinedFileIO:
     """`inner`, for paths that `allowed` allows. Pickles when `inner` does.
 
     Cost: about a microsecond an operation; on a local disk each change looks besides at every directory
-    between the root and the file (a microsecond each). Reads follow links: a table that somebody put together
-    with links can be read. Errors as of `AllowedPaths`, and UnsupportedError for a change through a link.
+    between the root and the file and opens it (a microsecond each), each read at the file and, once, at its
+    directories. Errors as of `AllowedPaths`, and UnsupportedError for a change through a link below the
+    warehouse, or a read through one that leads out of the table (out of its root for other files): a link of
+    the table's own directory may lead anywhere for reads. The looks of reads are remembered, so a directory
+    that becomes a link later is followed; changes are safe from that, too (`lakecore.fs.parent_directory`).
     """
 
     inner: FileIO
     allowed: AllowedPaths
+    _looks: LinkLooks = field(default_factory=LinkLooks, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.inner, LocalFileIO):
+            object.__setattr__(self, "inner", replace(self.inner, roots=self.allowed.roots_of_changes))
 
     def open_input(self, path: str) -> Any:
-        self.allowed.root_of_read(path)
+        self._check_read(path)
         return self.inner.open_input(path)
 
     def open_ranges(self, path: str) -> RangeSource:
-        self.allowed.root_of_read(path)
+        self._check_read(path)
         return self.inner.open_ranges(path)
 
     def read(self, path: str) -> bytes:
-        self.allowed.root_of_read(path)
+        self._check_read(path)
         return self.inner.read(path)
 
     def open_output(self, path: str) -> OutputFile:
@@ -68,11 +78,11 @@ class ConfinedFileIO:
         self.inner.overwrite(path, data)
 
     def list(self, path: str) -> list[FileStatus]:
-        self.allowed.root_of_read(path)
+        self._check_read(path)
         return self.inner.list(path)
 
     def stat(self, path: str) -> FileStatus | None:
-        self.allowed.root_of_read(path)
+        self._check_read(path)
         return self.inner.stat(path)
 
     def delete(self, path: str) -> None:
@@ -83,6 +93,16 @@ class ConfinedFileIO:
         self._check_change("move", path)
         self._check_change("move to", target)
         self.inner.move(path, target)
+
+    def _check_read(self, path: str) -> None:
+        root = self.allowed.root_of_read(path)
+        if "://" not in path:
+            self._looks.check(self.allowed.own if self._is_own(path) else root, path)
+
+    def _is_own(self, path: str) -> bool:
+        """Whether `path` lies in the directory of the table, which may be a link as a whole."""
+        own = self.allowed.own
+        return own != self.allowed.service and (is_below(path, own) or path == own)
 
     def _check_change(self, action: str, path: str) -> None:
         check_no_links(self.allowed.root_of_change(path), path, action)
@@ -134,8 +154,8 @@ def check_no_links(root: str, path: str, action: str, *, last: bool = False) -> 
     """Raises UnsupportedError when a directory below `root` on the way to a local `path` is a symbolic link.
 
     `last`: the file itself must be none either. Deleting or moving a link changes the link alone, so there it
-    may be one. Other storage has no links. Another process could put a link there just afterwards: who can do
-    that at any moment must not share the warehouse with this process's user.
+    may be one. Other storage has no links. This is the check with the better message; a link that comes just
+    afterwards is refused by `LocalFileIO` when it makes the change.
     """
     if "://" in path:
         return

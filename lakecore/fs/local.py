@@ -11,8 +11,9 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, BinaryIO
@@ -23,12 +24,16 @@ from lakecore.clock import Clock, SystemClock
 from lakecore.errors import CommitUncertainError, UnsupportedError
 from lakecore.fs.failures import check_whole, storage_errors, translate
 from lakecore.fs.file_io import SERVICE, FileStatus
+from lakecore.fs.parent_directory import ParentDirectory, parent_directory
 
 __all__ = ["LocalFileIO"]
 
 _PATH_OF = attrgetter("path")
 _BUFFER = 1 << 18
 """Collects small writes; larger ones, as those of data files, pass by it uncopied."""
+_COPIED = 1 << 20
+"""Bytes of a copy that are in memory at a time."""
+_ANYONE = 0o666
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
@@ -38,10 +43,14 @@ class LocalFileIO:
 
     `service_mode`: permissions of lakecore's own new files (`.lakecore/`), less what the umask takes: ledgers
     name users, parameters and paths. Files of tables are made as the umask says.
+
+    `roots`: directories below which nothing is made, renamed or deleted through a symbolic link, even when a
+    directory becomes one in the same moment (`lakecore.fs.parent_directory`). Each may be a link itself.
     """
 
     sync: bool = True
     service_mode: int = 0o600
+    roots: tuple[str, ...] = ()
     clock: Clock = field(default_factory=SystemClock, repr=False, compare=False)
 
     def open_input(self, path: str) -> Any:
@@ -57,10 +66,10 @@ class LocalFileIO:
             return file.read()
 
     def open_output(self, path: str) -> LocalOutput:
-        with storage_errors("create", path):
-            _make_directories(os.path.dirname(path), self.sync)
+        with storage_errors("create", path), self._making(path) as parent:
+            opener = self._opener(parent)
             return LocalOutput(
-                path, open(path, "xb", buffering=_BUFFER, opener=self._opener(path)), self.sync
+                path, open(parent.name, "xb", buffering=_BUFFER, opener=opener), self.sync, self.roots
             )
 
     def write_new(self, path: str, data: bytes) -> None:
@@ -74,57 +83,58 @@ class LocalFileIO:
 
     def publish(self, path: str, data: bytes) -> bool:
         """A complete temporary file is hard-linked to its name: the kernel refuses a name that is taken."""
-        temporary = self._temporary(path, "publish", data)
-        try:
-            return self._link(temporary, path)
-        finally:
-            with suppress(OSError):
-                os.unlink(temporary)
+        with storage_errors("publish", path), self._making(path) as parent:
+            temporary = self._temporary(parent, "publish", data)
+            try:
+                return self._link(parent, temporary)
+            finally:
+                with suppress(OSError):
+                    os.unlink(temporary, dir_fd=parent.descriptor)
 
-    def _opener(self, path: str) -> Callable[[str, int], int] | None:
-        """How a new file is opened: with fewer rights for lakecore's own."""
-        if f"/{SERVICE}/" not in path:
-            return None
-        return lambda name, flags: os.open(name, flags, self.service_mode)
+    def _making(self, path: str) -> AbstractContextManager[ParentDirectory]:
+        return parent_directory(path, self.roots, make=True, sync=self.sync)
 
-    def _link(self, temporary: str, path: str) -> bool:
+    def _opener(self, parent: ParentDirectory) -> Callable[[str, int], int]:
+        """How a new file is opened: in the open directory, and lakecore's own with fewer rights."""
+        mode = self.service_mode if f"/{SERVICE}/" in parent.path else _ANYONE
+        return lambda name, flags: parent.open_new(name, flags, mode)
+
+    def _link(self, parent: ParentDirectory, temporary: str) -> bool:
         try:
-            os.link(temporary, path)
+            _link_beside(parent, temporary)
         except OSError as err:
-            return _landed(temporary, path, err)
+            return _landed(parent, temporary, err)
         try:
-            _sync_directory(os.path.dirname(path), self.sync)
+            parent.sync(self.sync)
         except OSError as err:
-            raise CommitUncertainError(f"{path}: published, but perhaps not durably: {err}") from err
+            raise CommitUncertainError(f"{parent.path}: published, but perhaps not durably: {err}") from err
         return True
 
     def overwrite(self, path: str, data: bytes) -> None:
         """Through a temporary file and a rename, so that readers see the old or the new bytes."""
-        temporary = self._temporary(path, "overwrite", data)
-        with storage_errors("overwrite", path):
+        with storage_errors("overwrite", path), self._making(path) as parent:
+            temporary, within = self._temporary(parent, "overwrite", data), parent.descriptor
             try:
-                os.replace(temporary, path)
+                os.replace(temporary, parent.name, src_dir_fd=within, dst_dir_fd=within)
             except OSError:
                 with suppress(OSError):
-                    os.unlink(temporary)
+                    os.unlink(temporary, dir_fd=within)
                 raise
-            _sync_directory(os.path.dirname(path), self.sync)
+            parent.sync(self.sync)
 
-    def _temporary(self, path: str, action: str, data: bytes) -> str:
-        """A complete file beside `path`, under a fresh name that readers of the format ignore."""
-        directory, name = os.path.split(path)
-        temporary = os.path.join(directory, f".{name}.{self.clock.fresh_id()}.tmp")
-        with storage_errors(action, path):
-            _make_directories(directory, self.sync)
+    def _temporary(self, parent: ParentDirectory, action: str, data: bytes) -> str:
+        """A complete file beside that of `parent`, under a fresh name that readers of the format ignore."""
+        temporary = parent.sibling(f".{os.path.basename(parent.name)}.{self.clock.fresh_id()}.tmp")
+        with storage_errors(action, parent.path):
             try:
-                with open(temporary, "xb", opener=self._opener(path)) as file:
+                with open(temporary, "xb", opener=self._opener(parent)) as file:
                     file.write(data)
                     file.flush()
                     if self.sync:
                         os.fsync(file.fileno())
             except OSError:
                 with suppress(OSError):
-                    os.unlink(temporary)
+                    os.unlink(temporary, dir_fd=parent.descriptor)
                 raise
         return temporary
 
@@ -155,55 +165,50 @@ class LocalFileIO:
     def delete(self, path: str) -> None:
         with storage_errors("delete", path):
             try:
-                os.unlink(path)
+                with parent_directory(path, self.roots) as parent:
+                    _delete(parent)
             except (FileNotFoundError, NotADirectoryError):
                 return
-            except (IsADirectoryError, PermissionError):
-                if not os.path.isdir(path):
-                    raise
-                with suppress(FileNotFoundError):
-                    os.rmdir(path)
 
     def move(self, path: str, target: str) -> None:
         """A second hard link, then the first one goes: never over a file that exists."""
-        with storage_errors("move", path):
-            _make_directories(os.path.dirname(target), self.sync)
+        with (
+            storage_errors("move", path),
+            parent_directory(path, self.roots) as old,
+            self._making(target) as new,
+        ):
             try:
-                os.link(path, target)
+                _link_between(old, new)
             except OSError as err:
                 if err.errno == errno.EXDEV:
-                    self._copy(path, target)
+                    self._copy(old, new)
                     return
                 if err.errno not in _NO_LINKS:
                     raise
-                if os.path.lexists(target):
+                if _exists(new):
                     raise FileExistsError(errno.EEXIST, "exists", target) from err
-                os.rename(path, target)
+                os.rename(old.name, new.name, src_dir_fd=old.descriptor, dst_dir_fd=new.descriptor)
             else:
-                _sync_directory(os.path.dirname(target), self.sync)
-                os.unlink(path)
+                new.sync(self.sync)
+                os.unlink(old.name, dir_fd=old.descriptor)
 
-    def _copy(self, path: str, target: str) -> None:
+    def _copy(self, old: ParentDirectory, new: ParentDirectory) -> None:
         """To another disk: a complete copy first, under its name at once. Raises UnsupportedError for a
         symbolic link: its copy would be of the file behind it.
         """
-        if os.path.islink(path):
+        if stat.S_ISLNK(old.look(old.name).st_mode):
             raise UnsupportedError(
-                f"cannot move {path}: it is a symbolic link; delete it or put the file there"
+                f"cannot move {old.path}: it is a symbolic link; delete it or put the file there"
             )
-        directory, name = os.path.split(target)
-        temporary = os.path.join(directory, f".{name}.{self.clock.fresh_id()}.tmp")
+        temporary = new.sibling(f".{os.path.basename(new.name)}.{self.clock.fresh_id()}.tmp")
         try:
-            shutil.copy2(path, temporary)
-            if self.sync:
-                with open(temporary, "rb") as file:
-                    os.fsync(file.fileno())
-            os.link(temporary, target)
+            _copy_file(old, new, temporary, self.sync)
+            _link_beside(new, temporary)
         finally:
             with suppress(OSError):
-                os.unlink(temporary)
-        _sync_directory(directory, self.sync)
-        os.unlink(path)
+                os.unlink(temporary, dir_fd=new.descriptor)
+        new.sync(self.sync)
+        os.unlink(old.name, dir_fd=old.descriptor)
 
 
 class LocalRanges:
@@ -241,10 +246,11 @@ class LocalRanges:
 class LocalOutput:
     """A new local file. `close` makes it durable."""
 
-    def __init__(self, path: str, file: BinaryIO, sync: bool) -> None:
+    def __init__(self, path: str, file: BinaryIO, sync: bool, roots: tuple[str, ...] = ()) -> None:
         self.path = path
         self._file = file
         self._sync = sync
+        self._roots = roots
 
     @property
     def closed(self) -> bool:
@@ -278,7 +284,9 @@ class LocalOutput:
                 if self._sync:
                     os.fsync(self._file.fileno())
                 self._file.close()
-                _sync_directory(os.path.dirname(self.path), self._sync)
+                if self._sync:
+                    with parent_directory(self.path, self._roots) as parent:
+                        parent.sync(self._sync)
         except BaseException:
             self.abort()
             raise
@@ -286,8 +294,12 @@ class LocalOutput:
     def abort(self) -> None:
         with suppress(OSError):  # a full disk: the buffer cannot be flushed, and need not be
             self._file.close()
-        with storage_errors("delete", self.path), suppress(FileNotFoundError):
-            os.unlink(self.path)
+        with (
+            storage_errors("delete", self.path),
+            suppress(FileNotFoundError),
+            parent_directory(self.path, self._roots) as parent,
+        ):
+            os.unlink(parent.name, dir_fd=parent.descriptor)
 
     def __enter__(self) -> LocalOutput:
         return self
@@ -314,10 +326,21 @@ def _link(entry: os.DirEntry[str]) -> FileStatus:
     return FileStatus(entry.path, 0 if is_dir else found.st_size, False, 0, is_link=True)
 
 
-def _landed(temporary: str, path: str, err: OSError) -> bool:
-    """After a failed link: is `path` our file all the same? Network file systems repeat requests."""
+def _link_beside(parent: ParentDirectory, temporary: str) -> None:
+    """Gives a temporary file of the directory the name of `parent`, which must be free."""
+    within = parent.descriptor
+    os.link(temporary, parent.name, src_dir_fd=within, dst_dir_fd=within, follow_symlinks=False)
+
+
+def _link_between(old: ParentDirectory, new: ParentDirectory) -> None:
+    os.link(old.name, new.name, src_dir_fd=old.descriptor, dst_dir_fd=new.descriptor, follow_symlinks=False)
+
+
+def _landed(parent: ParentDirectory, temporary: str, err: OSError) -> bool:
+    """After a failed link: is the file our own all the same? Network file systems repeat requests."""
+    path = parent.path
     try:
-        if os.path.samefile(temporary, path):
+        if os.path.samestat(parent.look(temporary), parent.look(parent.name)):
             return True
     except FileNotFoundError:
         if err.errno in _NO_LINKS:
@@ -333,25 +356,33 @@ def _landed(temporary: str, path: str, err: OSError) -> bool:
     raise translate(err, "publish", path) from err
 
 
-def _make_directories(path: str, sync: bool) -> None:
-    """Like `makedirs`; every new directory's own entry is made durable."""
-    if os.path.isdir(path):
-        return
-    parent = os.path.dirname(path)
-    _make_directories(parent, sync)
-    with suppress(FileExistsError):
-        os.mkdir(path)
-        _sync_directory(parent, sync)
-
-
-def _sync_directory(path: str, sync: bool) -> None:
-    if not sync:
-        return
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+def _delete(parent: ParentDirectory) -> None:
     try:
-        os.fsync(descriptor)
-    except OSError as err:
-        if err.errno != errno.EINVAL:  # some network file systems cannot sync a directory
+        os.unlink(parent.name, dir_fd=parent.descriptor)
+    except (IsADirectoryError, PermissionError):
+        if not stat.S_ISDIR(parent.look(parent.name).st_mode):
             raise
-    finally:
-        os.close(descriptor)
+        os.rmdir(parent.name, dir_fd=parent.descriptor)
+
+
+def _exists(parent: ParentDirectory) -> bool:
+    try:
+        parent.look(parent.name)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _copy_file(old: ParentDirectory, new: ParentDirectory, temporary: str, sync: bool) -> None:
+    """Bytes, times and permissions of the file `old`, to a new file beside `new`."""
+    with (
+        open(old.name, "rb", opener=lambda name, flags: old.open_new(name, flags, 0)) as source,
+        open(temporary, "xb", opener=lambda name, flags: new.open_new(name, flags, 0o600)) as copy,
+    ):
+        shutil.copyfileobj(source, copy, _COPIED)
+        copy.flush()
+        found = os.fstat(source.fileno())
+        os.fchmod(copy.fileno(), stat.S_IMODE(found.st_mode))
+        os.utime(copy.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))
+        if sync:
+            os.fsync(copy.fileno())

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from lakecore.clock import Clock
-from lakecore.errors import BusyError, InvalidInputError, LakeError, NotFoundError
+from lakecore.errors import BusyError, InvalidInputError, LakeError, NotFoundError, UnsupportedError
 from lakecore.fs.confined import service_files
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.publish import publish_resolved
@@ -192,12 +192,12 @@ _NOBODY = _Record("", 0)
 
 
 def _held(file_io: FileIO, path: str) -> _Record:
-    """Nobody for a lease that was released, or half written by a process that is gone."""
+    """Nobody for a lease that was released, is half written by a process that is gone, or is a link."""
     try:
         raw = json_object(file_io.read(path))
         mark = ProcessMark.from_json(raw.get("process"))
         return _Record(str(raw["owner"]), int(raw["until_ms"]), mark)
-    except (NotFoundError, ValueError, KeyError, TypeError, OverflowError):
+    except (NotFoundError, UnsupportedError, ValueError, KeyError, TypeError, OverflowError):
         return _NOBODY
 
 

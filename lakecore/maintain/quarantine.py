@@ -5,7 +5,14 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from lakecore.errors import AlreadyExistsError, InvalidInputError, LakeError, NotFoundError, UnavailableError
+from lakecore.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    LakeError,
+    NotFoundError,
+    UnavailableError,
+    UnsupportedError,
+)
 from lakecore.maintain.hints import repair_hints
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.places import check_removable
@@ -62,8 +69,12 @@ def undo(target: Target, runs: RunStore, record: RunRecord) -> Restored:
 
 
 def kept_size(runs: RunStore, record: RunRecord) -> int:
-    """Bytes of the run in the quarantine. Costs a listing."""
-    return sum(status.size for status in runs.file_io.list(f"{runs.folder(record)}/kept"))
+    """Bytes of the run in the quarantine; 0 where it is a symbolic link. Costs a listing."""
+    try:
+        return sum(status.size for status in runs.file_io.list(f"{runs.folder(record)}/kept"))
+    except UnsupportedError as err:
+        logger.warning("the quarantine of run %s was not measured: %s", record.id, err)
+        return 0
 
 
 def purge(runs: RunStore, *, ttl_ms: int, cap: int | None) -> list[tuple[RunRecord, int]]:
@@ -82,9 +93,9 @@ def purge(runs: RunStore, *, ttl_ms: int, cap: int | None) -> list[tuple[RunReco
         old = now - (record.finished_ms or record.started_ms) > ttl_ms
         if not old and (cap is None or total <= cap):
             continue
-        if holds.of(record.table):
-            continue  # since a moment ago
         try:
+            if holds.of(record.table):
+                continue  # since a moment ago
             statuses = runs.file_io.list(f"{runs.folder(record)}/kept")
             list(in_threads(lambda status: runs.file_io.delete(status.path), statuses))
             runs.finish(record, RunState.PURGED, {"purged_bytes": sizes[record.id]})

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from lakecore.errors import CorruptDataError, NotFoundError
+from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError
 from lakecore.fs.file_io import FileIO
 from lakecore.maintain.reachable import Reach
 from lakecore.maintain.roots import Root, RootKind
@@ -68,15 +68,19 @@ def _removal_of(runs: RunStore, record: RunRecord) -> Removal:
     """Empty where the record is damaged: nobody can take that run back."""
     try:
         return runs.removal(record)
-    except CorruptDataError as err:
+    except (CorruptDataError, UnsupportedError) as err:
         logger.warning("the quarantine of run %s cannot be taken back and keeps nothing: %s", record.id, err)
         return Removal()
 
 
 def _read(runs: RunStore, path: str, kind: RootKind) -> Root | None:
     try:
-        snapshot = Snapshot.from_json(runs.file_io.read(path), path)
-    except (NotFoundError, CorruptDataError):
+        data = runs.file_io.read(path)
+    except (NotFoundError, UnsupportedError):
+        return None  # a symbolic link is none of the files that were moved there
+    try:
+        snapshot = Snapshot.from_json(data, path)
+    except CorruptDataError:
         return None
     return Root(kind, "main", f"{snapshot.id} in quarantine", path, snapshot)
 

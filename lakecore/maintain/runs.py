@@ -20,7 +20,7 @@ from enum import Enum
 from typing import Any
 
 from lakecore.clock import Clock
-from lakecore.errors import CorruptDataError, NotFoundError, reason
+from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError, reason
 from lakecore.fs.confined import service_files
 from lakecore.fs.file_io import FileIO
 from lakecore.maintain.reachable import Doomed
@@ -223,8 +223,8 @@ class RunStore:
             return RunRecord.from_json(self.file_io.read(path), path)
         except NotFoundError:
             return None
-        except CorruptDataError as err:
-            # half a line of the ledger: before anything was removed, or after everything was
+        except (CorruptDataError, UnsupportedError) as err:
+            # half a line of the ledger: before anything was removed, or after everything was; or a link
             logger.warning("%s is passed over: %s", path, err)
             return None
 

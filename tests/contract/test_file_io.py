@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -162,10 +163,10 @@ def test_a_move_to_another_disk_is_a_copy_and_a_removal(
 ) -> None:
     link = os.link
 
-    def linked(source: str, target: str) -> None:
+    def linked(source: str, target: str, **more: Any) -> None:
         if os.path.dirname(source) != os.path.dirname(target):
             raise OSError(errno.EXDEV, "Invalid cross-device link")
-        link(source, target)
+        link(source, target, **more)
 
     monkeypatch.setattr(os, "link", linked)
     storage, root = LocalFileIO(), str(tmp_path)

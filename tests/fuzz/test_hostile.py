@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakecore.fs.allowed_paths import AllowedPaths
+from lakecore.fs.link_looks import LinkLooks
 from lakecore.maintain.candidates import Doomed
 from lakecore.maintain.history import HistoryLine
 from lakecore.maintain.repair.plan import RepairPlan, Step
@@ -88,6 +89,8 @@ def test_the_fuzzer_sees_what_goes_wrong_without_the_guard(
     monkeypatch.setattr(AllowedPaths, "root_of_change", lambda self, path: self.warehouse)
     monkeypatch.setattr(AllowedPaths, "check_removable", lambda self, path: None)
     monkeypatch.setattr("lakecore.fs.confined.check_no_links", lambda *_, **__: None)
+    monkeypatch.setattr(AllowedPaths, "roots_of_changes", ())
+    monkeypatch.setattr(LinkLooks, "check", lambda *_: None)
     found = [run_case(lab, *case)[0] for case in cases]
     assert found[-1] == "outside changed"
     assert "outside changed" in found[:-1]

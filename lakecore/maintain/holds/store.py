@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from lakecore.clock import Clock
-from lakecore.errors import CorruptDataError, LakeError, NotFoundError, UnavailableError
+from lakecore.errors import CorruptDataError, LakeError, NotFoundError, UnavailableError, UnsupportedError
 from lakecore.fs.confined import service_files
 from lakecore.fs.file_io import FileIO, FileStatus
 from lakecore.fs.publish import publish_resolved
@@ -103,6 +103,8 @@ class HoldStore:
             return None
         except CorruptDataError as err:
             return Hold.unreadable(status.name, table, err.problem)
+        except UnsupportedError as err:
+            return Hold.unreadable(status.name, table, str(err))
 
     def _folder(self, table: str) -> str:
         return f"{self.root}/{urllib.parse.quote(table, safe='')}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import stat
 from pathlib import Path
 
@@ -169,8 +170,6 @@ def test_references_of_rows_are_confined(limited: bool, tmp_path: Path) -> None:
 
 
 def test_tables_of_a_catalog_are_confined_and_can_be_pickled(tmp_path: Path) -> None:
-    import pickle
-
     lake = lakecore.load_catalog(str(tmp_path), **{"external-roots": "file:///ext", "blob-roots": "/blobs"})
     table = lake.create_table(
         "d.t", {"columns": ["k INT"], "options": {"data-file.external-paths": "file:///other"}}
@@ -207,3 +206,72 @@ def test_own_files_are_for_the_user_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE(os.stat(table_file).st_mode) != 0o600
     with pytest.raises(LakeError):
         storage.overwrite(str(table_file), b"")
+
+
+@pytest.mark.parametrize("read", ["open_input", "open_ranges", "read", "list", "stat"])
+@pytest.mark.parametrize("place", ["file", "directory", "deep"])
+def test_nothing_outside_of_the_table_is_read_through_a_link(read: str, place: str, tmp_path: Path) -> None:
+    own, outside = tmp_path / "wh" / "d.db" / "t", tmp_path / "outside"
+    (own / "real").mkdir(parents=True)
+    (outside / "sub").mkdir(parents=True)
+    for secret in (outside / "a", outside / "sub" / "a"):
+        secret.write_text("secret")
+    if place == "file":
+        (own / "real" / "a").symlink_to(outside / ("sub" if read == "list" else "a"))
+    else:
+        (own / "link").symlink_to(outside)
+    path = own / {"file": "real/a", "directory": "link/a", "deep": "link/sub/a"}[place]
+    storage = ConfinedFileIO(LocalFileIO(), AllowedPaths(warehouse=f"{tmp_path}/wh", own=str(own)))
+    for _ in range(2):  # what is remembered of the first look allows nothing
+        with pytest.raises(UnsupportedError, match=r"symbolic link to .*/outside"):
+            getattr(storage, read)(str(path))
+
+
+def test_reads_follow_links_of_the_warehouse_of_the_table_and_within_the_table(tmp_path: Path) -> None:
+    """A table that lies on another disk can be read; a change of it is refused."""
+    real = tmp_path / "disk" / "t"
+    (real / "bucket-0").mkdir(parents=True)
+    (real / "bucket-0" / "a").write_text("x")
+    (real / "bucket-1").symlink_to(real / "bucket-0")
+    (tmp_path / "real-wh" / "d.db").mkdir(parents=True)
+    (tmp_path / "real-wh" / "d.db" / "t").symlink_to(real)
+    (tmp_path / "wh").symlink_to(tmp_path / "real-wh")
+    own = f"{tmp_path}/wh/d.db/t"
+    storage = ConfinedFileIO(LocalFileIO(), AllowedPaths(warehouse=f"{tmp_path}/wh", own=own))
+    assert storage.read(f"{own}/bucket-0/a") == storage.read(f"{own}/bucket-1/a") == b"x"
+    assert [status.name for status in storage.list(own)] == ["bucket-0", "bucket-1"]
+    with pytest.raises(UnsupportedError, match="symbolic link"):
+        storage.delete(f"{own}/bucket-0/a")
+    other = ConfinedFileIO(
+        LocalFileIO(), AllowedPaths(warehouse=f"{tmp_path}/wh", own=f"{tmp_path}/wh/d.db/u")
+    )
+    with pytest.raises(UnsupportedError, match="outside"):
+        other.read(f"{own}/bucket-0/a")
+
+
+def test_a_directory_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scan of many files costs one look each, however deep they lie."""
+    own = tmp_path / "wh" / "d.db" / "t"
+    deep = own / "p=1" / "q=1" / "bucket-0"
+    deep.mkdir(parents=True)
+    for number in range(10):
+        (deep / str(number)).write_text("x")
+    storage = ConfinedFileIO(LocalFileIO(), AllowedPaths(warehouse=f"{tmp_path}/wh", own=str(own)))
+    looks, lstat = [], os.lstat
+    monkeypatch.setattr(os, "lstat", lambda path, **more: (looks.append(path), lstat(path, **more))[1])
+    for number in range(10):
+        storage.read(f"{deep}/{number}")
+    assert len(looks) == 10 + 3
+    again = pickle.loads(pickle.dumps(storage))
+    again.read(f"{deep}/0")
+    assert again == storage
+    assert len(looks) == 10 + 3 + 1 + 3
+
+
+def test_a_table_whose_schema_is_a_link_to_elsewhere_is_not_opened(tmp_path: Path) -> None:
+    lake = lakecore.load_catalog(str(tmp_path / "wh"), create_warehouse=True)
+    schemas = Path(lake.create_table("d.t", {"columns": ["k INT"]}).path) / "schema"
+    schemas.rename(tmp_path / "schema")
+    schemas.symlink_to(tmp_path / "schema")
+    with pytest.raises(UnsupportedError, match="symbolic link"):
+        lake.load_table("d.t")

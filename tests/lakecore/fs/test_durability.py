@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,18 @@ def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Calls:
     """`fsync NAME`, `link NAME`, `replace NAME`, `unlink NAME`, `mkdir NAME`; temporary files are `temporary`."""
     found: Calls = []
 
+    def path_of(name: str, within: int | None) -> str:
+        return name if within is None else os.path.join(os.readlink(f"/proc/self/fd/{within}"), name)
+
     def name_of(path: str) -> str:
         name = os.path.relpath(path, tmp_path)
         return "temporary" if name.endswith(".tmp") else name
 
-    def recorded(name: str, of: Callable[..., str]) -> None:
+    def recorded(name: str, of: Callable[..., str], within: str = "dir_fd") -> None:
         real = getattr(os, name)
 
         def call(*arguments: Any, **more: Any) -> Any:
-            path = of(*arguments)
+            path = path_of(of(*arguments), more.get(within))
             if path.startswith(str(tmp_path)):
                 found.append(f"{name} {name_of(path)}")
             return real(*arguments, **more)
@@ -35,48 +39,59 @@ def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Calls:
         monkeypatch.setattr(os, name, call)
 
     recorded("fsync", lambda descriptor: os.readlink(f"/proc/self/fd/{descriptor}"))
-    recorded("link", lambda _, target: str(target))
-    recorded("replace", lambda _, target: str(target))
+    recorded("link", lambda _, target: str(target), "dst_dir_fd")
+    recorded("replace", lambda _, target: str(target), "dst_dir_fd")
     recorded("unlink", lambda path: str(path))
     recorded("mkdir", lambda path, *_: str(path))
     return found
 
 
-def test_a_published_file_and_its_name_are_durable(calls: Calls, tmp_path: Path) -> None:
+@pytest.fixture(params=["free", "below-a-root"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> LocalFileIO:
+    """With and without the directory below which no link is followed."""
+    return LocalFileIO(roots=() if request.param == "free" else (str(tmp_path),))
+
+
+def test_a_published_file_and_its_name_are_durable(
+    calls: Calls, storage: LocalFileIO, tmp_path: Path
+) -> None:
     """The bytes before the name can be seen, the name before the commit counts as done."""
-    assert LocalFileIO().publish(f"{tmp_path}/snapshot-1", b"x")
+    assert storage.publish(f"{tmp_path}/snapshot-1", b"x")
     assert calls == ["fsync temporary", "link snapshot-1", "fsync .", "unlink temporary"]
 
 
-def test_a_data_file_and_its_name_are_durable_when_it_is_closed(calls: Calls, tmp_path: Path) -> None:
-    with LocalFileIO().open_output(f"{tmp_path}/data") as output:
+def test_a_data_file_and_its_name_are_durable_when_it_is_closed(
+    calls: Calls, storage: LocalFileIO, tmp_path: Path
+) -> None:
+    with storage.open_output(f"{tmp_path}/data") as output:
         output.write(b"x" * 1_000_000)
         assert calls == []
     assert calls == ["fsync data", "fsync ."]
 
 
-def test_an_overwritten_file_is_durable_before_it_replaces_the_old_one(calls: Calls, tmp_path: Path) -> None:
-    LocalFileIO().overwrite(f"{tmp_path}/LATEST", b"1")
+def test_an_overwritten_file_is_durable_before_it_replaces_the_old_one(
+    calls: Calls, storage: LocalFileIO, tmp_path: Path
+) -> None:
+    storage.overwrite(f"{tmp_path}/LATEST", b"1")
     assert calls == ["fsync temporary", "replace LATEST", "fsync ."]
 
 
 def test_a_moved_file_has_its_new_name_durably_before_it_loses_the_old_one(
-    calls: Calls, tmp_path: Path
+    calls: Calls, storage: LocalFileIO, tmp_path: Path
 ) -> None:
-    storage = LocalFileIO()
     storage.write_new(f"{tmp_path}/old", b"x")
     calls.clear()
     storage.move(f"{tmp_path}/old", f"{tmp_path}/kept/new")
     assert calls == ["mkdir kept", "fsync .", "link kept/new", "fsync kept", "unlink old"]
 
 
-def test_a_new_directory_is_durable_in_its_parent(calls: Calls, tmp_path: Path) -> None:
-    LocalFileIO().write_new(f"{tmp_path}/a/b/file", b"x")
+def test_a_new_directory_is_durable_in_its_parent(calls: Calls, storage: LocalFileIO, tmp_path: Path) -> None:
+    storage.write_new(f"{tmp_path}/a/b/file", b"x")
     assert calls == ["mkdir a", "fsync .", "mkdir a/b", "fsync a", "fsync a/b/file", "fsync a/b"]
 
 
-def test_without_sync_nothing_waits_for_the_disk(calls: Calls, tmp_path: Path) -> None:
-    storage = LocalFileIO(sync=False)
+def test_without_sync_nothing_waits_for_the_disk(calls: Calls, storage: LocalFileIO, tmp_path: Path) -> None:
+    storage = replace(storage, sync=False)
     storage.publish(f"{tmp_path}/a/snapshot-1", b"x")
     storage.write_new(f"{tmp_path}/a/data", b"x")
     storage.overwrite(f"{tmp_path}/a/LATEST", b"x")

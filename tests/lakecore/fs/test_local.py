@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,7 @@ def test_publish_is_durable_before_it_is_visible(tmp_path: Path, monkeypatch: py
     steps: list[str] = []
     link, fsync = os.link, os.fsync
     monkeypatch.setattr(os, "fsync", lambda fd: (steps.append("fsync"), fsync(fd))[1])
-    monkeypatch.setattr(os, "link", lambda a, b: (steps.append("link"), link(a, b))[1])
+    monkeypatch.setattr(os, "link", lambda *a, **m: (steps.append("link"), link(*a, **m))[1])
     LocalFileIO().publish(f"{tmp_path}/snapshot-1", b"1")
     assert steps.index("fsync") < steps.index("link")
     assert steps[-1] == "fsync"
@@ -54,8 +55,8 @@ def test_a_repeated_link_request_that_had_landed_counts(
 ) -> None:
     link = os.link
 
-    def landed_but_reports_taken(source: str, target: str) -> None:
-        link(source, target)
+    def landed_but_reports_taken(source: str, target: str, **more: Any) -> None:
+        link(source, target, **more)
         raise FileExistsError(errno.EEXIST, "exists")
 
     monkeypatch.setattr(os, "link", landed_but_reports_taken)
@@ -65,8 +66,8 @@ def test_a_repeated_link_request_that_had_landed_counts(
 def test_a_failed_sync_after_the_link_is_uncertain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     link = os.link
 
-    def link_then_break(source: str, target: str) -> None:
-        link(source, target)
+    def link_then_break(source: str, target: str, **more: Any) -> None:
+        link(source, target, **more)
         monkeypatch.setattr(os, "fsync", failing(errno.EIO))
 
     monkeypatch.setattr(os, "link", link_then_break)

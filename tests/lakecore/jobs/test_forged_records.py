@@ -141,6 +141,27 @@ def test_a_quarantine_behind_a_link_is_not_emptied_and_others_are(
     assert "r1" not in gone.names
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        "runs/d.k/r1/run.json", "runs/d.k/r1/files.jsonl.gz", "runs/d.k/r2", "leases/d.k/7", "history/d.k/expire_snapshots.json",
+        "holds/d.other/x.json", "holds/d.other",
+    ],
+)  # fmt: skip
+def test_a_record_that_is_a_link_to_elsewhere_stops_no_chore(
+    place: str, lake: FilesystemCatalog, tmp_path: Path
+) -> None:
+    expire_and_keep(lake)
+    _forge(lake, _line(1, "/x"), state="quarantined", keeps=True)
+    path = Path(lake.warehouse) / ".lakecore" / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.symlink_to(tmp_path / "outside" / "mine")
+    expire(lake)
+    assert len(quarantine.run(quarantine.Purge(ttl_ms=-1), lake, clock=FUTURE).names) >= 1
+    assert (tmp_path / "outside" / "mine").read_text() == "mine"
+
+
 @pytest.mark.parametrize("name", ["9" * 30, "٣", "²", "-1", "x"])
 def test_a_forged_lease_holds_up_nobody(name: str, lake: FilesystemCatalog) -> None:
     folder = Path(lake.warehouse) / ".lakecore" / "leases" / "d.k"
