@@ -18,7 +18,7 @@ import pyarrow as pa
 from lakecore.errors import UnsupportedError
 from lakecore.verify.bytes_hash import Words, hash_bytes, mix
 
-__all__ = ["hash_array"]
+__all__ = ["hash_array", "hash_unordered"]
 
 _MASK = 0xFFFFFFFFFFFFFFFF
 _NULL = np.uint64(0xA0761D6478BD642F)
@@ -52,6 +52,15 @@ def hash_array(array: pa.Array, constant: int) -> Words:
     if array.null_count:
         nulls = array.is_null().to_numpy(zero_copy_only=False)
         hashes[nulls] = np.uint64(int(_NULL) * constant & _MASK)
+    return hashes
+
+
+def hash_unordered(array: pa.Array, constant: int) -> Words:
+    """As `hash_array` of lists, without the order of their elements."""
+    begin, end, bounds = _bounds(array)
+    hashes = _sums(mix(hash_array(array.values[begin:end], _part(constant, 0))), bounds) * np.uint64(constant)
+    if array.null_count:
+        hashes[array.is_null().to_numpy(zero_copy_only=False)] = np.uint64(int(_NULL) * constant & _MASK)
     return hashes
 
 

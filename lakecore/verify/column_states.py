@@ -17,10 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakecore.verify.fold_rules import ColumnRule
 from lakecore.verify.order import Bools, ranks
 
-__all__ = ["ColumnState", "NotRecomputableError", "PickedState", "Places", "dense_ranks", "state_of"]
+__all__ = ["ColumnState", "NotRecomputableError", "PickedState", "Places", "dense_ranks", "flat_state"]
 
 Places = npt.NDArray[np.int64]
 _EXACT = Context(prec=76)
@@ -216,25 +215,13 @@ def _decimals(totals: Any, nulls: Bools, kind: pa.DataType) -> pa.Array:
     return pa.array(found, pa.decimal128(38, kind.scale))
 
 
-class _RetractsIgnored:
-    """A state that no row is taken back from (option `fields.<name>.ignore-retract`)."""
-
-    def __init__(self, state: Any) -> None:
-        self._state = state
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._state, name)
-
-    def retract(self, keys: Places, rows: Places) -> None:
-        """Nothing."""
-
-
 _PICKED: dict[str, Callable[[pa.Array, int], ColumnState]] = {
     "primary-key": _Key,
     "last_value": PickedState,
     "last_non_null_value": _LastNonNull,
     "first_value": partial(_First, null_counts=True),
     "first_non_null_value": partial(_First, null_counts=False),
+    "first_not_null_value": partial(_First, null_counts=False),
     "max": partial(_Extreme, highest=True),
     "min": partial(_Extreme, highest=False),
     "bool_or": partial(_Extreme, highest=True),
@@ -243,13 +230,8 @@ _PICKED: dict[str, Callable[[pa.Array, int], ColumnState]] = {
 """The functions whose result is the value of a row; the others recomputed are sum and product."""
 
 
-def state_of(rule: ColumnRule, column: pa.Array, count: int) -> ColumnState:
+def flat_state(function: str, column: pa.Array, count: int) -> ColumnState:
     """The state of `count` keys. Raises NotRecomputableError for a function that is not written down here."""
-    state = _state(rule.function, column, count)
-    return _RetractsIgnored(state) if rule.ignore_retract else state
-
-
-def _state(function: str, column: pa.Array, count: int) -> ColumnState:
     picked = _PICKED.get(function)
     if picked is not None:
         if picked is not _Key and "value" not in function and pa.types.is_nested(column.type):

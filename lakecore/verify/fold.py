@@ -10,6 +10,7 @@ at their positions, results and change lines to the outputs read back.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -20,7 +21,8 @@ import pyarrow as pa
 from lakecore.errors import ProofError
 from lakecore.metadata.options import MergeEngine
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME
-from lakecore.verify.digest import ZERO, Tally, hash_rows, tally
+from lakecore.verify.array_hash import hash_unordered
+from lakecore.verify.digest import ZERO, Tally, column_constant, hash_rows, tally
 from lakecore.verify.expected import Expected, expect_results
 from lakecore.verify.expected_changes import ChangeLines, KeyRows, expect_changes, same_where_known
 from lakecore.verify.expiry import is_expired
@@ -243,9 +245,20 @@ class FoldCertifier:
         if self._shape.mode is ProofMode.FULL and len(window.groups):
             found = recompute(self._rules, window.rows, shown.starts, shown.fates, window.groups, names)
             taken = frozenset(names) - found.keys()
-            values |= found
+            self._check_unordered(shown, found)
+            values |= {name: made for name, made in found.items() if name not in self._rules.unordered}
         system = [window.results.column(SEQUENCE_NAME), window.results.column(KIND_NAME)]
         return [*keys, *(values[name] for name in names), *system], taken
+
+    def _check_unordered(self, shown: _Shown, found: Mapping[str, pa.Array]) -> None:
+        """Arrays in the order of a hash map: the merge shows them in its order, with the right elements."""
+        constant = column_constant(0)
+        for name in self._rules.unordered & found.keys():
+            made = hash_unordered(found[name], constant)
+            wrong = made != hash_unordered(shown.window.results.column(name), constant)
+            if wrong.any():
+                key = shown.key_of(int(shown.window.groups[wrong.argmax()]))
+                self._refuse(f"key {key}: column {name} is not what its rows make")
 
     def _tally_changes(self, shown: _Shown, results: list[pa.Array]) -> Tally:
         """What the changelog must hold for this window."""

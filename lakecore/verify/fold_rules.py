@@ -9,6 +9,7 @@ from enum import Enum
 from lakecore.metadata.options import MergeEngine, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import Option, parse_bool, parse_list
+from lakecore.types.datatypes import ArrayType, AtomicType, DataType
 from lakecore.verify.table_rules import TableRules, check_agreement
 
 __all__ = ["ChangeSource", "ColumnRule", "FoldRules", "SequenceGroup", "fold_rules"]
@@ -28,10 +29,21 @@ class ChangeSource(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ColumnRule:
-    """How values of a column become one. `function`: an aggregate function, or "" (partial update)."""
+    """How values of a column become one. `function`: an aggregate function, or "" (partial update).
+
+    `distinct`, `delimiter`: of lists and texts. `key`, `sequence`, `limit`, `null_keys`: of nested rows; a
+    null in a key may `merge`, `ignore` or `error`. `time`: a field of the rows of a map; None: the last one.
+    """
 
     function: str = ""
     ignore_retract: bool = False
+    distinct: bool = False
+    delimiter: str = ","
+    key: tuple[str, ...] = ()
+    sequence: tuple[str, ...] = ()
+    limit: int | None = None
+    null_keys: str = "merge"
+    time: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +62,8 @@ class FoldRules:
     was before it. `remove_by`: sequence columns of groups whose -D removes the row. `looks_up`: rows of keys
     are looked up on other levels. `expire_column`, `expire_seconds`: rows whose
     time is older may be left out. `changes`: lines of the change stream are due; a result equal to the row
-    before it in `compared` need not be announced. `top_level`: the last level.
+    before it in `compared` need not be announced. `top_level`: the last level. `unordered`: columns of arrays
+    in the order of a Java hash map, which is not checked.
     """
 
     engine: MergeEngine
@@ -66,6 +79,7 @@ class FoldRules:
     changes: ChangeSource = ChangeSource.NONE
     compared: tuple[str, ...] = ()
     top_level: int = 0
+    unordered: frozenset[str] = frozenset()
 
     @property
     def single_rows_pass(self) -> bool:
@@ -86,6 +100,7 @@ def fold_rules(
     engine = MergeEngine(rules.engine)
     groups = tuple(_groups(raw)) if engine is MergeEngine.PARTIAL_UPDATE else ()
     expires = rules.expire_ms
+    columns = _column_rules(schema, rules, groups)
     return FoldRules(
         engine=engine,
         keys=schema.trimmed_primary_keys,
@@ -93,13 +108,16 @@ def fold_rules(
         remove_on_delete=_flag(raw, f"{engine.value}.remove-record-on-delete"),
         remove_by=parse_list(raw.get("partial-update.remove-record-on-sequence-group", "")),
         groups=groups,
-        columns=_column_rules(schema, rules, groups),
+        columns=columns,
         looks_up=rules.looks_up,
         expire_column=None if expires is None else raw.get("record-level.time-field"),
         expire_seconds=0 if expires is None else expires // 1000,
         changes=_changes(rules, output_level, top_level),
         compared=_compared(schema, rules),
         top_level=top_level,
+        unordered=frozenset(
+            field.name for field in schema.fields if _is_hashed(columns.get(field.name), field.type)
+        ),
     )
 
 
@@ -150,4 +168,25 @@ def _column_rules(
 def _column_rule(raw: Mapping[str, str], name: str, default: str) -> ColumnRule:
     common = raw.get("fields.default-aggregate-function", default)
     function = raw.get(f"{_PREFIX}{name}.aggregate-function", common)
-    return ColumnRule(function, _flag(raw, f"{_PREFIX}{name}.ignore-retract"))
+    own = f"{_PREFIX}{name}."
+    limit = raw.get(own + "count-limit")
+    return ColumnRule(
+        function=function,
+        ignore_retract=_flag(raw, own + "ignore-retract"),
+        distinct=_flag(raw, own + "distinct"),
+        delimiter=raw.get(own + "list-agg-delimiter", ","),
+        key=parse_list(raw.get(own + "nested-key", "")),
+        sequence=parse_list(raw.get(own + "nested-sequence-field", "")),
+        limit=None if limit is None else int(limit),
+        null_keys=raw.get(own + "nested-key-null-strategy", "merge").strip().lower(),
+        time=raw.get(own + "ts-field"),
+    )
+
+
+def _is_hashed(rule: ColumnRule | None, kind: DataType) -> bool:
+    """Whether a function puts the elements of arrays into the order of a hash map."""
+    if rule is None or not isinstance(kind, ArrayType):
+        return False
+    if rule.function == "collect":
+        return rule.distinct and isinstance(kind.element, AtomicType)
+    return rule.function == "nested_partial_update" or (rule.function == "nested_update" and bool(rule.key))

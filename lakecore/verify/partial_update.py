@@ -9,9 +9,10 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from lakecore.verify.column_states import ColumnState, PickedState, Places, dense_ranks, state_of
+from lakecore.verify.column_states import ColumnState, PickedState, Places, dense_ranks
 from lakecore.verify.fold_rules import FoldRules, SequenceGroup
 from lakecore.verify.order import Bools
+from lakecore.verify.value_states import state_of
 
 __all__ = ["Round", "update_of"]
 

@@ -2,8 +2,8 @@
 
 Round r applies the r-th row of every key that has one, so the rules are those of a single key, written down
 once more. Recomputed: deduplicate and first-row (every column), partial update (also with sequence groups),
-and the aggregate functions of `column_states`. Columns of other functions (listagg, collect,
-merge_map, nested_update, sketches, bitmaps, decimal products) are left out of the answer.
+and the aggregate functions of `column_states` and `list_states`. Columns of other functions (sketches,
+bitmaps), and products that retract, are left out of the answer.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import pyarrow as pa
 
 from lakecore.metadata.options import MergeEngine
 from lakecore.metadata.row_kind import KIND_NAME, RowKind
-from lakecore.verify.column_states import NotRecomputableError, Places, state_of
+from lakecore.verify.column_states import NotRecomputableError, Places
 from lakecore.verify.fold_rules import FoldRules
 from lakecore.verify.kinds import retracting
 from lakecore.verify.partial_update import Round, update_of
+from lakecore.verify.value_states import state_of
 
 __all__ = ["recompute"]
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakecore.errors import ProofError
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME
-from lakecore.verify.array_hash import hash_array
+from lakecore.verify.array_hash import hash_array, hash_unordered
 from lakecore.verify.digest import column_constant, hash_rows
 from lakecore.verify.expected_changes import ChangeLines, KeyRows, expect_changes, same_where_known
 from lakecore.verify.fold_evidence import Fate
@@ -61,7 +61,7 @@ class WindowCheck:
         self._all_right(window, groups, expected.allows(groups, kinds) | ~sure, "its row kind")
         made = self._made(window, groups)
         for name, values in made.items():
-            same = _hashes(values) == _hashes(written.column(name))
+            same = self._hashes(name, values) == self._hashes(name, written.column(name))
             self._all_right(window, groups, same | ~sure, f"column {name}")
         return Results(written, groups, tuple(made))
 
@@ -155,7 +155,12 @@ class WindowCheck:
     ) -> Words:
         picked = batch.take(pa.array(rows))
         shape = replace(self.shape, values=tuple(field for field in self.shape.values if field.name in names))
-        columns = [picked.column(name) for name in (*key_names(shape), *names, SEQUENCE_NAME)]
+        columns = [
+            pa.array(self._hashes(name, picked.column(name)).view(np.int64))
+            if name in self.rules.unordered
+            else picked.column(name)
+            for name in (*key_names(shape), *names, SEQUENCE_NAME)
+        ]
         hashes = hash_rows([*columns, pa.array(np.asarray(kinds, np.int8))], shape.field_ids)
         return hashes[~np.isin(key_hashes(picked, shape), tied)] if len(tied) else hashes
 
@@ -171,6 +176,6 @@ class WindowCheck:
     def _refuse(self, problem: str) -> NoReturn:
         raise ProofError(self.unit, f"{problem} (sample of seed {self.shape.seed})")
 
-
-def _hashes(column: pa.Array) -> Words:
-    return hash_array(column, column_constant(0))
+    def _hashes(self, name: str, column: pa.Array) -> Words:
+        hashes = hash_unordered if name in self.rules.unordered else hash_array
+        return hashes(column, column_constant(0))

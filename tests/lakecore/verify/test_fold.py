@@ -113,7 +113,6 @@ CASES = {
             "sequence.field": "g",
             **functions(n="first_non_null_value", s="listagg", b="bool_or"),
         },
-        taken=frozenset({"s"}),
     ),
     "aggregation, deletes remove": Case(
         {"merge-engine": "aggregation", "aggregation.remove-record-on-delete": "true", **functions(n="sum")},
@@ -273,7 +272,7 @@ FAULTS: dict[str, tuple[Case, FoldHooks, tuple[ProofMode, ...]]] = {
     "a wrong sum of decimals": (SUMS, result(other(d=Decimal("77.00"))), (FULL,)),
     "a sum rounded otherwise": (SUMS, result(lambda r: {**r, "f": np.nextafter(r["f"] or 0.0, 1)}), (FULL,)),
     "a wrong maximum": (CASES["extremes"], result(other(n=5)), (FULL,)),
-    "a wrong text of listagg": (CASES["texts and firsts"], result(other(s="?")), ()),
+    "a wrong text of listagg": (CASES["texts and firsts"], result(other(s="?")), (FULL,)),
     "an older sequence wins in a group": (CASES["sequence groups"], result(other(g=0, n=77)), (FULL,)),
     "the last row instead of the first": (
         CASES["first-row"],
