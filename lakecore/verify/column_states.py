@@ -150,12 +150,19 @@ _Operation = Callable[[Any, Any], Any]
 
 
 class _Computed:
-    """A sum or a product, applied in merge order: the rounding of floats depends on it."""
+    """A sum or a product, applied in merge order: the rounding of floats depends on it.
 
-    def __init__(self, column: pa.Array, count: int, operation: _Operation, back: _Operation | None) -> None:
+    `begins`: a row that is taken back from nothing leaves its negative value; else it leaves nothing. A
+    decimal that is too long for its type is null, and the next value starts anew (rule of the format).
+    """
+
+    def __init__(
+        self, column: pa.Array, count: int, operation: _Operation, back: _Operation, *, begins: bool
+    ) -> None:
         self._type = column.type
         self.valid = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
-        self._numbers = _numbers(column)
+        self._numbers = _numbers(column, exact=not begins)
+        self._begins = begins
         self._operation = operation
         self._back = back
         self._limit = 10**column.type.precision if pa.types.is_decimal(column.type) else 0
@@ -176,8 +183,9 @@ class _Computed:
         self.add(keys, rows)
 
     def retract(self, keys: Places, rows: Places) -> None:
-        if self._back is None:
-            raise NotRecomputableError
+        if not self._begins:
+            filled = self._filled[keys]
+            keys, rows = keys[filled], rows[filled]
         self._combine(keys, rows, self._back, -self._numbers)
 
     def _combine(self, keys: Places, rows: Places, operation: _Operation, alone: Any) -> None:
@@ -190,21 +198,54 @@ class _Computed:
         self._totals[keys[empty]] = alone[rows[empty]]
         self._filled[keys] = True
         if self._limit and len(keys) and np.abs(self._totals[keys]).max() >= self._limit:
-            raise NotRecomputableError  # a decimal too long for its type
+            self._filled[keys] &= np.abs(self._totals[keys]) < self._limit
 
     def values(self) -> pa.Array:
         if pa.types.is_decimal(self._type):
             return _decimals(self._totals, ~self._filled, self._type)
-        return pa.array(self._totals, self._type, mask=~self._filled)
+        if self._totals.dtype != object:
+            return pa.array(self._totals, self._type, mask=~self._filled)
+        kept = zip(self._totals.tolist(), self._filled.tolist(), strict=True)
+        return pa.array([total if filled else None for total, filled in kept], self._type)
 
 
-def _numbers(column: pa.Array) -> Any:
-    """Values of a numeric column; decimals as Python integers of their last digit. Anything under nulls."""
+def _numbers(column: pa.Array, *, exact: bool) -> Any:
+    """Values of a numeric column; decimals as Python integers of their last digit. Anything under nulls.
+
+    `exact`: integers of any size, for products that shrink again.
+    """
     if pa.types.is_decimal(column.type):
         scale = column.type.scale
         numbers = [0 if v is None else int(v.scaleb(scale, _EXACT)) for v in column.to_pylist()]
         return np.array([*numbers, None], object)[:-1]
-    return column.fill_null(0).to_numpy(zero_copy_only=False)
+    numbers = column.fill_null(0).to_numpy(zero_copy_only=False)
+    return numbers.astype(object) if exact and pa.types.is_integer(column.type) else numbers
+
+
+def _products(kind: pa.DataType) -> tuple[_Operation, _Operation]:
+    """Multiplication and division of values of a type: decimals rounded half up, integers cut off."""
+    if pa.types.is_floating(kind):
+        return np.multiply, np.divide
+    if pa.types.is_decimal(kind):
+        unit = 10**kind.scale
+        return _each(lambda a, b: _quotient(a * b, unit, 1)), _each(lambda a, b: _quotient(a * unit, b, 1))
+    return np.multiply, _each(lambda a, b: _quotient(a, b, 0))
+
+
+def _each(operation: Callable[[int, int], int]) -> _Operation:
+    def both(left: Any, right: Any) -> Any:
+        found = [operation(a, b) for a, b in zip(left.tolist(), right.tolist(), strict=True)]
+        return np.array([*found, None], object)[:-1]
+
+    return both
+
+
+def _quotient(number: int, divisor: int, half: int) -> int:
+    """Cut off towards zero (`half` 0), or rounded half away from zero (1)."""
+    if divisor == 0:
+        raise NotRecomputableError
+    size = (2 * abs(number) + half * abs(divisor)) // (2 * abs(divisor))
+    return size if (number < 0) == (divisor < 0) else -size
 
 
 def _decimals(totals: Any, nulls: Bools, kind: pa.DataType) -> pa.Array:
@@ -240,7 +281,7 @@ def flat_state(function: str, column: pa.Array, count: int) -> ColumnState:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if function == "sum":
-        return _Computed(column, count, np.add, np.subtract)
-    if function == "product" and not pa.types.is_decimal(column.type):
-        return _Computed(column, count, np.multiply, None)
+        return _Computed(column, count, np.add, np.subtract, begins=True)
+    if function == "product":
+        return _Computed(column, count, *_products(column.type), begins=False)
     raise NotRecomputableError

@@ -2,8 +2,8 @@
 
 Round r applies the r-th row of every key that has one, so the rules are those of a single key, written down
 once more. Recomputed: deduplicate and first-row (every column), partial update (also with sequence groups),
-and the aggregate functions of `column_states` and `list_states`. Columns of other functions (sketches,
-bitmaps), and products that retract, are left out of the answer.
+and the aggregate functions of `column_states` and `list_states`. Columns of other functions (sketches
+and bitmaps) are left out of the answer.
 """
 
 from __future__ import annotations

@@ -18,6 +18,8 @@ from lakecore.errors import InvalidInputError, ProofError
 from lakecore.index.builder import FileIndexBuilder
 from lakecore.jobs import compact
 from lakecore.jobs.compact import ProofMode, Strategy
+from lakecore.merge.engines.events import Events
+from lakecore.merge.engines.functions import FieldRule
 from lakecore.table import Table
 from lakecore.write import file_meta
 from lakecore.write.rolling import RollingWriter
@@ -258,3 +260,56 @@ def _with_other_texts(batch: pa.RecordBatch) -> pa.RecordBatch:
     place = batch.schema.get_field_index("s")
     other = pa.array([f"other {i}" for i in np.arange(batch.num_rows)])
     return batch.set_column(place, batch.schema.field(place), other)
+
+
+NESTED = "ARRAY<ROW<a INT, b STRING>>"
+FOLDED = {
+    "c": ("ARRAY<INT>", {"aggregate-function": "collect"}),
+    "d": ("ARRAY<INT>", {"aggregate-function": "collect", "distinct": "true"}),
+    "m": ("MAP<STRING, INT>", {"aggregate-function": "merge_map"}),
+    "r": (NESTED, {"aggregate-function": "nested_update"}),
+    "u": (NESTED, {"aggregate-function": "nested_update", "nested-key": "a"}),
+}
+
+
+def folded_rows(keys: range) -> pa.Table:
+    nested = pa.list_(pa.struct([("a", pa.int32()), ("b", pa.string())]))
+    lists = [[k % 3, k % 5] for k in keys]
+    rows = pa.array([[{"a": k % 3, "b": "x"}, {"a": 7, "b": str(k)}] for k in keys], nested)
+    maps = pa.array([[(f"m{k % 4}", k)] for k in keys], pa.map_(pa.string(), pa.int32()))
+    return pa.table({"k": list(keys), "c": lists, "d": lists, "m": maps, "r": rows, "u": rows})
+
+
+@pytest.mark.parametrize("mode", [ProofMode.SAMPLED, ProofMode.FULL], ids=["sampled", "full"])
+def test_arrays_and_maps_of_merged_rows_are_worked_out_anew(
+    mode: ProofMode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {
+        f"fields__{name}__{option}": value
+        for name, (_, found) in FOLDED.items()
+        for option, value in found.items()
+    }
+    columns = ("k INT", *(f"{name} {kind}" for name, (kind, _) in FOLDED.items()))
+    made = key_table(catalog(tmp_path), columns, merge_engine="aggregation", **options)
+    kinds = pa.array(["-D" if k % 3 == 0 else "+I" for k in range(100, 300)])
+    made.write(folded_rows(range(300)))
+    made.write(folded_rows(range(200)))
+    made.write(folded_rows(range(100, 300)).append_column("_kind", kinds))
+    before = paths_of(made)
+    for name in FOLDED:
+        with monkeypatch.context() as patched:
+            merges_wrong(patched, name)
+            with pytest.raises(ProofError, match=f"column {name} is not what|its rows make results of"):
+                run(tmp_path, made.name, proof=mode)
+        assert paths_of(made) == before, name
+    assert "except" not in run(tmp_path, made.name, proof=mode).proof
+
+
+def merges_wrong(monkeypatch: pytest.MonkeyPatch, column: str) -> None:
+    """Retractions of a column take nothing back, in every merge."""
+    right = FieldRule.fold
+
+    def wrong(self: FieldRule, values: pa.Array, events: Events) -> Any:
+        return right(self, values, events.keep(~events.retracts) if self.field == column else events)
+
+    monkeypatch.setattr(FieldRule, "fold", wrong)

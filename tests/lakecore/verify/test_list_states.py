@@ -1,10 +1,11 @@
-"""Arrays, maps and texts recomputed: what the merge makes of random rows, and what single rules say."""
+"""Columns recomputed: what the merge makes of random rows, and what single rules say."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -65,11 +66,19 @@ def timed(dice: random.Random) -> Any:
     return list({dice.choice("abc"): row() for _ in range(dice.randrange(4))}.items())
 
 
+def decimals(dice: random.Random) -> Any:
+    return Decimal(dice.choice([-999, -50, -15, -1, 1, 2, 15, 25, 500, 999])) / 100
+
+
 def texts(dice: random.Random) -> Any:
     return dice.choice(["a", "b,c", "a,,b", " ", "", "\u00a0", "\u2028", "\x1c", "c;d", "a;b;a"])
 
 
 CASES = {
+    "sum of decimals that are too long": Case("DECIMAL(3, 2)", "sum", decimals, {}),
+    "product of decimals": Case("DECIMAL(5, 2)", "product", decimals, {}, retracts=False),
+    "product": Case("BIGINT", "product", lambda d: d.choice([-7, -2, 1, 3, 11, 1000]), {}),
+    "product of doubles": Case("DOUBLE", "product", lambda d: d.choice([-0.3, 0.1, 7.0, 1e300]), {}),
     "collect": Case("ARRAY<INT>", "collect", numbers, {}),
     "collect, distinct": Case("ARRAY<INT>", "collect", numbers, {"distinct": "true"}),
     "collect, retracts ignored": Case("ARRAY<INT>", "collect", numbers, {"ignore-retract": "true"}),
