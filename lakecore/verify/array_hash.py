@@ -95,7 +95,10 @@ def _flat_words(array: pa.Array) -> Words:
 
 def _float_words(array: pa.Array) -> Words:
     if pa.types.is_float16(array.type):
-        raise UnsupportedError(f"digest of {array.type}: no data type of the format is stored like that")
+        raise UnsupportedError(
+            f"a column of Arrow type {array.type} has no digest: no data type of the format is "
+            "stored in this type"
+        )
     values = _buffer(array, np.float64 if pa.types.is_float64(array.type) else np.float32)
     words: Words = values.astype(np.float64, copy=False).view(np.uint64)
     odd = np.isnan(values)

@@ -49,17 +49,18 @@ def check_asked(
     asked = [file for level in claim.levels for file in level]
     if strange := {file.file_name for file in asked} - staying.keys():
         raise ProofError(
-            claim.unit, f"{min(strange)} is asked for older rows, but does not stay above level 0"
+            claim.unit, f"older rows are looked up in {min(strange)}, which does not stay above level 0"
         )
     for near, far in pairwise(level for level in claim.levels if level):
         if max(file.level for file in near) >= min(file.level for file in far):
-            raise ProofError(claim.unit, f"{far[0].file_name} is asked after a farther level")
+            raise ProofError(claim.unit, f"{far[0].file_name} is looked up before a file of a lower level")
     names = {file.file_name for file in asked}
     for file in overlapping(list(staying.values()), fresh, key_of):
         if file.file_name not in names:
             raise ProofError(
                 claim.unit,
-                f"{file.file_name} on level {file.level} may hold older rows of its keys, and is not asked",
+                f"{file.file_name} on level {file.level} may hold older rows of its keys, and "
+                "is not looked up",
             )
 
 
@@ -77,4 +78,6 @@ def check_moved(
     for before, after in moved:
         leaves = rules.producer == "lookup" and before.level == 0 and after.level > 0
         if leaves and before.file_name not in told:
-            raise ProofError(name, f"{before.file_name} leaves level 0, and its rows are not told of")
+            raise ProofError(
+                name, f"{before.file_name} leaves level 0, and its rows are not in the changelog"
+            )

@@ -42,7 +42,7 @@ def tally_blobs(
         index = load_blob_index(context.file_io, stored.path)
         low = (stored.file.first_row_id or 0) - first
         if len(index.sizes) != stored.file.row_count or not 0 <= low <= rows - len(index.sizes):
-            raise ProofError(unit, f"{stored.path} has {len(index.sizes)} rows, from row {first + low} on")
+            raise ProofError(unit, f"{stored.path} has {len(index.sizes)} rows from row {first + low} on")
         there = low + np.flatnonzero(index.sizes != OLDER)
         starts[there], sizes[there] = index.starts[there - low], index.sizes[there - low]
         owner[there] = number
@@ -74,8 +74,10 @@ def check_blob_output(
     """Read an output back and compare it with its manifest entry. Raises ProofError, UnavailableError."""
     found = context.file_io.stat(stored.path)
     if found is None or found.size != stored.file.file_size:
-        size = "is not there" if found is None else f"has {found.size} bytes"
-        raise ProofError(unit, f"output {stored.path} {size}, not {stored.file.file_size}")
+        size = "does not exist" if found is None else f"has {found.size} bytes"
+        raise ProofError(
+            unit, f"output {stored.path} {size}; the expected size is {stored.file.file_size} bytes"
+        )
     try:
         rows = tally_blobs(context, unit, [stored], first, stored.file.row_count, column)
     except CorruptDataError as err:

@@ -51,7 +51,9 @@ def join_evidence(unit: str, parts: Iterable[UnitEvidence]) -> UnitEvidence:
         if not part.rows:
             continue
         if whole.last_key is not None and part.first_key is not None and part.first_key <= whole.last_key:
-            raise ProofError(unit, f"rows from key {part.first_key} follow key {whole.last_key}")
+            raise ProofError(
+                unit, f"rows are out of order: key {part.first_key} comes after key {whole.last_key}"
+            )
         whole = UnitEvidence(
             rows=whole.rows + part.rows,
             lost=whole.lost + part.lost,
@@ -113,7 +115,7 @@ class Certifier:
         if self._shape.ignore_retracts and retracts.any():
             winners = _winners_without(retracts, same)
         if (lost & (winners | dropped)).any():
-            self._refuse("a row counted as replaced is the last of its key, or was also dropped")
+            self._refuse("a row that counts as replaced is the last row of its key, or was also dropped")
         if (dropped & ~retracts).any():
             self._refuse("a dropped row is not a delete")
         if (dropped & winners).any() and not self._may_drop:

@@ -96,10 +96,16 @@ def _compared(
         nulls = stats.null_counts[i] if i < len(stats.null_counts) else None
         met = actual.null_count or 0
         if nulls is not None and nulls >= 0 and (nulls < met if partly else nulls != met):
-            yield f"statistics of column {field.name} count {nulls} nulls, it has {actual.null_count}"
+            yield (
+                f"statistics of column {field.name} count {nulls} nulls, but the column has "
+                f"{actual.null_count}"
+            )
         if _above(lows[i], actual.minimum) or _above(actual.maximum, highs[i]):
             held = f"{actual.minimum!r} to {actual.maximum!r}"
-            yield f"statistics of column {field.name} say {lows[i]!r} to {highs[i]!r}, it holds {held}"
+            yield (
+                f"statistics of column {field.name} give the range {lows[i]!r} to {highs[i]!r}, but "
+                f"its values are {held}"
+            )
 
 
 def _flat(kind: DataType, *, chars: bool) -> bool:

@@ -66,7 +66,8 @@ def read_covered(
         reader = open_rows(file_io, path, schema, rows)
     except NotFoundError as err:
         raise NotFoundError(
-            f"data file {path} went away before it was checked: its snapshot may be expired; plan again"
+            f"data file {path} was removed before it was checked: its snapshot may have "
+            "expired; run the job again"
         ) from err
     try:
         sources = _sources(shape, schema, set(reader.schema.names), path)
@@ -133,4 +134,6 @@ def _present(source: _Source, present: set[str], path: str) -> _Source:
         return source
     if source.stored.nullable:
         return _Source(None, source.stored, source.wanted)
-    raise CorruptDataError(path, f"column {source.name} is missing; there are {', '.join(sorted(present))}")
+    raise CorruptDataError(
+        path, f"column {source.name} is missing; the file has the columns {', '.join(sorted(present))}"
+    )

@@ -23,6 +23,7 @@ from lakecore.verify.proof import PickProof, check_upgrade
 __all__ = ["Bucket", "CommitClaim", "Placed", "check_commit", "check_rows", "claim_of"]
 
 Move = tuple[DataFile, DataFile]
+_PARTS = {"removed": "removed", "added": "added", "changelog": "added to the changelog"}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -65,11 +66,13 @@ def claim_of(
         check_upgrade(name, before, after)
     stay = {file.file_name for file in announced}
     if stay - {before.file_name for before, _ in moved}:
-        raise ProofError(name, "a file was announced that does not move")
+        raise ProofError(
+            name, "the rows of a file go to the changelog, but the file does not change its level"
+        )
     read = () if proof is None else proof.read
     made = () if proof is None else proof.made
     if missing := stay - {file.file_name for file in read}:
-        raise ProofError(name, f"{min(missing)} was announced, but not read")
+        raise ProofError(name, f"the rows of {min(missing)} go to the changelog, but the file was not read")
     gone = tuple(file for file in read if file.file_name not in stay)
     return CommitClaim(
         name=name,
@@ -87,11 +90,11 @@ def check_rows(proof: PickProof, announced_rows: int = 0) -> None:
     """
     described = sum(file.row_count for file in proof.made) + announced_rows
     if described != proof.outputs.rows:
-        raise ProofError(proof.pick, f"{proof.outputs.rows} rows were proven, its files have {described}")
+        raise ProofError(proof.pick, f"{proof.outputs.rows} rows were proven, but its files have {described}")
     told = sum(file.row_count for file in proof.told)
     changes = 0 if proof.fold is None else proof.fold.changes.rows
     if told != changes:
-        raise ProofError(proof.pick, f"{changes} changes were proven, its changelog has {told}")
+        raise ProofError(proof.pick, f"{changes} changes were proven, but its changelog has {told}")
     if proof.fold is not None:
         seen, kept = proof.fold.inputs.rows, proof.fold.results.rows
     else:
@@ -99,8 +102,9 @@ def check_rows(proof: PickProof, announced_rows: int = 0) -> None:
     if (seen, kept) != (proof.inputs.rows, proof.outputs.rows):
         raise ProofError(
             proof.pick,
-            f"{proof.inputs.rows} rows came in and {proof.outputs.rows} go out; its merge gave account of "
-            f"{seen} and {kept}",
+            f"{proof.inputs.rows} rows were read and {proof.outputs.rows} were written, but its "
+            "merge counted "
+            f"{seen} read and {kept} written",
         )
 
 
@@ -117,7 +121,7 @@ def check_commit(
     for claim in claims:
         problem = found.compare(claim)
         if problem is not None:
-            faults[claim.name] = ProofError(claim.name, f"the commit is not what was proven: {problem}")
+            faults[claim.name] = ProofError(claim.name, f"the commit differs from what was proven: {problem}")
     found.check_rest(claims, faults)
     return faults
 
@@ -158,7 +162,9 @@ class _Found:
             )  # fmt: skip
             index_files = (*message.compact_new_index_files, *message.compact_deleted_index_files)
         if any(other):
-            raise ProofError(_text(place), "the commit has files of another kind of snapshot")
+            raise ProofError(
+                _text(place), "the commit mixes files of a compaction with files of another kind of commit"
+            )
         for part, found in zip(self._parts.values(), files, strict=True):
             part += [(place, file) for file in found]
         self._asked.setdefault(place, set()).update(file.file_name for file in message.compact_consulted)
@@ -173,7 +179,10 @@ class _Found:
         problems = [problem for part, files in wanted.items() for problem in self._missing(part, files)]
         for place in claim.places:
             unguarded = claim.asked.keys() - self._asked.get(place, set())
-            problems += [f"it does not depend on {name}, which was looked up" for name in sorted(unguarded)]
+            problems += [
+                f"the commit does not require that {name} still exists, although rows were looked up in it"
+                for name in sorted(unguarded)
+            ]
         return problems[0] if problems else None
 
     def _missing(self, part: str, files: Iterable[Placed]) -> Iterable[str]:
@@ -182,11 +191,11 @@ class _Found:
             self._claimed[part][key] += 1
             count = self._counts[part][key]
             if count != 1:
-                yield f"{file.file_name} is {part} {count} times in {_text(place)}, not once"
+                yield f"{file.file_name} is {_PARTS[part]} {count} times in {_text(place)} instead of once"
             elif self._claimed[part][key] > 1:
-                yield f"{file.file_name} is {part} by two picks"
+                yield f"{file.file_name} is {_PARTS[part]} by two picks"
             elif self._files[part][key] != file:
-                yield f"{file.file_name} is {part} with another description"
+                yield f"{file.file_name} is {_PARTS[part]} with another description"
 
     def check_rest(self, claims: Sequence[CommitClaim], faults: dict[str, ProofError]) -> None:
         """Files that no claim explains: a fault of those of their bucket. Raises ProofError without any."""
@@ -195,7 +204,7 @@ class _Found:
             for place in claim.places:
                 owners.setdefault((place.partition, place.bucket), []).append(claim.name)
         strange = [
-            (place, f"{name} is {part}, which nothing proves")
+            (place, f"{name} is {_PARTS[part]}, but no proof covers it")
             for part, counts in self._counts.items()
             for place, name in counts
             if not self._claimed[part][place, name]
@@ -205,9 +214,11 @@ class _Found:
         for place, problem in strange:
             found = owners.get((place.partition, place.bucket), [])
             if not found:
-                raise ProofError(_text(place), f"the commit is not what was proven: {problem}")
+                raise ProofError(_text(place), f"the commit differs from what was proven: {problem}")
             for name in found:
-                faults.setdefault(name, ProofError(name, f"the commit is not what was proven: {problem}"))
+                faults.setdefault(
+                    name, ProofError(name, f"the commit differs from what was proven: {problem}")
+                )
 
 
 def _text(place: Bucket) -> str:

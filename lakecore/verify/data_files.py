@@ -69,7 +69,7 @@ class DataFileCheck:
             reader = open_reader(self.file_io, reference.path)
             rows = reader.num_rows
             reader.close()
-            self._equal(reference, "rows", rows, reference.file.row_count)
+            self._equal(reference, "row count", rows, reference.file.row_count)
             return
         schema = held_schema(reference.schemas.load(reference.file.schema_id), reference.file)
         mode = ProofMode.FULL if self.deep else ProofMode.KEYS
@@ -86,7 +86,7 @@ class DataFileCheck:
                 packs.add(columns)
                 inline.add(columns)
         self.findings.rows_read += rows
-        self._equal(reference, "rows", rows, reference.file.row_count)
+        self._equal(reference, "row count", rows, reference.file.row_count)
         if shape.keyed and rows:
             self._check_keyed(reference, seen, schema)
         self._check_packs(reference, packs)
@@ -99,13 +99,13 @@ class DataFileCheck:
 
     def _check_times(self, reference: DataReference) -> None:
         for column, count in unread_times(self.file_io, reference.path).items():
-            problem = f"column {column} has {count} times before 1970 in a form that Java cannot read"
+            problem = f"column {column} has {count} timestamps before 1970 in a form that Java cannot read"
             self._add(FindingKind.TIMES, reference, problem)
 
     def _check_blobs(self, reference: DataReference) -> None:
         """Each value has a checksum, which only `deep` looks at."""
         index = load_blob_index(self.file_io, reference.path)
-        self._equal(reference, "rows", len(index.sizes), reference.file.row_count)
+        self._equal(reference, "row count", len(index.sizes), reference.file.row_count)
         if not self.deep:
             return
         source = BlobSource(self.file_io, reference.path)
@@ -134,10 +134,10 @@ class DataFileCheck:
     def _check_keyed(self, reference: DataReference, seen: KeyedRows, schema: TableSchema) -> None:
         file = reference.file
         if file.delete_row_count is not None:
-            self._equal(reference, "deletes", seen.deletes, file.delete_row_count)
+            self._equal(reference, "delete row count", seen.deletes, file.delete_row_count)
         if not BY_SNAPSHOT.read(schema.options) or file.file_source is FileSource.COMPACT:
             bounds = (file.min_sequence_number, file.max_sequence_number)
-            self._equal(reference, "sequence numbers", (seen.low, seen.high), bounds)
+            self._equal(reference, "range of sequence numbers", (seen.low, seen.high), bounds)
         if not reference.ordered or BY_OTHER_COLUMNS.read(schema.options):
             return
         if not seen.in_order:
@@ -145,11 +145,15 @@ class DataFileCheck:
         order = key_order(schema.key_type)
         first, last = (tuple(map(comparable, key)) for key in (seen.first, seen.last))
         if first < order(file.min_key) or last > order(file.max_key):
-            self._add(FindingKind.KEY_ORDER, reference, "rows lie outside its minimum and maximum key")
+            self._add(FindingKind.KEY_ORDER, reference, "it has rows outside its minimum and maximum key")
 
     def _equal(self, reference: DataReference, what: str, found: object, said: object) -> None:
         if found != said:
-            self._add(FindingKind.ROWS, reference, f"{what}: {found}, its description says {said}")
+            self._add(
+                FindingKind.ROWS,
+                reference,
+                f"its {what} is {found}, but its description says {said}",
+            )
 
     def _add(self, kind: FindingKind, reference: DataReference, problem: str) -> None:
         self.findings.add(kind, reference.path, f"{problem} (needed by {reference.owner})")

@@ -57,7 +57,7 @@ def check_licence(
         if file.file_name not in names:
             raise ProofError(claim.unit, f"{file.file_name} is not among the live files of its bucket")
     if strange := {file.file_name for file in claim.merged} - gone:
-        raise ProofError(claim.unit, f"{min(strange)} is merged, but stays")
+        raise ProofError(claim.unit, f"{min(strange)} is merged, but the commit does not remove it")
     hiding = [file for file in claim.merged if not rules.deletion_vectors or file.level == 0]
     if not hiding or rules.engine == "first-row":  # where the oldest row counts, a delete hides none
         return

@@ -66,7 +66,9 @@ def index_problems(
         asked = IsNull(name) if sample.value is None else In(name, (sample.value,))
         rows = matching_rows(asked, {name: sample.field}, index)
         if rows is not None and sample.position not in rows:
-            missed[name] = f"the indexes of column {name} do not know the value of row {sample.position}"
+            missed[name] = (
+                f"the file indexes of column {name} do not contain the value of row {sample.position}"
+            )
     for problem in missed.values():
         yield where, problem
 
@@ -90,7 +92,7 @@ def sample_problems(
             found = matching_rows(asked, {name: field}, index)
             if found is not None and positions - found:
                 row = (positions - found).min()
-                yield where, f"the indexes of column {name} do not know the value of row {row}"
+                yield where, f"the file indexes of column {name} do not contain the value of row {row}"
                 break
 
 

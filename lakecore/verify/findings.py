@@ -98,7 +98,7 @@ class Findings:
         if isinstance(err, CorruptDataError):
             self.add(kind, err.path, f"{err.problem} (needed by {needed_by})")
         elif not isinstance(err, NotFoundError):
-            self.add(kind, path, f"cannot be checked: {err} (needed by {needed_by})")
+            self.add(kind, path, f"it cannot be checked: {err} (needed by {needed_by})")
 
     def report(self, *, moved: bool) -> FsckReport:
         ordered = sorted(self.found, key=lambda finding: (finding.kind.value, finding.path, finding.problem))

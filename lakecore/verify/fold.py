@@ -149,14 +149,17 @@ class FoldCertifier:
         if ignored.any():
             kinds = shown.window.rows.column(KIND_NAME).to_numpy()
             if not self._rules.ignore_retracts or (ignored & ~retracting(kinds)).any():
-                self._refuse("a row was ignored that is no retract, or whose table does not ignore retracts")
+                self._refuse(
+                    "a row was ignored although it is no retract, or although the table does "
+                    "not ignore retracts"
+                )
             if self._rules.single_rows_pass and (ignored & _alone(shown)).any():
                 self._refuse("the only row of a key was ignored")
         self._check_expired(shown.window.rows, fates == Fate.EXPIRED)
         if (fates == Fate.SUPERSEDED).any():
             self._check_superseded(shown)
         if shown.window.outside is not None and (shown.outside & ~(shown.folded | ignored)).any():
-            self._refuse("a row was looked up that has no part in any result")
+            self._refuse("a row was looked up, but no result uses it")
 
     def _check_expired(self, rows: pa.RecordBatch, expired: Bools) -> None:
         if not expired.any():
@@ -186,18 +189,18 @@ class FoldCertifier:
         if len(groups) != window.results.num_rows:
             raise ValueError("every result needs the place of its key")
         if len(groups) and (groups[0] < 0 or groups[-1] >= len(shown.starts) or (np.diff(groups) <= 0).any()):
-            self._refuse("a key has two results, or results are out of order")
+            self._refuse("a key has two results, or the results are out of order")
         kinds = window.results.column(KIND_NAME).to_numpy()
         numbers = window.results.column(SEQUENCE_NAME).to_numpy()
         known = self._known(shown)
         for wrong, problem in (
-            (known[groups], "has a result although a level above has its first row"),
-            (expected.nothing[groups], "has a result although none of its rows counts"),
+            (known[groups], "has a result although a higher level has its first row"),
+            (expected.nothing[groups], "has a result although all of its rows are left out"),
             (
                 numbers != expected.numbers[groups],
-                "has a result of another sequence number than its rows say",
+                "has a result with another sequence number than its rows give",
             ),
-            (~expected.allows(groups, kinds), "has a result of another kind than its rows say"),
+            (~expected.allows(groups, kinds), "has a result with another row kind than its rows give"),
         ):
             if wrong.any():
                 self._refuse(f"key {shown.key_of(int(groups[wrong.argmax()]))} {problem}")
@@ -284,7 +287,7 @@ class FoldCertifier:
         """Keys left out of the changelog kept their values, as far as the mode looks at values."""
         names = self._rules.compared
         if not names:
-            self._refuse("changes are left out although the table announces every one")
+            self._refuse("changes are left out of the changelog although the table records every change")
         keys, before, after = due.pairs
         at = np.searchsorted(keys, unchanged)
         at = (
@@ -300,7 +303,7 @@ class FoldCertifier:
         )
         if not same.all():
             place = int(keys[at[same.argmin()]])
-            self._refuse(f"key {shown.key_of(place)} changed, but its change is left out")
+            self._refuse(f"key {shown.key_of(place)} changed, but its change is not in the changelog")
 
     def _asked(self, shown: _Shown) -> bytes:
         """Full mode: keys with a row of level 0 and no input row above it; their old row is looked up."""

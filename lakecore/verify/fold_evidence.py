@@ -108,7 +108,9 @@ def join_folds(unit: str, parts: Iterable[FoldEvidence]) -> FoldEvidence:
     whole = FoldEvidence()
     for part in parts:
         if whole.last_key is not None and part.first_key is not None and part.first_key <= whole.last_key:
-            raise ProofError(unit, f"rows from key {part.first_key} follow key {whole.last_key}")
+            raise ProofError(
+                unit, f"rows are out of order: key {part.first_key} comes after key {whole.last_key}"
+            )
         whole = replace(
             whole + part,
             first_key=part.first_key if whole.first_key is None else whole.first_key,

@@ -70,7 +70,7 @@ def _latest_schema(file_io: FileIO, paths: TablePaths) -> TableSchema:
     """The newest schema that can be read: a damaged newer one is found where it is needed."""
     store = SchemaStore(file_io, paths)
     ids = store.list_ids()
-    problem: LakeError = NotFoundError(f"{paths.root} has no schema: it is not a table")
+    problem: LakeError = NotFoundError(f"there is no table at {paths.root}: the directory has no schema")
     for schema_id in reversed(ids):
         try:
             return store.load(schema_id)

@@ -52,7 +52,8 @@ class HashIndexCheck:
         for bucket, rows in _by_bucket(live).items():
             if bucket not in hashed:
                 problem = (
-                    f"has rows but no hash index: their keys may come into another one (needed by {owner})"
+                    "the bucket has rows but no hash index, so writers may put their keys into "
+                    f"another bucket (needed by {owner})"
                 )
                 self.findings.add(FindingKind.INDEX_FILE, self.directory(*bucket), problem)
             elif read_data:
@@ -67,11 +68,11 @@ class HashIndexCheck:
     def _check_bucket(self, file: IndexFile, path: str, live: ManifestEntries, owner: str) -> None:
         data = self.file_io.read(path)
         if len(data) != file.row_count * 4:
-            raise CorruptDataError(path, "another size than recorded")
+            raise CorruptDataError(path, "its size is not the recorded one")
         known = np.sort(np.frombuffer(data, ">i4").astype(np.int32))
         unknown = sum(int((~np.isin(hashes, known)).sum()) for hashes in self._hashes(live))
         if unknown:
-            problem = f"does not have the keys of {unknown} rows of its bucket (needed by {owner})"
+            problem = f"it lacks the keys of {unknown} rows of its bucket (needed by {owner})"
             self.findings.add(FindingKind.INDEX_FILE, path, problem)
 
     def _hashes(self, live: ManifestEntries) -> Iterator[npt.NDArray[np.int32]]:

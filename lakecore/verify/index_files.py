@@ -48,7 +48,7 @@ class IndexFileCheck:
             for vector in file.deletions:
                 place = (file.partition, file.bucket, vector.data_file)
                 if place in seen:
-                    problem = f"two deletion vectors of {vector.data_file} (needed by {owner})"
+                    problem = f"it lists two deletion vectors of {vector.data_file} (needed by {owner})"
                     self.findings.add(FindingKind.INDEX_FILE, manifest, problem)
                 seen.add(place)
 
@@ -68,7 +68,9 @@ class IndexFileCheck:
         data = self.file_io.read(path)
         count = len(data) // _HASH_BYTES if file.index_type == HASH_INDEX else len(file.deletions)
         if file.row_count != count:
-            raise CorruptDataError(path, f"it holds {count} hashes or vectors, not {file.row_count}")
+            raise CorruptDataError(
+                path, f"it holds {count} hashes or deletion vectors instead of {file.row_count}"
+            )
         if file.index_type == HASH_INDEX:
             return {}
         places = {vector.data_file: vector for vector in file.deletions}
@@ -82,10 +84,12 @@ class IndexFileCheck:
             for name, highest in self._highest[path].items():
                 count = rows.get((file.partition, file.bucket, name))
                 if count is None:
-                    problem = f"deletes rows of {name}, which is not in its bucket (needed by {owner})"
+                    problem = f"it deletes rows of {name}, which is not in its bucket (needed by {owner})"
                     self.findings.add(FindingKind.INDEX_FILE, path, problem)
                 elif highest >= count:
-                    problem = f"deletes row {highest} of {name}, which has {count} (needed by {owner})"
+                    problem = (
+                        f"it deletes row {highest} of {name}, which has {count} rows (needed by {owner})"
+                    )
                     self.findings.add(FindingKind.INDEX_FILE, path, problem)
 
 

@@ -50,4 +50,4 @@ class InlineBlobs:
 
     def problems(self) -> Iterator[str]:
         for name, (rows, what) in self._wrong.items():
-            yield f"{rows} rows have bytes in column {name}, which holds {what}"
+            yield f"{rows} rows have bytes in column {name}, which must hold {what}"

@@ -100,10 +100,12 @@ class Inventory:
             size = sizes.get(path)
             if size is None:
                 bad.add(path)
-                self.findings.add(_kind(path), path, f"missing (needed by {what.owner})")
+                self.findings.add(_kind(path), path, f"it is missing (needed by {what.owner})")
             elif what.size is not None and size != what.size:
                 bad.add(path)
-                problem = f"has {size} bytes, its description says {what.size} (needed by {what.owner})"
+                problem = (
+                    f"it has {size} bytes, but its description says {what.size} (needed by {what.owner})"
+                )
                 self.findings.add(_kind(path), path, problem)
         for status in present if orphans else ():
             if status.path not in known and status.name not in _MARKERS:
@@ -117,10 +119,10 @@ class Inventory:
             self.findings.young_orphans += 1
             self.findings.young_bytes += status.size
             return
-        age = "of unknown age"
+        age = "is of unknown age"
         if status.mtime_ms:
-            age = f"{max(0, self.now_ms - status.mtime_ms) / _HOUR_MS:.1f} h old"
-        problem = f"no snapshot, tag or changelog refers to it; {status.size} bytes, {age}"
+            age = f"is {max(0, self.now_ms - status.mtime_ms) / _HOUR_MS:.1f} hours old"
+        problem = f"no snapshot, tag or changelog refers to it; it has {status.size} bytes and {age}"
         self.findings.add(FindingKind.ORPHAN, status.path, problem)
 
     def _files(self, directory: str) -> list[FileStatus]:

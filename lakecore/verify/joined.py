@@ -51,7 +51,7 @@ def _column(
         seen += len(column)
     if seen != count:
         path = files[0].path if giver is None else giver.path
-        raise ProofError(unit, f"{path} has {seen} rows, not {count}")
+        raise ProofError(unit, f"{path} has {seen} rows instead of {count}")
     return digest
 
 

@@ -52,7 +52,9 @@ def check_levels(
     spans.sort()
     for (_, high, name, level), (low, _, other, _) in pairwise(spans):
         if low <= high:
-            raise ProofError(pick, f"{name} and {other} share keys, and would lie on level {level} apart")
+            raise ProofError(
+                pick, f"{name} and {other} share keys, but would be separate files of level {level}"
+            )
     gone = {file.file_name for file in replaced} | {before.file_name for before, _ in moved}
     top = max((level for _, level in found), default=0)
     staying = [file for file in live if 0 < file.level <= top and file.file_name not in gone]
@@ -61,18 +63,29 @@ def check_levels(
         at = bisect_left(ends, key_of(file.min_key))
         if at < len(spans) and spans[at][0] <= key_of(file.max_key) and spans[at][3] == file.level:
             name = spans[at][2]
-            raise ProofError(pick, f"what {name} becomes would share keys with {file.file_name}, which stays")
+            raise ProofError(
+                pick,
+                f"the output of {name} would share keys with {file.file_name}, which stays on the same level",
+            )
     fresh = [file for files, _ in found for file in files if file.level == 0]
     late = [file for file in live if file.level == 0 and file.file_name not in gone]
     newest = max((file.max_sequence_number for file in fresh), default=0)
     for file in overlapping(late, fresh, key_of):
         if file.min_sequence_number < newest:
-            raise ProofError(pick, f"newer rows would pass {file.file_name} on level 0, which stays")
+            raise ProofError(
+                pick,
+                f"newer rows would move above {file.file_name}, which has older rows of their "
+                "keys and stays on level 0",
+            )
     below = [file for file in staying if file.level < top]
     for files, level in found if below else ():
         lowest = min(file.level for file in files)
         for file in overlapping([f for f in below if lowest < f.level < level], files, key_of):
-            raise ProofError(pick, f"{files[0].file_name} would pass {file.file_name} on level {file.level}")
+            raise ProofError(
+                pick,
+                f"{files[0].file_name} would move above {file.file_name}, which shares its keys "
+                f"and stays on level {file.level}",
+            )
 
 
 def check_row_order(pick: str, live: Sequence[DataFile], files: Sequence[DataFile]) -> None:
@@ -88,5 +101,5 @@ def check_row_order(pick: str, live: Sequence[DataFile], files: Sequence[DataFil
     for file in live:
         if file.file_name not in names and first < file.min_sequence_number < last:
             raise ProofError(
-                pick, f"rows of {file.file_name}, which stays, lie between those that are joined"
+                pick, f"rows of {file.file_name}, which stays, lie between the rows that are merged"
             )

@@ -107,12 +107,12 @@ class Lineage:
                 text = self.file_io.read(path).decode(errors="replace").strip()
             except NotFoundError:
                 if needed:
-                    problem = f"missing; the snapshot is {right}, readers list the directory"
+                    problem = f"it is missing, so readers must list the directory; the snapshot is {right}"
                     self.findings.add(FindingKind.HINT, path, problem)
                 continue
             if text != str(right) and not (path == self.paths.earliest_hint and _after_gap(text, ids)):
                 self.findings.add(
-                    FindingKind.HINT, path, f"says '{printable(text, 40)}', the snapshot is {right}"
+                    FindingKind.HINT, path, f"it says '{printable(text, 40)}', but the snapshot is {right}"
                 )
 
     def _check_file(self, path: str, name: str, *, whole: bool) -> None:
@@ -122,7 +122,7 @@ class Lineage:
         try:
             snapshot = Snapshot.from_json(self.file_io.read(path), path)
             if not name.startswith("tag") and not path.endswith(f"-{snapshot.id}"):
-                raise CorruptDataError(path, f"says it is snapshot {snapshot.id}")
+                raise CorruptDataError(path, f"the file says that it is snapshot {snapshot.id}")
         except UnavailableError:
             raise
         except LakeError as err:
@@ -142,7 +142,7 @@ class Lineage:
             except UnavailableError:
                 raise
             except NotFoundError:
-                self.findings.add(FindingKind.SCHEMA, path, f"missing (needed by {owner})")
+                self.findings.add(FindingKind.SCHEMA, path, f"it is missing (needed by {owner})")
             except LakeError as err:
                 self.findings.failed(FindingKind.SCHEMA, path, err, owner)
 
@@ -188,10 +188,10 @@ class Lineage:
         expected = self._total + added
         if snapshot.total_record_count != expected:
             problem = (
-                f"totalRecordCount is {snapshot.total_record_count}, from the snapshot before it would be "
-                f"{expected}: it is built on another one, which a writer replaced afterwards; what the "
-                f"snapshot "
-                "before changed is not in it"
+                f"totalRecordCount is {snapshot.total_record_count}, but the snapshot before gives "
+                f"{expected}: it was built on another snapshot, which a writer replaced "
+                "afterwards; the changes of "
+                f"the snapshot before are missing in it"
             )
             self.findings.add(FindingKind.TOTALS, path, problem)
 
@@ -210,7 +210,7 @@ class Lineage:
         try:
             files = live(entries, where=path)
             for name in remaining_deletes(entries).names():
-                problem = f"deletes {name.decode(errors='replace')}, which it does not have"
+                problem = f"it deletes {name.decode(errors='replace')}, which it does not have"
                 self.findings.add(FindingKind.MANIFEST, path, problem)
             self._equal_total(
                 path, "totalRecordCount", snapshot.total_record_count, int(files.row_count.sum())
@@ -374,13 +374,16 @@ class Lineage:
             return None
         added = int((entries.kind == EntryKind.ADD).sum())
         if (added, len(entries) - added) != (file.num_added_files, file.num_deleted_files):
-            problem = f"adds {added} files, its list says {file.num_added_files} (needed by {owner})"
+            problem = (
+                f"it adds {added} files and deletes {len(entries) - added}, but its list says "
+                f"{file.num_added_files} and {file.num_deleted_files} (needed by {owner})"
+            )
             self.findings.add(FindingKind.MANIFEST, path, problem)
         return entries
 
     def _equal_total(self, path: str, what: str, said: int | None, found: int) -> None:
         if said is not None and said != found:
-            self.findings.add(FindingKind.TOTALS, path, f"{what} is {said}, its files hold {found}")
+            self.findings.add(FindingKind.TOTALS, path, f"{what} is {said}, but its files hold {found} rows")
 
 
 def _after_gap(text: str, ids: tuple[int, ...]) -> bool:

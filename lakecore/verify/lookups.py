@@ -35,7 +35,9 @@ def check_marks(unit: str, before: Mapping[str, BitMap], after: Mapping[str, Bit
     """The positions by file that `after` adds to `before`. Raises ProofError if one was lost."""
     lost = [name for name, positions in before.items() if positions - after.get(name, BitMap())]
     if lost:
-        raise ProofError(unit, f"deletion vector of {lost[0]}: positions deleted before are live again")
+        raise ProofError(
+            unit, f"deletion vector of {lost[0]}: rows that were deleted before would be live again"
+        )
     new = {name: positions - before.get(name, BitMap()) for name, positions in after.items()}
     return {name: positions for name, positions in new.items() if positions}
 
@@ -49,7 +51,9 @@ def tally_positions(context: ProofContext, unit: str, file: LookupFile, position
     if not positions:
         return ZERO
     if positions.max() >= stored.file.row_count:
-        raise ProofError(unit, f"{stored.path} has {stored.file.row_count} rows, none at {positions.max()}")
+        raise ProofError(
+            unit, f"{stored.path} has {stored.file.row_count} rows, so row {positions.max()} does not exist"
+        )
     if file.deleted is not None and positions & file.deleted:
         row = (positions & file.deleted).min()
         raise ProofError(unit, f"the row at {row} of {stored.path} was looked up, but it is deleted")

@@ -25,14 +25,16 @@ def check_merge_order(
     above, same = compare_neighbours([rank for key in keys for rank in ranks(key)])
     if above.any():
         row = int(above.argmax())
-        raise ProofError(unit, f"key {key_at(keys, row)} is followed by {key_at(keys, row + 1)}")
+        raise ProofError(
+            unit, f"key {key_at(keys, row)} comes before key {key_at(keys, row + 1)}, which is out of order"
+        )
     pairs = np.flatnonzero(same)
     if not len(pairs):
         return same, 0
     later, equal = _compare_pairs(_order_ranks(order, descending), pairs)
     if later.any():
         row = int(pairs[later.argmax()])
-        raise ProofError(unit, f"rows of key {key_at(keys, row)} are not in sequence")
+        raise ProofError(unit, f"rows of key {key_at(keys, row)} are not in the order of their sequence")
     return same, int(equal.sum())
 
 

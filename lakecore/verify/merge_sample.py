@@ -139,7 +139,7 @@ class _Sampler:
     def _without_rows(self, keys: KeySpan, rows: int) -> RowSample:
         """All rows of the window expired: nothing may come of them."""
         if self._read(self.merge.outputs or (), keys).num_rows:
-            raise ProofError(self.unit, f"its outputs hold rows of keys {keys}, its inputs none")
+            raise ProofError(self.unit, f"its outputs hold rows of keys {keys}, which its inputs lack")
         return RowSample(rows=rows, windows=1)
 
     def _expected(self, rows: WindowRows) -> WindowKeys:
@@ -162,7 +162,7 @@ class _Sampler:
         try:
             return self.reader.all_rows(files, keys, self.outputs)
         except CorruptDataError as err:
-            raise ProofError(self.unit, f"what it wrote cannot be read back: {err}") from err
+            raise ProofError(self.unit, f"its outputs cannot be read back: {err}") from err
 
 
 def _ordering(shape: RowShape, rules: FoldRules) -> set[str]:

@@ -25,5 +25,5 @@ class ProofMode(Enum):
     def _missing_(cls, value: object) -> ProofMode | None:
         """Raises ValueError that names the modes."""
         names = ", ".join(mode.value for mode in cls)
-        renamed = "; what was called cheap is keys now" if value == "cheap" else ""
-        raise ValueError(f"proof {value!r} is no mode of proof; there are {names}{renamed}")
+        renamed = "; the mode cheap is now called keys" if value == "cheap" else ""
+        raise ValueError(f"{value!r} is not a proof mode; use one of {names}{renamed}")

@@ -72,7 +72,7 @@ class OutputSample:
                     self._refuse(stored, problem)
             except (CorruptDataError, NotFoundError) as err:
                 raise ProofError(
-                    self.unit, f"the index of output {stored.path} cannot be read: {err}"
+                    self.unit, f"the file index of output {stored.path} cannot be read: {err}"
                 ) from err
 
     def _refuse(self, stored: StoredFile, problem: str) -> None:

@@ -84,7 +84,7 @@ def check_output_file(
     except CorruptDataError as err:
         raise ProofError(unit, f"output {stored.path} cannot be read back: {err.problem}") from err
     if rows.rows != stored.file.row_count:
-        refuse(f"its row count is {rows.rows}, its description says {stored.file.row_count}")
+        refuse(f"it has {rows.rows} rows, but its description says {stored.file.row_count}")
     if shape.keyed:
         if not seen.in_order:
             falls = (
@@ -159,9 +159,9 @@ def _check_description(
 def _check_size(file_io: FileIO, stored: StoredFile, refuse: Callable[[str], NoReturn]) -> None:
     status = file_io.stat(stored.path)
     if status is None:
-        refuse("it does not exist")
+        refuse("the file does not exist")
     if status.size != stored.file.file_size:
-        refuse(f"it has {status.size} bytes, its description says {stored.file.file_size}")
+        refuse(f"it has {status.size} bytes, but its description says {stored.file.file_size}")
 
 
 def _check_keyed(
@@ -179,4 +179,4 @@ def _check_keyed(
         ]
     for what, found, said in facts:
         if found != said:
-            refuse(f"its {what} is {found}, its description says {said}")
+            refuse(f"its {what} is {found}, but its description says {said}")

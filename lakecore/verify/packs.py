@@ -55,11 +55,11 @@ class PackCheck:
             except NotFoundError:
                 named = referred
             for _, pack in sorted(referred - named):
-                yield sidecar, f"does not name {pack}, to which rows refer"
+                yield sidecar, f"its manifest entry does not name {pack}, to which rows refer"
         for directory, pack in sorted(named | referred):
             where = f"{_path(directory)}/{pack}"
             if not self._is_there(where, path):
-                yield where, "missing: it has blobs of rows"
+                yield where, "it is missing, although rows have blobs in it"
 
     def _is_there(self, pack: str, path: str) -> bool:
         """Of another storage than the table's nothing is known."""

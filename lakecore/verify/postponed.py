@@ -133,7 +133,7 @@ def check_fold(
         if wanted.tally != after.tally:
             raise ProofError(
                 name,
-                f"the postponed rows have as last rows of their keys {wanted.tally}; written were "
+                f"the last rows of the keys of its postponed rows are {wanted.tally}, but its outputs hold "
                 f"{after.tally}",
             )
         found += FoldTally(everything.tally, before.tally, after.tally)
@@ -154,7 +154,7 @@ def prove_fold(
     """All shares of the postponed files of a partition, which have so many `rows`. Raises ProofError."""
     whole = sum(shares, FoldTally())
     if whole.everything.rows != rows:
-        raise ProofError(name, f"its units read {whole.everything.rows} rows, its inputs have {rows}")
+        raise ProofError(name, f"its units read {whole.everything.rows} rows, but its inputs have {rows}")
     return PickProof(
         pick=name,
         mode=shape.mode.value,
@@ -209,7 +209,9 @@ class _Reader:
             batch = pa.RecordBatch.from_arrays([columns[i] for i in at], names=list(rule.key.names))
             yield columns, assign_buckets(batch, rule.key, rule.total, rule.function)
         if rows != stored.file.row_count:
-            raise ProofError(self.name, f"{stored.path} has {rows} rows, not {stored.file.row_count}")
+            raise ProofError(
+                self.name, f"{stored.path} has {rows} rows, but its description says {stored.file.row_count}"
+            )
 
     def _hashed(
         self, columns: Sequence[pa.Array], mine: npt.NDArray[np.bool_], passes: int, number: int

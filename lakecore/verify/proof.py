@@ -111,14 +111,20 @@ class PickProof:
             return _folded_text(self, self.fold)
         if self.placed is not None:
             return _placed_text(self, whole=self.placed)
-        what = f"{self.mode} proof v{DIGEST_VERSION}: {self.inputs.rows} rows in = {self.outputs.rows} out"
+        what = (
+            f"{self.mode} proof v{DIGEST_VERSION}: {self.inputs.rows} input rows = "
+            f"{self.outputs.rows} output rows"
+        )
         if self.keyed:
-            what += f" + {self.lost.rows} replaced + {self.dropped.rows} deletes dropped"
+            what += f" + {self.lost.rows} replaced rows + {self.dropped.rows} dropped deletes"
         text = f"{what}, by count and digest of {_columns(self)}"
         if self.sorted_by:
-            return f"{text}; rows of outputs are in the order of {self.sorted_by}"
+            return f"{text}; the rows of the outputs are in the order of {self.sorted_by}"
         if self.keyed:
-            text += "; keys of outputs strictly increase; each replaced row precedes a row of its key"
+            text += (
+                "; the keys of the outputs strictly increase; each replaced row comes before a "
+                "newer row of its key"
+            )
         return text
 
 
@@ -130,7 +136,7 @@ def _columns(proof: PickProof) -> str:
     order = () if proof.sorted_by else ("row order",)
     text = ", ".join(parts + (("sequence number", "row kind") if proof.keyed else order))
     if proof.uncompared:
-        text += f" (not {', '.join(proof.uncompared)}: the type changed)"
+        text += f" (without {', '.join(proof.uncompared)}, whose type changed)"
     return text
 
 
@@ -139,9 +145,9 @@ def _sample_text(proof: PickProof) -> str:
         return ""
     sample = proof.sample
     where = f"{counted(sample.rows, 'row')} in {counted(sample.windows, 'window')}"
-    text = f"; every column of {where} (seed {proof.seed})"
+    text = f"; every column was compared in a sample of {where} (seed {proof.seed})"
     if sample.tied:
-        text += f", without {sample.tied} keys whose latest row is not certain"
+        text += f", without {sample.tied} keys whose latest row is ambiguous"
     if sample.left_out:
         text += f", except {', '.join(sorted(sample.left_out))}"
     return text
@@ -149,13 +155,15 @@ def _sample_text(proof: PickProof) -> str:
 
 def _order(proof: PickProof) -> str:
     by = proof.sorted_by
-    return f"rows of outputs are in the order of {by}" if by else "keys of outputs strictly increase"
+    return (
+        f"the rows of the outputs are in the order of {by}"
+        if by
+        else "the keys of the outputs strictly increase"
+    )
 
 
 def _placed_text(proof: PickProof, *, whole: bool) -> str:
-    rest = (
-        f"{proof.lost.rows} further rows of them + {proof.dropped.rows} deletes that the table does not take"
-    )
+    rest = f"{proof.lost.rows} older rows of these keys + {proof.dropped.rows} deletes that the table ignores"
     what = f"{proof.inputs.rows} postponed rows = {proof.outputs.rows} keys + {rest}"
     text = f"{proof.mode} proof v{DIGEST_VERSION}: {what}; "
     if not whole:
@@ -168,25 +176,31 @@ def _folded_text(proof: PickProof, fold: FoldEvidence) -> str:
     left = [
         f"{tally.rows} {word}"
         for word, tally in (
-            ("retracts ignored", fold.ignored),
-            ("rows expired", fold.expired),
-            ("rows superseded by a lower level", fold.superseded),
+            ("ignored retracts", fold.ignored),
+            ("expired rows", fold.expired),
+            ("rows that a lower level replaces", fold.superseded),
         )
         if tally.rows
     ]
-    looked_up = f" (and {fold.outside.rows} rows looked up)" if fold.outside.rows else ""
+    looked_up = f" (and {fold.outside.rows} rows that were looked up)" if fold.outside.rows else ""
     text = (
-        f"{proof.mode} proof v{DIGEST_VERSION}: {proof.inputs.rows} rows in{looked_up} = those folded"
+        f"{proof.mode} proof v{DIGEST_VERSION}: {proof.inputs.rows} input rows{looked_up} = the rows merged"
         f"{''.join(f' + {part}' for part in left)}, by count and digest of {_columns(proof)}; "
-        f"{fold.keys} keys = {proof.outputs.rows} rows out + {fold.vanished} keys that may leave none; "
-        f"{_order(proof)}; sequence number and row kind of each follow from its rows"
+        f"{fold.keys} keys = {proof.outputs.rows} output rows + {fold.vanished} keys that may have no row; "
+        f"{_order(proof)}; the sequence number and row kind of each output row follow from the "
+        "rows of its key"
     )
     if fold.changes.rows:
-        text += f"; {fold.changes.rows} changes in the changelog, each from the rows before and after it"
-    if proof.mode == "full":
-        text += "; values recomputed"
         text += (
-            f", except {', '.join(sorted(fold.taken))}, equal to what the merge made" if fold.taken else ""
+            f"; {fold.changes.rows} changes are in the changelog, and each follows from the rows "
+            "before and after it"
+        )
+    if proof.mode == "full":
+        text += "; the values were recomputed"
+        text += (
+            f", except {', '.join(sorted(fold.taken))}, which equal the result of the merge"
+            if fold.taken
+            else ""
         )
     return text
 
@@ -216,11 +230,15 @@ def tally_input(
         rows += tally_rows(live, context.shape, first_row + rows.rows)
         seen += len(columns[0])
     if seen != stored.file.row_count:
-        raise ProofError(unit, f"input {stored.path} has {seen} rows, not {stored.file.row_count}")
+        raise ProofError(
+            unit, f"input {stored.path} has {seen} rows, but its description says {stored.file.row_count}"
+        )
     if marks is not None:
         marks[stored.path] = found
     if deleted is not None and rows.rows != seen - len(deleted):
-        raise ProofError(unit, f"input {stored.path}: its deletion vector names rows that it does not have")
+        raise ProofError(
+            unit, f"the deletion vector of input {stored.path} deletes rows that the file does not have"
+        )
     return FileTally(rows.rows, rows.digest, (stored.file,))
 
 
@@ -325,8 +343,9 @@ def _prove_kept(proof: PickProof, evidence: UnitEvidence) -> PickProof:
     if before != after:
         raise ProofError(
             proof.pick,
-            f"inputs hold {before}; outputs and the rows that left hold {after} (outputs {proof.outputs}; "
-            f"replaced {evidence.lost}; deletes dropped {evidence.dropped})",
+            f"its inputs hold {before}, but its outputs and the rows left out hold {after} "
+            f"(outputs: {proof.outputs}; "
+            f"replaced rows: {evidence.lost}; dropped deletes: {evidence.dropped})",
         )
     return replace(proof, lost=evidence.lost, dropped=evidence.dropped, ties=evidence.ties)
 
@@ -334,15 +353,15 @@ def _prove_kept(proof: PickProof, evidence: UnitEvidence) -> PickProof:
 def _prove_fold(proof: PickProof, evidence: FoldEvidence, units: Sequence[UnitProof]) -> PickProof:
     """The merge saw the rows of the inputs, and the outputs are the results of the rows it saw."""
     if proof.inputs != evidence.inputs:
-        raise ProofError(proof.pick, f"inputs hold {proof.inputs}; its merge saw {evidence.inputs} of them")
+        raise ProofError(proof.pick, f"its inputs hold {proof.inputs}, but its merge read {evidence.inputs}")
     if proof.outputs != evidence.results:
         raise ProofError(
-            proof.pick, f"its rows make results of {evidence.results}; its outputs hold {proof.outputs}"
+            proof.pick, f"its rows give {evidence.results} as results, but its outputs hold {proof.outputs}"
         )
     changes = total(unit.changes for unit in units)
     if changes != evidence.changes:
         raise ProofError(
-            proof.pick, f"its rows make changes of {evidence.changes}; its changelog holds {changes}"
+            proof.pick, f"its rows give {evidence.changes} as changes, but its changelog holds {changes}"
         )
     _prove_lookups(proof.pick, evidence, units)
     return replace(proof, ties=evidence.ties, fold=evidence)
@@ -352,14 +371,14 @@ def _prove_lookups(pick: str, evidence: FoldEvidence, units: Sequence[UnitProof]
     """Rows looked up lie where the merge says, and are all that a search finds."""
     there = total(unit.looked_up for unit in units)
     if there != evidence.outside:
-        raise ProofError(pick, f"its merge looked up {evidence.outside}; at their positions lie {there}")
+        raise ProofError(pick, f"its merge looked up {evidence.outside}, but {there} are at their positions")
     if not evidence.asked:
         return
     if any(unit.searched is None for unit in units):
-        raise ProofError(pick, "the keys that its merge looked up were not searched for")
+        raise ProofError(pick, "the rows that its merge looked up were not searched for")
     found = total(unit.searched for unit in units if unit.searched is not None)
     if found != evidence.outside:
-        raise ProofError(pick, f"its merge looked up {evidence.outside}; a search finds {found}")
+        raise ProofError(pick, f"its merge looked up {evidence.outside}, but a search finds {found}")
 
 
 def _check_unit(shape: RowShape, proof: UnitProof) -> None:
@@ -368,24 +387,28 @@ def _check_unit(shape: RowShape, proof: UnitProof) -> None:
         return
     seen, found = proof.evidence, proof.outputs
     if seen is None:
-        raise ProofError(proof.unit, "its merge gave no account of the rows that left")
+        raise ProofError(proof.unit, "its merge did not count the rows that it left out")
     if isinstance(seen, FoldEvidence):
         kept = seen.results.rows
     else:
         kept = seen.rows - seen.lost.rows - seen.dropped.rows
     if kept != found.rows.rows:
-        raise ProofError(proof.unit, f"its merge kept {kept} rows, its outputs hold {found.rows.rows}")
+        raise ProofError(proof.unit, f"its merge kept {kept} rows, but its outputs hold {found.rows.rows}")
     if found.first_key is None or found.last_key is None:
         return
     first, last = seen.first_key, seen.last_key
     if first is None or last is None or first > found.first_key or last < found.last_key:
-        reach = f"from key {found.first_key} to {found.last_key}"
-        raise ProofError(proof.unit, f"its outputs reach {reach}, beyond the rows merged")
+        reach = f"from {found.first_key} to {found.last_key}"
+        raise ProofError(proof.unit, f"its outputs have keys {reach}, which the merged rows lack")
 
 
 def _join_outputs(unit: str, whole: OutputEvidence, part: OutputEvidence) -> OutputEvidence:
     if whole.last_key is not None and part.first_key is not None and part.first_key <= whole.last_key:
-        raise ProofError(unit, f"an output from key {part.first_key} follows one up to {whole.last_key}")
+        raise ProofError(
+            unit,
+            f"an output that begins with key {part.first_key} follows an output that ends with "
+            f"key {whole.last_key}",
+        )
     return OutputEvidence(
         rows=whole.rows + part.rows,
         files=whole.files + part.files,
@@ -398,7 +421,7 @@ def _join_outputs(unit: str, whole: OutputEvidence, part: OutputEvidence) -> Out
 def check_upgrade(unit: str, before: DataFile, after: DataFile) -> None:
     """An upgraded file is the same file on a higher level. Raises ProofError."""
     if replace(before, level=after.level) != after or after.level < before.level:
-        raise ProofError(unit, f"upgrade of {before.file_name} changes more than its level")
+        raise ProofError(unit, f"the upgrade of {before.file_name} changes more than its level, or lowers it")
 
 
 def proof_properties(proofs: Iterable[PickProof]) -> dict[str, str]:

@@ -38,7 +38,9 @@ def prove_row_ids(
     for stored in outputs:
         after = _tallied(file_io, unit, stored, None, after)
     if before != after:
-        raise ProofError(unit, f"row ids of inputs: {before}; of outputs: {after}")
+        raise ProofError(
+            unit, f"the row ids of its inputs are {before}, but those of its outputs are {after}"
+        )
 
 
 def _tallied(file_io: FileIO, unit: str, stored: StoredFile, deleted: BitMap | None, sum_: Tally) -> Tally:

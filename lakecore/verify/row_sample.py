@@ -91,13 +91,13 @@ def _compare(
     try:
         written = _hashes(context, chains[1], span, seen)
     except CorruptDataError as err:
-        raise ProofError(unit, f"what it wrote cannot be read back: {err}") from err
+        raise ProofError(unit, f"its outputs cannot be read back: {err}") from err
     for field, before, after in zip(context.shape.sampled, read, written, strict=True):
         if len(before) != len(after) or (before != after).any():
             row = span[0] + int((before != after).argmax()) if len(before) == len(after) else span[0]
             raise ProofError(
                 unit,
-                f"row {row} of its outputs: column {field.name} is not that of its inputs (sample of seed "
+                f"column {field.name} of row {row} of its outputs differs from its inputs (sample of seed "
                 f"{context.shape.seed})",
             )
 

@@ -74,8 +74,12 @@ class SecondDecoders:
     def report(self) -> str:
         """What was compared with which reader; empty before anything was."""
         done = [f"{rows} rows of {kind} by {_PACKAGES[kind]}" for kind, rows in sorted(self._rows.items())]
-        without = [f"no second reader for {kind} ({why})" for kind, why in sorted(self._without.items())]
-        return "; ".join([*(["decoded a second time: " + ", ".join(done)] if done else []), *without])
+        without = [
+            f"{kind} was not decoded a second time ({why})" for kind, why in sorted(self._without.items())
+        ]
+        return "; ".join(
+            [*(["rows that another library decoded as well: " + ", ".join(done)] if done else []), *without]
+        )
 
     def _compare(
         self,
@@ -116,7 +120,11 @@ def _decoder(kind: str) -> Decode | None:
 
 def _reason(kind: str) -> str:
     package = _PACKAGES.get(kind)
-    return "there is none that is kept" if package is None else f"{package} is not installed"
+    return (
+        "lakecore uses no second decoder for this format"
+        if package is None
+        else f"{package} is not installed"
+    )
 
 
 def _first_rows(file_io: FileIO, path: str, schema: TableSchema) -> pa.RecordBatch:

@@ -43,7 +43,7 @@ def check_sorted(
             if not len(keys[0]):
                 continue
             if last is None and low is not None and _row(keys, 0) < low:
-                raise ProofError(unit, f"output {stored.path} has rows before those of the unit")
+                raise ProofError(unit, f"output {stored.path} has rows that sort before those of the unit")
             chained = (
                 keys if last is None else [pa.concat_arrays(pair) for pair in zip(last, keys, strict=True)]
             )
@@ -51,7 +51,7 @@ def check_sorted(
                 raise ProofError(unit, f"output {stored.path} is not in the order of {rule}")
             last = [key.slice(len(key) - 1) for key in keys]
     if last is not None and high is not None and _row(last, 0) >= high:
-        raise ProofError(unit, f"output {files[-1].path} has rows behind those of the unit")
+        raise ProofError(unit, f"output {files[-1].path} has rows that sort after those of the unit")
 
 
 def _row(keys: Sequence[pa.Array], row: int) -> Bound:

@@ -142,9 +142,7 @@ def check_agreement(rules: TableRules, options: Any) -> None:
     for name, taken in found.items():
         said = getattr(rules, name)
         if taken != said:
-            raise ProofError(
-                f"option {keys[name]}", f"the schema says {said!r}, but the run takes it for {taken!r}"
-            )
+            raise ProofError(f"option {keys[name]}", f"the schema says {said!r}, but the run uses {taken!r}")
     kinds = {kind.symbol: int(kind) for kind in RowKind}
     if kinds != KIND_NUMBERS:
         raise ProofError("row kinds", f"files store {KIND_NUMBERS}, but the run uses {kinds}")
@@ -198,6 +196,6 @@ def _milliseconds(key: str, text: str) -> int:
                 return int(parts[1]) * factor
     iso = re.fullmatch(r"p(?:(\d+)d)?(?:t(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?)?", text.strip().lower())
     if iso is None or not any(iso.groups()):
-        raise InvalidOptionError(f"option {key}={text!r}: not a duration; write for example '1 h'")
+        raise InvalidOptionError(f"option {key}={text!r}: this is not a duration; write for example '1 h'")
     days, hours, minutes, seconds = (float(part or 0) for part in iso.groups())
     return int(days * _DAY + hours * _HOUR + minutes * _MINUTE + seconds * _SECOND)

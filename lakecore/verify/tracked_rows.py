@@ -37,7 +37,9 @@ def tally_tracked(
         position += count
         whole += tally(live, (*shape.field_ids, ROW_ID_FIELD_ID, SEQUENCE_FIELD_ID))
     if position != stored.file.row_count:
-        raise ProofError(unit, f"{stored.path} has {position} rows, not {stored.file.row_count}")
+        raise ProofError(
+            unit, f"{stored.path} has {position} rows, but its description says {stored.file.row_count}"
+        )
     return FileTally(whole.rows, whole.digest, (stored.file,))
 
 

@@ -48,10 +48,12 @@ def check_vectors(unit: str, change: VectorChange, removed: Collection[str], mar
         for vector in file.deletions
     }
     if left := staying & (set(removed) | marks.keys() | change.after.keys()):
-        raise ProofError(unit, f"the deletion vector of {min(left)} stays although it changes")
+        raise ProofError(unit, f"the old deletion vector of {min(left)} stays although a new one replaces it")
     kept = {name: rows for name, rows in change.before.items() if name not in removed}
     if wrong := marks.keys() & set(removed):
-        raise ProofError(unit, f"rows of {min(wrong)} would be marked as deleted, but it goes")
+        raise ProofError(
+            unit, f"a deletion vector would delete rows of {min(wrong)}, but the commit removes that file"
+        )
     wanted = joined_marks([kept, marks])
     found = {name: rows for name, rows in change.after.items() if rows}
     if wanted != found:
@@ -89,13 +91,13 @@ def moved_marks(
             found[file.file_name] = inside.shift(-first)
     placed = sum(map(len, found.values()))
     if placed != len(ids):
-        raise ProofError(unit, f"of {len(ids)} deleted rows {placed} have a new file")
+        raise ProofError(unit, f"only {placed} of {len(ids)} deleted rows are in a new file")
     return found
 
 
 def _first_id(unit: str, file: DataFile) -> int:
     if file.first_row_id is None:
-        raise ProofError(unit, f"rows of {file.file_name} are deleted, and it has no row ids")
+        raise ProofError(unit, f"{file.file_name} has deleted rows, but no row ids")
     return file.first_row_id
 
 
@@ -103,18 +105,24 @@ def _check_index_files(unit: str, change: VectorChange) -> None:
     """New index files hold vectors, those that were read and with as many rows; the old ones were there."""
     strange = set(change.gone) - {file.file_name for file in change.known}
     if strange:
-        raise ProofError(unit, f"index file {min(strange)} goes, but was not there")
+        raise ProofError(
+            unit, f"the commit removes index file {min(strange)}, which its bucket does not have"
+        )
     told: dict[str, int | None] = {}
     for file in change.new:
         if file.index_type != DELETION_VECTORS:
-            raise ProofError(unit, f"index file {file.file_name} is of type {file.index_type}")
+            raise ProofError(
+                unit, f"index file {file.file_name} has type {file.index_type} instead of {DELETION_VECTORS}"
+            )
         for vector in file.deletions:
             if vector.data_file in told:
-                raise ProofError(unit, f"two deletion vectors of {vector.data_file} come")
+                raise ProofError(unit, f"the commit adds two deletion vectors of {vector.data_file}")
             told[vector.data_file] = vector.cardinality
     found: dict[str, int | None] = {name: len(rows) for name, rows in change.after.items()}
     if told != found:
-        raise ProofError(unit, "the new deletion vectors hold other rows than their description says")
+        raise ProofError(
+            unit, "the new deletion vectors delete another number of rows than their description says"
+        )
 
 
 def _difference(wanted: Marks, found: Marks) -> str:
@@ -122,5 +130,5 @@ def _difference(wanted: Marks, found: Marks) -> str:
         due, there = wanted.get(name, BitMap()), found.get(name, BitMap())
         if due != there:
             wrong = f"{len(due - there)} are missing and {len(there - due)} too many"
-            return f"the deletion vector of {name} marks {len(there)} rows, {len(due)} are due: {wrong}"
-    return "its deletion vectors differ"
+            return f"the deletion vector of {name} deletes {len(there)} rows instead of {len(due)}: {wrong}"
+    return "its deletion vectors differ from the expected ones"

@@ -57,8 +57,8 @@ class WindowCheck:
         sure = ~window.tied[groups]
         expected = window.expected
         kinds, numbers = written.column(KIND_NAME).to_numpy(), written.column(SEQUENCE_NAME).to_numpy()
-        self._all_right(window, groups, (numbers == expected.numbers[groups]) | ~sure, "its sequence number")
-        self._all_right(window, groups, expected.allows(groups, kinds) | ~sure, "its row kind")
+        self._all_right(window, groups, (numbers == expected.numbers[groups]) | ~sure, "the sequence number")
+        self._all_right(window, groups, expected.allows(groups, kinds) | ~sure, "the row kind")
         made = self._made(window, groups)
         for name, values in made.items():
             same = self._hashes(name, values) == self._hashes(name, written.column(name))
@@ -95,7 +95,7 @@ class WindowCheck:
         found = self._line_hashes(lines, np.arange(lines.num_rows), kinds, names, tied)
         if len(found) != len(expected) or (np.sort(found) != np.sort(expected)).any():
             self._refuse(
-                f"{len(found)} lines of its changelog are not the {len(expected)} that its rows make, for "
+                f"the {len(found)} rows of its changelog are not the {len(expected)} that its rows give, for "
                 f"keys from {self._key(window, 0)} to {self._key(window, -1)}"
             )
 
@@ -105,14 +105,14 @@ class WindowCheck:
         found = key_hashes(written, self.shape)
         present = np.ones(len(keys), bool) if np.array_equal(keys, found) else np.isin(keys, found)
         if present.sum() != len(found) or (keys[present] != found).any():
-            self._refuse(f"its outputs hold keys that its inputs lack, after {self._key(window, 0)}")
+            self._refuse(f"its outputs hold keys, after {self._key(window, 0)}, that its inputs lack")
         expected = window.expected
         may = window.absent | expected.no_rows | window.tied
         if self.may_drop:
             may |= expected.may_vanish
         everyone = np.arange(len(keys))
-        self._all_right(window, everyone, present | may, "its result, which is missing,")
-        self._all_right(window, everyone, ~(present & window.absent) | window.tied, "its result")
+        self._all_right(window, everyone, present | may, "the missing result")
+        self._all_right(window, everyone, ~(present & window.absent) | window.tied, "the result")
         return np.flatnonzero(present)
 
     def _made(self, window: WindowKeys, groups: npt.NDArray[np.int64]) -> dict[str, pa.Array]:
@@ -147,7 +147,7 @@ class WindowCheck:
             [window.rows.batch.column(name).take(old) for name in compared],
             [results.batch.column(name).take(new) for name in compared],
         )
-        self._all_right(window, pairs[silent], same, "its change, which is left out,")
+        self._all_right(window, pairs[silent], same, "the missing change")
         return expect_changes(self.rules, rows, pairs[silent])
 
     def _line_hashes(
@@ -167,7 +167,7 @@ class WindowCheck:
     def _all_right(self, window: WindowKeys, groups: Any, right: Any, what: str) -> None:
         if not right.all():
             key = self._key(window, int(groups[int(np.argmin(right))]))
-            self._refuse(f"key {key}: {what} is not what its rows make")
+            self._refuse(f"key {key}: {what} does not follow from its rows")
 
     def _key(self, window: WindowKeys, place: int) -> KeyValues:
         names = key_names(self.shape)

@@ -57,7 +57,7 @@ def test_nightly_compacts_what_it_can_and_says_why_not(airflow: AirflowLake) -> 
     assert "external-paths" in found[refused.name][1]
     report = found[keyed.name][1]
     assert report["before"]["sorted_runs"] == 8 > report["after"]["sorted_runs"]
-    assert "rows in =" in report["proof"]
+    assert "input rows =" in report["proof"]
     for name in names[:2]:
         assert rows(airflow.load_table(f"night.{name[3:]}")) == expected(name)
 

@@ -134,7 +134,7 @@ def test_a_file_that_two_picks_add_is_refused() -> None:
     job = compact.Job(table="d.a", strategy=Strategy.FULL)
     with pytest.MonkeyPatch.context() as patch:
         message(doubled)(patch)
-        with pytest.raises(ProofError, match="which nothing proves"):
+        with pytest.raises(ProofError, match="but no proof covers it"):
             compact.run(job, catalog)
     assert [
         f for f in fsck(table.file_io, table.paths, now_ms=0).findings if f.kind is FindingKind.ORPHAN

@@ -161,6 +161,6 @@ def test_a_broken_compaction_is_refused(
     assert paths_of(made) == before
     report = run(tmp_path, mode, strategy, 2)
     assert report.rows_out > 0
-    assert "= those folded" in report.proof
+    assert "= the rows merged" in report.proof
     levels = {file.level for file in live_files(made)}
     assert len(levels) == (1 if options is SUMS else 2)

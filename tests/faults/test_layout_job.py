@@ -26,7 +26,7 @@ def test_files_that_share_keys_do_not_move_one_by_one(monkeypatch: pytest.Monkey
 
     with monkeypatch.context() as patch:
         patch.setattr(plan, "divide", one_by_one)
-        with pytest.raises(ProofError, match="share keys, and would lie on level 5 apart"):
+        with pytest.raises(ProofError, match="share keys, but would be separate files of level 5"):
             compact.run(job, catalog)
     assert paths_of(table, "bucket-") == files
     assert compact.run(job, catalog).picks_done == 1

@@ -35,7 +35,7 @@ def test_postponed_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right = getattr(postpone_apply, function)
     with monkeypatch.context() as patch:
         patch.setattr(postpone_apply, function, lambda made: change(right(made)))
-        with pytest.raises(ProofError, match="not what was proven"):
+        with pytest.raises(ProofError, match="differs from what was proven"):
             compact.run(compact.Job(table="d.k"), catalog)
     assert (paths_of(table, "/bucket-"), table.snapshots.latest_id()) == (before, latest)
     assert compact.run(compact.Job(table="d.k"), catalog).picks_done > 0
@@ -58,7 +58,7 @@ def test_file_indexes(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(index_apply, "_messages", wrong)
     job = rewrite_file_index.Job(table="d.a", options={"file-index.bloom-filter.columns": "v"})
-    with pytest.raises(ProofError, match="not what was proven"):
+    with pytest.raises(ProofError, match="differs from what was proven"):
         rewrite_file_index.run(job, catalog)
     assert table.snapshots.latest_id() == latest
     assert paths_of(table, ".index") == set()

@@ -361,7 +361,7 @@ def test_an_input_that_changed_since_it_was_planned_is_refused() -> None:
     inputs = [made.write(part) for part in rows]
     outputs, evidence = made.merge(rows, mode=KEYS, may_drop=True)
     short = StoredFile(inputs[1].path, replace(inputs[1].file, row_count=ROWS + 1))
-    with pytest.raises(ProofError, match=f"has {ROWS} rows, not {ROWS + 1}"):
+    with pytest.raises(ProofError, match=f"has {ROWS} rows, but its description says {ROWS + 1}"):
         prove_unit(made.context(), "u", [inputs[0], short, *inputs[2:]], outputs, evidence)
 
 

@@ -112,7 +112,7 @@ def test_a_bucket_that_was_described_wrongly_is_refused_alone() -> None:
     rows = rows_of(table)
     told_wrongly(table, BAD)
     before = paths_of(table, f"bucket-{BAD}")
-    with pytest.raises(ProofError, match=r"rows, not .* --where"):
+    with pytest.raises(ProofError, match=r"rows, but .* --where"):
         compact.run(compact.Job(table="d.k", strategy=Strategy.FULL), catalog)
     assert paths_of(table, f"bucket-{BAD}") == before
     assert sorted(bucket for bucket, levels in levels_of(table).items() if levels == {5}) == [0, 1, 3, 4, 5]

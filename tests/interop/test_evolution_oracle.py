@@ -618,4 +618,6 @@ def test_blobs_beside_a_key(writer: str, options: Mapping[str, str], oracle2: Or
     for pack in (tmp_path / "d.db/t").rglob("*.managed.blob"):
         pack.unlink()
     lost = fsck(table.file_io, table.paths, now_ms=0, read_data=True).findings
-    assert {finding.problem.partition(" (")[0] for finding in lost} == {"missing: it has blobs of rows"}
+    assert {finding.problem.partition(" (")[0] for finding in lost} == {
+        "it is missing, although rows have blobs in it"
+    }

@@ -93,7 +93,7 @@ def test_rows_are_in_order_within_and_between_files(
         flat = [key for keys in files for key in keys]
         assert flat == sorted(flat)
     assert report.files_in == 10
-    assert "every column; rows of outputs are in the order of " + str(rule) in report.proof
+    assert "every column; the rows of the outputs are in the order of " + str(rule) in report.proof
     latest = table.snapshots.latest()
     assert latest is not None
     assert latest.commit_kind is CommitKind.COMPACT

@@ -114,9 +114,9 @@ def test_the_proof_stops_a_fold_that_changes_rows(
     monkeypatch.undo()
     report = compact(table, strategy=Strategy.FULL)
     placed, merged = report.proof.split("; sampled proof")
-    assert "21 postponed rows = 5 keys + 16 further rows" in placed
+    assert "21 postponed rows = 5 keys + 16 older rows" in placed
     assert "the last row of every key" in placed
-    assert "5 rows in = 4 out" in merged
+    assert "5 input rows = 4 output rows" in merged
     assert [row[0] for row in rows_of(table)] == [0, 1, 2, 4]
     assert compact(table).nothing_to_do
 
@@ -135,7 +135,7 @@ def test_a_large_partition_is_cut_by_buckets_and_proven_in_passes(monkeypatch: p
     monkeypatch.setattr(proofs, "_MOST_ROWS", 3)
     table = waiting_table("fold-cut", postpone__default_bucket_num="3")
     report = compact(table, strategy=Strategy.FULL)
-    assert "21 postponed rows = 5 keys + 16 further rows" in report.proof
+    assert "21 postponed rows = 5 keys + 16 older rows" in report.proof
     assert [row[1:] for row in rows_of(table)] == [("15", 15), ("16", 16), ("17", 17), ("19", 19)]
     assert len({file.file_name.rpartition("-")[0] for file in live_files(table)}) > 1
     (whole,) = plan_folds(ManifestEntries.from_rows([entry("a", 1)]), lambda rows: 64)
@@ -148,7 +148,7 @@ def test_a_large_partition_is_cut_by_buckets_and_proven_in_passes(monkeypatch: p
 def test_retractions_that_the_table_does_not_take_any_more_are_left_out() -> None:
     table = waiting_table("fold-ignore").with_options({"ignore-delete": "true"})
     report = compact(table)
-    assert "21 postponed rows = 5 keys + 15 further rows of them + 1 deletes" in report.proof
+    assert "21 postponed rows = 5 keys + 15 older rows of these keys + 1 deletes" in report.proof
     assert [row[0] for row in rows_of(table)] == [0, 1, 2, 3, 4]
 
 
@@ -168,7 +168,7 @@ def test_other_ways_to_merge_are_obeyed(options: dict[str, str], rows: list[Any]
         waiting, *([{"k": k % 5, "v": str(k), "n": k} for k in range(start, start + 10)] for start in (0, 10))
     )
     report = compact(table, strategy=Strategy.UNIVERSAL)
-    assert "20 postponed rows = 5 keys + 15 further rows" in report.proof
+    assert "20 postponed rows = 5 keys + 15 older rows" in report.proof
     assert [row for row in rows_of(table) if row[0] == 3] == rows
 
 

@@ -73,7 +73,7 @@ def test_full_compaction_of_a_keyed_table(catalog: FilesystemCatalog) -> None:
     assert (report.rows_in, report.rows_out, report.files_in, report.files_out) == (41, 12, 5, 1)
     assert (report.before.sorted_runs, report.after.sorted_runs) == (5, 1)
     assert report.after.levels == {5: 1}
-    assert "41 rows in = 12 out + 28 replaced + 1 deletes dropped" in report.proof
+    assert "41 input rows = 12 output rows + 28 replaced rows + 1 dropped deletes" in report.proof
     [file] = live_files(table)
     assert (file.level, file.delete_row_count) == (5, 0)
     latest = table.snapshots.load(report.snapshot)

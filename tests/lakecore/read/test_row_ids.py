@@ -64,7 +64,7 @@ def test_lost_and_exchanged_ids_are_noticed(small_table: Any) -> None:
         replace(file, first_row_id=6),
         replace(file, max_sequence_number=file.max_sequence_number + 1),
     ):
-        with pytest.raises(ProofError, match="row ids of inputs"):
+        with pytest.raises(ProofError, match="the row ids of its inputs"):
             prove_row_ids(table.file_io, "u", [(stored, None)], [StoredFile(path, wrong)])
-    with pytest.raises(ProofError, match="row ids of inputs"):
+    with pytest.raises(ProofError, match="the row ids of its inputs"):
         prove_row_ids(table.file_io, "u", [(stored, BitMap([4]))], [stored])

@@ -47,7 +47,7 @@ def test_every_level_that_may_have_the_keys_is_asked(options: dict[str, str]) ->
     check(options, live, [NEW], [[BETWEEN], [MIDDLE], [TOP]])
     for left_out in (BETWEEN, MIDDLE, TOP):
         levels = [[file] for file in (BETWEEN, MIDDLE, TOP) if file is not left_out]
-        with pytest.raises(ProofError, match=f"{left_out.file_name} on level .* is not asked") as caught:
+        with pytest.raises(ProofError, match=f"{left_out.file_name} on level .* is not looked up") as caught:
             check(options, live, [NEW], levels)
         assert caught.value.unit == "unit 7"
 
@@ -66,7 +66,7 @@ def test_files_with_other_keys_and_those_that_are_merged_are_not_asked() -> None
 
 
 def test_the_nearest_level_comes_first() -> None:
-    with pytest.raises(ProofError, match="middle is asked after a farther level"):
+    with pytest.raises(ProofError, match="middle is looked up before a file of a lower level"):
         check(LOOKUP, [NEW, MIDDLE, TOP], [NEW], [[TOP], [MIDDLE]])
 
 
@@ -76,7 +76,7 @@ def test_who_is_asked_stays_above_level_0() -> None:
         ([NEW, LATER], [NEW], LATER),
         ([NEW], [NEW], TOP),
     ):
-        with pytest.raises(ProofError, match=f"{asked.file_name} is asked for older rows"):
+        with pytest.raises(ProofError, match=f"older rows are looked up in {asked.file_name}"):
             check(LOOKUP, live, merged, [[asked]])
 
 

@@ -64,7 +64,7 @@ def test_windows_compose_and_must_rise() -> None:
     whole = certify([3, 3], [1, 2], "l.", certifier=made)
     assert whole == certify([1, 1, 2, 3, 3], [1, 2, 3, 1, 2], "l..l.")
     for key in (3, 2):
-        with pytest.raises(ProofError, match="follow key"):
+        with pytest.raises(ProofError, match="comes after key"):
             certify([key], [7], ".", certifier=made)
     parts = [certify([1], [1], "."), UnitEvidence(), certify([5], [2], ".")]
     assert join_evidence("u", parts).rows == 2
@@ -91,7 +91,7 @@ def test_windows_compose_and_must_rise() -> None:
     ids=str,
 )
 def test_keys_out_of_order(keys: Any) -> None:
-    refuse("is followed by", keys, [1, 2], "..")
+    refuse("which is out of order", keys, [1, 2], "..")
     column = keys if isinstance(keys, pa.Array) else pa.array(keys)
     assert certify(column.take(pa.array([1, 0])), [1, 2], "..").rows == 2
 
@@ -108,28 +108,28 @@ def test_composite_keys_compare_column_by_column() -> None:
     assert run([1, 1, 2], ["a", "b", "a"], [False] * 3).first_key == (1, b"a")
     assert run([1, 1, 2], ["a", "a", "a"], [True, False, False]).lost.rows == 1
     for left, right in (([1, 1, 2], ["b", "a", "a"]), ([2, 1, 3], ["a", "b", "c"])):
-        with pytest.raises(ProofError, match="is followed by"):
+        with pytest.raises(ProofError, match="which is out of order"):
             run(left, right, [False] * 3)
 
 
 def test_rows_of_a_key_are_in_sequence() -> None:
-    refuse("not in sequence", [1, 1], [2, 1], "l.")
-    refuse("not in sequence", [1, 1], [1, 2], "l.", shape=SEQUENCED, fields=[5, 4])
+    refuse("not in the order of their sequence", [1, 1], [2, 1], "l.")
+    refuse("not in the order of their sequence", [1, 1], [1, 2], "l.", shape=SEQUENCED, fields=[5, 4])
     assert certify([1, 1], [2, 1], "l.", shape=SEQUENCED, fields=[4, 5]).lost.rows == 1
-    refuse("not in sequence", [1, 1], [2, 1], "l.", shape=SEQUENCED, fields=[4, 4])
+    refuse("not in the order of their sequence", [1, 1], [2, 1], "l.", shape=SEQUENCED, fields=[4, 4])
     assert certify([1, 1], [4, 4], "l.", shape=SEQUENCED, fields=[4, 4]).ties == 1
 
 
 def test_descending_fields_and_nulls_first() -> None:
     falling = replace(SEQUENCED, descending=True)
     assert certify([1, 1], [2, 1], "l.", shape=falling, fields=[5, 4]).ties == 0
-    refuse("not in sequence", [1, 1], [1, 2], "l.", shape=falling, fields=[4, 5])
-    refuse("not in sequence", [1, 1], [2, 1], "l.", shape=falling, fields=[4, 4])
+    refuse("not in the order of their sequence", [1, 1], [1, 2], "l.", shape=falling, fields=[4, 5])
+    refuse("not in the order of their sequence", [1, 1], [2, 1], "l.", shape=falling, fields=[4, 4])
     for shape in (SEQUENCED, falling):
         assert certify([1, 1], [2, 1], "l.", shape=shape, fields=[None, 4]).lost.rows == 1
-        refuse("not in sequence", [1, 1], [1, 2], "l.", shape=shape, fields=[4, None])
+        refuse("not in the order of their sequence", [1, 1], [1, 2], "l.", shape=shape, fields=[4, None])
         assert certify([1, 1], [1, 2], "l.", shape=shape, fields=[None, None]).ties == 0
-        refuse("not in sequence", [1, 1], [2, 1], "l.", shape=shape, fields=[None, None])
+        refuse("not in the order of their sequence", [1, 1], [2, 1], "l.", shape=shape, fields=[None, None])
 
 
 def test_fields_of_decimals_may_be_null() -> None:
@@ -147,8 +147,8 @@ def test_fields_of_decimals_may_be_null() -> None:
 
 
 def test_verdicts() -> None:
-    refuse("is the last of its key", [1, 2], [1, 2], "l.")
-    refuse("is the last of its key", [1, 1], [1, 2], "ll")
+    refuse("is the last row of its key", [1, 2], [1, 2], "l.")
+    refuse("is the last row of its key", [1, 1], [1, 2], "ll")
     refuse("another row of its key replaces", [1, 1], [1, 2], "..")
     refuse("not a delete", [1, 2], [1, 2], "d.", may_drop=True)
     refuse("outside this pick", [1, 2], [1, 2], "d.", kinds=[3, 0])
@@ -165,7 +165,7 @@ def test_ignored_deletes() -> None:
     assert certify([1, 1], [1, 2], "dd", shape=ignoring, kinds=[3, 3]).dropped.rows == 2
     assert certify([1, 2], [1, 2], "..", shape=ignoring, kinds=[3, 3]).rows == 2
     refuse("replaces", [1, 1], [1, 2], "..", shape=ignoring, kinds=[3, 3])
-    refuse("is the last of its key", [1, 1], [1, 2], "l.", shape=ignoring, kinds=[0, 3])
+    refuse("is the last row of its key", [1, 1], [1, 2], "l.", shape=ignoring, kinds=[0, 3])
     refuse("outside this pick", [1, 2], [1, 2], "d.", shape=ignoring, kinds=[3, 0])
 
 

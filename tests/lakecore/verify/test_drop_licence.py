@@ -81,5 +81,5 @@ def test_where_descriptions_hold_no_keys_every_other_file_may_have_them() -> Non
 
 def test_a_file_that_is_merged_must_go() -> None:
     claim = DropClaim(unit="u", merged=[NEW, TOP])
-    with pytest.raises(ProofError, match="stays"):
+    with pytest.raises(ProofError, match="the commit does not remove it"):
         check_licence(claim, [NEW, TOP], [NEW], TableRules.of({}, keyed=True), lambda key: key)

@@ -51,7 +51,7 @@ def test_an_index_of_other_rows_is_damage(options: Mapping[str, str]) -> None:
     table.file_io.overwrite(first, table.file_io.read(second))
     assert damage(deep=False) == []
     (found,) = damage(deep=True)
-    assert found.startswith("index-file the indexes of column v do not know the value of row ")
+    assert found.startswith("index-file the file indexes of column v do not contain the value of row ")
     table.file_io.overwrite(first, own[:-9])
     (found,) = damage(deep=True)
     assert found.startswith("index-file ")

@@ -117,14 +117,14 @@ def test_a_missing_data_file(table: Path, older: bool) -> None:
 def test_a_truncated_data_file(table: Path) -> None:
     path = data_file(table)
     path.write_bytes(path.read_bytes()[:-40])
-    report = expect(table, FindingKind.DATA_FILE, path, "bytes, its description says", read_data=True)
+    report = expect(table, FindingKind.DATA_FILE, path, "bytes, but its description says", read_data=True)
     assert len(report.findings) == 1
 
 
 def test_a_grown_data_file(table: Path) -> None:
     path = data_file(table)
     path.write_bytes(path.read_bytes() + b"x")
-    expect(table, FindingKind.DATA_FILE, path, "bytes, its description says")
+    expect(table, FindingKind.DATA_FILE, path, "bytes, but its description says")
 
 
 def test_damage_inside_a_data_file_needs_its_data_to_be_read(table: Path) -> None:
@@ -141,8 +141,8 @@ def test_swapped_hints(table: Path) -> None:
     texts = latest.read_text(), earliest.read_text()
     latest.write_text(texts[1])
     earliest.write_text(texts[0])
-    report = expect(table, FindingKind.HINT, latest, f"says '{texts[1]}', the snapshot is {texts[0]}")
-    expect(table, FindingKind.HINT, earliest, f"says '{texts[0]}', the snapshot is {texts[1]}")
+    report = expect(table, FindingKind.HINT, latest, f"says '{texts[1]}', but the snapshot is {texts[0]}")
+    expect(table, FindingKind.HINT, earliest, f"says '{texts[0]}', but the snapshot is {texts[1]}")
     assert report.damage == ()
     latest.unlink()
     expect(table, FindingKind.HINT, latest, "missing")
@@ -157,7 +157,7 @@ def test_a_missing_manifest_or_list(table: Path) -> None:
     manifest.unlink()
     expect(table, FindingKind.MANIFEST, manifest, "missing (needed by snapshot")
     manifest.write_bytes(kept[:-10])
-    expect(table, FindingKind.MANIFEST, manifest, "bytes, its description says")
+    expect(table, FindingKind.MANIFEST, manifest, "bytes, but its description says")
     manifest.write_bytes(kept[:50] + bytes(len(kept) - 50))
     expect(table, FindingKind.MANIFEST, manifest, "needed by snapshot")
     manifest.write_bytes(kept)
@@ -173,7 +173,7 @@ def test_damaged_snapshots(table: Path) -> None:
     expect(table, FindingKind.SNAPSHOT, third, "not a snapshot")
     third.write_text(kept)
     change_json(third, id=4)
-    expect(table, FindingKind.SNAPSHOT, third, "says it is snapshot 4")
+    expect(table, FindingKind.SNAPSHOT, third, "says that it is snapshot 4")
     third.unlink()
     expect(
         table,
@@ -189,7 +189,7 @@ def test_wrong_totals(table: Path, snapshot_id: int | None, name: str) -> None:
     path = table / "snapshot" / f"snapshot-{snapshot_id or newest(table)}"
     right = json.loads(path.read_text())[name]
     change_json(path, **{name: right + 1})
-    expect(table, FindingKind.TOTALS, path, f"{name} is {right + 1}, its files hold")
+    expect(table, FindingKind.TOTALS, path, f"{name} is {right + 1}, but its files hold")
 
 
 def test_a_missing_or_damaged_schema(table: Path) -> None:
@@ -212,7 +212,7 @@ def test_orphans_are_reported_with_their_age(table: Path) -> None:
         stray.write_bytes(b"abc")
     report = check(table)
     assert {finding.path for finding in report.findings} == {str(stray) for stray in strays}
-    assert all("3 bytes, 2.0 h old" in finding.problem for finding in report.findings)
+    assert all("3 bytes and is 2.0 hours old" in finding.problem for finding in report.findings)
     assert report.damage == ()
 
 
@@ -255,11 +255,11 @@ def expire_all_but_newest(table: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "kind", "problem"),
     [
-        ({"row_count": 1}, FindingKind.ROWS, "rows: "),
+        ({"row_count": 1}, FindingKind.ROWS, "row count is "),
         ({"file_size": 1}, FindingKind.DATA_FILE, "its description says 1 "),
-        ({"delete_row_count": 1000}, FindingKind.ROWS, "deletes: "),
-        ({"min_sequence_number": -1}, FindingKind.ROWS, "sequence numbers: "),
-        ({"max_sequence_number": 1 << 40}, FindingKind.ROWS, "sequence numbers: "),
+        ({"delete_row_count": 1000}, FindingKind.ROWS, "delete row count is "),
+        ({"min_sequence_number": -1}, FindingKind.ROWS, "range of sequence numbers is "),
+        ({"max_sequence_number": 1 << 40}, FindingKind.ROWS, "range of sequence numbers is "),
     ],
     ids=["rows", "size", "deletes", "first sequence", "last sequence"],
 )
@@ -288,9 +288,9 @@ def test_statistics_that_would_hide_rows(table: Path) -> None:
     found = [f for f in check(table, deep=True, read_data=True).findings if "statistics" in f.problem]
     assert {(f.kind, Path(f.path).name) for f in found} == {(FindingKind.COLUMN_STATISTICS, file.file_name)}
     texts = "\n".join(f.problem for f in found)
-    assert "count 7 nulls, it has 0" in texts
-    assert "count 1 nulls, it has 0" in texts
-    assert "it holds" in texts
+    assert "count 7 nulls, but the column has 0" in texts
+    assert "count 1 nulls, but the column has 0" in texts
+    assert "its values are" in texts
 
 
 def test_overlap_within_a_level(table: Path) -> None:
@@ -372,7 +372,7 @@ def test_a_snapshot_that_expires_meanwhile_is_told(table: Path) -> None:
 
 
 def test_what_is_no_table_and_storage_that_fails(tmp_path: Path, table: Path) -> None:
-    with pytest.raises(NotFoundError, match="is not a table"):
+    with pytest.raises(NotFoundError, match="there is no table at"):
         check(tmp_path / "nothing")
 
     class Failing(LocalFileIO):
@@ -405,4 +405,4 @@ def test_a_snapshot_that_is_not_built_on_the_one_before_it(table: Path) -> None:
     for deep in (False, True):
         found = [f for f in check(table, deep=deep).findings if f.kind is FindingKind.TOTALS]
         assert [Path(f.path).name for f in found] == [f"snapshot-{last}"]
-        assert "what the snapshot before changed is not in it" in found[0].problem
+        assert "the changes of the snapshot before are missing in it" in found[0].problem

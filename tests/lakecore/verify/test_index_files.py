@@ -74,7 +74,7 @@ def test_lies(table: Table) -> None:
             *files,
             *new_vectors(table, {name: BitMap([1])})(()),
         ),
-        "it holds 2 hashes or vectors, not 7": lambda files: tuple(
+        "it holds 2 hashes or deletion vectors instead of 7": lambda files: tuple(
             replace(file, file_name=copy(table, file), row_count=7) for file in files
         ),
         "deletes 1 rows where the index manifest says 3": lambda files: tuple(
@@ -85,7 +85,7 @@ def test_lies(table: Table) -> None:
             )
             for file in files
         ),
-        "it holds 3 hashes or vectors, not 4": lambda files: (
+        "it holds 3 hashes or deletion vectors instead of 4": lambda files: (
             *files,
             replace(table.indexes.write_hashes(EMPTY_ROW, 0, np.arange(3)), row_count=4),
         ),

@@ -42,15 +42,15 @@ UNFIT: dict[str, tuple[list[DataFile], list[list[DataFile]], list[DataFile], str
     "two that share keys move": ([NEW, NEWER], [], [NEW, NEWER], "new and newer share keys"),
     "one moves, one is merged": ([NEW, NEWER], [[NEW]], [NEWER], "new and newer share keys"),
     "two stretches share keys": ([NEW, NEWER], [[NEW], [NEWER]], [], "new and newer share keys"),
-    "one moves over one that stays": ([NEW, TOP], [], [NEW], "what new becomes would share keys with top"),
-    "one is merged over one that stays": ([NEW, TOP], [[NEW]], [], "what new becomes would share keys with top"),
+    "one moves over one that stays": ([NEW, TOP], [], [NEW], "the output of new would share keys with top"),
+    "one is merged over one that stays": ([NEW, TOP], [[NEW]], [], "the output of new would share keys with top"),
     "a gap is not empty": ([LEFT, NEW, RIGHT], [[LEFT, RIGHT]], [NEW], "left and new share keys"),
-    "new rows pass old ones": ([NEW, MIDDLE], [[NEW]], [], "new would pass middle on level 3"),
-    "a file passes old ones": ([NEW, MIDDLE], [], [NEW], "new would pass middle on level 3"),
-    "older ones are left on level 0": ([NEW, NEWER], [[NEWER]], [], "newer rows would pass new on level 0"),
-    "one moves before older ones": ([NEW, NEWER], [], [NEWER], "newer rows would pass new on level 0"),
+    "new rows pass old ones": ([NEW, MIDDLE], [[NEW]], [], "new would move above middle, which shares its keys and stays on level 3"),
+    "a file passes old ones": ([NEW, MIDDLE], [], [NEW], "new would move above middle, which shares its keys and stays on level 3"),
+    "older ones are left on level 0": ([NEW, NEWER], [[NEWER]], [], "newer rows would move above new"),
+    "one moves before older ones": ([NEW, NEWER], [], [NEWER], "newer rows would move above new"),
     "merged with older ones than those that stay": (
-        [NEW, MIDDLE, TOP], [[NEW, TOP]], [], "new would pass middle on level 3",
+        [NEW, MIDDLE, TOP], [[NEW, TOP]], [], "new would move above middle, which shares its keys and stays on level 3",
     ),
 }  # fmt: skip
 

@@ -72,7 +72,7 @@ def test_a_correct_merge_is_proven(mode: ProofMode, may_drop: bool) -> None:
     assert proof.inputs == proof.outputs + proof.lost + proof.dropped
     assert (proof.dropped.rows > 0) == may_drop
     assert proof.lost.rows > 500
-    assert "3600 rows in" in str(proof)
+    assert "3600 input rows" in str(proof)
     assert mode.value in str(proof)
     assert pickle.loads(pickle.dumps(proof)) == proof
 
