@@ -107,9 +107,8 @@ class ChangeCommit:
             if not self._replaced:
                 raise
             raise CommitUncertainError(
-                f"{self._stores.table}: {'; '.join(self.notes)}; this commit could not be made again "
-                f"({err}), "
-                "and whether another writer has built on it is not known: commit again with the same user "
+                f"{self._stores.table}: {'; '.join(self.notes)}; this commit could not be repeated ({err}), "
+                "and it is not known whether another writer has built on it: commit again with the same user "
                 "and identifier, and delete nothing"
             ) from err
 
@@ -120,7 +119,9 @@ class ChangeCommit:
             latest = self._stores.snapshots.latest()
             found = self._duplicate(latest)
             if found is not None and self._replaced:
-                raise CommitUncertainError(f"another run of this name committed it as snapshot {found.id}")
+                raise CommitUncertainError(
+                    f"another run committed it under the same name as snapshot {found.id}"
+                )
             if found is not None:
                 return found, True
             heir = self._heir(latest)
@@ -134,12 +135,19 @@ class ChangeCommit:
                 planned = self._plan(latest, schema)
                 if planned is None or self._publish(planned, latest, settle, retry):
                     return self._landed(planned), False
-                logger.info("%s: snapshot %d was taken, planning again", self._stores.table, planned.id)
+                logger.info(
+                    "%s: another writer committed snapshot %d first, so the commit is planned again",
+                    self._stores.table,
+                    planned.id,
+                )
             except NotFoundError as err:
                 self._draft.discard()
                 if latest is None or self._is_newest(latest):
                     raise self._lost(latest, err) from err
-                logger.info("%s: snapshot expired while planning on it, planning again", self._stores.table)
+                logger.info(
+                    "%s: the latest snapshot expired while the commit was planned, so it is planned again",
+                    self._stores.table,
+                )
             except BaseException:
                 self._draft.discard()
                 raise
@@ -149,7 +157,7 @@ class ChangeCommit:
 
     def _landed(self, planned: Snapshot | None) -> Snapshot | None:
         if planned is not None and self._replaced:
-            self.notes.append(f"the commit was made again as snapshot {planned.id}")
+            self.notes.append(f"the commit was repeated as snapshot {planned.id}")
             logger.warning("%s: %s", self._stores.table, self.notes[-1])
         return planned
 
@@ -164,9 +172,9 @@ class ChangeCommit:
             if heir is None:
                 continue
             self.notes.append(
-                f"snapshot {heir.id} had been built on this commit's snapshot {gone.id}: what this commit "
-                "changed is in the table; what the commit that replaced it changed is not, so let its writer "
-                "commit it again"
+                f"snapshot {heir.id} was built on snapshot {gone.id} of this commit, so the table has the "
+                f"changes of this commit; it lacks those of the commit that replaced snapshot {gone.id}: let "
+                "the writer of that commit repeat it"
             )
             if not len(self._change.changelog) and self._request.identifier == BATCH_IDENTIFIER:
                 return heir
@@ -265,7 +273,7 @@ class ChangeCommit:
         if conflicts:
             at = "an empty table" if latest is None else f"snapshot {latest.id}"
             raise CommitConflictError(
-                f"{self._stores.table}: the commit does not fit {at}: {describe(conflicts)}; plan it again",
+                f"{self._stores.table}: the commit conflicts with {at}: {describe(conflicts)}; plan it again",
                 tuple((c.partition, c.bucket, c.file_name) for c in conflicts),
             )
 
@@ -319,8 +327,8 @@ class ChangeCommit:
         outside = written - spec.select(tuple(written))
         if outside and not overwrite.beside:
             raise InvalidInputError(
-                f"{self._stores.table}: {len(outside)} partitions of the new files are not among those to be "
-                "overwritten; write only rows of these partitions, or overwrite dynamically"
+                f"{self._stores.table}: the new files belong to {len(outside)} partitions that are not to be "
+                "overwritten; write only rows of the named partitions, or overwrite dynamically"
             )
         return spec
 
@@ -412,7 +420,7 @@ class ChangeCommit:
         seconds = policy.wait_seconds(retry, elapsed, noise)
         if seconds is None:
             raise UnavailableError(
-                f"{self._stores.table}: other commits were faster {retry + 1} times; commit again, or raise "
-                "commit.max-retries"
+                f"{self._stores.table}: other writers committed first {retry + 1} times; commit again, or "
+                "raise the option commit.max-retries"
             )
         self._clock.sleep(seconds)

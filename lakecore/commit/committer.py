@@ -90,7 +90,7 @@ class Committer:
                 if not ids:
                     raise
                 raise CommitUncertainError(
-                    f"{self._stores.table}: the data landed as snapshot {ids[0]}, its compaction did not "
+                    f"{self._stores.table}: snapshot {ids[0]} has the data, its compaction was not committed "
                     f"({err}); commit again with the same user and identifier, and delete nothing"
                 ) from err
             repeated.append(seen)

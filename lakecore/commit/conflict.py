@@ -68,7 +68,7 @@ def several_counts(base: ManifestEntries, delta: ManifestEntries) -> tuple[Confl
     found, first = np.unique(pairs, return_index=True)
     codes, counts = np.unique(found >> 32, return_counts=True)
     mixed = first[np.isin(found >> 32, codes[counts > 1])]
-    reason = "another commit wrote to the partition meanwhile, for another number of buckets"
+    reason = "another commit wrote to the partition with another number of buckets"
     return tuple(_conflict(reason, entry) for entry in after.rows(mixed))
 
 
@@ -81,7 +81,7 @@ def find_missing(base: ManifestEntries, consulted: ManifestEntries) -> tuple[Con
     hashes = identity_hash(combined)
     here = np.flatnonzero(np.isin(hashes[:split], hashes[split:]))
     present = {entry.identity for entry in combined.rows(here)}
-    reason = "the file that old rows were looked up in is gone: another commit replaced it"
+    reason = "the file in which old rows were looked up was replaced by another commit"
     return tuple(_conflict(reason, entry) for entry in consulted.rows() if entry.identity not in present)
 
 
@@ -96,7 +96,7 @@ def _bucket_counts(combined: ManifestEntries, split: int) -> Iterator[Conflict]:
         known = before.setdefault(code, count) if count > 0 else count
         if known != count and (code, count) not in seen:
             seen.add((code, count))
-            reason = f"the partition has {known} buckets now, the commit was made for {count}"
+            reason = f"the partition has {known} buckets, but the commit was made for {count}"
             yield _conflict(reason, combined.row(lane))
 
 
@@ -116,7 +116,7 @@ def _identities(combined: ManifestEntries, split: int) -> Iterator[Conflict]:
         elif entry.identity in present:
             present.discard(entry.identity)
         else:
-            yield _conflict("the file to be replaced is gone: another commit replaced it", entry)
+            yield _conflict("the file to be replaced was replaced by another commit", entry)
 
 
 def _overlaps(combined: ManifestEntries, split: int, key_of: KeyOf) -> Iterator[Conflict]:
@@ -137,7 +137,8 @@ def _overlaps(combined: ManifestEntries, split: int, key_of: KeyOf) -> Iterator[
 def _overlap(left: ManifestEntry, right: ManifestEntry, ours: set[bytes]) -> Iterator[Conflict]:
     own = [e for e in (left, right) if e.partition + e.file.file_name.encode() in ours]
     reason = (
-        f"key ranges of {left.file.file_name} and {right.file.file_name} overlap on level {left.file.level}"
+        f"the key ranges of {left.file.file_name} and {right.file.file_name} overlap on level "
+        f"{left.file.level}"
     )
     for entry in own or (left, right):
         yield _conflict(reason, entry)

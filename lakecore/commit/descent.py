@@ -48,7 +48,7 @@ class Descent:
                 self._check_unbroken(range(number, ids.stop))
                 return found
             if missing and holds is None:
-                raise self._uncertain(f"snapshot {number - 1} was removed meanwhile")
+                raise self._uncertain(f"snapshot {number - 1} was removed by another process")
         return None
 
     def _starts_with_change(self, snapshot: Snapshot) -> bool | None:
@@ -70,7 +70,7 @@ class Descent:
 
     def _state_before(self, snapshot: Snapshot) -> set[FileIdentity]:
         entries = self._manifests.read(self._manifests.read_list(snapshot.base_manifest_list))
-        return {entry.identity for entry in live(entries, where=f"base of {snapshot.id}").rows()}
+        return {entry.identity for entry in live(entries, where=f"the base of snapshot {snapshot.id}").rows()}
 
     def _has_index(self, snapshot: Snapshot) -> bool | None:
         """By the index files, of a change that has nothing else."""
@@ -86,15 +86,17 @@ class Descent:
         found = [self._snapshots.find(number) for number in ids]
         for before, after in pairwise(found):
             if before is None or after is None:
-                raise self._uncertain("a snapshot was removed meanwhile")
+                raise self._uncertain("a snapshot was removed by another process")
             rows, change = after.total_record_count, after.delta_record_count
             if rows is None or change is None or before.total_record_count is None:
                 continue
             if rows - change != before.total_record_count:
-                raise self._uncertain(f"snapshot {after.id} does not follow from snapshot {before.id}")
+                raise self._uncertain(
+                    f"the row count of snapshot {after.id} does not follow from snapshot {before.id}"
+                )
 
     def _uncertain(self, why: str) -> CommitUncertainError:
         return CommitUncertainError(
-            f"snapshot {self._gone.id} was replaced by another writer's, and it is not known whether what it "
-            f"changed is in the table: {why}"
+            f"snapshot {self._gone.id} was replaced by that of another writer, and it is not known "
+            f"whether its changes are in the table: {why}"
         )

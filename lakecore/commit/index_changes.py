@@ -75,8 +75,8 @@ def indexes_after(
     after = (*kept, *change.added)
     if after != tuple(previous) and any(file.has_unknown_columns for file in kept):
         raise UnsupportedError(
-            "this commit would rewrite an index manifest with columns this release does not know, and "
-            "lose them; commit with the newer version that wrote them"
+            "this commit would rewrite an index manifest that has columns unknown to this release, and "
+            "would lose them; commit with the newer version that wrote them"
         )
     return after, conflicts
 
@@ -86,7 +86,7 @@ def _refuse_others(kept: Sequence[IndexFile], data: DataFiles) -> None:
         if file.index_type not in (DELETION_VECTORS, HASH_INDEX) and data.gone():
             raise UnsupportedError(
                 f"index {file.file_name} of type {file.index_type} would have to be rewritten with the data "
-                "files that this commit replaces; this release cannot: use another engine"
+                "files that this commit replaces, which this release cannot do; use another engine"
             )
 
 
@@ -96,7 +96,7 @@ def _lost(
     present = {file.file_name for file in previous}
     for file in change.removed:
         if file.file_name not in present and file.partition not in emptied:
-            yield _conflict("the index file to be replaced is gone: another commit replaced it", file)
+            yield _conflict("the index file to be replaced was replaced by another commit", file)
 
 
 def _doubled(
@@ -107,12 +107,12 @@ def _doubled(
     vectors = {place for file in kept for place in _places(file)}
     for file in added:
         if _slot(file) in buckets:
-            yield _conflict("another commit wrote an index of this bucket meanwhile", file)
+            yield _conflict("another commit wrote an index of this bucket", file)
         if one_per_bucket or file.index_type == HASH_INDEX:
             buckets.add(_slot(file))
         for place in _places(file):
             if place in vectors:
-                yield Conflict("another commit deleted rows of this file meanwhile", *place)
+                yield Conflict("another commit deleted rows of this file", *place)
             vectors.add(place)
 
 
@@ -124,7 +124,7 @@ def _forgotten(kept: Sequence[IndexFile], data: DataFiles) -> Iterator[Conflict]
     for file in kept:
         for place in _places(file):
             if place in gone:
-                yield Conflict("rows of the file to be replaced were deleted meanwhile", *place)
+                yield Conflict("another commit deleted rows of the file to be replaced", *place)
 
 
 def _aimless(change: IndexChange, data: DataFiles) -> Iterator[Conflict]:
@@ -137,7 +137,7 @@ def _aimless(change: IndexChange, data: DataFiles) -> Iterator[Conflict]:
     for file in vectors:
         for place in _places(file):
             if place not in live and place not in carried:
-                yield Conflict("the file whose rows are deleted is gone: another commit replaced it", *place)
+                yield Conflict("the file whose rows are deleted was replaced by another commit", *place)
 
 
 def _vectors(files: Sequence[IndexFile]) -> list[IndexFile]:

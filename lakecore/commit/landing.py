@@ -51,7 +51,11 @@ def land(
     if base is not None:
         _let_settle(snapshots, base, settle, settle >> 2 * retry)
         if snapshots.find(base.id) != base:
-            logger.info("snapshot %d of %s is another one now", base.id, snapshots.paths.root)
+            logger.info(
+                "snapshot %d of %s was replaced by another writer, so nothing is built on it",
+                base.id,
+                snapshots.paths.root,
+            )
             return Landing(landed=False)
     if not snapshots.publish(planned):
         return Landing(landed=False)
@@ -80,16 +84,16 @@ def _look_again(snapshots: SnapshotStore, planned: Snapshot, base: Snapshot | No
             return Landing(landed=False, replaced=True, note=note)
     except LakeError as err:
         raise CommitUncertainError(
-            f"{snapshots.paths.snapshot(planned.id)}: it was published, but storage does not tell whether "
-            f"another writer replaced it ({err}); commit again with the same user and identifier, and delete "
-            "nothing"
+            f"{snapshots.paths.snapshot(planned.id)}: it was published, but storage could not tell "
+            f"whether another writer replaced it ({err}); commit again with the same user and identifier, "
+            "and delete nothing"
         ) from err
     if base is None or now is None or now == base:  # None: expired, which is none of our business
         return Landing(landed=True)
     note = (
-        f"snapshot {base.id}, on which snapshot {planned.id} is built, was replaced by commit "
-        f"{now.commit_identifier} of {now.commit_user} afterwards: what that commit changed is not in the "
-        "table; let its writer commit it again"
+        f"snapshot {base.id}, on which snapshot {planned.id} is built, was replaced afterwards by "
+        f"commit {now.commit_identifier} of {now.commit_user}: the table lacks the changes of that "
+        "commit; let its writer repeat it"
     )
     logger.error("%s: %s", snapshots.paths.root, note)
     return Landing(landed=True, note=note)
@@ -99,7 +103,4 @@ def _replaced(snapshots: SnapshotStore, planned: Snapshot) -> str:
     now = snapshots.find(planned.id)
     if now is None:
         return f"snapshot {planned.id} was removed by another process right after it was published"
-    return (
-        f"snapshot {planned.id} was replaced by another writer's: commit {now.commit_identifier} of "
-        f"{now.commit_user}"
-    )
+    return f"snapshot {planned.id} was replaced by commit {now.commit_identifier} of {now.commit_user}"

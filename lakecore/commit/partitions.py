@@ -78,7 +78,9 @@ class SpecFilter:
             for name in spec:
                 if name not in known:
                     columns = ", ".join(known) or "none"
-                    raise InvalidInputError(f"{name!r} is not a partition column; there are {columns}")
+                    raise InvalidInputError(
+                        f"{name!r} is not a partition column; partition columns: {columns}"
+                    )
 
     def select(self, partitions: Sequence[bytes]) -> frozenset[bytes]:
         """The serialised partitions that agree."""

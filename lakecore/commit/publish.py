@@ -82,7 +82,7 @@ class ManifestDraft:
             try:
                 self._manifests.delete(name)
             except LakeError as err:
-                logger.warning("manifest %s of a failed commit was not removed: %s", name, err)
+                logger.warning("manifest %s of a failed commit could not be removed: %s", name, err)
 
     def _full_merge(
         self, before: Sequence[ManifestFile], partition_type: RowType, policy: MergePolicy
@@ -134,6 +134,6 @@ def _partitions(entries: ManifestEntries) -> frozenset[bytes]:
 def _refuse_unknown(parts: Sequence[ManifestEntries] | Sequence[ManifestFile]) -> None:
     if any(part.has_unknown_columns for part in parts):
         raise UnsupportedError(
-            "this commit would rewrite manifests or lists with columns this release does not know, and "
-            "lose them; commit with the newer version that wrote them"
+            "this commit would rewrite manifests or manifest lists that have columns unknown to this "
+            "release, and would lose them; commit with the newer version that wrote them"
         )

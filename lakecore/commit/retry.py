@@ -9,11 +9,11 @@ from lakecore.options import Option, parse_duration_ms
 
 __all__ = ["RetryPolicy"]
 
-MAX_RETRIES = Option("commit.max-retries", int, 10, "Tries after the first that lost to another commit.")
+MAX_RETRIES = Option("commit.max-retries", int, 10, "Number of retries after other commits came first.")
 MIN_WAIT = Option("commit.min-retry-wait", parse_duration_ms, 10, "Wait before the first retry (ms).")
-MAX_WAIT = Option("commit.max-retry-wait", parse_duration_ms, 10_000, "Longest wait between tries (ms).")
+MAX_WAIT = Option("commit.max-retry-wait", parse_duration_ms, 10_000, "Longest wait between retries (ms).")
 TIMEOUT: Option[int | None] = Option(
-    "commit.timeout", parse_duration_ms, None, "Time after which no further try is made (ms)."
+    "commit.timeout", parse_duration_ms, None, "Time after which a commit is not retried (ms)."
 )
 
 

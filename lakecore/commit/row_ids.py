@@ -64,7 +64,7 @@ def range_conflicts(base: ManifestEntries, delta: ManifestEntries) -> tuple[Conf
     ours = {(row.partition, row.bucket, row.file.file_name) for row in added}
     found = []
     for left, right in zip(after.rows(bad), after.rows(bad + 1), strict=True):
-        reason = f"rows of {left.file.file_name} and {right.file.file_name} overlap in part"
+        reason = f"the row ranges of {left.file.file_name} and {right.file.file_name} overlap in part"
         places = [(row.partition, row.bucket, row.file.file_name) for row in (left, right)]
         found += [Conflict(reason, *place) for place in ([p for p in places if p in ours] or places)]
     return tuple(found)
@@ -96,9 +96,9 @@ def displaced_columns(base: ManifestEntries, delta: ManifestEntries, since: int)
         place = (row.partition, row.bucket, row.file.file_name)
         behind = first + row.file.row_count - start
         if behind > count or (is_ordinary_file(row.file.file_name) and (first, behind) != (start, count)):
-            found.append(Conflict(f"no file has the rows of {row.file.file_name} any more", *place))
+            found.append(Conflict(f"no file contains the rows of {row.file.file_name} any more", *place))
         elif written > since:
-            reason = f"the rows of {row.file.file_name} were written to by snapshot {written}"
+            reason = f"snapshot {written} changed the rows of {row.file.file_name}"
             found.append(Conflict(reason, *place))
     newer = base.select(base.max_sequence > since).rows()
     for kind, what in ((is_blob_file, "blobs"), (is_vector_file, "vectors")):
@@ -123,7 +123,7 @@ def _written_apart(
     """Files of `ours` with rows of which others wrote values in files of their own."""
     return [
         Conflict(
-            f"snapshot {other.file.max_sequence_number} wrote {what} of rows of {row.file.file_name}",
+            f"snapshot {other.file.max_sequence_number} wrote {what} for rows of {row.file.file_name}",
             row.partition,
             row.bucket,
             row.file.file_name,

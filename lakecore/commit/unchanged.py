@@ -24,15 +24,15 @@ def index_moves(unchanged: Unchanged, files: Sequence[IndexFile]) -> Iterator[Co
             now[file.partition].add(file.file_name)
     for partition, names in unchanged.hash_files.items():
         for name in sorted(names ^ now[partition]):
-            yield Conflict("another commit placed keys of this partition meanwhile", partition, -1, name)
+            yield Conflict("another commit assigned keys of this partition to buckets", partition, -1, name)
 
 
 def row_moves(unchanged: Unchanged, newer: Sequence[Snapshot | None]) -> Iterator[Conflict]:
     """Snapshots after the one whose rows were looked at that may hold other rows; None: it is gone."""
     for snapshot in newer:
         if snapshot is None or snapshot.commit_kind not in _KEEPS_ROWS:
-            name = "expired snapshot" if snapshot is None else f"snapshot {snapshot.id}"
-            yield Conflict("another commit brought rows meanwhile, perhaps of the same keys", b"", -1, name)
+            name = "an expired snapshot" if snapshot is None else f"snapshot {snapshot.id}"
+            yield Conflict("another commit added rows, perhaps with the same keys", b"", -1, name)
 
 
 def may_rescale(snapshot: Snapshot | None) -> bool:

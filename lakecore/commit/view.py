@@ -55,7 +55,7 @@ class LiveView:
                 self._entries = ManifestEntries.empty()
                 manifests = self._manifests.data_manifests(snapshot)
             changes = self._read(manifests)
-            where = f"manifests of snapshot {snapshot.id}"
+            where = f"the manifests of snapshot {snapshot.id}"
             self._entries = live(ManifestEntries.concat([self._entries, changes]), where=where)
             self._at = snapshot
         return self._entries

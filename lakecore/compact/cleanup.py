@@ -38,7 +38,7 @@ def sweep(file_io: FileIO, directories: Iterable[str], is_debris: Callable[[str,
         try:
             files = [status for status in file_io.list(directory) if not status.is_dir]
         except LakeError as err:
-            logger.warning("%s could not be searched for left-over files: %s", directory, err)
+            logger.warning("%s could not be searched for files left by earlier attempts: %s", directory, err)
             continue
         debris = [file.path for file in files if is_debris(file.name, file.mtime_ms)]
         remove(file_io, debris)

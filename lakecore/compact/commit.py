@@ -75,7 +75,9 @@ def commit_picks(
             gone = _concerned(left, err)
             if not gone:
                 raise
-            logger.warning("%s: dropping %s", err, ", ".join(proven.pick.name for proven in gone))
+            logger.warning(
+                "%s; these picks are not committed: %s", err, ", ".join(proven.pick.name for proven in gone)
+            )
             lost += gone
             left = [proven for proven in left if proven not in gone]
             continue

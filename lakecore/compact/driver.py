@@ -170,8 +170,9 @@ class Driver:
         self.outcome = self.outcome.lost(tuple(proven.pick for proven in landed.lost))
         if landed.duplicate:
             raise CommitConflictError(
-                f"commit {self._identifier} of {self._settings.commit_user} is in snapshot "
-                f"{landed.snapshots[-1]} already: another run of this name is at work; leave it to that one"
+                f"commit {self._identifier} of {self._settings.commit_user} is already in "
+                f"snapshot {landed.snapshots[-1]}: another run with the same commit user and "
+                "identifier is active; let that run finish"
             )
         for proven, error in landed.refused:
             run.fail(proven.pick, error)
@@ -306,11 +307,11 @@ class _PickRun:
         """The units together read every row of the replaced files, as manifests count them."""
         read = sum(result.rows_in for result in results)
         if read != pick.rows:
-            raise ProofError(pick.name, f"its units read {read} rows, its inputs have {pick.rows}")
+            raise ProofError(pick.name, f"its units read {read} rows, but its inputs have {pick.rows}")
         tallies = [tally for result in results for tally in result.inputs]
         expected = len(pick.replaced) + len(pick.announced)
         if len(tallies) != expected:
-            raise ProofError(pick.name, f"{len(tallies)} of {expected} inputs were counted")
+            raise ProofError(pick.name, f"{len(tallies)} of {expected} inputs were counted by its units")
         return prove_pick(self._shape, pick.name, tallies, [result.proof for result in results])
 
 

@@ -62,7 +62,7 @@ def full_is_due(scanner: Scanner, schema: TableSchema, options: TableOptions) ->
             return False
         return waits_too_long(now, scanner.live_entries(then), levels)
     except NotFoundError as err:
-        logger.info("%s: how old its files are is not known: %s", scanner.table, err)
+        logger.info("%s: the age of its files is unknown: %s", scanner.table, err)
         return waits_too_long(now, None, levels)
 
 

@@ -115,7 +115,7 @@ class RunFiles:
         try:
             named = names_in(manifests, earlier.snapshots)
         except LakeError as err:
-            logger.warning("files of earlier attempts are left alone: %s", err)
+            logger.warning("files of earlier attempts are kept: %s", err)
             return 0
         newer_than = earlier.since_ms + _CLOCK_MARGIN_MS if earlier.since_ms else 0
 

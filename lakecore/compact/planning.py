@@ -174,8 +174,8 @@ class Planner:
         plan_row_ranges(entries, SplitPolicy.from_options({}), self.target.name)
         if deletions and REWRITE_ROW_IDS.read(reading.schema.options):
             raise UnsupportedError(
-                f"table {self.target.name}: option {REWRITE_ROW_IDS.key}=true: this release leaves deleted "
-                "rows where they are; unset it for this run"
+                f"table {self.target.name}: option {REWRITE_ROW_IDS.key}=true: this release does not remove "
+                "deleted rows from such tables; unset the option for this run"
             )
         table = self.unit_table(entries)
         picks = plan_ranges(

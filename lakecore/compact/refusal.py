@@ -36,7 +36,7 @@ def failure_of(table: str, failures: Sequence[PickFailure]) -> Exception:
         return _refusal(table, refused[0], len(failures) - 1)
     grave = gravest([failure.error for failure in failures])
     first = next(failure for failure in failures if failure.error is grave)
-    first.error.add_note(f"while compacting {first.name}; {len(failures)} picks failed")
+    first.error.add_note(f"this happened while {first.name} was compacted; {len(failures)} picks failed")
     return first.error
 
 
@@ -44,14 +44,14 @@ def _refusal(table: str, failure: PickFailure, others: int) -> ProofError:
     """For a refused pick: the unit, the problem, what was read, and what helps."""
     error, name = failure.error, failure.name
     unit, problem = (error.unit, error.problem) if isinstance(error, ProofError) else (name, str(error))
-    also = f" ({others} more picks failed too)" if others else ""
+    also = f" ({others} more picks failed, too)" if others else ""
     rows = sum(file.row_count for file in failure.read)
     found = ProofError(
         unit,
-        f"{problem}. Nothing of {name} was committed, its new files are removed{also}. It read "
-        f"{rows} rows of {_names(failure.read)}. A repeated run would be refused in the same way: check the "
-        f"table with `lakecore fsck --deep {table}`, compact its other partitions with --where, keep these "
-        "files, and report this message with them",
+        f"{problem}. Nothing of {name} was committed, and its new files were removed{also}. The pick "
+        f"has {rows} rows in {_names(failure.read)}. Another run would be refused in the same way: "
+        f"check the table with `lakecore fsck --deep {table}`, compact its other partitions with "
+        "--where, keep these files, and report this message with them",
     )
     found.__cause__ = error
     return found

@@ -130,7 +130,9 @@ class CompactRun:
             except CommitConflictError as err:
                 if attempt == _FOLD_TRIES - 1:
                     raise
-                logger.info("%s: %s", self._target.name, err)
+                logger.info(
+                    "%s: the postponed rows are assigned to buckets again: %s", self._target.name, err
+                )
                 snapshot = self._target.scanner.snapshots.latest()
         return self._target.scanner.snapshots.latest()
 
@@ -171,8 +173,9 @@ class CompactRun:
         if result.duplicate:
             folding.abort()
             raise CommitConflictError(
-                f"commit {self._next_identifier()} of {request.commit_user} is in snapshot "
-                f"{result.snapshot_ids[-1]} already: another run of this name is at work"
+                f"commit {self._next_identifier()} of {request.commit_user} is already in snapshot "
+                f"{result.snapshot_ids[-1]}: another run with the same commit user and identifier is active; "
+                "let that run finish"
             )
         self._commits += 1
         self._folded = frozenset(file.file_name for pick in folded.picks for file in pick.files)
@@ -199,7 +202,7 @@ class CompactRun:
             self.outcome = self.outcome.left_out(plan.outdated)
             if not plan.picks:
                 break
-            logger.info("%s: round %d: %d picks", self._target.name, number, len(plan.picks))
+            logger.info("%s: round %d compacts %d picks", self._target.name, number, len(plan.picks))
             driver = driver or self._driver(plan, names)
             driver.outcome = self.outcome
             try:

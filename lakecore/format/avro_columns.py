@@ -109,7 +109,7 @@ def decimals_from_bytes(array: pa.Array, kind: pa.DataType) -> pa.Array:
     source = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
     starts, lengths = offsets[:-1].astype(np.int64), np.diff(offsets)
     if rows and lengths.max() > _DECIMAL_BYTES:
-        raise ValueError(f"a decimal of {lengths.max()} bytes")
+        raise ValueError(f"a decimal has {lengths.max()} bytes, more than {_DECIMAL_BYTES}")
     place = np.arange(_DECIMAL_BYTES) - (_DECIMAL_BYTES - lengths[:, None])
     index = np.clip(starts[:, None] + np.maximum(place, 0), 0, len(source) - 1)
     wide = np.where(lengths[:, None] > 0, source[index], 0).astype(np.uint8)
@@ -129,7 +129,9 @@ def _kind(schema: Any) -> _Kind:
     if isinstance(schema, list):
         branches = [branch for branch in schema if branch != "null"]
         if len(branches) != 1:
-            raise ValueError(f"an avro union of {len(branches)} types")
+            raise ValueError(
+                f"an avro union has {len(branches)} types besides null, but only one is supported"
+            )
         inner = _kind(branches[0])
         return _Kind(inner.raw, inner.final, len(branches) < len(schema), inner.convert)
     if isinstance(schema, str):
@@ -139,7 +141,7 @@ def _kind(schema: Any) -> _Kind:
 
 def _primitive(name: str) -> _Kind:
     if name not in _PRIMITIVE:
-        raise ValueError(f"avro type {name!r}")
+        raise ValueError(f"avro type {name!r} is not supported")
     kind = _PRIMITIVE[name]
     return _Kind(kind, kind, nullable=False)
 

@@ -82,35 +82,41 @@ class AvroContainer:
     def records(self, count: int, data: bytes) -> Iterator[dict[str, Any]]:
         """The `count` records of an inflated block. Raises CorruptDataError naming the file."""
         if count > len(data):
-            raise CorruptDataError(self.path, f"{count} records in {len(data)} bytes")
+            raise CorruptDataError(self.path, f"has a block of {len(data)} bytes that claims {count} records")
         read = _decoder(self.schema_text)
         at = 0
         try:
             for _ in range(count):
                 record, at = read(data, at)
                 if not isinstance(record, dict):
-                    raise ValueError("not a record")
+                    raise ValueError("it is not of a record type")
                 yield record
         except DAMAGE as err:
-            raise CorruptDataError(self.path, f"a record cannot be decoded: {reason(err)}") from err
+            raise CorruptDataError(
+                self.path, f"contains a record that cannot be decoded: {reason(err)}"
+            ) from err
         if at != len(data):
-            raise CorruptDataError(self.path, f"{len(data) - at} bytes left behind the last record")
+            raise CorruptDataError(self.path, f"has {len(data) - at} bytes after the last record of a block")
 
     def inflate(self, block: AvroBlock) -> bytes:
         """The records of a block. Raises CorruptDataError naming the file, UnsupportedError for the codec."""
         unpack = _CODECS.get(self.codec)
         if unpack is None:
             known = ", ".join(sorted(_CODECS))
-            raise UnsupportedError(f"{self.path}: avro codec {self.codec!r}; this release reads {known}")
+            raise UnsupportedError(
+                f"{self.path}: avro codec {self.codec!r} is not supported; this release reads {known}"
+            )
         try:
             return unpack(block.data)
         except DAMAGE as err:
-            raise CorruptDataError(self.path, f"a {self.codec} block cannot be inflated: {err}") from err
+            raise CorruptDataError(
+                self.path, f"contains a {self.codec} block that cannot be decompressed: {err}"
+            ) from err
 
 
 @lru_cache(KNOWN_SCHEMAS)
 def _decoder(schema_text: bytes) -> Decode:
-    return decoder(parse_avro_schema(schema_text, "avro schema"))
+    return decoder(parse_avro_schema(schema_text, "the avro schema"))
 
 
 def is_avro(data: bytes) -> bool:
@@ -124,17 +130,17 @@ def open_container(data: bytes, path: str) -> AvroContainer:
     Raises CorruptDataError naming `path`: the file is cut, a sync marker is wrong or a size is impossible.
     """
     if not is_avro(data):
-        raise CorruptDataError(path, f"not an avro file: it begins with {data[:4]!r}")
+        raise CorruptDataError(path, f"is not an avro file: it begins with {data[:4]!r}")
     try:
         metadata, at = _METADATA(data, len(AVRO_MAGIC))
         sync = data[at : at + _SYNC_SIZE]
         if len(sync) < _SYNC_SIZE:
-            raise ValueError("the header is cut")
+            raise ValueError("the header is cut off")
         blocks = tuple(_blocks(data, at + _SYNC_SIZE, sync))
         schema_text = metadata["avro.schema"]
         codec = metadata.get("avro.codec", b"null").decode()
     except DAMAGE as err:
-        raise CorruptDataError(path, f"not a whole avro file: {reason(err)}") from err
+        raise CorruptDataError(path, f"is not a complete avro file: {reason(err)}") from err
     return AvroContainer(path, schema_text, parse_avro_schema(schema_text, path), codec, blocks)
 
 
@@ -144,9 +150,12 @@ def _blocks(data: bytes, at: int, sync: bytes) -> Iterator[AvroBlock]:
         size, at = read_long(data, at)
         end = at + size
         if count < 0 or size < 0 or end + _SYNC_SIZE > len(data):
-            raise ValueError(f"a block of {count} records and {size} bytes at byte {at} of {len(data)}")
+            raise ValueError(
+                f"the block at byte {at} claims {count} records and {size} bytes in a file of {len(data)} "
+                "bytes"
+            )
         if data[end : end + _SYNC_SIZE] != sync:
-            raise ValueError(f"wrong sync marker at byte {end}")
+            raise ValueError(f"the sync marker at byte {end} is wrong")
         if count:
             yield AvroBlock(count, data[at:end])
         at = end + _SYNC_SIZE
@@ -202,7 +211,7 @@ def _limited(make: Callable[[], Any]) -> Callable[[bytes], bytes]:
         machine = make()
         out: bytes = machine.decompress(data, max_length=_MAX_BLOCK)
         if not machine.eof:
-            raise ValueError(f"the block is cut, or larger than {_MAX_BLOCK} bytes")
+            raise ValueError(f"the block is cut off, or larger than {_MAX_BLOCK} bytes")
         return out
 
     return unpack
@@ -212,7 +221,7 @@ def _deflate(data: bytes) -> bytes:
     machine = zlib.decompressobj(-zlib.MAX_WBITS)
     out = machine.decompress(data, _MAX_BLOCK)
     if not machine.eof:
-        raise ValueError(f"the block is cut, or larger than {_MAX_BLOCK} bytes")
+        raise ValueError(f"the block is cut off, or larger than {_MAX_BLOCK} bytes")
     return out
 
 
@@ -220,10 +229,10 @@ def _snappy(data: bytes) -> bytes:
     body, check = data[:-4], data[-4:]
     size = _plain_varint(body)
     if size > _MAX_BLOCK:
-        raise ValueError(f"{size} bytes announced")
+        raise ValueError(f"the block claims {size} bytes, more than {_MAX_BLOCK}")
     out = bytes(cramjam.snappy.decompress_raw(body))
     if zlib.crc32(out).to_bytes(4, "big") != check:
-        raise ValueError("wrong checksum")
+        raise ValueError("the checksum is wrong")
     return out
 
 
@@ -233,7 +242,7 @@ def _plain_varint(data: bytes) -> int:
         value |= (data[index] & 127) << (7 * index)
         if data[index] < 128:
             return value
-    raise ValueError("a length of more than five bytes")
+    raise ValueError("a length takes more than five bytes")
 
 
 _CODECS: dict[str, Callable[[bytes], bytes]] = {

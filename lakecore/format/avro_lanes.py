@@ -90,7 +90,7 @@ def compile_root(schema: AvroNode, out: LaneOutput) -> Step:
     """
     names = frozenset(_names(schema, ""))
     if not out.required <= names:
-        raise ValueError(f"no column {sorted(out.required - names)[0]}")
+        raise ValueError(f"column {sorted(out.required - names)[0]} is missing")
     return _compile(schema, "", out)
 
 
@@ -136,7 +136,7 @@ def _compile(node: AvroNode, name: str, out: LaneOutput) -> Step:
         case AvroUnion((inner, AvroAtom("null"))):
             return _optional(_compile(inner, name, out), 0, required=_must_be(inner, name, out))
         case _:
-            raise ValueError(f"{name} has no lock-step form")
+            raise ValueError(f"type {name} cannot be decoded in vectors")
 
 
 def decode_blocks(run: Step, skip: Skip, lanes: Lanes, ends: I64, counts: I64) -> I64:
@@ -162,7 +162,7 @@ def decode_blocks(run: Step, skip: Skip, lanes: Lanes, ends: I64, counts: I64) -
         at = run(lanes, at[:active], record)
         finished = left[:active] == done + 1
         if (at[finished] != ends[:active][finished]).any():
-            raise ValueError("records do not end where their block does")
+            raise ValueError("the records do not end where their block ends")
     return found
 
 
@@ -176,12 +176,12 @@ def _decode_rest(run: Step, skip: Skip, lanes: Lanes, rest: tuple[I64, I64, I64,
             numbers.append(number)
             at = skip(data, at)
         if at != end:
-            raise ValueError("records do not end where their block does")
+            raise ValueError("the records do not end where their block ends")
     record = np.array(numbers, np.int64)
     found[record] = places
     reached = run(lanes, np.array(places, np.int64), record)
     if (reached[:-1] > found[record][1:]).any():
-        raise ValueError("records overlap")
+        raise ValueError("the records overlap")
 
 
 def _check_wanted(node: AvroNode, name: str, out: LaneOutput) -> None:
@@ -194,7 +194,7 @@ def _check_wanted(node: AvroNode, name: str, out: LaneOutput) -> None:
         or (name in out.starts and not is_bytes)
         or (name in out.sparse and not (is_bytes or is_optional or isinstance(node, AvroArray)))
     ):
-        raise ValueError(f"{name} has another type than the format says")
+        raise ValueError(f"{name} has another type than the format requires")
 
 
 def _must_be(inner: AvroNode, name: str, out: LaneOutput) -> bool:
@@ -241,7 +241,7 @@ def _long_varint(lanes: Lanes, at: I64) -> tuple[U64, I64]:
     ninth = lanes.data[at[wide] + 8].astype(np.uint64)
     tenth = lanes.data[at[wide] + 9].astype(np.uint64) * (ninth >> np.uint64(7))
     if (tenth > _ONE).any():
-        raise ValueError("an integer of more than 64 bits")
+        raise ValueError("an integer has more than 64 bits")
     raw[wide] |= ((ninth & np.uint64(0x7F)) << np.uint64(56)) | (tenth << np.uint64(63))
     size[wide] = 9 + (ninth >> np.uint64(7)).view(np.int64)
     return raw, at + size
@@ -276,7 +276,7 @@ def _skip_long(lanes: Lanes, at: I64, record: I64) -> I64:
 def _lengths(raw: U64) -> I64:
     seen = int(np.bitwise_or.reduce(raw))
     if seen & _LOW_BIT or seen >> _MAX_LENGTH_BITS:
-        raise ValueError("an impossible length")
+        raise ValueError("a length is impossible")
     return (raw >> _ONE).view(np.int64)
 
 
@@ -328,14 +328,14 @@ def _optional(inner: Step, present: int, *, required: bool) -> Step:
         branch = lanes.data[at]
         seen = int(np.bitwise_or.reduce(branch))
         if seen & ~2:
-            raise ValueError("an impossible branch of a union")
+            raise ValueError("the branch of a union is impossible")
         some = branch == present
         count = int(np.count_nonzero(some))
         at = at + 1
         if count == len(at):
             return inner(lanes, at, record)
         if required:
-            raise ValueError("null where a value is required")
+            raise ValueError("a required value is null")
         if count:
             inside = np.flatnonzero(some)
             at[inside] = inner(lanes, at[inside], record[inside])
@@ -360,7 +360,7 @@ def _array_step(items: AvroNode, name: str, out: LaneOutput) -> Step:
         if seen == 0:
             return at
         if seen & _LOW_BIT:
-            raise ValueError("an array in blocks with sizes")
+            raise ValueError("an array is stored in blocks with sizes")
         count = (raw >> _ONE).view(np.int64)
         inside = np.flatnonzero(count)
         at[inside] = _elements(element, lanes, at[inside], record[inside], count[inside])
@@ -374,7 +374,7 @@ def _array_step(items: AvroNode, name: str, out: LaneOutput) -> Step:
 def _elements(element: Step, lanes: Lanes, at: I64, record: I64, count: I64) -> I64:
     most = int(count.max())
     if most > _MAX_ITEMS:
-        raise ValueError(f"an array of {most} items")
+        raise ValueError(f"an array has {most} items, more than {_MAX_ITEMS}")
     for done in range(most):
         if done < int(count.min()):
             at = element(lanes, at, record)
@@ -382,7 +382,7 @@ def _elements(element: Step, lanes: Lanes, at: I64, record: I64, count: I64) -> 
         left = np.flatnonzero(count > done)
         at[left] = element(lanes, at[left], record[left])
     if lanes.data[at].any():
-        raise ValueError("an array of several blocks")
+        raise ValueError("an array is stored in several blocks")
     return at + 1
 
 

@@ -114,7 +114,7 @@ class _Bounded:
     def read(self, size: int) -> bytes:
         left = self._size - self.tell()
         if not 0 <= size <= max(left, 1):
-            raise EOFError(f"{size} bytes where {left} are left")
+            raise EOFError(f"a value claims {size} bytes, but {left} are left")
         return bytes(self._source.read(size))
 
     def seek(self, position: int) -> None:
@@ -172,7 +172,7 @@ def _block_counts(source: Any) -> Iterator[int]:
     while (count := _varint(source)) is not None:
         size = _varint(source)
         if count < 0 or size is None or size < 0:
-            raise ValueError("damaged block header")
+            raise ValueError("the header of a block is damaged")
         yield count
         source.seek(source.tell() + size + _SYNC_SIZE)
 

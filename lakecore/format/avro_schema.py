@@ -71,7 +71,7 @@ def parse_avro_schema(text: bytes | str, path: str) -> AvroNode:
     try:
         return _tree(text)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
-        raise CorruptDataError(path, f"not an avro schema: {reason(err)}") from err
+        raise CorruptDataError(path, f"is not an avro schema: {reason(err)}") from err
 
 
 @lru_cache(KNOWN_SCHEMAS)
@@ -81,7 +81,7 @@ def _tree(text: bytes | str) -> AvroNode:
 
 def _parse(raw: Any, named: dict[str, AvroNode | None], space: str, depth: int) -> AvroNode:
     if depth > _MAX_DEPTH:
-        raise ValueError("types are nested too deeply")
+        raise ValueError("the types are nested too deeply")
     if isinstance(raw, str):
         return AvroAtom(raw) if raw in _ATOMS - {"enum", "fixed"} else _lookup(raw, named, space)
     if isinstance(raw, list):
@@ -113,7 +113,7 @@ def _parse_named(
     else:
         size = int(raw["size"]) if raw["type"] == "fixed" else 0
         if not 0 <= size <= _MAX_FIXED:
-            raise ValueError(f"fixed type of {size} bytes")
+            raise ValueError(f"a fixed type has an impossible size of {size} bytes")
         node = AvroAtom(raw["type"], size)
     named[name] = node
     return node
@@ -122,14 +122,14 @@ def _parse_named(
 def _lookup(name: str, named: Mapping[str, AvroNode | None], space: str) -> AvroNode:
     node = named.get(name) or named.get(f"{space}.{name}")
     if node is None:
-        raise ValueError(f"unknown or recursive type {name!r}")
+        raise ValueError(f"type {name!r} is unknown or recursive")
     return node
 
 
 def _counted(items: AvroNode) -> AvroNode:
     """Items of an array take a byte at least, or a damaged count could not be told from a true one."""
     if _smallest(items) == 0:
-        raise ValueError("an array of items without bytes")
+        raise ValueError("the items of an array take no bytes")
     return items
 
 

@@ -90,7 +90,7 @@ def _type(kind: pa.DataType, name: str) -> Any:
         return _map(kind, name)
     if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
         return {"type": "array", "items": _optional(kind.value_field, name)}
-    raise UnsupportedError(f"avro files cannot hold a column of {kind}; use file.format parquet or orc")
+    raise UnsupportedError(f"avro files cannot store a column of type {kind}; use file.format=parquet or orc")
 
 
 def _map(kind: pa.DataType, name: str) -> Any:

@@ -39,7 +39,7 @@ def read_long(data: Buffer, at: int) -> tuple[int, int]:
             return (value >> 1) ^ -(value & 1), at
         shift += 7
         if shift > _MAX_SHIFT:
-            raise ValueError("an integer of more than ten bytes")
+            raise ValueError("an integer takes more than ten bytes")
 
 
 def write_long(out: bytearray, value: int) -> None:
@@ -78,7 +78,7 @@ def skipper(node: AvroNode) -> Skip:
 def _read_bytes(data: Buffer, at: int) -> tuple[bytes, int]:
     length, at = read_long(data, at)
     if not 0 <= length <= len(data) - at:
-        raise ValueError(f"{length} bytes announced, {len(data) - at} left")
+        raise ValueError(f"a value claims {length} bytes, but {len(data) - at} are left")
     return bytes(data[at : at + length]), at + length
 
 
@@ -99,7 +99,7 @@ def _unpacked(code: str) -> Decode:
 def _fixed(size: int) -> Decode:
     def read(data: Buffer, at: int) -> tuple[bytes, int]:
         if size > len(data) - at:
-            raise ValueError(f"{size} bytes announced, {len(data) - at} left")
+            raise ValueError(f"a value claims {size} bytes, but {len(data) - at} are left")
         return bytes(data[at : at + size]), at + size
 
     return read
@@ -150,7 +150,7 @@ def _decode_blocks(item: Decode, make: Callable[[list[Any]], Any]) -> Decode:
                 count = -count
                 _, at = read_long(data, at)
             if count > len(data) - at:
-                raise ValueError(f"{count} items announced, {len(data) - at} bytes left")
+                raise ValueError(f"an array or map claims {count} items, but {len(data) - at} bytes are left")
             for _ in range(count):
                 value, at = item(data, at)
                 values.append(value)
@@ -162,7 +162,7 @@ def _decode_union(branches: list[Decode]) -> Decode:
     def read(data: Buffer, at: int) -> tuple[Any, int]:
         index, at = read_long(data, at)
         if not 0 <= index < len(branches):
-            raise ValueError(f"branch {index} of a union of {len(branches)}")
+            raise ValueError(f"a union of {len(branches)} branches has no branch {index}")
         return branches[index](data, at)
 
     return read
@@ -184,7 +184,7 @@ def encoder(node: AvroNode) -> Encode:
         case AvroAtom("string"):
             return lambda out, value: _write_bytes(out, value.encode())
         case _:
-            raise ValueError(f"no encoder for {node}")
+            raise ValueError(f"there is no encoder for {node}")
 
 
 def _write_bytes(out: bytearray, value: bytes) -> None:

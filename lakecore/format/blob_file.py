@@ -64,7 +64,9 @@ def load_blob_index(file_io: FileIO, path: str) -> BlobIndex:
             source.seek(max(size - _FOOTER.size, 0))
             length, version = _FOOTER.unpack(source.read(_FOOTER.size))
             if version != _VERSION or not 0 <= length <= size - _FOOTER.size:
-                raise CorruptDataError(path, f"not a blob file: version {version}, index of {length} bytes")
+                raise CorruptDataError(
+                    path, f"is not a blob file: its version is {version} and its index takes {length} bytes"
+                )
             body = size - _FOOTER.size - length
             source.seek(body)
             return _located(decode_lengths(bytes(source.read(length))), body, path)
@@ -93,7 +95,7 @@ def _located(lengths: Ints, body: int, path: str) -> BlobIndex:
     stored = lengths >= 0
     wrong = (lengths < OLDER) | (lengths > body) | (stored & (lengths < _FRAME))
     if wrong.any() or lengths[stored].sum() != body:
-        raise CorruptDataError(path, "lengths of its records do not add up to the file")
+        raise CorruptDataError(path, "has records whose lengths do not add up to the size of the file")
     ends = np.where(stored, lengths, 0).cumsum()
     starts = np.where(stored, ends - lengths + len(_MAGIC), -1)
     return BlobIndex(starts, np.where(stored, lengths - _FRAME, lengths))
@@ -142,14 +144,16 @@ class BlobSource:
     def _exactly(self, size: int) -> bytes:
         found = bytes(self._source.read(size))
         if len(found) != size:
-            raise CorruptDataError(self._path, f"ends within a value: {len(found)} of {size} bytes are there")
+            raise CorruptDataError(
+                self._path, f"ends within a value: only {len(found)} of {size} bytes are there"
+            )
         return found
 
     def _check(self, checksum: int, tail: bytes, start: int, size: int) -> None:
         """`checksum`: of the record up to its tail. Python writers leave the length out of theirs."""
         length, stated = _TAIL.unpack(tail)
         if length != size + _FRAME or stated not in (checksum, zlib.crc32(tail[:8], checksum)):
-            raise CorruptDataError(self._path, f"the value at byte {start} is damaged")
+            raise CorruptDataError(self._path, f"has a damaged value at byte {start}")
 
     def close(self) -> None:
         self._source.close()

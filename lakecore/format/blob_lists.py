@@ -41,7 +41,7 @@ def key_codec(kind: DataType) -> str | None:
         return None
     if isinstance(kind, AtomicType) and kind.root in _NUMBERS:
         return _NUMBERS[kind.root]
-    raise UnsupportedError(f"a map of {kind} to BLOB: keys are whole numbers or text in this format")
+    raise UnsupportedError(f"maps of {kind} to BLOB are not supported: the keys must be integers or strings")
 
 
 def decode_blobs(record: bytes, kind: DataType, path: str) -> BlobList:
@@ -50,17 +50,17 @@ def decode_blobs(record: bytes, kind: DataType, path: str) -> BlobList:
     try:
         magic, version, count = _HEAD.unpack_from(record)
         if (magic, version) != (_MAP_MAGIC if mapped else _LIST_MAGIC, _VERSION):
-            raise ValueError(f"magic {magic}, version {version}")
+            raise ValueError(f"its magic number is {magic} and its version is {version}")
         stop = len(record) - _LENGTH.size * (2 if mapped else 1)
         sizes = [_LENGTH.unpack_from(record, at)[0] for at in range(stop, len(record), _LENGTH.size)]
         indexes = []
         for size in reversed(sizes):
             if not 0 <= size <= stop - _HEAD.size:
-                raise ValueError(f"an index of {size} bytes")
+                raise ValueError(f"its index claims {size} bytes")
             indexes.append(decode_lengths(record[stop - size : stop]).tolist())
             stop -= size
         if any(len(index) != count for index in indexes):
-            raise ValueError(f"{count} elements with other indexes")
+            raise ValueError(f"its indexes do not have {count} elements")
         at = _HEAD.size
         keys, at = _keys(record, indexes[1], kind.key, at) if isinstance(kind, MapType) else ((), at)
         places = []
@@ -68,9 +68,9 @@ def decode_blobs(record: bytes, kind: DataType, path: str) -> BlobList:
             places.append(None if length == NULL else (at, length))
             at += 0 if length == NULL else length
         if at != stop or any(length < NULL for length in indexes[0]):
-            raise ValueError("lengths do not add up")
+            raise ValueError("its lengths do not add up")
     except (ValueError, struct.error, IndexError) as err:
-        raise CorruptDataError(path, f"a list of blobs cannot be decoded: {err}") from err
+        raise CorruptDataError(path, f"contains a list of blobs that cannot be decoded: {err}") from err
     return BlobList(tuple(places), keys)
 
 
@@ -79,10 +79,13 @@ def _keys(record: bytes, lengths: Sequence[int], kind: DataType, at: int) -> tup
     keys: list[Any] = []
     for length in lengths:
         if length == NULL:
-            raise UnsupportedError("a map of blobs has a null among its keys, which Arrow cannot hold")
+            raise UnsupportedError(
+                "a map of blobs has null among its keys, which Arrow does not support; remove that key with "
+                "another engine"
+            )
         part = record[at : at + length]
         if len(part) != length:
-            raise ValueError(f"a key of {length} bytes")
+            raise ValueError(f"a key of {length} bytes is cut off")
         keys.append(part.decode() if codec is None else struct.unpack(codec, part)[0])
         at += length
     return tuple(keys), at

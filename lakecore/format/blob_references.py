@@ -90,15 +90,15 @@ def _text(text: str) -> bytes:
 def decode_packs(data: bytes, path: str) -> tuple[Pack, ...]:
     """See `encode_packs`. Raises CorruptDataError naming `path`."""
     if len(data) < 4 + _COUNT.size + 4 or struct.unpack_from(">I", data)[0] != _MAGIC:
-        raise CorruptDataError(path, "not a list of the packs of blobs that a file refers to")
+        raise CorruptDataError(path, "is not a list of the packs of blobs that a file refers to")
     body = data[4:-4]
     version, count = _COUNT.unpack_from(body)
     if version != _VERSION or struct.unpack(">I", data[-4:])[0] != zlib.crc32(body):
-        raise CorruptDataError(path, f"version {version} of its layout, or a checksum that does not fit")
+        raise CorruptDataError(path, f"has version {version} of its layout, or a wrong checksum")
     with decoding(path):
         texts = _texts(body)
     if len(texts) != 2 * count:
-        raise CorruptDataError(path, f"{len(texts)} names where there should be {2 * count}")
+        raise CorruptDataError(path, f"has {len(texts)} names, but {2 * count} are recorded")
     return tuple(zip(texts[::2], texts[1::2], strict=True))
 
 
@@ -109,7 +109,7 @@ def _texts(body: bytes) -> list[str]:
         (length,) = struct.unpack_from(">H", body, at)
         held = body[at + 2 : at + 2 + length]
         if len(held) < length:
-            raise ValueError(f"a name of {length} bytes of which {len(held)} are there")
+            raise ValueError(f"a name claims {length} bytes, but {len(held)} are there")
         raw = held.replace(b"\xc0\x80", b"\x00").decode("utf-8", "surrogatepass")
         texts.append(raw.encode("utf-16", "surrogatepass").decode("utf-16"))
         at += 2 + length

@@ -41,7 +41,9 @@ def canonical(array: pa.Array, kind: DataType, path: str) -> pa.Array:
     try:
         return _convert(array, kind, target, path)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as err:
-        raise CorruptDataError(path, f"a column of {array.type} where the schema says {kind}: {err}") from err
+        raise CorruptDataError(
+            path, f"has a column of type {array.type}, but the schema says {kind}: {err}"
+        ) from err
 
 
 def without_blanks(array: pa.Array, kind: DataType) -> pa.Array:
@@ -101,12 +103,12 @@ def _map(array: pa.Array, pair: tuple[pa.Array, pa.Array], target: pa.DataType) 
 
 def _struct(array: pa.Array, fields: list[tuple[str, DataType]], target: pa.DataType, path: str) -> pa.Array:
     if not pa.types.is_struct(array.type):
-        raise CorruptDataError(path, f"a column of {array.type} where the schema says ROW")
+        raise CorruptDataError(path, f"has a column of type {array.type}, but the schema says ROW")
     children = []
     for name, kind in fields:
         at = array.type.get_field_index(name)
         if at < 0:
-            raise CorruptDataError(path, f"field {name} of a ROW is missing; there are {array.type}")
+            raise CorruptDataError(path, f"lacks field {name} of a ROW; its fields are {array.type}")
         children.append(canonical(array.field(at), kind, path))
     return pa.StructArray.from_arrays(children, fields=list(target), mask=_mask(array))
 
@@ -125,7 +127,7 @@ def _atomic(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         if is_shredded(source):
             return reassembled(array, target, path)
         if not pa.types.is_struct(source) or any(source.get_field_index(f.name) < 0 for f in target):
-            raise CorruptDataError(path, f"a VARIANT stored as {source}")
+            raise CorruptDataError(path, f"has a VARIANT stored as {source}, which is not its format")
         children = [array.field(field.name).cast(field.type) for field in target]
         return pa.StructArray.from_arrays(children, fields=list(target), mask=_mask(array))
     return array.cast(target)
@@ -150,8 +152,8 @@ def _timestamp(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         if target.unit != "ns":
             raise
         raise UnsupportedError(
-            f"{path}: holds a time outside 1677-09-21 to 2262-04-11, which cannot be read with more than six "
-            "digits; store such times as TIMESTAMP(6)"
+            f"{path}: it contains a time outside 1677-09-21 to 2262-04-11, which cannot be read with more "
+            "than six digits; store such times as TIMESTAMP(6)"
         ) from err
 
 

@@ -46,6 +46,8 @@ def decoding(path: str) -> Iterator[None]:
     except OSError as err:
         if err.errno is None:
             raise CorruptDataError(path, f"cannot be decoded: {reason(err)}") from err
-        raise UnavailableError(f"{path}: reading failed: {err}; check the storage and retry") from err
+        raise UnavailableError(
+            f"{path}: the file could not be read: {err}; check the storage and retry"
+        ) from err
     except _DAMAGE as err:
         raise CorruptDataError(path, f"cannot be decoded: {reason(err)}") from err

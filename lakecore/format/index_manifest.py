@@ -25,7 +25,7 @@ from lakecore.metadata.index_file import DELETION_VECTORS, DeletionRange, Global
 __all__ = ["decode_index_manifest", "encode_index_manifest"]
 
 _KNOWN = known_fields(INDEX_MANIFEST_SCHEMA)
-_write_record = encoder(parse_avro_schema(INDEX_MANIFEST_SCHEMA, "index manifest schema"))
+_write_record = encoder(parse_avro_schema(INDEX_MANIFEST_SCHEMA, "the index manifest schema"))
 
 
 def decode_index_manifest(data: bytes, path: str) -> tuple[IndexFile, ...]:
@@ -43,10 +43,10 @@ def encode_index_manifest(files: Sequence[IndexFile], kind: ManifestFormat = "av
 
 
 def _index_file(record: Mapping[str, Any], path: str, *, has_unknown_columns: bool) -> IndexFile:
-    check_version(record, INDEX_MANIFEST_VERSION, path, "index manifest")
+    check_version(record, INDEX_MANIFEST_VERSION, path, "the index manifest")
     try:
         if record["_KIND"] != EntryKind.ADD:
-            raise ValueError(f"_KIND {record['_KIND']!r} where only added files belong")
+            raise ValueError(f"_KIND is {record['_KIND']!r}, but an index manifest has added files only")
         return IndexFile(
             partition=typed(record["_PARTITION"], bytes),
             bucket=typed(record["_BUCKET"], int),
@@ -60,7 +60,9 @@ def _index_file(record: Mapping[str, Any], path: str, *, has_unknown_columns: bo
             has_unknown_columns=has_unknown_columns,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as err:
-        raise CorruptDataError(path, f"not a line of an index manifest: {reason(err)}") from err
+        raise CorruptDataError(
+            path, f"contains an invalid entry of an index manifest: {reason(err)}"
+        ) from err
 
 
 def _deletions(ranges: list[Mapping[str, Any] | None] | None) -> tuple[DeletionRange, ...]:

@@ -80,7 +80,9 @@ def _table(zone: str) -> tuple[Seconds, Seconds]:
     try:
         rules = ZoneInfo(_SHORT.get(zone, zone))
     except (ZoneInfoNotFoundError, ValueError, OSError) as err:
-        raise UnsupportedError(f"time zone {zone!r} is not in the tz database: install a newer one") from err
+        raise UnsupportedError(
+            f"time zone {zone!r} is not in the tz database; install a newer tz database"
+        ) from err
     standard = min(_offset(rules, moment) for moment in _STANDARD)
     starts, values = [int(np.iinfo(np.int64).min)], [standard]
     at, value = _FIRST, _at(rules, _FIRST)

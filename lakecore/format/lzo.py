@@ -35,14 +35,16 @@ class _Block:
 
     def literals(self, count: int) -> None:
         if self.at + count > len(self.data) or len(self.out) + count > self.limit:
-            raise ValueError(f"an LZO block of more than {self.limit} bytes, or cut off")
+            raise ValueError(f"an LZO block has more than {self.limit} bytes, or is cut off")
         self.out += self.data[self.at : self.at + count]
         self.at += count
 
     def repeat(self, distance: int, count: int) -> None:
         start = len(self.out) - distance
         if start < 0 or len(self.out) + count > self.limit:
-            raise ValueError(f"an LZO block that goes back {distance} of {len(self.out)} bytes")
+            raise ValueError(
+                f"an LZO block refers {distance} bytes back, but only {len(self.out)} bytes precede"
+            )
         part = self.out[start : start + count]
         self.out += (part * (count // len(part) + 1))[:count]
 

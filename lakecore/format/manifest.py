@@ -59,8 +59,8 @@ _COPIED_ROWS = 8192
 _CURRENT = MANIFEST_SCHEMA.encode()
 _KNOWN_ENTRY = known_fields(MANIFEST_SCHEMA)
 _KNOWN_LINE = known_fields(MANIFEST_LIST_SCHEMA)
-_write_entry = encoder(parse_avro_schema(MANIFEST_SCHEMA, "manifest schema"))
-_write_line = encoder(parse_avro_schema(MANIFEST_LIST_SCHEMA, "manifest list schema"))
+_write_entry = encoder(parse_avro_schema(MANIFEST_SCHEMA, "the manifest schema"))
+_write_line = encoder(parse_avro_schema(MANIFEST_LIST_SCHEMA, "the manifest list schema"))
 
 
 def decode_manifest(data: bytes, path: str) -> ManifestEntries:
@@ -221,6 +221,6 @@ def decode_records(data: bytes, path: str, known: frozenset[str]) -> tuple[list[
         records, names = arrow_records(data, path)
         return records, not known.issuperset(names)
     if not is_avro(data):
-        raise CorruptDataError(path, f"neither avro, parquet nor orc: it begins with {data[:4]!r}")
+        raise CorruptDataError(path, f"is neither avro, parquet nor orc: it begins with {data[:4]!r}")
     container = open_container(data, path)
     return list(container.all_records()), has_unknown_fields(container.schema_text, known)

@@ -49,7 +49,7 @@ def arrow_records(data: bytes, path: str) -> tuple[list[dict[str, Any]], frozens
         columns = [_plain(column.combine_chunks()) for column in table.columns]
         rows: list[dict[str, Any]] = pa.table(columns, names=table.column_names).to_pylist()
     if not isinstance(rows, list):
-        raise CorruptDataError(path, "no rows")
+        raise CorruptDataError(path, "does not contain rows")
     return rows, names
 
 

@@ -184,7 +184,7 @@ def _file(read: Decode, data: bytes, offset: int, path: str) -> DataFile:
         record, _ = read(data, offset)
         return file_from_record(record["_FILE"])
     except (*DAMAGE, TypeError) as err:
-        raise CorruptDataError(path, f"a record cannot be decoded: {reason(err)}") from err
+        raise CorruptDataError(path, f"contains a record that cannot be decoded: {reason(err)}") from err
 
 
 @lru_cache(maxsize=64)

@@ -99,7 +99,9 @@ def _inflated(containers: Iterable[AvroContainer]) -> Iterator[_Group]:
         for block in container.blocks:
             data = container.inflate(block)
             if block.count > len(data):
-                raise CorruptDataError(container.path, f"{block.count} records in {len(data)} bytes")
+                raise CorruptDataError(
+                    container.path, f"has a block of {len(data)} bytes that claims {block.count} records"
+                )
             blocks.append((container, block))
             parts.append(data)
             size += len(data)
@@ -124,7 +126,7 @@ def _decode_group(group: _Group) -> ManifestEntries:
     try:
         return _lock_step(group)
     except (ValueError, IndexError) as err:
-        logger.debug("%s and others: decoded one by one: %s", group.blocks[0][0].path, err)
+        logger.debug("%s and other manifests are decoded record by record: %s", group.blocks[0][0].path, err)
         return _one_by_one(group)
 
 
@@ -172,14 +174,14 @@ def _column(count: int, default: int | None) -> I64:
 def _words(lanes: Lanes, name: str) -> ByteWords:
     start, length = lanes.out.starts[name], lanes.out.lengths[name]
     if int(length.max(initial=0)) > _MAX_BYTES:
-        raise ValueError(f"a {name} of {length.max()} bytes")
+        raise ValueError(f"a {name} takes {length.max()} bytes, which are too many")
     return ByteWords.from_slices(lanes.data, start, length)
 
 
 def _entries(lanes: Lanes, source: BlockSource) -> ManifestEntries:
     longs = lanes.out.longs
     if (longs["_VERSION"] != MANIFEST_VERSION).any():
-        raise ValueError("another version")
+        raise ValueError("a record has another version")
     partitions, codes = _coded(_words(lanes, "_PARTITION"))
     file = {name.removeprefix("_FILE."): column for name, column in longs.items()}
     count = len(codes)
@@ -207,7 +209,7 @@ def _entries(lanes: Lanes, source: BlockSource) -> ManifestEntries:
 
 def _narrow(column: I64, low: int, high: int, dtype: type) -> Ints:
     if len(column) and not low <= int(column.min()) <= int(column.max()) <= high:
-        raise ValueError(f"a value out of [{low}, {high}]")
+        raise ValueError(f"a value lies outside of [{low}, {high}]")
     return column.astype(dtype)
 
 

@@ -40,14 +40,14 @@ def check_version(record: Record, expected: int, path: str, what: str) -> None:
     version = record.get("_VERSION")
     if version != expected:
         raise UnsupportedError(
-            f"{path}: {what} version {version}; this release reads version {expected} "
-            "(version 1 was written before Paimon 0.4: recreate the table)"
+            f"{path}: {what} has version {version}, but this release reads version {expected} (version 1 "
+            "was written before Paimon 0.4: recreate the table)"
         )
 
 
 def entry_from_record(record: Record, path: str) -> ManifestEntry:
     """Raises CorruptDataError naming `path` when a column is missing or of a wrong type."""
-    check_version(record, MANIFEST_VERSION, path, "manifest")
+    check_version(record, MANIFEST_VERSION, path, "the manifest")
     try:
         return ManifestEntry(
             kind=EntryKind(record["_KIND"]),
@@ -57,7 +57,7 @@ def entry_from_record(record: Record, path: str) -> ManifestEntry:
             file=file_from_record(record["_FILE"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as err:
-        raise CorruptDataError(path, f"not a manifest entry: {reason(err)}") from err
+        raise CorruptDataError(path, f"contains an invalid manifest entry: {reason(err)}") from err
 
 
 def file_from_record(record: Record) -> DataFile:
@@ -93,7 +93,7 @@ def file_from_record(record: Record) -> DataFile:
 def typed(value: Any, kind: type[T]) -> T:
     """`value` if it is exactly of that type: no bool for an int. Raises TypeError."""
     if type(value) is not kind:
-        raise TypeError(f"{value!r} is no {kind.__name__}")
+        raise TypeError(f"{value!r} is not of type {kind.__name__}")
     return value
 
 
@@ -104,7 +104,7 @@ def optional(value: Any, kind: type[T]) -> T | None:
 
 def _int32(value: int) -> int:
     if not -(1 << 31) <= typed(value, int) < 1 << 31:
-        raise ValueError(f"{value} is no 32-bit integer")
+        raise ValueError(f"{value} is not a 32-bit integer")
     return value
 
 
@@ -177,7 +177,7 @@ def entry_to_record(entry: ManifestEntry) -> dict[str, Any]:
 
 def manifest_file_from_record(record: Record, path: str, *, has_unknown_columns: bool) -> ManifestFile:
     """One line of a manifest list. Raises CorruptDataError naming `path`."""
-    check_version(record, MANIFEST_LIST_VERSION, path, "manifest list")
+    check_version(record, MANIFEST_LIST_VERSION, path, "the manifest list")
     try:
         return ManifestFile(
             file_name=checked_name(typed(record["_FILE_NAME"], str), "_FILE_NAME"),
@@ -195,7 +195,7 @@ def manifest_file_from_record(record: Record, path: str, *, has_unknown_columns:
             has_unknown_columns=has_unknown_columns,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as err:
-        raise CorruptDataError(path, f"not a line of a manifest list: {reason(err)}") from err
+        raise CorruptDataError(path, f"contains an invalid entry of a manifest list: {reason(err)}") from err
 
 
 def manifest_file_to_record(file: ManifestFile) -> dict[str, Any]:

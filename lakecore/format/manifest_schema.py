@@ -186,7 +186,7 @@ def _json_names(node: Any, prefix: str) -> Iterable[str]:
 @lru_cache(KNOWN_SCHEMAS)
 def has_unknown_fields(schema_text: bytes, known: frozenset[str]) -> bool:
     """Would a rewrite in the schema behind `known` lose columns of a writer's schema?"""
-    return not known.issuperset(_names(parse_avro_schema(schema_text, "avro schema"), ""))
+    return not known.issuperset(_names(parse_avro_schema(schema_text, "the avro schema"), ""))
 
 
 def _names(node: AvroNode, prefix: str) -> Iterable[str]:

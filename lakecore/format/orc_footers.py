@@ -93,7 +93,7 @@ class Chunks:
             at += _CHUNK_HEADER
             size = header >> 1
             if at + size > len(data):
-                raise ValueError(f"a chunk of {size} bytes where {len(data) - at} are left")
+                raise ValueError(f"a chunk claims {size} bytes, but {len(data) - at} are left")
             part = data[at : at + size]
             yield part if header & 1 else self._decompressed(part)
             at += size
@@ -101,7 +101,7 @@ class Chunks:
     def _decompressed(self, part: bytes) -> bytes:
         decode = _CODECS.get(self.codec)
         if decode is None:
-            raise ValueError(f"codec {self.codec}")
+            raise ValueError(f"codec {self.codec} is not supported")
         return decode(part, self.block)
 
 
@@ -274,7 +274,7 @@ def read_tail(source: Any) -> Tail:
     footer, metadata = script.number(_PS_FOOTER), script.number(_PS_METADATA)
     needed = 1 + length + footer + metadata
     if needed > size:
-        raise ValueError(f"footers of {needed} bytes in a file of {size}")
+        raise ValueError(f"the footers take {needed} bytes in a file of {size} bytes")
     if needed > len(ending):
         ending = bytes(source.read_at(needed, size - needed))
     chunks = Chunks(script.number(_PS_CODEC), script.number(_PS_BLOCK) or _DEFAULT_BLOCK)
@@ -283,7 +283,7 @@ def read_tail(source: Any) -> Tail:
     types = decoded.messages(_FT_TYPES)
     children = tuple(tuple(one.ints(_TYPE_CHILDREN)) for one in types)
     if any(not i < child < len(types) for i, inner in enumerate(children) for child in inner):
-        raise ValueError("a column that is not behind the one that it belongs to")
+        raise ValueError("a nested column does not follow the column that contains it")
     return Tail(
         size=size,
         start=size - needed,

@@ -352,8 +352,9 @@ def _nanos(column: str, times: pa.Array, zone: int) -> pa.Array:
     last = (seconds + 1 == (0 if times.type.tz else zone)) & (nanos >= _MILLI)
     if (last & (nanos % _MILLI != 0)).any():
         raise UnsupportedError(
-            f"column {column}: orc files have no form for instants of the last second before 1970 with parts "
-            "of a millisecond; set file.format (and file.format.per.level, changelog-file.format) to parquet"
+            f"column {column}: orc files cannot store times of the last second before 1970 with fractions "
+            "of a millisecond; set file.format (and file.format.per.level, changelog-file.format) to "
+            "parquet"
         )
     made = np.where(last, nanos - _SECOND, BASE_SECONDS * _SECOND + nanos)
     return pa.array(made, pa.int64(), mask=null).view(pa.timestamp("ns"))

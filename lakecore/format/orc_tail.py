@@ -26,7 +26,7 @@ def with_notes(end: bytes, notes: Mapping[bytes, bytes]) -> bytes:
     length = end[-1]
     postscript = end[-1 - length : -1]
     if len(postscript) != length:
-        raise ValueError(f"an ORC postscript of {length} bytes in {len(end)}")
+        raise ValueError(f"the ORC postscript claims {length} bytes, but {len(end)} are there")
     parts = list(_fields(postscript))
     numbers = {key: _number(raw, 0)[0] for key, kind, raw in parts if kind == _VARINT}
     message = b"".join(_item(key, value) for key, value in notes.items())
@@ -63,7 +63,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, int, bytes]]:
         if tag & 7 == _BYTES:
             at += value
         elif tag & 7 != _VARINT:
-            raise ValueError(f"wire type {tag & 7} in an ORC postscript")
+            raise ValueError(f"the ORC postscript has a field of wire type {tag & 7}")
         yield tag >> 3, tag & 7, message[start:at]
 
 

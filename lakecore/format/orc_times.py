@@ -104,7 +104,7 @@ class _View:
             count = min(length - skip, end - self._at)
             found = piece[skip : skip + count] if piece else self.source.read_at(count, start + skip)
             if len(found) != count:
-                raise ValueError(f"a file that ends at {start + skip + len(found)}")
+                raise ValueError(f"the file ends at byte {start + skip + len(found)}, within a value")
             out += found
             self._at += count
         return bytes(out)
@@ -203,7 +203,7 @@ class OrcTimes:
         stripe = bisect_right(self.ends, row)
         end = row + seconds.num_rows
         if len(seconds) != len(nanos) or stripe == len(self.ends) or end > self.ends[stripe]:
-            raise ValueError(f"rows {row} to {end} of a file whose stripes end at {self.ends}")
+            raise ValueError(f"rows {row} to {end} do not fit the stripes, which end at {self.ends}")
         zone = self.footers[stripe].zone
         apart = dict(zip(nanos.schema.names, nanos.columns, strict=True))
         columns = [
@@ -280,7 +280,7 @@ def _times(stored: pa.Array, nanos: pa.Array, zone: str) -> pa.Array:
     rough = seconds.astype(np.float64) * _NANOS + parts
     if np.any(np.abs(rough - values) > _NANOS):  # it went round
         if np.any(np.abs(seconds) > _MOST_SECONDS):
-            raise OverflowError("a timestamp that microseconds do not hold")
+            raise OverflowError("a timestamp does not fit into microseconds")
         unit, values = "us", seconds * 1_000_000 + parts // 1000
     kind = pa.timestamp(unit, nanos.type.tz)
     return pa.array(values, pa.int64(), mask=null if null.any() else None).view(kind)

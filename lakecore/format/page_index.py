@@ -115,7 +115,7 @@ def _column_pages(source: Any, chunk: Struct, rows: int) -> ColumnPages | None:
     offsets, sizes, firsts = page_locations(_read(source, chunk, _OFFSET_INDEX, _OFFSET_LENGTH))
     first_rows = np.append(firsts, np.int64(rows))
     if first_rows[0] != 0 or (np.diff(first_rows) <= 0).any():
-        raise ValueError("rows of pages in the offset index do not increase")
+        raise ValueError("the first rows of pages in the offset index do not increase")
     return ColumnPages(chunk, offsets, sizes, first_rows)
 
 

@@ -169,7 +169,7 @@ class FilePages:
             parts = [stream.take(count) for stream in streams]
             count = min(part.num_rows for part in parts)
             if count == 0:
-                raise ValueError("pages hold fewer rows than the page index says")
+                raise ValueError("the pages hold fewer rows than the page index records")
             for stream, part in zip(streams, parts, strict=True):
                 stream.give_back(part.slice(count))
             arrays = [column for part in parts for column in part.slice(0, count).columns]
@@ -224,7 +224,7 @@ class _Stream:
         while batch is None or batch.num_rows == 0:
             batch = next(self._batches, None)
             if batch is None:
-                raise ValueError("pages hold fewer rows than the page index says")
+                raise ValueError("the pages hold fewer rows than the page index records")
             dropped = min(self._skip, batch.num_rows)
             self._skip -= dropped
             batch = batch.slice(dropped)

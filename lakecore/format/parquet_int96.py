@@ -111,7 +111,7 @@ def _decode(array: pa.Array) -> pa.Array:
         return pa.array(value, pa.int64(), mask=null).view(pa.timestamp("ns"))
     micros = days * (_NANOS_PER_DAY // 1000) + time_of_day // 1000
     if np.any(np.abs(rough / 1000 - micros) > _NANOS_PER_DAY):
-        raise OverflowError("a timestamp that 64 bits do not hold")
+        raise OverflowError("a timestamp does not fit into 64 bits")
     return pa.array(micros, pa.int64(), mask=null).view(pa.timestamp("us"))
 
 

@@ -161,9 +161,9 @@ def read_footer(source: Any) -> bytes:
     source.seek(max(size - _TAIL, 0))
     tail = source.read(_TAIL)
     if len(tail) != _TAIL or tail[4:] != _MAGIC:
-        raise ValueError("not a parquet file: no magic number at its end")
+        raise ValueError("it is not a parquet file: it does not end with the magic number")
     length = struct.unpack("<I", tail[:4])[0]
     if length + _TAIL + len(_MAGIC) > size:
-        raise ValueError(f"a footer of {length} bytes in a file of {size}")
+        raise ValueError(f"the footer claims {length} bytes in a file of {size} bytes")
     source.seek(size - _TAIL - length)
     return bytes(source.read(length))

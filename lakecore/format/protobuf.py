@@ -124,9 +124,9 @@ def _fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
         elif wire in _FIXED:
             size = _FIXED[wire]
         else:
-            raise ValueError(f"a protobuf field of wire type {wire}")
+            raise ValueError(f"a protobuf field has the unknown wire type {wire}")
         if at + size > len(data):
-            raise ValueError(f"a protobuf field of {size} bytes where {len(data) - at} are left")
+            raise ValueError(f"a protobuf field claims {size} bytes, but {len(data) - at} are left")
         yield number, wire, data[at : at + size]
         at += size
 
@@ -138,4 +138,4 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if data[i] < 0x80:
             return value & _WORD, i + 1
         shift += 7
-    raise ValueError("a varint that does not end")
+    raise ValueError("a varint does not end")

@@ -75,7 +75,7 @@ def decode_columns(
         if name in wanted:
             found[name] = _spread(values, present)
     if (at > places[1]).any():
-        raise ValueError("a row that goes on into the next one")
+        raise ValueError("a row continues in the next one")
     return found
 
 
@@ -158,7 +158,7 @@ def _atomic(kind: AtomicType) -> Decode:
         return _short_decimal(target) if kind.precision <= _COMPACT_DIGITS else _long_decimal(target)
     if root is TypeRoot.VARIANT:
         return lambda data, at: _variant(data, at, target)
-    raise ValueError(f"files of format row hold no {kind}")
+    raise ValueError(f"files of format row cannot store {kind}")
 
 
 def _numbers(data: Bytes, at: Ints, kind: str) -> Any:
@@ -182,7 +182,7 @@ def _varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
         more = more[byte > 127]
         if not len(more):
             return values, at
-    raise ValueError("a number of more than five bytes")
+    raise ValueError("a number takes more than five bytes")
 
 
 def _binary(data: Bytes, at: Ints, target: pa.DataType) -> tuple[pa.Array, Ints]:
@@ -190,7 +190,7 @@ def _binary(data: Bytes, at: Ints, target: pa.DataType) -> tuple[pa.Array, Ints]
     ends = np.cumsum(sizes)
     total = int(ends[-1]) if len(ends) else 0
     if total > min(len(data), _MAX_BYTES):
-        raise ValueError(f"values of {total} bytes in {len(data)}")
+        raise ValueError(f"the values take {total} bytes, but {len(data)} are there")
     places = np.repeat(at - ends + sizes, sizes) + np.arange(total)
     buffers = [None, _offsets(sizes).buffers()[1], pa.py_buffer(data[places])]
     array = pa.Array.from_buffers(target, len(at), buffers, 0)
@@ -211,7 +211,7 @@ def _timestamp(data: Bytes, at: Ints, precision: int, target: pa.DataType) -> tu
         least, most = divmod(-(2**63), factor), divmod(2**63 - 1, factor)
         below = (values < least[0]) | ((values == least[0]) & (rest < least[1]))
         if (below | (values > most[0]) | ((values == most[0]) & (rest > most[1]))).any():
-            raise OverflowError("a timestamp outside 1677..2262")
+            raise OverflowError("a timestamp outside 1677 to 2262")
         values = values * factor + rest  # may wrap around and back
     return pa.array(values).view(target), at
 
@@ -229,7 +229,7 @@ def _long_decimal(target: pa.DataType) -> Decode:
     def decode(data: Bytes, at: Ints) -> tuple[pa.Array, Ints]:
         sizes, at = _varints(data, at)
         if len(sizes) and not 0 < sizes.min() <= sizes.max() <= _DECIMAL_BYTES:
-            raise ValueError("a decimal of more than 16 bytes")
+            raise ValueError("a decimal does not have 1 to 16 bytes")
         places = np.arange(_DECIMAL_BYTES)
         within = places < sizes[:, None]
         found = data[np.where(within, (at + sizes)[:, None] - 1 - places, at[:, None])]
@@ -268,9 +268,9 @@ def _map(data: Bytes, at: Ints, pair: tuple[DataType, DataType], target: pa.MapT
     sizes, keys, at = _elements(data, at, pair[0])
     others, items, at = _elements(data, at, pair[1])
     if (sizes != others).any():
-        raise ValueError("a map with more keys than values, or fewer")
+        raise ValueError("a map does not have as many keys as values")
     if keys.null_count:
-        raise ValueError("a map with a key that is null")
+        raise ValueError("a map has a null key")
     entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
     return _over(sizes, entries, target), at
 
@@ -283,7 +283,7 @@ def _over(sizes: Ints, values: pa.Array, target: pa.DataType) -> pa.Array:
 def _vector(data: Bytes, at: Ints, element: DataType, target: pa.DataType) -> tuple[pa.Array, Ints]:
     sizes, at = _varints(data, at)
     if sizes.sum() > len(data):
-        raise ValueError("a vector that is longer than its file")
+        raise ValueError("a vector is longer than its file")
     width = _width(element)
     owner, place = _places(sizes)
     values, _ = _decoder(element)(data, at[owner] + place * width)
@@ -310,7 +310,7 @@ def _elements(data: Bytes, at: Ints, element: DataType) -> tuple[Ints, pa.Array,
     """Sizes of arrays, the elements of all of them, and the positions behind."""
     sizes, at = _varints(data, at)
     if sizes.sum() > 8 * len(data):
-        raise ValueError("an array that is longer than its file")
+        raise ValueError("an array is longer than its file")
     owner, place = _places(sizes)
     present = (data[at[owner] + place // 8] >> (place % 8).astype(np.uint8)) & 1 == 0
     at = at + (sizes + 7) // 8

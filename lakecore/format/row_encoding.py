@@ -96,7 +96,7 @@ def _atomic(array: pa.Array) -> Pieces:
         return _fixed(array.view(pa.int32()).to_numpy())
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return _fixed(array.to_numpy())
-    raise UnsupportedError(f"files of format row cannot hold a column of {kind}")
+    raise UnsupportedError(f"files of format row cannot store a column of type {kind}")
 
 
 def _is_variant(kind: pa.StructType) -> bool:

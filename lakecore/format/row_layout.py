@@ -20,8 +20,9 @@ def row_columns(schema: TableSchema, path: str) -> RowType:
     for option in (THIN_MODE, ROW_TRACKING):
         if option.read(schema.options):
             raise UnsupportedError(
-                f"{path}: files of format row with {option.key}=true cannot be read: no engine reads them as "
-                "they were written; write such tables with file.format=parquet"
+                f"{path}: files of format row with {option.key}=true cannot be read, because "
+                "no engine writes them in a readable form; write such tables with "
+                "file.format=parquet"
             )
     return key_value_type(schema) if schema.primary_keys else schema.row_type
 
@@ -35,6 +36,6 @@ def check_row_files(schema: TableSchema) -> None:
     if schema.primary_keys or ROW_TRACKING.read(schema.options):
         what = "a primary key" if schema.primary_keys else f"{ROW_TRACKING.key}=true"
         raise UnsupportedError(
-            f"files of format row in a table with {what}: Java Paimon cannot read them, so none are written; "
+            f"a table with {what} cannot have files of format row, because Java Paimon cannot read them; "
             "set file.format=parquet (and file.format.per.level, changelog-file.format)"
         )

@@ -108,11 +108,11 @@ class RowReader:
             rows = int(self._blocks.rows[number])
             end = len(data) - _INT.size
             if _INT.unpack_from(data, end)[0] != rows or rows * _INT.size > end:
-                raise ValueError(f"block {number} has not the {rows} rows that the index says")
+                raise ValueError(f"block {number} does not have the {rows} rows that the index records")
             at = np.frombuffer(data, "<i4", rows, end - rows * _INT.size).astype(np.int64)
             after = np.append(at, end - rows * _INT.size)
             if rows and (at[0] < 0 or (np.diff(after) <= 0).any()):
-                raise ValueError(f"block {number}: a row outside of it, or before the one before")
+                raise ValueError(f"block {number} has a row outside of it, or before the previous row")
             parts.append(np.frombuffer(data, np.uint8))
             starts.append(at + size)
             ends.append(after[1:] + size)
@@ -128,30 +128,32 @@ class RowReader:
         frame = zstd.ZstdDecompressor()
         data = frame.decompress(packed, max_length=size + 1)  # (one more, so that it looks at the checksum)
         if len(data) != size or size < _INT.size or not frame.eof:
-            raise ValueError(f"block {number} has {len(data)} bytes where the index says {size}")
+            raise ValueError(f"block {number} has {len(data)} bytes, but the index records {size}")
         return data
 
 
 def _opened(source: Any, path: str) -> tuple[int, _Blocks]:
     size = int(source.size())
     if size < FOOTER.size:
-        raise ValueError(f"{size} bytes are no file of format row")
+        raise ValueError(f"it has {size} bytes, too few for a file of format row")
     source.seek(size - FOOTER.size)
     rows, count, index_at, index_size, version, magic = FOOTER.unpack(source.read(FOOTER.size))
     if magic != MAGIC:
-        raise ValueError("not a file of format row: no magic number at its end")
+        raise ValueError("it is not a file of format row: it does not end with the magic number")
     if version != VERSION:
-        raise UnsupportedError(f"{path}: format row of version {version}; this release reads version 1")
+        raise UnsupportedError(
+            f"{path}: the file has version {version} of format row, but this release reads version 1"
+        )
     if min(index_at, index_size) < 0 or index_at + index_size + FOOTER.size > size:
-        raise ValueError("its index lies outside of it")
+        raise ValueError("its index lies outside of the file")
     source.seek(index_at)
     packed, sizes, firsts = _lists(source.read(index_size))
     if not len(packed) == len(sizes) == len(firsts) == count or rows < 0:
-        raise ValueError(f"its index has not the {count} blocks that its footer says")
+        raise ValueError(f"its index does not have the {count} blocks that its footer records")
     ends, held = np.cumsum(packed), np.diff(np.append(firsts, rows))
     odd = count and (min(packed.min(), sizes.min(), held.min()) < 0 or packed.max() > index_at)
     if count and (odd or ends[-1] > index_at or firsts[0] != 0):
-        raise ValueError("its index names blocks that are not there")
+        raise ValueError("its index names blocks that do not exist")
     return int(rows), _Blocks(ends - packed, packed, sizes, held)
 
 
@@ -176,7 +178,7 @@ def _numbers(data: bytes) -> Ints:
     first = np.append(0, last[:-1] + 1)
     shift = np.arange(len(raw)) - np.repeat(first, last - first + 1)
     if shift.max() > 9:
-        raise ValueError("a number of more than ten bytes")
+        raise ValueError("a number takes more than ten bytes")
     parts = (raw & np.uint64(127)) << (shift * 7).astype(np.uint64)
     zigzag = np.add.reduceat(parts, first)
     deltas = (zigzag >> np.uint64(1)).astype(np.int64) ^ -(zigzag & np.uint64(1)).astype(np.int64)

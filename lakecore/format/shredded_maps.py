@@ -118,7 +118,7 @@ def _names(metadata: Mapping[str, str], field: pa.Field, path: str) -> _Names:
     version = metadata[PREFIX + "version"]
     if version != VERSION:
         raise UnsupportedError(
-            f"{path}: column {column} is a MAP in the layout shared-shredding of version {version}; "
+            f"{path}: column {column} is a MAP in version {version} of the layout shared-shredding, but "
             "this release reads version 1"
         )
     # bytes were put into text as ISO 8859-1, one character each
@@ -131,10 +131,12 @@ def _names(metadata: Mapping[str, str], field: pa.Field, path: str) -> _Names:
     ordered = sorted(ids, key=ids.__getitem__)
     numbers = np.array([ids[name] for name in ordered], np.int64)
     if (numbers < 0).any() or (np.diff(numbers) == 0).any():
-        raise ValueError(f"the keys of column {column} are not numbered")
+        raise ValueError(f"the keys of column {column} are not numbered correctly")
     columns = int(metadata[PREFIX + "num-columns"])
     if columns != sum(part.name.startswith(COLUMN) for part in field.type):
-        raise ValueError(f"column {column} has not the {columns} value columns that its metadata says")
+        raise ValueError(
+            f"column {column} does not have the {columns} value columns that its metadata records"
+        )
     return _Names(pa.array(ordered, pa.string()), numbers, columns)
 
 
@@ -177,10 +179,10 @@ def _mapping(mapping: pa.ListArray, present: Ints, columns: int) -> Ints:
     ids = np.full((len(mapping), columns), -1, np.int64)
     lengths = mapping.value_lengths().fill_null(-1).to_numpy()
     if (lengths[present] != columns).any():
-        raise ValueError(f"a {MAPPING} that has not the {columns} ids that its metadata says")
+        raise ValueError(f"a {MAPPING} does not have the {columns} ids that its metadata records")
     held = mapping.filter(pa.array(present)).flatten()
     if held.null_count:
-        raise ValueError(f"a {MAPPING} with null in it")
+        raise ValueError(f"a {MAPPING} contains null")
     ids[present] = held.to_numpy().reshape(-1, columns)
     return ids
 

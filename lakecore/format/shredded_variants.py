@@ -92,7 +92,7 @@ def _one_by_one(array: pa.StructArray, target: pa.StructType, path: str) -> pa.A
             values.append(value)
             metadata.append(told)
     except (ValueError, IndexError, KeyError, TypeError, struct.error) as err:
-        raise CorruptDataError(path, f"not a shredded variant: {err}") from err
+        raise CorruptDataError(path, f"contains an invalid shredded variant: {err}") from err
     children = {_VALUE: values, _METADATA: metadata}
     filled = [pa.array([b"" if v is None else v for v in children[f.name]], f.type) for f in target]
     mask = pa.array([value is None for value in values], pa.bool_())
@@ -134,7 +134,7 @@ def _node(array: pa.StructArray, path: str) -> Node:
         if not typed[row]:
             return values[row]
         if values[row] is not None:
-            raise ValueError("a value that is shredded and is not")
+            raise ValueError("a value is stored both shredded and unshredded")
         return convert(row, keys)
 
     return either
@@ -151,7 +151,7 @@ def _object(column: pa.StructArray, typed: list[bool], values: list[bytes | None
         if rest is not None:
             others = object_fields(rest, keys)
             if twice := others.keys() & fields.keys():
-                raise ValueError(f"field {min(twice)} is shredded and is not")
+                raise ValueError(f"field {min(twice)} is stored both shredded and unshredded")
             parts |= others
         return object_bytes(parts, keys)
 
@@ -189,7 +189,9 @@ def _scalar(column: pa.Array, path: str) -> Callable[[int, VariantKeys], bytes]:
     elif kind == pa.time64("us"):
         column, encode = column.view(pa.int64()), time_bytes
     elif not _plain(kind):
-        raise UnsupportedError(f"{path}: a VARIANT shredded as {kind}, which the format of variants has not")
+        raise UnsupportedError(
+            f"{path}: a VARIANT is shredded as {kind}, which the format of variants does not have"
+        )
     values = column.to_pylist()
     return lambda row, _keys: encode(values[row])
 

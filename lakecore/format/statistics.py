@@ -25,12 +25,14 @@ __all__ = [
     "stats_modes",
 ]
 
-KEEP_FIRST = Option("metadata.stats-keep-first-n-columns", int, -1, "Columns with statistics; -1: all.")
+KEEP_FIRST = Option(
+    "metadata.stats-keep-first-n-columns", int, -1, "Number of columns with statistics; -1 for all."
+)
 DENSE_STORE = Option(
     "metadata.stats-dense-store",
     parse_bool,
     True,
-    "Leave out columns without statistics (_VALUE_STATS_COLS).",
+    "Whether columns without statistics are left out (_VALUE_STATS_COLS).",
 )
 
 _LAST_CODE_POINT = 0x10FFFF

@@ -59,7 +59,7 @@ def decode_struct(data: bytes | memoryview) -> Struct:
     try:
         return _Reader(bytes(data)).struct(0)
     except IndexError as err:
-        raise ValueError("thrift data ends early") from err
+        raise ValueError("the thrift data ends early") from err
 
 
 def encode_struct(struct: Struct) -> bytes:
@@ -79,7 +79,7 @@ class _Reader:
 
     def struct(self, depth: int) -> Struct:
         if depth > _MAX_DEPTH:
-            raise ValueError("thrift data nests too deeply")
+            raise ValueError("the thrift data is nested too deeply")
         out: Struct = {}
         field_id = 0
         while (head := self._byte()) != 0:
@@ -104,7 +104,7 @@ class _Reader:
         if kind is WireType.DOUBLE:
             return self._take(8)
         if kind is WireType.MAP:
-            raise ValueError("a thrift map, which parquet metadata has not")
+            raise ValueError("a thrift map is present, which parquet metadata does not have")
         return self._byte()
 
     def _list(self, depth: int) -> ThriftList:
@@ -114,7 +114,7 @@ class _Reader:
         if size == _LONG_LIST:
             size = self._varint()
         if size > len(self._data) - self._at:
-            raise ValueError(f"a thrift list of {size} elements in {len(self._data)} bytes")
+            raise ValueError(f"a thrift list claims {size} elements in {len(self._data)} bytes")
         if kind in _BOOLEANS:
             return ThriftList(kind, [byte == WireType.TRUE for byte in self._take(size)])
         return ThriftList(kind, [self._value(kind, depth + 1) for _ in range(size)])
@@ -126,7 +126,7 @@ class _Reader:
     def _take(self, size: int) -> bytes:
         part = self._data[self._at : self._at + size]
         if len(part) != size:
-            raise ValueError("thrift data ends early")
+            raise ValueError("the thrift data ends early")
         self._at += size
         return part
 

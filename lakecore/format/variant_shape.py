@@ -30,9 +30,9 @@ def _parse_schema(text: str) -> RowType | None:
     try:
         kind = parse_type(json.loads(text))
     except (KeyError, TypeError, RecursionError) as err:
-        raise ValueError(f"not the JSON of a ROW: {err}") from err
+        raise ValueError(f"must be a ROW in JSON: {err}") from err
     if not isinstance(kind, RowType):
-        raise ValueError("not the JSON of a ROW")
+        raise ValueError("must be a ROW in JSON")
     for field in kind:
         _check(field.type, field.name, _MAX_DEPTH)
     return kind
@@ -68,19 +68,21 @@ SCHEMA: Option[RowType | None] = Option(
     "variant.shreddingSchema",
     _parse_schema,
     None,
-    "Types of VARIANT columns (a ROW as JSON) that new files have typed columns for.",
+    "Types of VARIANT columns (a ROW as JSON) for which new files have typed columns.",
     ("parquet.variant.shreddingSchema",),
 )
-INFER = Option("variant.inferShreddingSchema", parse_bool, False, "Choose these types by the first rows.")
-WIDTH = Option("variant.shredding.maxSchemaWidth", int, 300, "Columns that may be made at most.")
-DEPTH = Option("variant.shredding.maxSchemaDepth", int, 50, "How deep values are looked at.")
+INFER = Option(
+    "variant.inferShreddingSchema", parse_bool, False, "Whether these types are chosen by the first rows."
+)
+WIDTH = Option("variant.shredding.maxSchemaWidth", int, 300, "Maximum number of typed columns.")
+DEPTH = Option("variant.shredding.maxSchemaDepth", int, 50, "Maximum depth to which values are examined.")
 SHARE = Option(
     "variant.shredding.minFieldCardinalityRatio",
     _share,
     0.1,
     "Share of rows that must have a field.",
 )
-SAMPLE = Option("variant.shredding.maxInferBufferRow", _natural, 4096, "Rows that are looked at.")
+SAMPLE = Option("variant.shredding.maxInferBufferRow", _natural, 4096, "Number of rows that are examined.")
 
 
 def check_inference(raw: Mapping[str, str]) -> None:

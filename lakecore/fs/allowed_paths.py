@@ -136,7 +136,10 @@ class AllowedPaths:
         self._check_form(path)
         if is_below(path, self.own) and self.own != self.warehouse:
             if is_below(path, f"{self.own}/schema"):
-                raise CorruptDataError(path, "a record says that it is to be removed, but it is a schema")
+                raise CorruptDataError(
+                    path,
+                    "is a schema, which no record may remove; the record that names it is damaged or forged",
+                )
             return
         self._declared_root(path)
 
@@ -149,9 +152,9 @@ class AllowedPaths:
             if is_below(path, root):
                 return root
         raise InvalidOptionError(
-            f"{path}: a row refers to this file, which lies outside the warehouse {self.warehouse}; if that "
-            "is right, name its directory in the catalog option blob-roots, or read references as they are "
-            "with blob-as-descriptor=true"
+            f"{path}: a row refers to this file, which lies outside the warehouse {self.warehouse}; if "
+            "that is right, add its directory to the catalog option blob-roots, or read the references "
+            "themselves with blob-as-descriptor=true"
         )
 
     def _declared_root(self, path: str) -> str:
@@ -160,19 +163,23 @@ class AllowedPaths:
                 return root
         if any(is_below(path, root) for root in self.named):
             raise InvalidOptionError(
-                f"{path} lies below an external root of {self.own}, which only the table's schema names; "
-                "nothing is written or deleted there before the catalog option external-roots names it, too"
+                f"{path} lies below an external root of {self.own} that only the table's schema names; "
+                "lakecore writes and deletes nothing there until the catalog option external-roots names it, "
+                "too"
             )
         raise self._outside("changed", path)
 
     def _outside(self, verb: str, path: str) -> CorruptDataError:
         return CorruptDataError(
             path,
-            f"lies outside {self.own if verb == 'changed' else self.warehouse} and every declared external "
-            f"root, so it is not {verb}; a record that names it is damaged or forged, or the catalog option "
-            "external-roots lacks its root",
+            f"lies outside {self.own if verb == 'changed' else self.warehouse} and every declared "
+            f"external root, so it is not {verb}; a record that names it is damaged or forged, or its "
+            "root is missing from the catalog option external-roots",
         )
 
     def _check_form(self, path: str) -> None:
         if _ODD.search(path) or len(path) > _MOST_BYTES:
-            raise CorruptDataError(path[:200], "is no path of a file: it has . or .. or a control character")
+            raise CorruptDataError(
+                path[:200],
+                "is not the path of a file: it contains . or .. or a control character, or is too long",
+            )

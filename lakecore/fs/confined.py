@@ -169,6 +169,6 @@ def check_no_links(root: str, path: str, action: str, *, last: bool = False) -> 
             return  # nothing is there yet; storage says what is wrong with it
         if stat.S_ISLNK(mode):
             raise UnsupportedError(
-                f"cannot {action} {path}: {place} is a symbolic link, and lakecore changes nothing and reads "
-                "no blob through one below the warehouse; put the directory itself there"
+                f"cannot {action} {path}: {place} is a symbolic link, and below the warehouse lakecore "
+                "neither changes files nor reads blobs through links; put the directory itself there"
             )

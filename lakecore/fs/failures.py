@@ -22,17 +22,17 @@ MOST_BYTES = 2 << 30
 
 _REMEDIES = {
     errno.ENOSPC: "the disk is full; free space or choose another warehouse",
-    errno.EFBIG: "files of this process may not grow so large; raise `ulimit -f`, or lower target-file-size",
+    errno.EFBIG: "the file exceeds the limit of this process; raise `ulimit -f` or lower target-file-size",
     errno.EDQUOT: "the disk quota is used up; free space or raise the quota",
-    errno.EACCES: "permission denied; give this user access to the path",
-    errno.EPERM: "operation not permitted; give this user access to the path",
+    errno.EACCES: "permission is denied; give this user access to the path",
+    errno.EPERM: "the operation is not permitted; give this user access to the path",
     errno.EROFS: "the file system is mounted read-only; remount it writable or choose another warehouse",
-    errno.EMFILE: "too many open files; raise `ulimit -n`",
-    errno.ENFILE: "too many open files on this machine",
-    errno.ENAMETOOLONG: "the name is too long for this file system",
-    errno.ENOTDIR: "a part of the path is a file, not a directory",
-    errno.EISDIR: "this is a directory, not a file",
-    errno.ENOTEMPTY: "the directory is not empty",
+    errno.EMFILE: "too many files are open in this process; raise `ulimit -n`",
+    errno.ENFILE: "too many files are open on this machine; raise its limit, or stop other processes",
+    errno.ENAMETOOLONG: "the name is too long for this file system; choose a shorter one",
+    errno.ENOTDIR: "a part of the path is a file, not a directory; check the path",
+    errno.EISDIR: "this is a directory, not a file; check the path",
+    errno.ENOTEMPTY: "the directory is not empty; remove the files in it first",
     errno.EIO: "the disk reported an input/output error; check it",
 }
 
@@ -40,7 +40,7 @@ _REMEDIES = {
 def translate(err: OSError, action: str, path: str) -> LakeError:
     """The error to raise for `err`, met while doing `action` ("read", "write", …) to `path`."""
     if isinstance(err, FileNotFoundError):
-        return NotFoundError(f"cannot {action} {path}: no such file")
+        return NotFoundError(f"cannot {action} {path}: the file does not exist")
     if isinstance(err, FileExistsError):
         return AlreadyExistsError(f"cannot {action} {path}: it exists already")
     remedy = _REMEDIES.get(err.errno or 0, err.strerror or str(err))
@@ -50,7 +50,7 @@ def translate(err: OSError, action: str, path: str) -> LakeError:
 def check_whole(path: str, size: int) -> None:
     """Raises CorruptDataError for a file that is too large to be one of those that are read whole."""
     if size > MOST_BYTES:
-        raise CorruptDataError(path, f"has {size} bytes, and no file of its kind more than {MOST_BYTES}")
+        raise CorruptDataError(path, f"has {size} bytes, but a file of its kind has {MOST_BYTES} at most")
 
 
 @contextmanager

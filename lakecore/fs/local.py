@@ -107,7 +107,9 @@ class LocalFileIO:
         try:
             parent.sync(self.sync)
         except OSError as err:
-            raise CommitUncertainError(f"{parent.path}: published, but perhaps not durably: {err}") from err
+            raise CommitUncertainError(
+                f"{parent.path} was published, but may not survive a crash of the machine: {err}"
+            ) from err
         return True
 
     def overwrite(self, path: str, data: bytes) -> None:
@@ -198,7 +200,7 @@ class LocalFileIO:
         """
         if stat.S_ISLNK(old.look(old.name).st_mode):
             raise UnsupportedError(
-                f"cannot move {old.path}: it is a symbolic link; delete it or put the file there"
+                f"cannot move {old.path}: it is a symbolic link; delete it or put the file itself there"
             )
         temporary = new.sibling(f".{os.path.basename(new.name)}.{self.clock.fresh_id()}.tmp")
         try:
@@ -345,12 +347,12 @@ def _landed(parent: ParentDirectory, temporary: str, err: OSError) -> bool:
     except FileNotFoundError:
         if err.errno in _NO_LINKS:
             raise UnsupportedError(
-                f"cannot publish {path}: this file system has no hard links, which atomic commits need; "
-                "keep the warehouse on another one"
+                f"cannot publish {path}: this file system has no hard links, which atomic commits need; keep "
+                "the warehouse on a file system that has them"
             ) from err
         raise translate(err, "publish", path) from err
     except OSError as unknown:
-        raise CommitUncertainError(f"{path}: not known whether it was published: {unknown}") from err
+        raise CommitUncertainError(f"it is not known whether {path} was published: {unknown}") from err
     if isinstance(err, FileExistsError):
         return False
     raise translate(err, "publish", path) from err

@@ -45,7 +45,7 @@ class MemoryFileIO:
     def read(self, path: str) -> bytes:
         found = self._files.get(path)
         if found is None:
-            raise NotFoundError(f"cannot read {path}: no such file")
+            raise NotFoundError(f"cannot read {path}: the file does not exist")
         return found[0]
 
     def open_output(self, path: str) -> MemoryOutput:
@@ -94,7 +94,7 @@ class MemoryFileIO:
     def move(self, path: str, target: str) -> None:
         with self._lock:
             if path not in self._files:
-                raise NotFoundError(f"cannot move {path}: no such file")
+                raise NotFoundError(f"cannot move {path}: the file does not exist")
             if target in self._files:
                 raise AlreadyExistsError(f"cannot move {path}: {target} exists already")
             self._files[target] = self._files.pop(path)

@@ -29,7 +29,7 @@ def publish_resolved(file_io: FileIO, path: str, data: bytes, clock: Clock) -> b
         try:
             created = file_io.publish(path, data)
         except CommitUncertainError as err:
-            logger.warning("publish of %s is uncertain: %s", path, err)
+            logger.warning("it is not certain that %s was published: %s", path, err)
             known = _read_back(file_io, path, str(err))
             if known is not None:
                 return known == data
@@ -41,8 +41,8 @@ def publish_resolved(file_io: FileIO, path: str, data: bytes, clock: Clock) -> b
             return created or _read_back(file_io, path, "the name is taken") == data
         clock.sleep(_FIRST_WAIT * 4**attempt)
     raise CommitUncertainError(
-        f"{path}: storage gave no certain answer in {_TRIES} tries; look whether it is there before "
-        "you retry, and delete nothing"
+        f"{path}: storage gave no certain answer in {_TRIES} tries; look whether the file is there "
+        "before you retry, and delete nothing"
     )
 
 
@@ -55,5 +55,5 @@ def _read_back(file_io: FileIO, path: str, cause: str) -> bytes | None:
     except LakeError as err:
         raise CommitUncertainError(
             f"{path}: it may have been published ({cause}) and cannot be read back ({err}); look whether "
-            "it is there before you retry, and delete nothing"
+            "the file is there before you retry, and delete nothing"
         ) from err

@@ -53,7 +53,9 @@ def plain_path(location: str) -> str:
         return "s3://" + re.sub("/+", "/", rest.lstrip("/")).rstrip("/")
     if scheme == "memory":
         return "memory://" + rest.strip("/")
-    raise UnsupportedError(f"{location}: no storage for scheme {scheme!r}; use a local path or s3://")
+    raise UnsupportedError(
+        f"{location}: lakecore has no storage for scheme {scheme!r}; use a local path or s3://"
+    )
 
 
 def file_io_for(location: str, options: Mapping[str, str]) -> FileIO:

@@ -32,14 +32,18 @@ ACCESS_KEY: Option[str | None] = Option(
     "s3.access-key", str, None, "Default: the environment's credentials.", ("s3.access.key",)
 )
 SECRET_KEY: Option[str | None] = Option(
-    "s3.secret-key", str, None, "Belongs to s3.access-key.", ("s3.secret.key",)
+    "s3.secret-key", str, None, "Secret key that belongs to s3.access-key.", ("s3.secret.key",)
 )
 SESSION_TOKEN: Option[str | None] = Option(
-    "s3.session-token", str, None, "For temporary credentials.", ("s3.session.token",)
+    "s3.session-token", str, None, "Token of temporary credentials.", ("s3.session.token",)
 )
 REGION: Option[str | None] = Option("s3.region", str, None, "Region of the bucket.", ("s3.endpoint.region",))
 PATH_STYLE = Option(
-    "s3.path.style.access", parse_bool, False, "Bucket in the path, not the host.", ("s3.path-style-access",)
+    "s3.path.style.access",
+    parse_bool,
+    False,
+    "Whether the bucket is part of the path, not of the host name.",
+    ("s3.path-style-access",),
 )
 S3_OPTIONS = (ENDPOINT, ACCESS_KEY, SECRET_KEY, SESSION_TOKEN, REGION, PATH_STYLE)
 
@@ -122,7 +126,7 @@ class S3FileIO:
         except ClientError as err:
             return _refused(err, path)
         except BotoCoreError as err:
-            raise CommitUncertainError(f"{path}: not known whether it was published: {err}") from err
+            raise CommitUncertainError(f"it is not known whether {path} was published: {err}") from err
         return True
 
     def overwrite(self, path: str, data: bytes) -> None:
@@ -273,9 +277,9 @@ def _service_errors(action: str, path: str) -> Iterator[None]:
 def _translate(err: Any, action: str, path: str) -> LakeError:
     code = str(err.response.get("Error", {}).get("Code", ""))
     if code == "NoSuchBucket":
-        return NotFoundError(f"cannot {action} {path}: there is no such bucket")
+        return NotFoundError(f"cannot {action} {path}: the bucket does not exist")
     if code in _MISSING:
-        return NotFoundError(f"cannot {action} {path}: no such object")
+        return NotFoundError(f"cannot {action} {path}: the object does not exist")
     if code in _DENIED:
         return UnavailableError(
             f"cannot {action} {path}: {code}; check s3.access-key, s3.secret-key and policy"
@@ -291,10 +295,11 @@ def _refused(err: Any, path: str) -> bool:
         return False
     if code == "NotImplemented":
         raise UnsupportedError(
-            f"cannot publish {path}: this service has no conditional writes, which commits need to be atomic"
+            f"cannot publish {path}: this service has no conditional writes, which atomic commits need; "
+            "use a service that has them"
         ) from err
     if code in _RACED or status not in _CLIENT_FAULTS:
-        raise CommitUncertainError(f"{path}: not known whether it was published: {err}") from err
+        raise CommitUncertainError(f"it is not known whether {path} was published: {err}") from err
     raise _translate(err, "publish", path) from err
 
 

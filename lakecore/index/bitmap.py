@@ -59,7 +59,7 @@ class BitmapRules:
         least = _INT.size + _PAIR.size + width
         if self.block_size < least:
             raise InvalidOptionError(
-                f"option {key}.index-block-size={self.block_size}: at least {least} bytes"
+                f"option {key}.index-block-size={self.block_size}: must be at least {least} bytes"
             )
 
 
@@ -103,7 +103,7 @@ class BitmapWriter:
         rows = groups.order[len(groups.nulls) :][np.repeat(several, groups.counts)]
         data, sizes = encode_groups(rows.astype(np.uint32), groups.counts[several])
         if start + len(data) > _MAX_BODY:
-            raise OverflowError(f"{start + len(data)} bytes of bitmaps")
+            raise OverflowError(f"its bitmaps take {start + len(data)} bytes")
         offsets[several], lengths[several] = start + np.cumsum(sizes) - sizes, sizes
         body.append(data)
         return offsets, lengths
@@ -120,8 +120,8 @@ class BitmapWriter:
             if end == first:
                 raise InvalidOptionError(
                     f"option index-block-size={self._rules.block_size} of a bitmap index: a value of "
-                    f"{len(keys[first].as_py())} bytes does not fit; raise it, or index the column with "
-                    "another type"
+                    f"{len(keys[first].as_py())} bytes does not fit into a block; raise the option, or use "
+                    "another index type"
                 )
             heads.append(keys[first].as_py() + _INT.pack(size))
             bodies.append(_INT.pack(end - first) + bytes_of(entries, first, end))
@@ -171,7 +171,7 @@ def search(data: bytes, kind: AtomicType, rows: int, query: Query, path: str) ->
             case Without(values=values):
                 return BitMap(range(rows)) - index.nulls() - index.rows_of(values)
     except (struct.error, IndexError, ValueError) as err:
-        raise CorruptDataError(path, f"not a bitmap index: {err}") from err
+        raise CorruptDataError(path, f"is not a bitmap index: {err}") from err
 
 
 class _Reader:
@@ -184,11 +184,15 @@ class _Reader:
         self._rows = rows
         version, count, self._values, self._has_null = _HEAD.unpack_from(data)
         if version not in (_V1, _V2):
-            raise CorruptDataError(path, f"a bitmap index of version {version}; this release knows 1 and 2")
+            raise CorruptDataError(
+                path, f"contains a bitmap index of version {version}; this release reads versions 1 and 2"
+            )
         if count != rows:
-            raise CorruptDataError(path, f"a bitmap index of {count} rows beside a file of {rows}")
+            raise CorruptDataError(path, f"contains a bitmap index of {count} rows for a file of {rows} rows")
         if not 0 <= self._values <= len(data):
-            raise CorruptDataError(path, f"a bitmap index of {self._values} values")
+            raise CorruptDataError(
+                path, f"contains a bitmap index of {self._values} values, which is not possible"
+            )
         self._version = version
         self._null_offset = 0
         at = _HEAD.size
@@ -216,7 +220,9 @@ class _Reader:
         if offset < 0:
             row = -1 - offset
             if row >= self._rows:
-                raise CorruptDataError(self._path, f"row {row} in an index of {self._rows} rows")
+                raise CorruptDataError(
+                    self._path, f"contains a bitmap index of {self._rows} rows that names row {row}"
+                )
             return BitMap([row])
         return decode_roaring(self._data, self._body + offset, self._path, self._rows)[0]
 
@@ -247,7 +253,7 @@ class _Reader:
     def _read_entries(self, at: int, count: int, *, lengths: bool) -> tuple[Entries, int]:
         """Entries from `at` on, and where they end."""
         if not 0 <= count <= len(self._data):
-            raise ValueError(f"{count} entries")
+            raise ValueError(f"it has {count} entries")
         extra = 8 if lengths else 4
         width = self._codec.width
         if width is not None:

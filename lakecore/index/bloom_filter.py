@@ -59,8 +59,8 @@ class BloomFilterRules:
             )
         if self.bits > _MAX_BITS:
             raise InvalidOptionError(
-                f"option {key}: items={self.items} with fpp={self.fpp} needs {self.bits} bits; at most "
-                f"{_MAX_BITS} can be stored: expect fewer items"
+                f"option {key}: items={self.items} with fpp={self.fpp} needs {self.bits} bits, but at most "
+                f"{_MAX_BITS} can be stored; lower items, or raise fpp"
             )
 
 
@@ -98,10 +98,12 @@ def search(data: bytes, kind: AtomicType, query: Query, path: str) -> BitMap | N
     if not isinstance(query, Among):
         return None
     if len(data) <= _HEAD.size:
-        raise CorruptDataError(path, f"a bloom filter of {len(data)} bytes")
+        raise CorruptDataError(path, f"contains a bloom filter of {len(data)} bytes, which is not possible")
     (functions,) = _HEAD.unpack_from(data)
     if not 0 < functions <= len(data) * 8:
-        raise CorruptDataError(path, f"a bloom filter with {functions} hash functions")
+        raise CorruptDataError(
+            path, f"contains a bloom filter with {functions} hash functions, which is not possible"
+        )
     if not query.values:
         return BitMap()
     if len(query.values) == 1:

@@ -43,13 +43,15 @@ class BsiWriter:
         try:
             numbers, valid = stored_numbers(array, self._kind)
         except OverflowError as err:
-            raise UnsupportedError(f"index bsi: {err}; index the column with another type") from err
+            raise UnsupportedError(f"index bsi: {err}; use another index type for the column") from err
         rows = np.arange(self._rows, self._rows + len(numbers), dtype=np.int64)
         self._rows += len(numbers)
         if valid is not None:
             rows, numbers = rows[valid], numbers[valid]
         if (numbers == _LOWEST).any():
-            raise UnsupportedError(f"index bsi cannot hold the value {_LOWEST}; use another type of index")
+            raise UnsupportedError(
+                f"index bsi cannot hold the value {_LOWEST}; use another index type for the column"
+            )
         below = numbers < 0
         self._halves[0].add(rows[~below], numbers[~below])
         self._halves[1].add(rows[below], -numbers[below])
@@ -118,13 +120,15 @@ def _decode(data: bytes, rows: int, path: str) -> tuple[_Half, _Half]:
     try:
         version, count = _HEAD.unpack_from(data)
         if version != _VERSION:
-            raise CorruptDataError(path, f"a bsi index of version {version}; this release knows {_VERSION}")
+            raise CorruptDataError(
+                path, f"contains a bsi index of version {version}; this release reads version {_VERSION}"
+            )
         if count != rows:
-            raise CorruptDataError(path, f"a bsi index of {count} rows beside a file of {rows}")
+            raise CorruptDataError(path, f"contains a bsi index of {count} rows for a file of {rows} rows")
         above, at = _decode_half(data, _HEAD.size, rows, path)
         below, _ = _decode_half(data, at, rows, path)
     except (struct.error, IndexError) as err:
-        raise CorruptDataError(path, f"not a bsi index: {err}") from err
+        raise CorruptDataError(path, f"is not a bsi index: {err}") from err
     return above, below
 
 
@@ -135,7 +139,10 @@ def _decode_half(data: bytes, at: int, rows: int, path: str) -> tuple[_Half, int
     present, at = decode_roaring(data, at + 1 + _HALF.size, path, rows)
     (count,) = struct.unpack_from(">i", data, at)
     if version != _VERSION or not 0 <= count <= _MAX_SLICES:
-        raise CorruptDataError(path, f"a bsi index of version {version} with {count} slices")
+        raise CorruptDataError(
+            path,
+            f"contains a bsi index of version {version} with {count} slices, which this release cannot read",
+        )
     at += 4
     slices = []
     for _ in range(count):

@@ -53,8 +53,8 @@ class FileIndexBuilder:
                 out.setdefault(spec.name, {})[spec.type.value] = writer.encode()
             except (struct.error, OverflowError) as err:
                 raise UnsupportedError(
-                    f"index {spec.type.value} of column {spec.name}: more than 2 GB for a file ({err}); "
-                    "write smaller files, or use another type of index"
+                    f"index {spec.type.value} of column {spec.name}: the index exceeds 2 GB ({err}); "
+                    "write smaller files, or use another index type"
                 ) from err
         return out
 

@@ -70,11 +70,13 @@ def head_length(data: bytes, size: int, path: str) -> int:
     try:
         magic, version, length = _FIXED.unpack_from(data)
     except struct.error as err:
-        raise CorruptDataError(path, f"not a file index: {err}") from err
+        raise CorruptDataError(path, f"is not a file index: {err}") from err
     if magic != _MAGIC or version != _VERSION:
-        raise CorruptDataError(path, f"not a file index: magic {magic}, version {version}")
+        raise CorruptDataError(
+            path, f"is not a file index: its magic number is {magic} and its version is {version}"
+        )
     if not FIXED_HEAD <= length <= size:
-        raise CorruptDataError(path, f"a head of {length} bytes in a file index of {size}")
+        raise CorruptDataError(path, f"has a file index of {size} bytes whose head takes {length} bytes")
     return int(length)
 
 
@@ -89,7 +91,7 @@ def decode_head(head: bytes, size: int, path: str) -> Mapping[str, Mapping[str, 
     except _OutsideError as err:
         raise CorruptDataError(path, str(err)) from err
     except (struct.error, UnicodeDecodeError, IndexError) as err:
-        raise CorruptDataError(path, f"not a file index: {err}") from err
+        raise CorruptDataError(path, f"is not a file index: {err}") from err
 
 
 class _OutsideError(Exception):
@@ -110,7 +112,9 @@ def _columns(head: bytes, size: int) -> dict[str, dict[str, Blob]]:
             kind, at = _decode_name(head, at)
             blob = found[kind] = Blob(*struct.unpack_from(">ii", head, at))
             if not blob.empty and not (len(head) <= blob.start and 0 <= blob.length <= size - blob.start):
-                raise _OutsideError(f"an index of {blob.length} bytes at byte {blob.start}")
+                raise _OutsideError(
+                    f"an index of {blob.length} bytes at byte {blob.start} lies outside of the file"
+                )
             at += 8
     return columns
 
@@ -118,7 +122,7 @@ def _columns(head: bytes, size: int) -> dict[str, dict[str, Blob]]:
 def _encode_name(name: str) -> bytes:
     data = _ODD.sub(_to_odd, name).encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")
     if len(data) > 0xFFFF:
-        raise ValueError(f"a column name of {len(data)} bytes")
+        raise ValueError(f"a column name has {len(data)} bytes, more than 65535")
     return struct.pack(">H", len(data)) + data
 
 
@@ -126,7 +130,7 @@ def _decode_name(head: bytes, at: int) -> tuple[str, int]:
     (length,) = struct.unpack_from(">H", head, at)
     data = head[at + 2 : at + 2 + length]
     if len(data) != length:
-        raise IndexError("a name that ends after the head")
+        raise IndexError("a name ends after the head")
     text = data.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
     return text.encode("utf-16", "surrogatepass").decode("utf-16"), at + 2 + length
 

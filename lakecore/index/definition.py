@@ -23,9 +23,14 @@ from lakecore.types.datatypes import AtomicType, DataField, DataType, MapType, T
 __all__ = ["IN_MANIFEST", "READ_ENABLED", "IndexSpec", "IndexType", "Rules", "can_index", "index_specs"]
 
 IN_MANIFEST = Option(
-    "file-index.in-manifest-threshold", parse_size, 500, "Bytes of indexes that still go into the manifest."
+    "file-index.in-manifest-threshold",
+    parse_size,
+    500,
+    "Size up to which the indexes of a file go into the manifest, in bytes.",
 )
-READ_ENABLED = Option("file-index.read.enabled", parse_bool, True, "Leave out files and rows by indexes.")
+READ_ENABLED = Option(
+    "file-index.read.enabled", parse_bool, True, "Whether reads leave out files and rows by indexes."
+)
 
 _PREFIX = "file-index."
 _COLUMNS = ".columns"
@@ -125,7 +130,8 @@ def _own_settings(
         found = shared.get((kind, column))
     if found is None:
         raise InvalidOptionError(
-            f"option {option}: column {name!r} is not in option {_PREFIX}{kind.value}{_COLUMNS}; add it there"
+            f"option {option}: column {name!r} is missing in option {_PREFIX}{kind.value}{_COLUMNS}; add it "
+            "there"
         )
     return found
 
@@ -138,7 +144,9 @@ def _declared(schema: TableSchema) -> list[tuple[IndexType, str, str | None]]:
         kind = _index_type(option, option[len(_PREFIX) : -len(_COLUMNS)])
         for name in value.split(","):
             if not name.strip():
-                raise InvalidOptionError(f"option {option}={value!r}: an empty column name")
+                raise InvalidOptionError(
+                    f"option {option}={value!r}: contains an empty column name; remove the comma"
+                )
             out[(kind, *_split(name.strip()))] = None
     return list(out)
 
@@ -148,7 +156,9 @@ def _index_type(option: str, text: str) -> IndexType:
         return IndexType(text)
     except ValueError as err:
         known = ", ".join(kind.value for kind in IndexType)
-        raise InvalidOptionError(f"option {option}: no index of type {text!r}; there are {known}") from err
+        raise InvalidOptionError(
+            f"option {option}: there is no index type {text!r}; index types: {known}"
+        ) from err
 
 
 def _split(name: str) -> tuple[str, str | None]:
@@ -163,7 +173,7 @@ def _spec(schema: TableSchema, place: tuple[IndexType, str, str | None], raw: Ma
     field = next((field for field in schema.fields if field.name == column), None)
     if field is None:
         names = ", ".join(schema.row_type.names)
-        raise InvalidOptionError(f"option {option}: no column {column!r}; columns are {names}")
+        raise InvalidOptionError(f"option {option}: there is no column {column!r}; columns: {names}")
     value = _value_type(field, key, option)
     if not can_index(value, kind):
         raise UnsupportedError(
@@ -181,9 +191,14 @@ def _value_type(field: DataField, key: str | None, option: str) -> DataType:
     if key is None:
         return field.type
     if not isinstance(field.type, MapType):
-        raise InvalidOptionError(f"option {option}: {field.name}[{key}]: the column is no MAP")
+        raise InvalidOptionError(
+            f"option {option}: {field.name}[{key}] names a key, but the column is not a MAP; leave the "
+            "key out"
+        )
     if not isinstance(field.type.key, AtomicType) or field.type.key.root not in _TEXTS:
-        raise UnsupportedError(f"option {option}: {field.name}[{key}]: only maps of text keys have indexes")
+        raise UnsupportedError(
+            f"option {option}: {field.name}[{key}]: only maps with string keys can have indexes; leave it out"
+        )
     return field.type.value
 
 
@@ -191,17 +206,21 @@ def _rules(kind: IndexType, raw: Mapping[str, str], prefix: str) -> Rules:
     named = {f"{prefix}.{name}": value for name, value in raw.items()}
     rules: Rules = NoRules()
     if kind is IndexType.BLOOM_FILTER:
-        items = Option(f"{prefix}.items", int, BloomFilterRules().items, "Expected different values.")
-        fpp = Option(f"{prefix}.fpp", float, BloomFilterRules().fpp, "Share of false answers.")
+        items = Option(
+            f"{prefix}.items", int, BloomFilterRules().items, "Expected number of different values."
+        )
+        fpp = Option(f"{prefix}.fpp", float, BloomFilterRules().fpp, "Accepted rate of false positives.")
         rules = BloomFilterRules(items.read(named), fpp.read(named))
     elif kind is IndexType.BITMAP:
-        version = Option(f"{prefix}.version", int, BitmapRules().version, "1 or 2.")
+        version = Option(f"{prefix}.version", int, BitmapRules().version, "Version of the index: 1 or 2.")
         block = Option(
-            f"{prefix}.index-block-size", parse_size, BitmapRules().block_size, "Bytes of a block."
+            f"{prefix}.index-block-size", parse_size, BitmapRules().block_size, "Size of a block, in bytes."
         )
         rules = BitmapRules(version.read(named), block.read(named))
     elif kind is IndexType.RANGE_BITMAP:
-        chunk: Option[int | None] = Option(f"{prefix}.chunk-size", parse_size, None, "Bytes of a chunk.")
+        chunk: Option[int | None] = Option(
+            f"{prefix}.chunk-size", parse_size, None, "Size of a chunk, in bytes."
+        )
         rules = RangeBitmapRules(chunk.read(named))
     rules.check(prefix)
     return rules

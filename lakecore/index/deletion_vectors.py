@@ -73,8 +73,8 @@ def encode_vector(positions: BitMap, layout: VectorLayout, name: str) -> bytes:
         payload = _MAGIC_V2 + maps
     elif positions and positions.max() > _MAX_POSITION_V1:
         raise UnsupportedError(
-            f"row {positions.max()} of {name} is beyond what a deletion vector of 32 bits holds; set option "
-            "deletion-vectors.bitmap64"
+            f"row {positions.max()} of {name} exceeds what a 32-bit deletion vector can hold; set option "
+            "deletion-vectors.bitmap64=true"
         )
     else:
         payload = _MAGIC_V1 + body
@@ -84,7 +84,9 @@ def encode_vector(positions: BitMap, layout: VectorLayout, name: str) -> bytes:
 def decode_vectors(data: bytes, ranges: Mapping[str, DeletionRange], path: str) -> dict[str, BitMap]:
     """The vectors at these places of an index file. Raises CorruptDataError naming `path`."""
     if data[:1] != bytes([_FILE_VERSION]):
-        raise CorruptDataError(path, f"version {data[:1].hex()} of deletion vectors; there is 01")
+        raise CorruptDataError(
+            path, f"has deletion vectors of version {data[:1].hex()}; this release reads version 01"
+        )
     return {
         name: decode_place(data[place.offset : place.offset + place.length + VECTOR_FRAME], place, path)
         for name, place in ranges.items()
@@ -97,13 +99,17 @@ def decode_place(data: bytes, place: DeletionRange, path: str) -> BitMap:
     Raises CorruptDataError naming `path`, also when it deletes other than `place.cardinality` rows.
     """
     if place.offset < 1 or place.length < 0:
-        raise CorruptDataError(path, f"vector of {place.data_file} at {place.offset}, {place.length} bytes")
+        raise CorruptDataError(
+            path,
+            f"records the deletion vector of {place.data_file} at offset {place.offset} with "
+            f"{place.length} bytes, which is not possible",
+        )
     vector = decode_vector(data, path, recorded=place.length)
     if place.cardinality is not None and len(vector) != place.cardinality:
         raise CorruptDataError(
             path,
-            f"the vector of {place.data_file} deletes {len(vector)} rows where the index manifest says "
-            f"{place.cardinality}",
+            f"has a deletion vector of {place.data_file} with {len(vector)} rows, but the index manifest "
+            f"records {place.cardinality}",
         )
     return vector
 
@@ -117,15 +123,19 @@ def decode_vector(data: bytes, path: str, *, recorded: int | None = None) -> Bit
     size = int.from_bytes(data[:_FRAME], "big", signed=True)
     payload = data[_FRAME : _FRAME + max(size, 0)]
     if size < _FRAME or len(payload) != size or len(data) < size + VECTOR_FRAME:
-        raise CorruptDataError(path, f"a deletion vector of {size} bytes where {len(data)} are left")
+        raise CorruptDataError(
+            path, f"contains a deletion vector of {size} bytes, but only {len(data)} bytes are left"
+        )
     magic = payload[:_FRAME]
     if magic not in (_MAGIC_V1, _MAGIC_V2):
-        raise CorruptDataError(path, f"not a deletion vector: its magic is {magic.hex()}")
+        raise CorruptDataError(path, f"does not contain a deletion vector: the magic number is {magic.hex()}")
     if recorded is not None and recorded != (size if magic == _MAGIC_V1 else size + VECTOR_FRAME):
-        raise CorruptDataError(path, f"a deletion vector of {size} bytes, recorded as {recorded}")
+        raise CorruptDataError(
+            path, f"contains a deletion vector of {size} bytes, but {recorded} bytes are recorded"
+        )
     checksum = data[_FRAME + size : size + VECTOR_FRAME]
     if zlib.crc32(payload) != int.from_bytes(checksum, "big"):
-        raise CorruptDataError(path, "the checksum of a deletion vector does not hold")
+        raise CorruptDataError(path, "contains a deletion vector with a wrong checksum")
     return _bitmap(payload[_FRAME:] if magic == _MAGIC_V1 else _first_map(payload[_FRAME:], path), path)
 
 
@@ -133,15 +143,16 @@ def _first_map(maps: bytes, path: str) -> bytes | None:
     """The bitmap of the positions below 2^32; None when there is no bitmap."""
     count = int.from_bytes(maps[:8], "little", signed=True)
     if len(maps) < 8 or count < 0:
-        raise CorruptDataError(path, "a deletion vector of 64 bits is cut short")
+        raise CorruptDataError(path, "contains a 64-bit deletion vector that is cut off")
     if count == 0:
         return None
     if len(maps) < _MAP_HEAD.size:
-        raise CorruptDataError(path, "a deletion vector of 64 bits is cut short")
+        raise CorruptDataError(path, "contains a 64-bit deletion vector that is cut off")
     _, key = _MAP_HEAD.unpack_from(maps)
     if count > 1 or key != 0:
         raise UnsupportedError(
-            f"{path}: deletes rows beyond position 4294967295 of a file; use another engine"
+            f"{path}: the deletion vector deletes rows beyond position 4294967295 of a file, which this "
+            "release does not support; use another engine"
         )
     return maps[_MAP_HEAD.size :]
 
@@ -152,4 +163,6 @@ def _bitmap(data: bytes | None, path: str) -> BitMap:
     try:
         return BitMap.deserialize(data)
     except (ValueError, IndexError) as err:
-        raise CorruptDataError(path, f"a deletion vector holds no bitmap: {reason(err)}") from err
+        raise CorruptDataError(
+            path, f"contains a deletion vector without a valid bitmap: {reason(err)}"
+        ) from err

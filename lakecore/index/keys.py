@@ -43,13 +43,13 @@ class KeyCodec:
         width = self.width
         if width is not None:
             if len(data) - at < width or at < 0:
-                raise IndexError("a value that ends after the index")
+                raise IndexError("a value ends after the index")
             stored = np.frombuffer(data, f">i{width}", 1, at)
             return int(decode_numbers(stored, self.kind)[0]), at + width
         (length,) = _INT.unpack_from(data, at)
         end = at + _INT.size + length
         if length < 0 or end > len(data):
-            raise IndexError(f"a text of {length} bytes that ends after the index")
+            raise IndexError(f"a string of {length} bytes ends after the index")
         return data[at + _INT.size : end], end
 
 

@@ -50,7 +50,9 @@ class RangeBitmapRules:
     def check(self, key: str) -> None:
         """Raises InvalidOptionError naming `key`, the prefix of the options."""
         if self.chunk_size is not None and self.chunk_size > _MAX_CHUNK:
-            raise InvalidOptionError(f"option {key}.chunk-size={self.chunk_size}: at most {_MAX_CHUNK} bytes")
+            raise InvalidOptionError(
+                f"option {key}.chunk-size={self.chunk_size}: must be at most {_MAX_CHUNK} bytes"
+            )
 
     def size_for(self, kind: AtomicType) -> int:
         if self.chunk_size is not None:
@@ -138,7 +140,7 @@ def search(data: bytes, kind: AtomicType, rows: int, query: Query, path: str) ->
     try:
         return _Reader(data, KeyCodec(kind), rows, path).search(query)
     except (struct.error, IndexError, ValueError) as err:
-        raise CorruptDataError(path, f"not a range-bitmap index: {err}") from err
+        raise CorruptDataError(path, f"is not a range-bitmap index: {err}") from err
 
 
 class _Reader:
@@ -147,9 +149,15 @@ class _Reader:
         version, count, values = _HEAD.unpack_from(data, 4)
         _check_version(version, path)
         if count != rows:
-            raise CorruptDataError(path, f"a range-bitmap index of {count} rows beside a file of {rows}")
+            raise CorruptDataError(
+                path, f"contains a range-bitmap index of {count} rows for a file of {rows} rows"
+            )
         if length < _HEAD.size + 4 or not 0 <= values <= rows:
-            raise CorruptDataError(path, f"a range-bitmap index of {values} values, its head {length} bytes")
+            raise CorruptDataError(
+                path,
+                f"contains a range-bitmap index of {values} values whose head takes {length} bytes, which is "
+                "not possible",
+            )
         (dictionary,) = _INT.unpack_from(data, length)
         self._rows = rows
         self._values = values
@@ -195,7 +203,7 @@ class _Dictionary:
         _check_version(version, path)
         at = start + 4 + length
         if not 0 <= chunks <= values or offsets < 4 * chunks or heads < 0 or at + offsets + heads > len(data):
-            raise ValueError(f"a dictionary of {chunks} chunks")
+            raise ValueError(f"its dictionary has {chunks} chunks")
         self._keys_at = at + offsets + heads
         places = np.frombuffer(data, ">i4", chunks, at).tolist()
         found = [self._head(at + offsets + place) for place in places]
@@ -224,7 +232,7 @@ class _Dictionary:
         first, at = self._codec.read(self._data, at + 1)
         code, offset, size, offsets, _ = _CHUNK.unpack_from(self._data, at)
         if code < 0 or offset < 0 or size < 0 or code + size >= self._values:
-            raise ValueError(f"a chunk of {size} values from code {code}")
+            raise ValueError(f"a chunk has {size} values from code {code} on")
         return first, (code, offset, size, offsets)
 
     def _find_text(self, start: int, size: int, offsets: int, value: Any) -> tuple[int, bool]:
@@ -241,7 +249,7 @@ def _decode_slices(data: bytes, at: int, rows: int, path: str) -> Slices:
     length, version, count, present, size = _SLICES.unpack_from(data, at)
     _check_version(version, path)
     if not 0 < count <= _MAX_SLICES or size < _PLACE.size * count:
-        raise ValueError(f"{count} slices")
+        raise ValueError(f"it has {count} slices")
     body = at + 4 + length
     found, _ = decode_roaring(data, body, path, rows)
     slices = []
@@ -254,5 +262,5 @@ def _decode_slices(data: bytes, at: int, rows: int, path: str) -> Slices:
 def _check_version(version: int, path: str) -> None:
     if version != _VERSION:
         raise CorruptDataError(
-            path, f"a range-bitmap index of version {version}; this release knows {_VERSION}"
+            path, f"contains a range-bitmap index of version {version}; this release reads version {_VERSION}"
         )

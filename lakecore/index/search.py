@@ -49,7 +49,7 @@ def embedded_index(file: DataFile) -> FileIndex | None:
     data = file.embedded_index
     if data is None:
         return None
-    path = f"embedded index of {file.file_name}"
+    path = f"the embedded index of {file.file_name}"
     head = decode_head(data, len(data), path)
     return FileIndex(head, lambda blob: data[blob.start : blob.start + blob.length], file.row_count, path)
 

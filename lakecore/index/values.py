@@ -112,7 +112,7 @@ def _unscaled(array: pa.Array) -> Numbers:
         low[~valid] = 0
         wide &= valid
     if wide.any():
-        raise OverflowError("a decimal of more than 64 bits")
+        raise OverflowError("a decimal needs more than 64 bits")
     return low
 
 

@@ -16,14 +16,15 @@ _ICEBERG = "metadata.iceberg.storage"
 def callback_warnings(raw: Mapping[str, str]) -> tuple[str, ...]:
     """Who is not told of what is done here; empty for most tables."""
     found = [
-        f"{key}={classes}: Java classes, which do not run here: whom they tell of {what} is not told of these"
+        f"{key}={classes}: these callbacks are Java classes and are not invoked by lakecore; systems "
+        f"that they inform of {what} do not learn of those made by lakecore"
         for key, what in _CALLBACKS.items()
         if (classes := raw.get(key, "").strip())
     ]
     storage = raw.get(_ICEBERG, "").strip()
     if storage not in ("", "disabled"):
         found.append(
-            f"{_ICEBERG}={storage}: no metadata for Iceberg is written here: its readers see these commits "
-            "when another engine has committed"
+            f"{_ICEBERG}={storage}: lakecore writes no Iceberg metadata; readers of Iceberg see these "
+            "commits after another engine has committed"
         )
     return tuple(found)

@@ -33,7 +33,7 @@ class Consumer:
             if abs(position) >= 1 << 63:
                 raise ValueError("nextSnapshot is out of range")
         except (ValueError, KeyError, TypeError, RecursionError) as err:
-            raise CorruptDataError(path, f"not a consumer: {reason(err)}") from err
+            raise CorruptDataError(path, f"is not a consumer: {reason(err)}") from err
         return cls(id=consumer_id, next_snapshot=position, updated_ms=updated_ms)
 
     def to_json(self) -> str:

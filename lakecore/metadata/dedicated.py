@@ -43,7 +43,10 @@ def _parse_names(text: str) -> tuple[str, ...]:
 
 
 BLOB_AS_DESCRIPTOR = Option(
-    "blob-as-descriptor", parse_bool, False, "Give and take blobs as references: path, offset, length."
+    "blob-as-descriptor",
+    parse_bool,
+    False,
+    "Whether blobs are read and written as references: path, offset, length.",
 )
 BLOB_DESCRIPTOR_FIELD: Option[tuple[str, ...]] = Option(
     "blob-descriptor-field",
@@ -56,20 +59,31 @@ BLOB_VIEW_FIELD: Option[tuple[str, ...]] = Option(
     "blob-view-field", _parse_names, (), "BLOB columns that refer to blobs of other tables."
 )
 BLOB_VIEW_RESOLVE = Option(
-    "blob-view.resolve.enabled", parse_bool, True, "Views of blobs are followed when they are read."
+    "blob-view.resolve.enabled",
+    parse_bool,
+    True,
+    "Whether references to blobs of other tables are resolved when they are read.",
 )
 BLOB_SPLIT_BY_SIZE: Option[bool | None] = Option(
     "blob.split-by-file-size", parse_bool, None, "Whether blobs count when splits are packed."
 )
-BLOB_COMPACTION = Option("blob-compaction.enabled", parse_bool, False, "Compaction joins blob files, too.")
+BLOB_COMPACTION = Option(
+    "blob-compaction.enabled", parse_bool, False, "Whether compaction joins blob files, too."
+)
 BLOB_TARGET_SIZE: Option[int | None] = Option(
-    "blob.target-file-size", parse_size, None, "Bytes of a blob file; default as for data files."
+    "blob.target-file-size",
+    parse_size,
+    None,
+    "Target size of a blob file, in bytes; the default is that of data files.",
 )
 VECTOR_FORMAT: Option[str | None] = Option(
-    "vector.file.format", str.lower, None, "Format of vector files; unset: vectors are ordinary columns."
+    "vector.file.format", str.lower, None, "Format of vector files; without it vectors are ordinary columns."
 )
 VECTOR_TARGET_SIZE: Option[int | None] = Option(
-    "vector.target-file-size", parse_size, None, "Bytes of a vector file; default as for data files."
+    "vector.target-file-size",
+    parse_size,
+    None,
+    "Target size of a vector file, in bytes; the default is that of data files.",
 )
 
 
@@ -77,7 +91,7 @@ REWRITE_ROW_IDS = Option(
     "data-evolution.compaction.rewrite-row-ids",
     parse_bool,
     False,
-    "Compaction leaves out deleted rows, and gives the others new row ids.",
+    "Whether compaction leaves out deleted rows and gives the others new row ids.",
 )
 
 

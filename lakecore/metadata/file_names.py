@@ -41,11 +41,11 @@ def name_problem(name: str) -> str | None:
     if not name:
         return "is empty"
     if name in (".", ".."):
-        return "is a directory"
+        return "is the name of a directory"
     if _SEPARATORS.search(name):
-        return "holds a separator of paths"
+        return "contains a path separator"
     if _CONTROL.search(name):
-        return "holds a control character"
+        return "contains a control character"
     if len(name.encode("utf-8", "surrogatepass")) > _MOST_BYTES:
         return f"is longer than {_MOST_BYTES} bytes"
     return None
@@ -55,20 +55,20 @@ def checked_name(name: str, field: str) -> str:
     """`name`, if it can be the name of a file. Raises ValueError naming `field`, the value and why not."""
     problem = name_problem(name)
     if problem is not None:
-        raise ValueError(f"{field} {_shown(name)} is no file name: it {problem}")
+        raise ValueError(f"{field} {_shown(name)} is not a file name: it {problem}")
     return name
 
 
 def parse_directory(text: str) -> str:
     """`text`, if it is a path below a table's directory: `a/b`, or empty. Raises ValueError."""
     if text.startswith("/"):
-        raise ValueError("must be a directory below the table's, not an absolute path")
+        raise ValueError("must be a directory below that of the table, not an absolute path")
     for part in text.rstrip("/").split("/") if text else ():
         problem = name_problem(part)
         if problem is not None:
-            raise ValueError(f"must be a directory below the table's: a part of it {problem}")
+            raise ValueError(f"must be a directory below that of the table, but a part of it {problem}")
     if ":/" in text:
-        raise ValueError("must be a directory below the table's, not a location")
+        raise ValueError("must be a directory below that of the table, not a location")
     return text
 
 
@@ -76,7 +76,7 @@ def parse_prefix(text: str) -> str:
     """`text`, if names of files can begin with it. Raises ValueError saying why not."""
     problem = name_problem(f"{text}{_REST}")
     if problem is not None:
-        raise ValueError(f"must be what a file name can begin with: one {problem}")
+        raise ValueError(f"must be the beginning of a file name, but such a name {problem}")
     return text
 
 
@@ -89,13 +89,13 @@ def checked_location(text: str, field: str) -> str:
     if not text.startswith("/") and ":/" not in text:
         problem = "it is not absolute"
     elif _CONTROL.search(text):
-        problem = "it holds a control character"
+        problem = "it contains a control character"
     elif _STEPS.search(text):
-        problem = "it holds . or .. as a part"
+        problem = "it contains . or .. as a part"
     elif len(text.encode("utf-8", "surrogatepass")) > _MOST_PATH_BYTES:
         problem = f"it is longer than {_MOST_PATH_BYTES} bytes"
     if problem is not None:
-        raise ValueError(f"{field} {_shown(text)} is no location of a file: {problem}")
+        raise ValueError(f"{field} {_shown(text)} is not the location of a file: {problem}")
     return text
 
 

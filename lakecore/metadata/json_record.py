@@ -22,20 +22,20 @@ def json_value(text: str | bytes, *, parse_float: Callable[[str], Any] | None = 
     number that is no finite one.
     """
     if len(text) > MOST_BYTES:
-        raise ValueError(f"a record of {len(text)} bytes: larger than {MOST_BYTES}")
+        raise ValueError(f"the record has {len(text)} bytes, more than {MOST_BYTES}")
     try:
         return json.loads(
             text, parse_float=parse_float or _finite, parse_int=_integer, parse_constant=_no_constant
         )
     except RecursionError as err:
-        raise ValueError("a record that is nested too deeply") from err
+        raise ValueError("the record is nested too deeply") from err
 
 
 def json_object(text: str | bytes, *, exact: bool = False) -> dict[str, Any]:
     """The same for a record. `exact`: fractions as Decimal. Raises ValueError for what is no object."""
     raw = json_value(text, parse_float=Decimal if exact else None)
     if not isinstance(raw, dict):
-        raise ValueError("a record that is no JSON object")
+        raise ValueError("the record is not a JSON object")
     return raw
 
 
@@ -54,7 +54,7 @@ def whole_number(text: str | bytes) -> int | None:
 
 def _integer(text: str) -> int:
     if len(text) > _MOST_DIGITS:
-        raise ValueError(f"a number of {len(text)} digits")
+        raise ValueError(f"a number has {len(text)} digits, which are too many")
     return int(text)
 
 
@@ -66,4 +66,4 @@ def _finite(text: str) -> float:
 
 
 def _no_constant(text: str) -> Any:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is not a number of JSON")

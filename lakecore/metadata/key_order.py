@@ -28,6 +28,6 @@ def key_order(key_type: RowType) -> Callable[[bytes], tuple[Any, ...]]:
     """From a serialised key to a tuple that compares as files are sorted: column by column."""
 
     def key(data: bytes) -> tuple[Any, ...]:
-        return tuple(map(comparable, decode_row(data, key_type, "key of a data file")))
+        return tuple(map(comparable, decode_row(data, key_type, "the key of a data file")))
 
     return key

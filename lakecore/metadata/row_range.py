@@ -72,8 +72,8 @@ def _range(files: list[DataFile]) -> RowRange:
         if (first_row(file), file.row_count) != (first, stop - first):
             raise CorruptDataError(
                 file.file_name,
-                f"holds {file.row_count} rows from row id {first_row(file)} on, where other files hold "
-                f"{stop - first} from {first} on",
+                f"holds {file.row_count} rows from row id {first_row(file)} on, but other files of the range "
+                f"hold {stop - first} rows from {first} on",
             )
     ordinary.sort(key=lambda file: -file.max_sequence_number)
     for apart in (blobs, vectors):

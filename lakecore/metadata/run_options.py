@@ -23,16 +23,18 @@ def with_run_options(schema: TableSchema, options: Mapping[str, str]) -> TableSc
     for key, value in options.items():
         if key in _FIXED_OPTIONS and schema.options.get(key) != value:
             raise InvalidInputError(
-                f"option {key}={value!r}: it is part of the table and cannot change per run"
+                f"option {key}={value!r} is part of the table and cannot be changed for one run; leave it out"
             )
     if "bucket" in options and not _only_counts(BUCKET.read(schema.options), BUCKET.read(options)):
         raise InvalidInputError(
-            f"option bucket={options['bucket']!r}: a run may change their number, not their kind"
+            f"option bucket={options['bucket']!r}: a run may change the number of buckets, but not the "
+            "bucket mode; leave it out"
         )
     changed = replace(schema, options={**schema.options, **options})
     if order_of_files(changed) != order_of_files(schema):
         raise InvalidInputError(
-            "option clustering.columns: files are in that order; it cannot change per run"
+            "option clustering.columns says how the files of the table are sorted and cannot be changed "
+            "for one run; leave it out"
         )
     return changed
 

@@ -69,7 +69,8 @@ class TableSchema:
             version = int(raw.get("version") or 1)
             if version > _VERSION:
                 raise UnsupportedError(
-                    f"{path}: schema version {version}; this release reads up to {_VERSION}: use a newer one"
+                    f"{path}: the schema has version {version}, but this release reads up to "
+                    f"{_VERSION}; use a newer one"
                 )
             options = {str(key): str(value) for key, value in (raw.get("options") or {}).items()}
             if version <= 1:
@@ -89,7 +90,7 @@ class TableSchema:
             )
             schema.row_type.select(schema.partition_keys + schema.primary_keys)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
-            raise CorruptDataError(path, f"not a schema: {reason(err)}") from err
+            raise CorruptDataError(path, f"is not a schema: {reason(err)}") from err
         return schema
 
     def to_json(self) -> str:

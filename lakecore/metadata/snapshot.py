@@ -72,7 +72,7 @@ class Snapshot:
             known["commit_kind"] = CommitKind(raw["commitKind"])
             return _checked(cls(**known))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
-            raise CorruptDataError(path, f"not a snapshot: {reason(err)}") from err
+            raise CorruptDataError(path, f"is not a snapshot: {reason(err)}") from err
 
     def to_json(self) -> str:
         """Keys in field order; None is left out, as other writers of the format do."""
@@ -85,10 +85,13 @@ def _check_known(raw: Mapping[str, Any], path: str) -> None:
     version, kind = raw.get("version"), raw.get("commitKind")
     if isinstance(version, int) and version > _VERSION:
         raise UnsupportedError(
-            f"{path}: snapshot version {version}; this release reads up to {_VERSION}: use a newer one"
+            f"{path}: the snapshot has version {version}, but this release reads up to {_VERSION}; use a "
+            "newer one"
         )
     if isinstance(kind, str) and kind not in {known.value for known in CommitKind}:
-        raise UnsupportedError(f"{path}: commit kind {kind!r} is unknown to this release: use a newer one")
+        raise UnsupportedError(
+            f"{path}: commit kind {kind!r} is unknown to this release; use a newer release"
+        )
 
 
 _TEXT = ("base_manifest_list", "delta_manifest_list", "commit_user")

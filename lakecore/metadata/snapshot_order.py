@@ -28,8 +28,8 @@ def number_of_rows(file: DataFile) -> int | None:
     """
     if file.file_source is None:
         raise UnsupportedError(
-            f"data file {file.file_name}: {BY_SNAPSHOT.key}=true needs to know whether it was written or "
-            "compacted, and its description is too old to tell; write the rows into a new table"
+            f"data file {file.file_name}: its metadata is too old to tell whether it was written or "
+            f"compacted, which {BY_SNAPSHOT.key}=true requires; write the rows into a new table"
         )
     return None if file.file_source is FileSource.COMPACT else file.min_sequence_number
 

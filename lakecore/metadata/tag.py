@@ -47,7 +47,7 @@ class Tag:
                 retained=None if retained is None else _duration(retained),
             )
         except (ValueError, TypeError, ArithmeticError, AttributeError, LakeError) as err:
-            raise CorruptDataError(path, f"not a tag: {reason(err)}") from err
+            raise CorruptDataError(path, f"is not a tag: {reason(err)}") from err
 
     def to_json(self) -> str:
         """The snapshot's keys, then the tag's own."""

@@ -8,8 +8,12 @@ from lakecore.options import Option, parse_bool
 
 __all__ = ["visibility_warnings"]
 
-_MERGE_ON_READ = Option("deletion-vectors.merge-on-read", parse_bool, False, "Reads merge new rows too.")
-_FIXED = Option("postpone.batch-write-fixed-bucket", parse_bool, True, "Batch writes go to real buckets.")
+_MERGE_ON_READ = Option(
+    "deletion-vectors.merge-on-read", parse_bool, False, "Whether reads merge rows of level 0, too."
+)
+_FIXED = Option(
+    "postpone.batch-write-fixed-bucket", parse_bool, True, "Whether batch writes assign real buckets."
+)
 
 
 def visibility_warnings(schema: TableSchema, options: TableOptions) -> tuple[str, ...]:
@@ -21,13 +25,13 @@ def visibility_warnings(schema: TableSchema, options: TableOptions) -> tuple[str
     found = []
     if schema.primary_keys and options.write_only and (reason := _waits_for_levels(schema, options)):
         found.append(
-            f"new rows are not read before a compaction ({reason}), and with write-only=true no writer "
-            "makes one: as long as nobody runs compact, the table reads as empty"
+            f"new rows are not read before a compaction ({reason}), and with write-only=true writers do "
+            "not compact: the table reads as empty until somebody runs compact"
         )
     if options.bucket_mode is BucketMode.POSTPONE and not _FIXED.read(schema.options):
         found.append(
-            "new rows have no bucket (bucket=-2, postpone.batch-write-fixed-bucket=false): they are not "
-            "read before somebody runs compact"
+            "new rows have no bucket (bucket=-2, postpone.batch-write-fixed-bucket=false) and are not "
+            "read until somebody runs compact"
         )
     return tuple(found)
 

@@ -34,6 +34,6 @@ class BranchStore:
         if self.file_io.stat(branch.schema_dir) is None:
             known = ", ".join((MAIN_BRANCH, *self.list()))
             raise NotFoundError(
-                f"branch {name!r} of {self.paths.table_path} does not exist; there are {known}"
+                f"branch {name!r} of {self.paths.table_path} does not exist; available branches: {known}"
             )
         return branch

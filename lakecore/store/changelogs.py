@@ -39,5 +39,5 @@ class ChangelogStore:
         except NotFoundError:
             return None
         if found.id != snapshot_id:
-            raise CorruptDataError(path, f"says it is of snapshot {found.id}")
+            raise CorruptDataError(path, f"contains the id {found.id} of another snapshot")
         return found

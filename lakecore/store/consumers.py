@@ -47,7 +47,7 @@ class ConsumerStore:
         if found is None:
             known = ", ".join(consumer.id for consumer in self.list()) or "none"
             raise NotFoundError(
-                f"consumer {consumer_id!r} of {self.paths.root} does not exist; there are {known}"
+                f"consumer {consumer_id!r} of {self.paths.root} does not exist; available consumers: {known}"
             )
         return found
 

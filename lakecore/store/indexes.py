@@ -39,10 +39,20 @@ __all__ = ["IndexStore", "load_deletions"]
 
 logger = logging.getLogger(__name__)
 
-BESIDE_DATA = Option("index-file-in-data-file-dir", parse_bool, False, "Index files lie in the buckets.")
-BITMAP64 = Option("deletion-vectors.bitmap64", parse_bool, False, "New deletion vectors have 64 bits.")
+BESIDE_DATA = Option(
+    "index-file-in-data-file-dir",
+    parse_bool,
+    False,
+    "Whether index files lie in the directories of the buckets.",
+)
+BITMAP64 = Option(
+    "deletion-vectors.bitmap64", parse_bool, False, "Whether new deletion vectors have 64 bits."
+)
 VECTOR_TARGET = Option(
-    "deletion-vector.index-file.target-size", parse_size, 2 << 20, "Bytes of an index file of vectors."
+    "deletion-vector.index-file.target-size",
+    parse_size,
+    2 << 20,
+    "Target size of an index file of deletion vectors, in bytes.",
 )
 
 Hashes = npt.NDArray[np.int32]
@@ -78,7 +88,9 @@ class IndexStore:
         places = {place.data_file: place for place in file.deletions}
         path = self.path(file)
         if len(places) < len(file.deletions):
-            raise CorruptDataError(path, "the index manifest names two vectors of one data file")
+            raise CorruptDataError(
+                path, "contains two deletion vectors of one data file, by the index manifest"
+            )
         if wanted is not None:
             places = {name: place for name, place in places.items() if name in wanted}
         return decode_vectors(self._read(file, path), places, path) if places else {}
@@ -115,7 +127,10 @@ class IndexStore:
         path = self.path(file)
         data = self._read(file, path)
         if len(data) != 4 * file.row_count:
-            raise CorruptDataError(path, f"{len(data)} bytes where {file.row_count} hashes are recorded")
+            raise CorruptDataError(
+                path,
+                f"has {len(data)} bytes, which do not hold the {file.row_count} hashes that are recorded",
+            )
         return np.frombuffer(data, ">i4").astype(np.int32)
 
     def write_hashes(self, partition: bytes, bucket: int, hashes: npt.NDArray[Any]) -> IndexFile:
@@ -138,7 +153,9 @@ class IndexStore:
     def _read(self, file: IndexFile, path: str) -> bytes:
         data = self.file_io.read(path)
         if len(data) != file.file_size:
-            raise CorruptDataError(path, f"{len(data)} bytes where the index manifest says {file.file_size}")
+            raise CorruptDataError(
+                path, f"has {len(data)} bytes, but the index manifest records {file.file_size}"
+            )
         return data
 
     def _write(self, partition: bytes, bucket: int, data: bytes) -> str:
@@ -156,7 +173,7 @@ class IndexStore:
         try:
             self.file_io.delete(path)
         except LakeError as err:
-            logger.warning("index file %s is not needed but was not removed: %s", path, err)
+            logger.warning("index file %s is not needed but could not be removed: %s", path, err)
 
     def _place(self, partition: bytes, bucket: int, name: str) -> str:
         if not BESIDE_DATA.read(self.schema.options):

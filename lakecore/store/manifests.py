@@ -37,7 +37,7 @@ __all__ = ["MANIFEST_FORMAT", "MANIFEST_TARGET_SIZE", "ManifestStore"]
 logger = logging.getLogger(__name__)
 
 MANIFEST_TARGET_SIZE = Option(
-    "manifest.target-file-size", parse_size, 8 << 20, "A manifest of this many bytes is complete."
+    "manifest.target-file-size", parse_size, 8 << 20, "Size from which a manifest is complete, in bytes."
 )
 MANIFEST_FORMAT = Option("manifest.format", str.lower, "avro", "File format of manifests.")
 _MANY_FILES = 16
@@ -102,11 +102,11 @@ class ManifestStore:
             return entries
         if len(files) == 1:
             raise CorruptDataError(
-                paths[0], f"holds {len(entries)} entries where the manifest list says {listed}"
+                paths[0], f"holds {len(entries)} entries, but the manifest list records {listed}"
             )
         for file in files:
             self.read([file])
-        raise CorruptDataError(self.paths.manifest_dir, "manifests changed while they were read")
+        raise CorruptDataError(self.paths.manifest_dir, "has manifests that changed while they were read")
 
     def read_each(self, files: Sequence[ManifestFile]) -> list[ManifestEntries]:
         """The entries manifest by manifest. Many small ones are decoded together; they share their details,
@@ -179,7 +179,7 @@ class ManifestStore:
         try:
             self.delete(name)
         except LakeError as err:
-            logger.warning("%s of a failed write was not removed: %s", self.paths.manifest(name), err)
+            logger.warning("%s of a failed write could not be removed: %s", self.paths.manifest(name), err)
 
 
 def _counted(contents: Iterable[tuple[bytes, str]], counts: list[int | None]) -> Iterator[tuple[bytes, str]]:

@@ -128,5 +128,7 @@ class TablePaths:
 
 def _name(kind: str, name: str) -> str:
     if not name.strip() or name in (".", "..") or any(char in name for char in "/\\\0"):
-        raise InvalidInputError(f"{name!r} is not a {kind} name: it must not be blank nor hold / \\ or NUL")
+        raise InvalidInputError(
+            f"{name!r} is not a {kind} name: it must not be blank and must not contain / \\ or NUL"
+        )
     return name

@@ -63,7 +63,7 @@ class SchemaStore:
             return False
         except LakeError as err:
             raise CommitUncertainError(
-                f"{path}: it was published, but storage does not tell whether another writer replaced it "
+                f"{path}: it was published, but storage could not tell whether another writer replaced it "
                 f"({err}); look at the schema before you change it again"
             ) from err
 
@@ -74,8 +74,8 @@ class SchemaStore:
         except NotFoundError as err:
             known = ", ".join(map(str, self.list_ids())) or "none"
             raise NotFoundError(
-                f"schema {schema_id} of {self.paths.root} does not exist; there are {known}"
+                f"schema {schema_id} of {self.paths.root} does not exist; available schemas: {known}"
             ) from err
         if schema.id != schema_id:
-            raise CorruptDataError(path, f"says it is schema {schema.id}")
+            raise CorruptDataError(path, f"contains the id {schema.id} of another schema")
         return schema

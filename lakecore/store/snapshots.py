@@ -83,7 +83,7 @@ class SnapshotStore:
         except NotFoundError:
             return None
         if found.id != snapshot_id:
-            raise CorruptDataError(path, f"says it is snapshot {found.id}")
+            raise CorruptDataError(path, f"contains the id {found.id} of another snapshot")
         return found
 
     def exists(self, snapshot_id: int) -> bool:
@@ -120,7 +120,7 @@ class SnapshotStore:
                 if ids:
                     self.file_io.overwrite(self.paths.earliest_hint, str(ids[0]).encode())
         except LakeError as err:
-            logger.warning("hints of %s not written: %s", self.paths.snapshot_dir, err)
+            logger.warning("the hints in %s could not be written: %s", self.paths.snapshot_dir, err)
 
     def catch_up_latest(self, snapshot_id: int | None = None) -> None:
         """LATEST says at least `snapshot_id`, None: the newest: a commit killed after it published left it
@@ -136,7 +136,7 @@ class SnapshotStore:
             if snapshot_id is None and (self.exists(hint + 1) or not self.exists(hint)):
                 snapshot_id = max(self.list_ids(), default=None)
         except LakeError as err:
-            logger.warning("hints of %s not looked at: %s", self.paths.snapshot_dir, err)
+            logger.warning("the hints in %s could not be read: %s", self.paths.snapshot_dir, err)
             return
         if snapshot_id is not None and hint < snapshot_id:
             self.write_hints(snapshot_id)
@@ -152,14 +152,15 @@ class SnapshotStore:
         if found and latest is not None and snapshot_id < latest:
             return NotFoundError(
                 f"snapshot {snapshot_id} of {self.paths.root} has lost a file ({err}): it is being expired, "
-                "or damaged; read a newer snapshot, or run fsck"
+                "or it is damaged; read a newer snapshot, or run fsck"
             )
         if found:
-            return CorruptDataError(self.paths.snapshot(snapshot_id), f"a file that it needs is gone: {err}")
+            return CorruptDataError(
+                self.paths.snapshot(snapshot_id), f"needs a file that does not exist: {err}"
+            )
         return NotFoundError(
-            f"snapshot {snapshot_id} of {self.paths.root} was expired while it was being read "
-            f"({err}); {self._range()}: read again, or keep snapshots longer "
-            "(snapshot.time-retained, a tag)"
+            f"snapshot {snapshot_id} of {self.paths.root} was expired while it was being read ({err}); "
+            f"{self._range()}: read again, or keep snapshots longer (snapshot.time-retained, or a tag)"
         )
 
     def _missing(self, snapshot_id: int) -> NotFoundError:
@@ -171,7 +172,7 @@ class SnapshotStore:
 
     def _range(self, ids: tuple[int, ...] | None = None) -> str:
         ids = self.list_ids() if ids is None else ids
-        return f"available are {ids[0]} to {ids[-1]}" if ids else "the table has no snapshots"
+        return f"the available snapshots are {ids[0]}-{ids[-1]}" if ids else "the table has no snapshots"
 
     def _newest_listed(self) -> Snapshot | None:
         for snapshot_id in reversed(self.list_ids()):

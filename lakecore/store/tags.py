@@ -34,7 +34,7 @@ class TagStore:
         except NotFoundError as err:
             known = ", ".join(self.list()) or "none"
             raise NotFoundError(
-                f"tag {name!r} of {self.paths.root} does not exist; there are {known}"
+                f"tag {name!r} of {self.paths.root} does not exist; available tags: {known}"
             ) from err
 
     def list(self) -> tuple[str, ...]:

@@ -301,7 +301,7 @@ class Chores:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = lakecore(["--warehouse", self._warehouse, command, *arguments])
         self._ended.setdefault(command, Counter())[f"exit {code}"] += 1
-        self._replaced += (out.getvalue() + err.getvalue()).count("was replaced by another writer's")
+        self._replaced += (out.getvalue() + err.getvalue()).count("was replaced by commit")
         if code:
             text = " ".join((err.getvalue() or out.getvalue()).replace("\u2500", " ").split())[-300:]
             self._errors.append(f"{command} {' '.join(arguments)}: {text}")

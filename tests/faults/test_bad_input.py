@@ -131,13 +131,17 @@ MISSING = [
     (("fsck", "d.none"), "table 'd.none' does not exist", "tables of d: a, k"),
     (("write", "d.none", ROWS), "table 'd.none' does not exist", "tables of d: a, k"),
     (("write", "d.k", "none.jsonl"), "none.jsonl does not exist", "check the path"),
-    (("read", "d.k", "--snapshot", "99"), "snapshot 99 of", "available are 1 to 3"),
-    (("read", "d.k", "--snapshot", "0"), "snapshot 0 of", "does not exist; available are 1 to 3"),
-    (("files", "d.k", "--snapshot", "-1"), "snapshot -1 of", "does not exist; available are 1 to 3"),
-    (("read", "d.k", "--tag", "none"), "tag 'none' of", "there are old"),
-    (("files", "d.k", "--tag", "none"), "tag 'none' of", "there are old"),
-    (("read", "d.k", "--branch", "none"), "branch 'none' of", "there are main"),
-    (("read", "d.k$branch_none"), "branch 'none' of", "there are main"),
+    (("read", "d.k", "--snapshot", "99"), "snapshot 99 of", "the available snapshots are 1-3"),
+    (("read", "d.k", "--snapshot", "0"), "snapshot 0 of", "does not exist; the available snapshots are 1-3"),
+    (
+        ("files", "d.k", "--snapshot", "-1"),
+        "snapshot -1 of",
+        "does not exist; the available snapshots are 1-3",
+    ),
+    (("read", "d.k", "--tag", "none"), "tag 'none' of", "available tags: old"),
+    (("files", "d.k", "--tag", "none"), "tag 'none' of", "available tags: old"),
+    (("read", "d.k", "--branch", "none"), "branch 'none' of", "available branches: main"),
+    (("read", "d.k$branch_none"), "branch 'none' of", "available branches: main"),
     (("read", "d.k", "--timestamp", "1"), "at or before 1 ms", "the earliest is 1 at"),
     (("read", "d.k", "--columns", "none"), "column 'none'", "there are k, v"),
     (("read", "d.k", "--where", "none = 1"), "no column 'none'", "columns are k, v"),
@@ -218,7 +222,7 @@ OPTIONS = [
     (write("manifest.format=csv"), "manifest.format='csv'", "avro, parquet, orc"),
     (write("commit.max-retries=often"), "commit.max-retries='often'", "whole number"),
     (write("commit.timeout=soon"), "commit.timeout='soon'", "'1 h'"),
-    (write("merge-engine=sum"), "merge-engine='sum'", "cannot change"),
+    (write("merge-engine=sum"), "merge-engine='sum'", "cannot be changed for one run"),
     (write("write-only"), "'write-only'", "write key=value"),
     (compact("num-sorted-run.compaction-trigger=x"), "compaction-trigger='x'", "whole number"),
     (compact("num-levels=0"), "num-levels=0", "at least 2"),
@@ -345,7 +349,7 @@ def test_files_that_are_gone(lake: Lake, part: str) -> None:
         assert str(path) in line
         assert "fsck" in line
     if part != "data":
-        assert "snapshot-3: a file that it needs is gone" in lake.refuses("write", "d.k", ROWS)
+        assert "snapshot-3: needs a file that does not exist" in lake.refuses("write", "d.k", ROWS)
     assert lake.run("fsck", "d.k")[0] == 2
     assert lake.run("read", "d.k", "--snapshot", "2")[0] == 0
 
@@ -376,7 +380,7 @@ def test_unknown_versions(lake: Lake, part: str, version: int) -> None:
     other_version(path, part, version)
     for command in (("read", "d.k"), ("compact", "d.k", *FULL), ("write", "d.k", ROWS)):
         line = lake.refuses(*command)
-        assert f"{path}: {part} version {version}; this release reads " in line
+        assert f"{path}: the {part} has version {version}, but this release reads " in line
     assert lake.run("fsck", "d.k")[0] != 0
     if part != "schema":
         assert lake.run("read", "d.k", "--snapshot", "2")[0] == 0

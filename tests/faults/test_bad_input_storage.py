@@ -197,7 +197,7 @@ def test_a_warehouse_of_another_user(shared: Path) -> None:
         code, *lines = answer.splitlines()
         assert (name, code) == (name, "1")
         [line] = [line for line in lines if "error: " in line]
-        assert "permission denied; give this user access to the path" in line
+        assert "permission is denied; give this user access to the path" in line
         assert str(shared / "lake") in line
     assert {str(path) for path in (shared / "lake").rglob("*")} | {str(shared / "lake")} == before
 

@@ -137,10 +137,8 @@ def test_a_rename_at_every_point_loses_nothing_and_doubles_nothing(kind: str) ->
             assert scene.table.live() == sorted([*expected, "rival"]), where
             if over is not None:
                 replaced += 1
-                assert any(
-                    "replaced by another writer's: commit 1 of rival" in note for note in result.notes
-                ), where
-                assert any(f"again as snapshot {over.id + 1}" in note for note in result.notes), where
+                assert any("replaced by commit 1 of rival" in note for note in result.notes), where
+                assert any(f"repeated as snapshot {over.id + 1}" in note for note in result.notes), where
             else:
                 assert result.notes == (), where
     assert replaced > 10
@@ -203,7 +201,9 @@ def test_a_third_writer_in_between(data: st.DataObject) -> None:
     assert names.count("d") == len(results) - 1
     scene.check_whole()
     if scene.rival.planned is not None and scene.rival.renamed and "rival" not in names:
-        assert any("commit it again" in note for result in results for note in result.notes)
+        assert any(
+            "let the writer of that commit repeat it" in note for result in results for note in result.notes
+        )
 
 
 def test_a_snapshot_that_was_built_on_ours_keeps_the_change() -> None:
@@ -228,7 +228,7 @@ def test_a_snapshot_that_was_built_on_ours_keeps_the_change() -> None:
     assert (marker.commit_user, marker.commit_identifier, marker.delta_record_count) == ("u", 7, 0)
     again = scene.table.commit([commit_message(scene.table.file("c2"))], identifier=7)
     assert (again.duplicate, scene.table.live()) == (True, ["a", "b", "c", "d"])
-    assert any("snapshot 4 had been built on this commit's snapshot 3" in note for note in result.notes)
+    assert any("snapshot 4 was built on snapshot 3 of this commit" in note for note in result.notes)
     scene.check_whole()
 
 
@@ -337,7 +337,7 @@ def test_a_conflict_after_a_replacement_deletes_nothing() -> None:
     rival.look()
     work = compact(scene.table)
     steps.on("sleep", "", rival.rename)
-    with pytest.raises(CommitUncertainError, match="could not be made again") as caught:
+    with pytest.raises(CommitUncertainError, match="could not be repeated") as caught:
         scene.through(steps).commit(work, identifier=7)
     assert "delete nothing" in str(caught.value)
     lost = rival.over
@@ -421,7 +421,9 @@ def test_another_run_of_the_same_name_after_a_replacement_is_no_reason_to_delete
         scene.table.commit([commit_message(scene.table.file("twin"))], identifier=7, options=OFF)
 
     steps.on("sleep", "", others)
-    with pytest.raises(CommitUncertainError, match="another run of this name committed it as snapshot 4"):
+    with pytest.raises(
+        CommitUncertainError, match="another run committed it under the same name as snapshot 4"
+    ):
         scene.through(steps).commit(append(scene.table), identifier=7)
     assert scene.table.live() == ["a", "b", "rival", "twin"]
 
@@ -435,8 +437,8 @@ def test_a_base_that_is_replaced_after_the_last_look_is_reported() -> None:
     result = scene.through(steps).commit(append(scene.table), identifier=7)
     assert scene.table.live() == ["a", "b", "c", "d"]
     assert result.notes == (
-        "snapshot 3, on which snapshot 4 is built, was replaced by commit 1 of rival afterwards: what that commit "
-        "changed is not in the table; let its writer commit it again",
+        "snapshot 3, on which snapshot 4 is built, was replaced afterwards by commit 1 of rival: the table "
+        "lacks the changes of that commit; let its writer repeat it",
     )
 
 
@@ -473,7 +475,7 @@ def test_history_that_does_not_tell_whether_the_change_is_in_it(gone: str) -> No
             )
 
     steps.on("sleep", "", others)
-    with pytest.raises(CommitUncertainError, match=r"removed meanwhile|does not follow from snapshot 4"):
+    with pytest.raises(CommitUncertainError, match=r"removed by another process|does not follow from snapshot 4"):
         scene.through(steps).commit(append(table), identifier=7)
 
 
@@ -648,7 +650,7 @@ def test_an_heir_of_a_change_of_index_files_alone(
     last = replace(later, id=5)
     table.snapshots.publish(last)
     if found is None:
-        with pytest.raises(CommitUncertainError, match="was removed meanwhile"):
+        with pytest.raises(CommitUncertainError, match="was removed by another process"):
             descent.heir(last)
     else:
         assert descent.heir(last) == (last if found else None)

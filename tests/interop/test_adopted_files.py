@@ -162,7 +162,7 @@ def test_files_that_are_sorted_by_other_columns(
     assert len(compact.run(job, lake).snapshots) == 2
     assert compact.run(job, lake).snapshots == ()
     for key, value in (("clustering.columns", "s"), ("pk-clustering-override", "false")):
-        with pytest.raises(InvalidInputError, match="cannot change per run"):
+        with pytest.raises(InvalidInputError, match="cannot be changed for one run"):
             compact.run(replace(job, options={key: value}), lake)
     after = java.read(tmp_path / "java", "d.t")
     assert after != states[-1]

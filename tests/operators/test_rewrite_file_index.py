@@ -31,5 +31,5 @@ def test_indexes_are_made_once(lake: Path, golden: Callable[[str], GoldenTable])
     assert done["files"] == done["planned"] == look["planned"] > 0
     assert all(found["files_lacking"] == 0 for found in done["coverage"])
     assert operator().execute(context(run_id="run2"))["nothing_to_do"]
-    with pytest.raises(AirflowFailException, match="no index of type"):
+    with pytest.raises(AirflowFailException, match="there is no index type"):
         operator(options={"file-index.magic.columns": "k"}).execute(context())

@@ -38,9 +38,9 @@ def _work_pick(pick: JoinPick, table: UnitTable, prefix: str) -> WorkPick:
         name=name,
         place=place,
         bucket_dir=bucket_dir,
-        reason=f"{len(pick.files)} files, {deleted} deleted rows"
+        reason=f"the pick has {len(pick.files)} files with {deleted} deleted rows"
         if deleted
-        else f"{len(pick.files)} small files",
+        else f"the pick has {len(pick.files)} small files",
         replaced=pick.files,
         deletions=deletions,
         units=(unit,),
@@ -79,8 +79,10 @@ def _joined_pick(pick: JoinPick, table: UnitTable, prefix: str) -> WorkPick:
         for group in pick.blobs
     )
     units: tuple[JoinedUnit | BlobUnit, ...] = (*([joined] if pick.files else []), *blobs)
-    reasons = [f"{len(pick.files)} files with columns of {joined.rows} rows"] if pick.files else []
-    reasons += [f"{len(apart)} blob files"] if apart else []
+    reasons = (
+        [f"the pick has {len(pick.files)} files with columns of {joined.rows} rows"] if pick.files else []
+    )
+    reasons += [f"{len(apart)} blob files are merged"] if apart else []
     return WorkPick(
         name=name,
         place=place,

@@ -72,7 +72,9 @@ def run_blobs(unit: BlobUnit) -> UnitResult:
         outputs = check_blob_output(table.proof, unit.name, stored(unit, file), unit.first, field.id)
         before = tally_blobs(table.proof, unit.name, inputs, unit.first, unit.rows, field.id)
         if before != outputs.rows:
-            raise ProofError(unit.name, f"its inputs hold {before}, its output {outputs.rows}")
+            raise ProofError(
+                unit.name, f"its inputs contain {before}, but its output contains {outputs.rows}"
+            )
     except BaseException:
         writer.abort()
         raise

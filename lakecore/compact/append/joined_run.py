@@ -91,7 +91,11 @@ def _deleted(unit: JoinedUnit) -> BitMap:
             count += len(rows)
             moved |= rows.shift(first_row(file) - first)
     if len(moved) != count or (moved and moved.max() >= unit.rows):
-        raise ProofError(unit.name, f"{count} rows are deleted, of which {len(moved)} are rows of their own")
+        raise ProofError(
+            unit.name,
+            f"its deletion vectors delete {count} rows, but only {len(moved)} of them are different rows "
+            "of the unit",
+        )
     return moved
 
 

@@ -153,7 +153,9 @@ class ClusterRun:
             self.outcome = self.outcome.left_out(plan.outdated)
             if not plan.picks:
                 break
-            logger.info("%s: %s: %d picks", self._target.name, self._rule, len(plan.picks))
+            logger.info(
+                "%s: sorting (%s): %d picks are compacted", self._target.name, self._rule, len(plan.picks)
+            )
             driver = driver or self._driver(plan, names)
             driver.outcome = self.outcome
             before = len(self.outcome.lost_places)

@@ -48,16 +48,26 @@ class SortMode(Enum):
 
 
 STRATEGY = Option(
-    "clustering.strategy", str, "auto", "order, zorder or hilbert.", ("sink.clustering.strategy",)
+    "clustering.strategy",
+    str,
+    "auto",
+    "Order of rows: auto, order, zorder or hilbert.",
+    ("sink.clustering.strategy",),
 )
 MODE = Option(
-    "clustering.incremental.mode", parse_enum(SortMode), SortMode.GLOBAL, "How far rows are sorted."
+    "clustering.incremental.mode",
+    parse_enum(SortMode),
+    SortMode.GLOBAL,
+    "Scope within which rows are sorted.",
 )
 IDLE: Option[int | None] = Option(
-    "clustering.history-partition.idle-to-full-sort", parse_duration_ms, None, "Idle time of old partitions."
+    "clustering.history-partition.idle-to-full-sort",
+    parse_duration_ms,
+    None,
+    "Time without writes after which a partition is clustered too.",
 )
-ORDERED = Option("bucket-append-ordered", parse_bool, True, "Buckets keep the order of rows.")
-LIMIT = Option("clustering.history-partition.limit", int, 5, "Old partitions that a run takes along.")
+ORDERED = Option("bucket-append-ordered", parse_bool, True, "Whether buckets keep the order of rows.")
+LIMIT = Option("clustering.history-partition.limit", int, 5, "Maximum number of such partitions in one run.")
 
 _FEW_COLUMNS = 5
 
@@ -96,8 +106,8 @@ class ClusterPolicy:
             strategy = OrderStrategy.ORDER  # the curve through one column
         if not columns:
             raise InvalidInputError(
-                f"table {table}: option {INCREMENTAL.key}=true needs {CLUSTERING_COLUMNS.key}: name columns "
-                "that are no partition columns"
+                f"table {table}: option {INCREMENTAL.key}=true needs {CLUSTERING_COLUMNS.key}; name columns "
+                "that are not partition columns"
             )
         check_columns(table, schema, strategy, columns)
         tree = TreePolicy.from_options(raw, options.target_file_size)
@@ -193,7 +203,8 @@ def _check_table(table: str, raw: Mapping[str, str], options: TableOptions) -> N
     ):
         if forbidden:
             raise UnsupportedError(
-                f"table {table}: option {INCREMENTAL.key}=true does not go with {other}; unset one of them"
+                f"table {table}: option {INCREMENTAL.key}=true cannot be combined with {other}; unset one of "
+                "them"
             )
 
 
@@ -206,9 +217,11 @@ def _strategy(text: str, columns: int) -> OrderStrategy:
     try:
         strategy = OrderStrategy(text.strip().lower())
     except ValueError as err:
-        raise InvalidOptionError(f"option {STRATEGY.key}={text!r}: use auto, order, zorder, hilbert") from err
+        raise InvalidOptionError(
+            f"option {STRATEGY.key}={text!r}: must be auto, order, zorder or hilbert"
+        ) from err
     if strategy is OrderStrategy.NONE:
-        raise InvalidOptionError(f"option {STRATEGY.key}={text!r}: use auto, order, zorder, hilbert")
+        raise InvalidOptionError(f"option {STRATEGY.key}={text!r}: must be auto, order, zorder or hilbert")
     return strategy
 
 

@@ -38,9 +38,15 @@ __all__ = [
     "var_bytes",
 ]
 
-VAR_BYTES = Option("zorder.var-length-contribution", int, 8, "Bytes of a text that count for the z-order.")
-SAMPLE = Option("sort-compaction.local-sample.magnification", int, 1000, "Rows sampled for each range.")
-INCREMENTAL = Option("clustering.incremental", parse_bool, False, "Cluster new files bit by bit.")
+VAR_BYTES = Option(
+    "zorder.var-length-contribution", int, 8, "Number of bytes of a string that count for the z-order."
+)
+SAMPLE = Option(
+    "sort-compaction.local-sample.magnification", int, 1000, "Number of rows sampled for each range."
+)
+INCREMENTAL = Option(
+    "clustering.incremental", parse_bool, False, "Whether new files are clustered incrementally."
+)
 _MOST_CUTS = 8
 _CUTS_PER_CORE = 2
 _LEAST_SAMPLE = 20
@@ -95,18 +101,18 @@ def sort_rule(
     """
     if options.bucket_mode is not BucketMode.BUCKET_UNAWARE:
         raise UnsupportedError(
-            f"table {table}: order strategy {strategy.value}: only append tables without buckets "
-            "(bucket=-1, no primary key) can be put in order; compact it without an order strategy"
+            f"table {table}: order strategy {strategy.value} sorts only append tables without buckets "
+            "(bucket=-1, no primary key); compact the table without an order strategy"
         )
     if options.data_evolution:
         raise UnsupportedError(
             f"table {table}: option data-evolution.enabled=true: rows whose columns lie in several files "
-            "cannot be put in order; compact it without an order strategy"
+            "cannot be sorted; compact the table without an order strategy"
         )
     if clusters(schema):
         raise UnsupportedError(
-            f"table {table}: option clustering.incremental=true: its levels say which files are in the order "
-            "of clustering.columns; compact it without an order strategy"
+            f"table {table}: option clustering.incremental=true: the levels of the table say which files "
+            "are sorted by clustering.columns; compact the table without an order strategy"
         )
     names = tuple(order_by) or CLUSTERING_COLUMNS.read(schema.options)
     check_columns(table, schema, strategy, names)
@@ -129,22 +135,26 @@ def check_columns(table: str, schema: TableSchema, strategy: OrderStrategy, name
         )
     if strategy is OrderStrategy.HILBERT and len(names) < _HILBERT_COLUMNS:
         raise InvalidInputError(
-            f"table {table}: order strategy hilbert needs at least two columns, not {names[0]}"
+            f"table {table}: order strategy hilbert needs at least two columns, but {names[0]} is the "
+            "only one; name more with --order-by a,b"
         )
     for number, name in enumerate(names):
         field = next((field for field in schema.fields if field.name == name), None)
         if field is None:
             known = ", ".join(field.name for field in schema.fields)
-            raise InvalidInputError(f"table {table} has no column {name!r} to order by; there are: {known}")
+            raise InvalidInputError(f"table {table} has no column {name!r} to sort by; columns: {known}")
         if name in schema.partition_keys:
             raise InvalidInputError(
-                f"table {table}: {name} is a partition column, equal in all rows of a partition; leave it out"
+                f"table {table}: {name} is a partition column, which is equal in all rows of a partition; "
+                "leave it out"
             )
         if name in names[:number]:
-            raise InvalidInputError(f"table {table}: column {name} is named twice to order by")
+            raise InvalidInputError(
+                f"table {table}: column {name} is named twice in the sort order; name it once"
+            )
         if not isinstance(field.type, AtomicType) or field.type.root in _NO_ORDER:
             raise InvalidInputError(
-                f"table {table}: column {name} is of type {field.type}, which has no order"
+                f"table {table}: column {name} has type {field.type}, which cannot be sorted; leave it out"
             )
 
 

@@ -50,7 +50,9 @@ class UnitMaker:
         for number, rows in zip(cut, self.executor.run(sample, tasks) if tasks else (), strict=False):
             if isinstance(rows, BaseException):
                 name = place_name(picks[number].place, self.table.schema)
-                logger.warning("%s: no bounds: %s", name, rows)
+                logger.warning(
+                    "%s: its rows could not be sampled, so it is sorted as one range: %s", name, rows
+                )
             else:
                 found[number] = quantiles(rows, picks[number].cuts)
         return found

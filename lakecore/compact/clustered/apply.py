@@ -75,7 +75,7 @@ class ClusteredBuilder:
             name=name,
             place=place,
             bucket_dir=bucket_dir,
-            reason=f"level 0 to level {SORTED_LEVEL}, in the order of {', '.join(self.rule.columns)}",
+            reason=f"level 0 is sorted by {', '.join(self.rule.columns)} into level {SORTED_LEVEL}",
             replaced=pick.fresh,
             units=(unit,),
             deletions=tuple(unit.deletions.get(file.file_name) for file in pick.fresh),

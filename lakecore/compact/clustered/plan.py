@@ -135,7 +135,7 @@ def _groups(
 ) -> Iterator[tuple[tuple[DataFile, ...], str]]:
     """Files of level 1 that become new ones, group by group, and why."""
     if request.everything and files:
-        yield tuple(files), "rewrite all"
+        yield tuple(files), "all files are rewritten"
         return
     for group in _joined(place, files, request):
         if any(_thins_out(place, file, request) for file in group):

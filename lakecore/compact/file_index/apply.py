@@ -175,9 +175,8 @@ class IndexRun:
         check_committable(schema)
         if self._target.reading.options.data_evolution:
             raise UnsupportedError(
-                f"table {self._target.scanner.table}: option data-evolution.enabled=true: files may hold "
-                "some columns only, and the index of one must not speak for the others; compact the table "
-                "instead"
+                f"table {self._target.scanner.table}: option data-evolution.enabled=true: a file may contain "
+                "some columns only, and its index must not be used for the others; compact the table instead"
             )
         self._specs = index_specs(schema)
         snapshot = self._target.scanner.snapshots.latest()
@@ -243,7 +242,7 @@ class IndexRun:
             with open_index(self._target.reading, directory, file) as index:
                 return index.head
         except (NotFoundError, CorruptDataError) as err:
-            logger.warning("%s: its indexes are made again: %s", file.file_name, err)
+            logger.warning("%s: its indexes cannot be read and are rebuilt: %s", file.file_name, err)
             return {}
 
     def _specs_of(self, schema_id: int) -> tuple[tuple[IndexSpec, IndexSpec], ...]:
@@ -283,7 +282,7 @@ class IndexRun:
             directory = reading.bucket_dir(place.partition, place.bucket)
             self._directories.add(directory)
             yield IndexUnit(
-                name=f"indexes of {place_name(place, reading.schema)}, unit {number}",
+                name=f"the indexes of {place_name(place, reading.schema)}, unit {number}",
                 reading=reading,
                 bucket_dir=directory,
                 needs=part,
@@ -311,7 +310,7 @@ class IndexRun:
                 gone = {_key(file.need.place, file.after) for file in left} & set(err.files)
                 if not gone:
                     raise
-                logger.warning("%s: planning %d files again", err, len(gone))
+                logger.warning("%s; %d files are planned again", err, len(gone))
                 lost += sorted(gone)
                 left = [file for file in left if _key(file.need.place, file.after) not in gone]
                 continue
@@ -323,8 +322,9 @@ class IndexRun:
             self._uncertain = False
             if landed.duplicate:
                 raise CommitConflictError(
-                    f"commit {self._identifier} of {self._request.commit_user} is in snapshot "
-                    f"{landed.snapshot_ids[-1]} already: another run of this name is at work; leave it to it"
+                    f"commit {self._identifier} of {self._request.commit_user} is already in "
+                    f"snapshot {landed.snapshot_ids[-1]}: another run with the same commit user "
+                    "and identifier is active; let that run finish"
                 )
             self._count(left, results, landed.snapshot_ids)
             break
@@ -359,7 +359,7 @@ class IndexRun:
             snapshots = [scanner.snapshots.load(snapshot_id) for snapshot_id in self.outcome.snapshots]
             kept = names_in(scanner.manifests, snapshots)
         except LakeError as err:
-            logger.warning("index files of failed units are left alone: %s", err)
+            logger.warning("index files of failed units are kept: %s", err)
             return
         token = f".{names.index_token}"
         sweep(
@@ -379,7 +379,7 @@ def _check_untouched(file: Rewritten) -> None:
     same = replace(file.after, extra_files=before.extra_files, embedded_index=before.embedded_index) == before
     others = [name for name in before.extra_files if not name.endswith(INDEX_SUFFIX)]
     if not same or [name for name in file.after.extra_files if not name.endswith(INDEX_SUFFIX)] != others:
-        raise ProofError(before.file_name, "more than its indexes would change")
+        raise ProofError(before.file_name, "the commit would change more than the indexes of the file")
 
 
 def _claim(file: Rewritten) -> CommitClaim:

@@ -112,7 +112,9 @@ def _container(unit: IndexUnit, need: IndexNeed, attempt: str) -> tuple[bytes, i
             rows += batch.num_rows
         if rows != need.file.row_count:
             path = unit.reading.paths.data_file(unit.bucket_dir, need.file)
-            raise CorruptDataError(path, f"{rows} rows, its description says {need.file.row_count}")
+            raise CorruptDataError(
+                path, f"contains {rows} rows, but its metadata records {need.file.row_count}"
+            )
         for name, kinds in builder.blobs().items():
             blobs.setdefault(name, {}).update(kinds)
     return encode_container(blobs, attempt.encode()), rows

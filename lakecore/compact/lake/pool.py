@@ -171,7 +171,7 @@ class UnitPool:
                 if result is None or stream.left:
                     continue
                 if len(task) > 1 and isinstance(one, (_Failed, BaseException)):
-                    logger.info("a unit failed together with %d others: it is tried alone", len(task) - 1)
+                    logger.info("a unit failed in a task with %d others and is retried alone", len(task) - 1)
                     self._queue.add([Queued(unit.stream, unit.number, unit.cost, alone=True)])
                 else:
                     stream.results[unit.number] = one

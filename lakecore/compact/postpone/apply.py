@@ -215,7 +215,7 @@ def _pick(table: UnitTable, fold: Fold) -> WorkPick:
         name=place_name(place, table.schema),
         place=place,
         bucket_dir=table.reading.bucket_dir(fold.partition, POSTPONE_BUCKET),
-        reason=f"postponed rows go to {counted(fold.total_buckets, 'bucket')}",
+        reason=f"postponed rows are assigned to {counted(fold.total_buckets, 'bucket')}",
         replaced=fold.files,
     )
 

@@ -111,12 +111,19 @@ def _proven(unit: FoldUnit, written: Sequence[CommitMessage]) -> FoldTally:
     for message in written:
         place = (message.partition, message.total_buckets)
         if place != (fold.partition, fold.total_buckets) or not 0 <= message.bucket < fold.total_buckets:
-            raise ProofError(unit.name, f"rows went to bucket {message.bucket} of {message.total_buckets}")
+            raise ProofError(
+                unit.name,
+                f"rows were assigned to bucket {message.bucket} of {message.total_buckets}, which does not "
+                "belong to the unit",
+            )
         directory = reading.bucket_dir(message.partition, message.bucket)
         lowest = unit.state.next_sequence(message.partition, message.bucket)
         for file in message.new_files:
             if file.min_sequence_number < lowest:
-                raise ProofError(unit.name, f"{file.file_name} does not come after the rows of its bucket")
+                raise ProofError(
+                    unit.name,
+                    f"{file.file_name} has sequence numbers that do not follow the rows of its bucket",
+                )
             outputs.append((StoredFile(reading.paths.data_file(directory, file), file), message.bucket))
     waiting = reading.bucket_dir(fold.partition, POSTPONE_BUCKET)
     return check_fold(

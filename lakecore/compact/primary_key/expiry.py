@@ -46,7 +46,7 @@ class Expiry:
         kinds = (TypeRoot.INT, TypeRoot.BIGINT, *_TIMESTAMPS)
         if field is None or not isinstance(field.type, AtomicType) or field.type.root not in kinds:
             raise InvalidOptionError(
-                f"option {_TIME_FIELD}={name!r}: name an INT, BIGINT or TIMESTAMP column"
+                f"option {_TIME_FIELD}={name!r}: must name a column of type INT, BIGINT or TIMESTAMP"
             )
         return cls(field, options.record_expire_ms // 1000)
 

@@ -172,7 +172,7 @@ class RescaleRun:
         newest = max((file.schema_id for pick in picks for file in pick.all_files), default=0)
         if newest > self._target.reading.schema.id:
             raise CommitConflictError(
-                f"{self._target.name}: its schema was changed while it was being rescaled; run again"
+                f"{self._target.name}: its schema was changed during the rescaling; run again"
             )
         return picks, entries
 
@@ -290,7 +290,7 @@ class RescaleRun:
                 gone = {partition for partition, _, _ in conflicts}
                 if not gone.intersection(moved.pick.partition for moved in left):
                     raise
-                logger.warning("%s: planning %d partitions again", err, len(gone))
+                logger.warning("%s; %d partitions are planned again", err, len(gone))
                 lost += [moved.pick for moved in left if moved.pick.partition in gone]
                 left = [moved for moved in left if moved.pick.partition not in gone]
                 continue
@@ -300,8 +300,9 @@ class RescaleRun:
             if result.duplicate:
                 self._uncertain = False
                 raise CommitConflictError(
-                    f"commit {self._identifier} of {self._request.commit_user} is in snapshot "
-                    f"{result.snapshot_ids[-1]} already: another run of this name is at work"
+                    f"commit {self._identifier} of {self._request.commit_user} is already in "
+                    f"snapshot {result.snapshot_ids[-1]}: another run with the same commit user "
+                    "and identifier is active; let that run finish"
                 )
             self._count(left, result.snapshot_ids)
             self._uncertain = False  # only now: an interruption before this line removes nothing

@@ -44,7 +44,10 @@ def commit_faults(
     for number, (name, pick, _, _) in enumerate(proven):
         if _of(pick, vectors) != _of(pick, due) or any(m.new_index_files for m in messages):
             faults.setdefault(
-                number, ProofError(name, "its deletion vectors are not just those of the files that go")
+                number,
+                ProofError(
+                    name, "its commit would remove other deletion vectors than those of the removed files"
+                ),
             )
     return faults
 

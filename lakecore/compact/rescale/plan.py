@@ -70,21 +70,21 @@ def target_count(table: str, options: TableOptions, asked: int | None) -> int:
     mode = options.bucket_mode
     if mode not in (BucketMode.HASH_FIXED, BucketMode.POSTPONE):
         raise UnsupportedError(
-            f"table {table}: option bucket={options.bucket}: rows find their buckets without counting these "
-            f"(mode {mode.value}); only tables with fixed or postponed buckets can be rescaled"
+            f"table {table}: option bucket={options.bucket}: bucket mode {mode.value} does not assign "
+            "rows by a number of buckets; only tables with fixed or postponed buckets can be rescaled"
         )
     if options.row_tracking:
         raise UnsupportedError(
-            f"table {table}: option row-tracking.enabled=true: this release does not move the ids of rows to "
-            "other buckets; overwrite the partition instead"
+            f"table {table}: option row-tracking.enabled=true: this release cannot move row ids to other "
+            "buckets; overwrite the partition instead"
         )
     if asked is None and mode is BucketMode.POSTPONE:
         raise InvalidInputError(
-            f"table {table} has no number of buckets of its own (bucket=-2): give --bucket-num"
+            f"table {table} has no number of buckets of its own (bucket=-2); give one with --bucket-num"
         )
     count = options.bucket if asked is None else asked
     if not 0 < count <= _MOST_BUCKETS:
-        raise InvalidInputError(f"table {table}: bucket number {count}: must be 1 to {_MOST_BUCKETS}")
+        raise InvalidInputError(f"table {table}: bucket number {count} must be 1 to {_MOST_BUCKETS}")
     return count
 
 
@@ -103,8 +103,8 @@ def plan_rescale(entries: ManifestEntries, total: int, deletions: Deletions) -> 
         partition = part.partition_of(0)
         if len(totals) > 1 or totals[0] < 1:
             raise UnsupportedError(
-                f"a partition has files for {totals} buckets at once: rows of one key may be in two places; "
-                "overwrite it"
+                f"a partition has files for different numbers of buckets, {totals}, so rows "
+                "of one key may be in two buckets; overwrite the partition"
             )
         files: dict[int, list[DataFile]] = {}
         for bucket, file in zip(part.bucket.tolist(), part.files(), strict=True):

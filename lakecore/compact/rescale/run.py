@@ -133,7 +133,7 @@ def _move(unit: RescaleUnit, layer: Layer, targets: dict[int, _Target]) -> None:
             buckets = assign_buckets(batch, key, total, function)
             if (buckets % step != residue).any():
                 raise CorruptDataError(
-                    unit.name, "a row is in another bucket than that of its bucket key; run fsck"
+                    unit.name, "contains a row in another bucket than that of its bucket key; run fsck"
                 )
             for bucket, target in targets.items():
                 rows = np.flatnonzero(buckets == bucket)

@@ -124,7 +124,7 @@ def test_bad_files_are_named(cli: Cli, keyed: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("db.none",), "'db.none' does not exist"), (("none.t",), "databases: db"), (("t",), "DATABASE.TABLE"), (("db.t", "--snapshot", "9"), "available are 1 to 1"),
+        (("db.none",), "'db.none' does not exist"), (("none.t",), "databases: db"), (("t",), "DATABASE.TABLE"), (("db.t", "--snapshot", "9"), "the available snapshots are 1-1"),
         (("db.t", "--tag", "x"), "tag 'x'"), (("db.t", "--branch", "x"), "branch 'x'"), (("db.t", "--columns", "zz"), "'zz'"), (("db.t", "--where", "k ="), "value is missing"),
         (("db.t", "--timestamp", "soon"), "--timestamp 'soon'"), (("db.t", "--timestamp", "2001-01-01"), "at or before"), (("db.t", "--limit", "-1"), "--limit"),
         (("db.t", "--format", "xml"), "--format"), (("db./../t",), "must not"), (("../x.t",), "must not"), (("db.t", "--output", "/nowhere/x.csv"), "/nowhere/x.csv cannot be written"),

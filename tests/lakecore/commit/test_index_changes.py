@@ -75,23 +75,23 @@ def test_a_compaction_takes_vectors_along(table: CommitTable) -> None:
 CONFLICTS = {
     "a vector that nobody knew of": (
         lambda t, old: commit_message(compact_before=(data_file("a"),), compact_after=(data_file("d"),)),
-        "a in bucket 0: rows of the file to be replaced were deleted meanwhile",
+        "a in bucket 0: another commit deleted rows of the file to be replaced",
     ),
     "removed by a plain delete": (
         lambda t, old: commit_message(deleted_files=(data_file("a"),)),
-        "a in bucket 0: rows of the file to be replaced were deleted meanwhile",
+        "a in bucket 0: another commit deleted rows of the file to be replaced",
     ),
     "two vectors of one file": (
         lambda t, old: deletion((vectors(t, "a"),)),
-        "a in bucket 0: another commit deleted rows of this file meanwhile",
+        "a in bucket 0: another commit deleted rows of this file",
     ),
     "an index file that is gone": (
         lambda t, old: deletion((vectors(t, "c"),), (replace(old, file_name="index-x"),)),
-        "index-x in bucket 0: the index file to be replaced is gone",
+        "index-x in bucket 0: the index file to be replaced was replaced by another commit",
     ),
     "a data file that is gone": (
         lambda t, old: deletion((vectors(t, "z"),)),
-        "z in bucket 0: the file whose rows are deleted is gone",
+        "z in bucket 0: the file whose rows are deleted was replaced by another commit",
     ),
 }
 
@@ -114,7 +114,7 @@ def test_buckets_have_one_file_of_each_type() -> None:
     message = commit_message()
     table.commit([replace(message, compact_new_index_files=(old,))], identifier=2)
     new = vectors(table, "a")
-    with pytest.raises(CommitConflictError, match="wrote an index of this bucket meanwhile"):
+    with pytest.raises(CommitConflictError, match="wrote an index of this bucket"):
         table.commit([replace(message, compact_new_index_files=(new,))], identifier=3)
     both = replace(message, compact_new_index_files=(new,), compact_deleted_index_files=(old,))
     table.commit([both], identifier=4)
@@ -180,7 +180,7 @@ def test_every_try_starts_from_the_index_of_the_latest_snapshot(table: CommitTab
             return super().publish(path, data)
 
     merge = commit_message(compact_before=(data_file("c"),), compact_after=(data_file("d"),))
-    with pytest.raises(CommitConflictError, match="were deleted meanwhile"):
+    with pytest.raises(CommitConflictError, match="deleted rows of the file to be replaced"):
         table.through(Meanwhile(table.storage)).commit([merge], identifier=5)
     assert marked(table) == ["a", "b", "c"]
     assert table.orphans() == set()

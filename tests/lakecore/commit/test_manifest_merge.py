@@ -134,7 +134,7 @@ def test_unknown_columns_are_not_rewritten() -> None:
         before
     )
     for policy in (MergePolicy(1 << 20, 2, 1 << 30), MergePolicy(1 << 20, 30, 1)):
-        with pytest.raises(UnsupportedError, match="columns this release does not know"):
+        with pytest.raises(UnsupportedError, match="columns unknown to this release"):
             draft.merge(before, table.schema.partition_type, policy)
 
 

@@ -77,7 +77,7 @@ def test_compactions_do_not_join_rows_whose_columns_changed_meanwhile() -> None:
     merge = commit_message(compact_before=(a, b), compact_after=(joined,))
     column = replace(data_file("v", rows=5), first_row_id=7, write_cols=("v",))
     table.commit([commit_message(column)], identifier=2)
-    with pytest.raises(CommitConflictError, match="rows of ab and v overlap in part"):
+    with pytest.raises(CommitConflictError, match="row ranges of ab and v overlap in part"):
         table.commit([merge], identifier=3)
     alone = commit_message(compact_before=(b,), compact_after=(replace(b, file_name="c"),))
     table.commit([alone], identifier=4)

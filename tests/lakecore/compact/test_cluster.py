@@ -284,7 +284,7 @@ REFUSED: list[tuple[dict[str, Any], OrderStrategy, tuple[str, ...], type[Excepti
         OrderStrategy.NONE,
         (),
         InvalidInputError,
-        "use auto, order",
+        "must be auto, order",
     ),
     (
         {"data_evolution__enabled": "true", "row_tracking__enabled": "true"},

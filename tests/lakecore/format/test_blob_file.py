@@ -92,9 +92,9 @@ def test_damage_is_noticed(values: list[bytes | None], data: st.DataObject) -> N
         (lambda data: data, ""),
         (lambda data: b"x" + data[1:], "not a list of the packs"),
         (lambda data: data[:9], "not a list of the packs"),
-        (lambda data: data[:20] + b"?" + data[21:], "a checksum that does not fit"),
+        (lambda data: data[:20] + b"?" + data[21:], "a wrong checksum"),
         (lambda data: _resealed(data[4:-6]), "cannot be decoded"),
-        (lambda data: _resealed(data[4:8] + b"\x09" + data[9:-4]), "4 names where there should be 18"),
+        (lambda data: _resealed(data[4:8] + b"\x09" + data[9:-4]), "4 names, but 18 are recorded"),
     ],
 )
 def test_the_packs_of_a_file(change: Callable[[bytes], bytes], problem: str) -> None:

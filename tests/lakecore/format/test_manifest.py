@@ -319,7 +319,7 @@ def test_another_version_is_refused(many: int, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(codec, "MANY_ENTRIES", many)
     records = _records([entry(3)])
     records[0]["_VERSION"] = 3
-    with pytest.raises(UnsupportedError, match=r"dir/m: manifest version 3"):
+    with pytest.raises(UnsupportedError, match=r"dir/m: the manifest has version 3"):
         decode_manifest(_avro(records, _schema()), "dir/m")
 
 
@@ -339,7 +339,7 @@ def test_a_null_where_a_value_is_required_is_damage(many: int, monkeypatch: pyte
     schema["fields"][3]["type"] = ["null", "int"]
     assert decode_manifest(_avro(records, schema), "m").bucket.tolist() == [1, 2]
     records[1]["_BUCKET"] = None
-    with pytest.raises(CorruptDataError, match="m: not a manifest entry"):
+    with pytest.raises(CorruptDataError, match="m: contains an invalid manifest entry"):
         decode_manifest(_avro(records, schema), "m")
 
 
@@ -347,9 +347,9 @@ def test_a_null_where_a_value_is_required_is_damage(many: int, monkeypatch: pyte
 
 
 def test_a_file_of_another_kind_is_named() -> None:
-    with pytest.raises(CorruptDataError, match=r"t/manifest-1: neither avro, parquet nor orc"):
+    with pytest.raises(CorruptDataError, match=r"t/manifest-1: is neither avro, parquet nor orc"):
         decode_manifest(b"PK\x03\x04zip", "t/manifest-1")
-    with pytest.raises(CorruptDataError, match="l: neither"):
+    with pytest.raises(CorruptDataError, match="l: is neither"):
         decode_manifest_list(b"", "l")
 
 
@@ -400,5 +400,5 @@ def test_impossible_counts_and_lengths(tmp_path: Path) -> None:
     schema = _schema()
     schema["fields"].append({"name": "_X", "type": {"type": "array", "items": "null"}})
     records = [{**record, "_X": []} for record in _records([entry(1)])]
-    with pytest.raises(CorruptDataError, match="items without bytes"):
+    with pytest.raises(CorruptDataError, match="items of an array take no bytes"):
         decode_manifest(_avro(records, schema), "m")

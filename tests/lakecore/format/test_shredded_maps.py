@@ -181,7 +181,7 @@ DAMAGE: dict[str, tuple[dict[str, str], dict[str, Any], type[LakeError], str]] =
     "too few ids": ({}, {"__field_mapping": [1]}, CorruptDataError, "__field_mapping"),
     "ids that are null": ({}, {"__field_mapping": [1, None]}, CorruptDataError, "__field_mapping"),
     "no mapping": ({}, {"__field_mapping": None}, CorruptDataError, "__field_mapping"),
-    "more columns than there are": ({"num-columns": "3"}, {"__field_mapping": [1, 2, 3]}, CorruptDataError, "has not the 3"),
+    "more columns than there are": ({"num-columns": "3"}, {"__field_mapping": [1, 2, 3]}, CorruptDataError, "does not have the 3"),
 }  # fmt: skip
 
 

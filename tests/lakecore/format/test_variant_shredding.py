@@ -151,7 +151,7 @@ def test_groups_that_lack_a_part_are_damage(names: tuple[str, ...]) -> None:
 
 
 OPTIONS = [
-    ({"variant.shreddingSchema": "{"}, "variant.shreddingSchema"), ({"parquet.variant.shreddingSchema": '"INT"'}, "not the JSON of a ROW"),
+    ({"variant.shreddingSchema": "{"}, "variant.shreddingSchema"), ({"parquet.variant.shreddingSchema": '"INT"'}, "must be a ROW in JSON"),
     ({"variant.shreddingSchema": '{"type":"ROW","fields":[{"id":0,"name":"v","type":"DATE"}]}'}, "v: values cannot be stored as DATE"),
     ({"variant.inferShreddingSchema": "true", "variant.shredding.maxInferBufferRow": "0"}, "maxInferBufferRow"),
     ({"variant.inferShreddingSchema": "true", "variant.shredding.minFieldCardinalityRatio": "2"}, "between 0 and 1"),

@@ -188,7 +188,7 @@ def test_a_file_that_is_too_large_is_not_read_whole(tmp_path: Path) -> None:
     path = tmp_path / "LATEST"
     with open(path, "wb") as file:
         file.truncate((2 << 30) + 1)
-    with pytest.raises(CorruptDataError, match="no file of its kind"):
+    with pytest.raises(CorruptDataError, match="a file of its kind"):
         LocalFileIO().read(str(path))
 
 

@@ -86,7 +86,7 @@ def test_file_systems_without_links_are_refused(tmp_path: Path, monkeypatch: pyt
     [
         (errno.ENOSPC, "disk is full"),
         (errno.EDQUOT, "quota"),
-        (errno.EACCES, "permission denied"),
+        (errno.EACCES, "permission is denied"),
         (errno.EROFS, "read-only"),
     ],
 )
@@ -116,7 +116,7 @@ def test_an_unwritable_directory_is_named(tmp_path: Path) -> None:
     if user == 0:  # root may write anywhere
         os.seteuid(65534)
     try:
-        with pytest.raises(UnavailableError, match="permission denied"):
+        with pytest.raises(UnavailableError, match="permission is denied"):
             LocalFileIO().write_new(f"{tmp_path}/d/file", b"x")
     finally:
         os.seteuid(user)

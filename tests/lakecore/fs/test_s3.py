@@ -84,7 +84,7 @@ def test_a_timeout_after_the_effect_is_settled_by_reading_back(server: S3Server)
 
 def test_missing_bucket_and_wrong_address(server: S3Server) -> None:
     storage = file_io_for("s3://nowhere", server.options)
-    with pytest.raises(NotFoundError, match="no such bucket"):
+    with pytest.raises(NotFoundError, match="bucket does not exist"):
         storage.read("s3://nowhere/x")
     with pytest.raises(InvalidInputError, match="s3://bucket/key"):
         storage.read("/local")

@@ -67,12 +67,12 @@ def test_every_changed_or_missing_byte_is_damage(layout: VectorLayout) -> None:
 @pytest.mark.parametrize(
     ("place", "problem"),
     [
-        (DeletionRange("f", 0, 24), "at 0"),
+        (DeletionRange("f", 0, 24), "at offset 0"),
         (DeletionRange("f", 1, -1), "-1 bytes"),
-        (DeletionRange("f", 1, 25), "recorded as 25"),
+        (DeletionRange("f", 1, 25), "24 bytes, but 25 bytes are recorded"),
         (DeletionRange("f", 2, 24), "deletion vector"),
         (DeletionRange("f", 999, 24), "deletion vector"),
-        (DeletionRange("f", 1, 24, 3), "deletes 2 rows where the index manifest says 3"),
+        (DeletionRange("f", 1, 24, 3), "with 2 rows, but the index manifest records 3"),
     ],
 )
 def test_a_wrong_place_is_damage(place: DeletionRange, problem: str) -> None:

@@ -273,21 +273,21 @@ def test_names_in_a_container_are_in_modified_utf8() -> None:
     [
         ({"file-index.bloom-filter.columns": "x"}, "no column 'x'"),
         ({"file-index.bloom-filter.columns": "c,"}, "empty column"),
-        ({"file-index.magic.columns": "c"}, "no index of type 'magic'"),
-        ({"file-index.bloom-filter.c.items": "5"}, "is not in option file-index.bloom-filter.columns"),
+        ({"file-index.magic.columns": "c"}, "there is no index type 'magic'"),
+        ({"file-index.bloom-filter.c.items": "5"}, "is missing in option file-index.bloom-filter.columns"),
         ({"file-index.bloom-filter.columns": "c", "file-index.bloom-filter.c.items": "0"}, "above 0"),
         ({"file-index.bloom-filter.columns": "c", "file-index.bloom-filter.c.items": "x"}, "whole number"),
         ({"file-index.bloom-filter.columns": "c", "file-index.bloom-filter.c.fpp": "1"}, "between 0 and 1"),
         (
             {"file-index.bloom-filter.columns": "c", "file-index.bloom-filter.c.items": "999999999"},
-            "fewer items",
+            "lower items",
         ),
         ({"file-index.bitmap.columns": "c", "file-index.bitmap.c.version": "3"}, "must be 1 or 2"),
         (
             {"file-index.bitmap.columns": "c", "file-index.bitmap.c.index-block-size": "5 b"},
             "at least 12 bytes",
         ),
-        ({"file-index.bitmap.columns": "c[k]"}, "no MAP"),
+        ({"file-index.bitmap.columns": "c[k]"}, "not a MAP"),
         ({"file-index.bitmap.columns": "c", "file-index.in-manifest-threshold": "much"}, "not a size"),
     ],
 )

@@ -46,7 +46,7 @@ GOOD = ["a", "..a", "a..b", "%2e%2e", "\uff0e\uff0e", "a b", "x" * 255, "é" * 1
 @pytest.mark.parametrize("name", BAD)
 def test_what_is_no_name(name: str) -> None:
     assert name_problem(name) is not None
-    with pytest.raises(ValueError, match="is no file name"):
+    with pytest.raises(ValueError, match="is not a file name"):
         checked_words(ByteWords.from_bytes([b"data-1.parquet", name.encode(), b"x" * 20]), "f")
 
 
@@ -93,7 +93,7 @@ def test_a_manifest_with_such_a_name_is_damaged(change: dict[str, object], count
 
 def test_a_list_with_such_a_name_is_damaged() -> None:
     line = ManifestFile(file_name="../x\x1b", file_size=1, num_added_files=1, num_deleted_files=0)
-    with pytest.raises(CorruptDataError, match=r"_FILE_NAME '../x\\x1b' is no file name"):
+    with pytest.raises(CorruptDataError, match=r"_FILE_NAME '../x\\x1b' is not a file name"):
         decode_manifest_list(encode_manifest_list([line]), "l-1")
 
 
@@ -132,7 +132,7 @@ def test_options_that_stay_there_are_as_they_are() -> None:
     "text", ["x", "a/b", "file:///a/../b", "/a/./b", "/a/..", "/a\n", "s3://b/../c", "/a\\..\\b"]
 )
 def test_what_is_no_location(text: str) -> None:
-    with pytest.raises(ValueError, match="no location"):
+    with pytest.raises(ValueError, match="is not the location of a file"):
         checked_location(text, "f")
 
 

@@ -154,7 +154,7 @@ def test_a_live_snapshot_that_lost_a_manifest(table: Path) -> None:
     lost = scanner.manifests.data_manifests(snapshot)[0].file_name
     (table / "manifest" / lost).unlink()
     with pytest.raises(
-        CorruptDataError, match=rf"snapshot-{snapshot.id}: a file that it needs is gone: .*{lost}"
+        CorruptDataError, match=rf"snapshot-{snapshot.id}: needs a file that does not exist: .*{lost}"
     ):
         scanner.live_entries(snapshot)
 

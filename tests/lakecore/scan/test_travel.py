@@ -52,9 +52,9 @@ def test_travel(stores: tuple[SnapshotStore, TagStore], travel: Travel, wanted: 
 @pytest.mark.parametrize(
     ("travel", "message"),
     [
-        (Travel(snapshot=2), r"snapshot 2 .*expired; available are 3 to 6"),
-        (Travel(snapshot=9), r"snapshot 9 .*available are 3 to 6"),
-        (Travel(tag="new"), r"tag 'new' .*there are old"),
+        (Travel(snapshot=2), r"snapshot 2 .*expired; the available snapshots are 3-6"),
+        (Travel(snapshot=9), r"snapshot 9 .*the available snapshots are 3-6"),
+        (Travel(tag="new"), r"tag 'new' .*available tags: old"),
         (Travel(timestamp_ms=29), r"at or before 29 ms; the earliest is 3 at 30 ms"),
     ],
 )

@@ -65,10 +65,10 @@ def test_files_beside_the_data() -> None:
 def test_damage_names_the_file() -> None:
     table = CommitTable().created()
     file = table.indexes.write_vectors(EMPTY_ROW, 0, VECTORS)
-    with pytest.raises(CorruptDataError, match=f"{file.file_name}.* the index manifest says 5"):
+    with pytest.raises(CorruptDataError, match=f"{file.file_name}.* the index manifest records 5"):
         table.indexes.read_vectors(replace(file, file_size=5))
     doubled = replace(file, deletions=(*file.deletions, file.deletions[0]))
-    with pytest.raises(CorruptDataError, match="two vectors"):
+    with pytest.raises(CorruptDataError, match="two deletion vectors"):
         table.indexes.read_vectors(doubled)
 
 

@@ -89,7 +89,7 @@ def test_a_manifest_that_holds_other_counts_is_named(file_io: MemoryFileIO) -> N
     good, bad = (manifests.write(entries(manifests, 3))[0] for _ in range(2))
     bad = replace(bad, num_added_files=4)
     for files in ([bad], [good, bad]):
-        with pytest.raises(CorruptDataError, match=bad.file_name + r".* 3 entries .* says 4"):
+        with pytest.raises(CorruptDataError, match=bad.file_name + r".* 3 entries, .* records 4"):
             manifests.read(files)
 
 

@@ -46,13 +46,13 @@ def test_schemas_are_published_once(storage: MemoryFileIO) -> None:
 def test_missing_and_broken_schemas_are_named(storage: MemoryFileIO) -> None:
     store = SchemaStore(storage, PATHS)
     store.publish(table_schema())
-    with pytest.raises(NotFoundError, match="schema 7 of /t does not exist; there are 0"):
+    with pytest.raises(NotFoundError, match="schema 7 of /t does not exist; available schemas: 0"):
         store.load(7)
     storage.overwrite("/t/schema/schema-1", b"{")
     with pytest.raises(CorruptDataError, match="/t/schema/schema-1"):
         store.latest()
     storage.overwrite("/t/schema/schema-1", table_schema().to_json().encode())
-    with pytest.raises(CorruptDataError, match="says it is schema 0"):
+    with pytest.raises(CorruptDataError, match="contains the id 0 of another schema"):
         store.latest()
 
 
@@ -62,7 +62,7 @@ def test_tags(storage: MemoryFileIO) -> None:
     storage.overwrite("/t/tag/tag-success-file/x_SUCCESS", b"")
     assert store.list() == ("a b",)
     assert store.load("a b").id == 3
-    with pytest.raises(NotFoundError, match="tag 'c' of /t does not exist; there are a b"):
+    with pytest.raises(NotFoundError, match="tag 'c' of /t does not exist; available tags: a b"):
         store.load("c")
     storage.overwrite(PATHS.tag("c"), b"{}")
     with pytest.raises(CorruptDataError, match="tag-c"):
@@ -94,7 +94,7 @@ def test_branches(storage: MemoryFileIO) -> None:
     assert store.list() == ("b",)
     assert store.open("b") == PATHS.with_branch("b")
     assert store.open("main") == PATHS
-    with pytest.raises(NotFoundError, match="branch 'c' of /t does not exist; there are main, b"):
+    with pytest.raises(NotFoundError, match="branch 'c' of /t does not exist; available branches: main, b"):
         store.open("c")
 
 
@@ -107,7 +107,7 @@ def test_consumers(storage: MemoryFileIO) -> None:
     store.write("etl", 4)
     assert storage.read("/t/consumer/consumer-etl") == b'{\n  "nextSnapshot": 4\n}'
     assert [(consumer.id, consumer.next_snapshot) for consumer in store.list()] == [("b", 7), ("etl", 4)]
-    with pytest.raises(NotFoundError, match="consumer 'c' of /t does not exist; there are b, etl"):
+    with pytest.raises(NotFoundError, match="consumer 'c' of /t does not exist; available consumers: b, etl"):
         store.load("c")
     with pytest.raises(InvalidInputError, match="consumer name"):
         store.write("../x", 1)
@@ -115,7 +115,7 @@ def test_consumers(storage: MemoryFileIO) -> None:
     store.delete("etl")
     assert store.find("etl") is None
     storage.overwrite(PATHS.consumer("b"), b'{"nextSnapshot"')
-    with pytest.raises(CorruptDataError, match="consumer-b: not a consumer"):
+    with pytest.raises(CorruptDataError, match="consumer-b: is not a consumer"):
         store.list()
     assert len(clock.slept) > 1, "another writer may just be replacing it"
 
@@ -128,5 +128,5 @@ def test_changelogs(storage: MemoryFileIO) -> None:
     assert store.list_ids() == (3, 12)
     assert store.find(3) == snapshot(3)
     assert store.find(4) is None
-    with pytest.raises(CorruptDataError, match="says it is of snapshot 3"):
+    with pytest.raises(CorruptDataError, match="contains the id 3 of another snapshot"):
         store.find(12)

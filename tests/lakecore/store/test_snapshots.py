@@ -65,7 +65,10 @@ def test_an_id_is_published_once() -> None:
 
 @pytest.mark.parametrize(
     ("wanted", "why"),
-    [(1, "was expired; available are 3 to 5"), (9, "does not exist; available are 3 to 5")],
+    [
+        (1, "was expired; the available snapshots are 3-5"),
+        (9, "does not exist; the available snapshots are 3-5"),
+    ],
 )
 def test_missing_snapshots_name_the_range(wanted: int, why: str) -> None:
     with pytest.raises(NotFoundError, match=f"snapshot {wanted} of /t {why}"):
@@ -85,7 +88,7 @@ def test_a_broken_snapshot_is_named(data: bytes) -> None:
 def test_a_snapshot_under_a_wrong_name() -> None:
     store = store_of(1)
     store.file_io.overwrite("/t/snapshot/snapshot-2", snapshot(1).to_json().encode())
-    with pytest.raises(CorruptDataError, match="says it is snapshot 1"):
+    with pytest.raises(CorruptDataError, match="contains the id 1 of another snapshot"):
         store.load(2)
 
 
@@ -94,10 +97,10 @@ def test_a_file_lost_by_expiry_and_a_file_lost() -> None:
     expired = store.missing_file(2, NotFoundError("no /t/bucket-0/f"))
     assert isinstance(expired, NotFoundError)
     assert "expired while it was being read" in str(expired)
-    assert "3 to 5" in str(expired)
+    assert "3-5" in str(expired)
     going = store.missing_file(4, NotFoundError("no /t/bucket-0/f"))
     assert isinstance(going, NotFoundError)
-    assert "is being expired, or damaged; read a newer snapshot" in str(going)
+    assert "is being expired, or it is damaged; read a newer snapshot" in str(going)
     lost = store.missing_file(5, NotFoundError("no /t/bucket-0/f"))
     assert isinstance(lost, CorruptDataError)
     assert "/t/bucket-0/f" in str(lost)

@@ -77,7 +77,7 @@ def test_lies(table: Table) -> None:
         "it holds 2 hashes or deletion vectors instead of 7": lambda files: tuple(
             replace(file, file_name=copy(table, file), row_count=7) for file in files
         ),
-        "deletes 1 rows where the index manifest says 3": lambda files: tuple(
+        "with 1 rows, but the index manifest records 3": lambda files: tuple(
             replace(
                 file,
                 file_name=copy(table, file),
