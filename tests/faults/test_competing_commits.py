@@ -141,7 +141,9 @@ def test_a_competing_compaction_of_everything_leaves_nothing_to_commit(lake: Lak
 
 def test_the_same_job_started_twice_commits_once(lake: Lake) -> None:
     """A scheduler that starts a task again while its first try still runs: same user, same identifier."""
-    with pytest.raises(CommitConflictError, match="another run with the same commit user and identifier is active"):
+    with pytest.raises(
+        CommitConflictError, match="another run with the same commit user and identifier is active"
+    ):
         lake.compact(executor=BeforeResults(lambda: lake.compact()))
     assert lake.commits() == ["COMPACT job"]
     lake.check()
@@ -164,7 +166,9 @@ def test_the_same_job_started_twice_with_several_commits(
                     lake.compact()
                 yield result
 
-    with pytest.raises(CommitConflictError, match="another run with the same commit user and identifier is active"):
+    with pytest.raises(
+        CommitConflictError, match="another run with the same commit user and identifier is active"
+    ):
         lake.compact(executor=Overtaken())
     assert lake.commits() == ["COMPACT job"] * 3
     lake.check()

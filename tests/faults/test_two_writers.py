@@ -475,7 +475,9 @@ def test_history_that_does_not_tell_whether_the_change_is_in_it(gone: str) -> No
             )
 
     steps.on("sleep", "", others)
-    with pytest.raises(CommitUncertainError, match=r"removed by another process|does not follow from snapshot 4"):
+    with pytest.raises(
+        CommitUncertainError, match=r"removed by another process|does not follow from snapshot 4"
+    ):
         scene.through(steps).commit(append(table), identifier=7)
 
 

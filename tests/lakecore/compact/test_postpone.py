@@ -206,7 +206,9 @@ def test_rows_written_after_a_fold_come_after_it_whoever_made_it(
 def test_a_dry_run_says_what_would_be_folded() -> None:
     table = waiting_table("fold-dry")
     report = compact(table, dry_run=True)
-    assert report.planned == ("bucket-postpone: postponed rows are assigned to 1 bucket: merge 2 files, 21 rows",)
+    assert report.planned == (
+        "bucket-postpone: postponed rows are assigned to 1 bucket: merge 2 files, 21 rows",
+    )
     assert rows_of(table) == []
 
 
