@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "masked",
     "printable",
     "reason",
+    "secrets_of",
     "without_secrets",
 ]
 
@@ -56,8 +57,8 @@ MASK = "****"
 """What stands for a secret."""
 _SECRET = r"secret|passw(?:or)?d|passphrase|credential|token|(?:private|access|api|sas)[-_.]?key"
 _SECRET_KEY = re.compile(_SECRET, re.IGNORECASE)
-_USERINFO = re.compile(r"(\w://[^/@\s:]*:)[^/@\s]+@")
-_ASSIGNED = re.compile(rf"([\w.-]*(?:{_SECRET})[\w.-]*=)(?:'[^']*'|\"[^\"]*\"|[^\s,;&]+)", re.IGNORECASE)
+_USERINFO = re.compile(r"(\w://[^/@\s:]*:)([^/@\s]+)@")
+_ASSIGNED = re.compile(rf"([\w.-]*(?:{_SECRET})[\w.-]*=)('[^']*'|\"[^\"]*\"|[^\s,;&]+)", re.IGNORECASE)
 _UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
@@ -94,6 +95,22 @@ def without_secrets(raw: Any) -> Any:
     if isinstance(raw, list | tuple):
         return [without_secrets(value) for value in raw]
     return masked(raw) if isinstance(raw, str) else raw
+
+
+def secrets_of(raw: Any) -> Iterator[str]:
+    """The values for which `without_secrets` shows `****`, so that others can mask them in their own logs."""
+    if isinstance(raw, Mapping):
+        for key, value in raw.items():
+            if value is not None and is_secret(str(key)) and not isinstance(value, Mapping | list | tuple):
+                yield str(value)
+            else:
+                yield from secrets_of(value)
+    elif isinstance(raw, list | tuple):
+        for value in raw:
+            yield from secrets_of(value)
+    elif isinstance(raw, str):
+        for pattern in (_USERINFO, _ASSIGNED):
+            yield from (match[2].strip("'\"") for match in pattern.finditer(raw))
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException
+
+from operators.secrets import LakeTask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +36,7 @@ def open_executor(
     return ends.enter_context(SparkExecutor(master=master or hook.spark_master(), conf=dict(conf or {})))
 
 
-class EngineTask(BaseOperator):
+class EngineTask(LakeTask):
     """An operator whose units run on an engine, and that stops them when it is killed.
 
     `engine` (empty: `local`), `master` and `spark_conf` are its fields.

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowFailException
 
+from operators.secrets import conceal
+
 if TYPE_CHECKING:
     from lakecore.catalog.filesystem import FilesystemCatalog
 
@@ -81,7 +83,9 @@ class LakeHook(BaseHook):
             raise InvalidInputError(
                 f"connection {self.lake_conn_id!r} names no warehouse: put its path or s3:// address there"
             )
-        return _location(conn.host, conn.schema)
+        location = _location(conn.host, conn.schema)
+        conceal(location)
+        return location
 
     def options(self) -> dict[str, str]:
         """Storage options of the connection, under the names of Paimon's catalog options."""
@@ -94,6 +98,7 @@ class LakeHook(BaseHook):
             options["s3.access-key"] = conn.login
         if conn.password:
             options["s3.secret-key"] = conn.password
+        conceal(options)
         return options
 
     def spark_master(self) -> str | None:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from operators.chore import flag, lease_owner, waiting_ms
@@ -21,6 +20,7 @@ from operators.partitions import ExpirePartitionsOperator
 from operators.period_tags import CreateBatchTagsOperator, TriggerTagAutomaticCreationOperator
 from operators.repair import CompactManifestOperator
 from operators.rewriting import CompactChore, RewriteFileIndexChore
+from operators.secrets import LakeTask
 from operators.tags import ExpireTagsOperator
 from operators.task import TableTask
 from operators.turn import PolicyChore, Turn
@@ -72,7 +72,7 @@ _REPORTED = (
 )
 
 
-class PlanMaintenanceOperator(BaseOperator):
+class PlanMaintenanceOperator(LakeTask):
     """The tables of the lake that a policy has chores for: `[{"table": …, "chores": {…}}]`, to map
     `MaintainTableOperator` over.
 

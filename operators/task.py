@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk import BaseOperator
-
 from operators.assets import announce
 from operators.lineage import lineage_of
 from operators.links import ReportLink, TableLink
 from operators.metrics import count
+from operators.secrets import LakeTask
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
@@ -20,7 +19,7 @@ __all__ = ["TableTask", "small"]
 _LISTED = 20
 
 
-class TableTask(BaseOperator):
+class TableTask(LakeTask):
     """An operator with `table` and `lake_conn_id`: two links, asset events, metrics and lineage."""
 
     operator_extra_links: Sequence[BaseOperatorLink] = (ReportLink(), TableLink())

@@ -43,8 +43,8 @@ def undo(target: Target, runs: RunStore, record: RunRecord) -> Restored:
     """
     if record.state not in (RunState.QUARANTINED, RunState.PLANNED) or not record.keeps:
         raise InvalidInputError(
-            f"run {record.id} ({record.job} of {record.table}) is {record.state.value} and "
-            f"{'was' if record.keeps else 'was never'} in quarantine: there is nothing to take back"
+            f"run {record.id} ({record.job} of {record.table}) is {record.state.value}: "
+            f"{_why_nothing(record)}, so there is nothing to take back"
         )
     removal = runs.removal(record)
     check_removable(target, removal)
@@ -66,6 +66,14 @@ def undo(target: Target, runs: RunStore, record: RunRecord) -> Restored:
     size = sum(kept[place] for place, _ in found)
     runs.finish(record, RunState.UNDONE, {"restored": len(found)})
     return Restored(len(found), size, len(entries) - len(found))
+
+
+def _why_nothing(record: RunRecord) -> str:
+    if record.state is RunState.UNDONE:
+        return "it was taken back already"
+    if record.state is RunState.PURGED:
+        return "the quarantine has deleted its files since"
+    return "it moved no file into the quarantine"
 
 
 def kept_size(runs: RunStore, record: RunRecord) -> int:

@@ -224,7 +224,8 @@ class Sweeper:
             size=sum(doomed.size for doomed in (*removal.roots, *files)),
             spared=tuple(doomed.path for doomed in spared),
         )
-        state = RunState.QUARANTINED if record.keeps else RunState.DONE
+        moved = bool(removal.roots or files or (resumed and removal.files))  # resumed: perhaps before
+        state = RunState.QUARANTINED if record.keeps and moved else RunState.DONE
         self.runs.finish(record, state, swept.to_json() | ({"resumed": True} if resumed else {}))
         return swept
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from lakecore.errors import LakeError, NotFoundError, UnavailableError
-from lakecore.jobs import expire_snapshots, quarantine, tags, why
+from lakecore.errors import InvalidInputError, LakeError, NotFoundError, UnavailableError
+from lakecore.jobs import expire_snapshots, quarantine, rollback, tags, why
 from lakecore.jobs.chore import Report, Safety
 from lakecore.maintain import quarantine as quarantine_of
 from lakecore.maintain.runs import RunState, RunStore
@@ -48,8 +48,32 @@ def test_the_quarantine_is_emptied_by_age_and_by_size(made: History) -> None:
     assert quarantine.run(purge, made.catalog, clock=made.catalog.clock).nothing_to_do
     quarantine.run(replace(purge, cap=0), made.catalog, clock=made.catalog.clock)
     assert made.quarantined() == 0
-    with pytest.raises(LakeError, match="purged"):
+    with pytest.raises(
+        LakeError, match="is purged: the quarantine has deleted its files since, so there is nothing"
+    ):
         quarantine.run(quarantine.Undo(run_id=str(report.run)), made.catalog, clock=made.catalog.clock)
+
+
+def test_a_rollback_to_the_latest_moves_nothing_and_says_so(made: History) -> None:
+    lake = made.catalog
+    job = rollback.RollbackTo(
+        table="d.k", snapshot=made.table.snapshots.list_ids()[-1], safety=Safety(quarantine=True)
+    )
+    report = rollback.run(job, lake, clock=lake.clock)
+    assert (report.nothing_to_do, report.quarantined) == (True, False)
+    last = RunStore(lake.file_io, lake.warehouse, lake.clock).list("d.k")[-1]
+    assert (last.id, last.state, last.outcome["files"]) == (report.run, RunState.DONE, 0)
+    with pytest.raises(InvalidInputError, match="is done: it moved no file into the quarantine, so"):
+        quarantine.run(quarantine.Undo(run_id=last.id), lake, clock=lake.clock)
+
+
+def test_a_run_is_taken_back_once(made: History) -> None:
+    lake = made.catalog
+    job = expire_snapshots.Job(table="d.k", retain_max=2, retain_min=1, safety=Safety(quarantine=True))
+    undo = quarantine.Undo(run_id=str(expire_snapshots.run(job, lake, clock=lake.clock).run))
+    assert quarantine.run(undo, lake, clock=lake.clock).files
+    with pytest.raises(InvalidInputError, match="is undone: it was taken back already"):
+        quarantine.run(undo, lake, clock=lake.clock)
 
 
 def test_the_quarantine_keeps_files_for_as_long_as_asked(made: History) -> None:

@@ -148,5 +148,5 @@ def test_every_operator_runs_a_job_that_takes_notice_of_holds() -> None:
             if issubclass(kind, ChoreOperator) and hasattr(kind, "module"):
                 job = importlib.import_module(f"lakecore.jobs.{kind.module}")
                 assert getattr(job, "begin", None) is chore.begin or kind.module == "holds", name
-            elif name not in ("ChoreOperator", "EngineTask", "EngineChoreOperator", "TableTask"):
+            elif name not in ("ChoreOperator", "EngineTask", "EngineChoreOperator", "LakeTask", "TableTask"):
                 assert name in READING, f"{name}: does its job take notice of holds?"
