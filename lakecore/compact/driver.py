@@ -85,7 +85,7 @@ class Driver:
         self._identifier = settings.identifier
         self._uncertain = False
         self._committed = set(settings.committed)
-        self._decoders = SecondDecoders(reading.file_io)
+        self._decoders = SecondDecoders(reading.file_io, shape.seed)
         self.outcome = Outcome()
 
     def run(

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from lakecore.format.bounds import leaves
 from lakecore.format.coded_text import LEAST_ROWS, coded_columns
 from lakecore.format.damage import decoding
-from lakecore.format.page_file import page_file
+from lakecore.format.page_file import PageFile, page_file
 from lakecore.format.page_index import ColumnPages, RowGroupPages, page_bounds, read_row_groups
 from lakecore.format.parquet_int96 import as_bytes
 from lakecore.format.parquet_reader import (
@@ -115,6 +117,23 @@ class FilePages:
                 with decoding(self._path):
                     for batch in self._group_rows(group, schema, (first, last), batch_size, buffer_size):
                         yield self._maps.restored(batch)
+
+    def page_starts(self) -> list[int]:
+        """Rows at which pages of all columns begin, ascending: the first of every row group, and others."""
+        found: list[int] = []
+        for group in self._groups:
+            rows = reduce(np.intersect1d, (column.first_rows[:-1] for column in group.columns))
+            found += (group.first_row + rows).tolist()
+        return found
+
+    def file_from(self, start: int) -> PageFile:
+        """All columns from row `start`, one of `page_starts`, to the end of its row group, as a parquet file.
+
+        It reads from this one, which must stay open.
+        """
+        group = next(group for group in reversed(self._groups) if group.first_row <= start)
+        span = (start - group.first_row, group.rows)
+        return page_file(self._meta, group, span, range(len(group.columns)), self._read)[0]
 
     def _group_pages(self, group: RowGroupPages, columns: Sequence[str]) -> list[KeyPage] | None:
         first: ColumnPages | None = None

@@ -1,15 +1,18 @@
 """The same bytes through a second decoder: rows of one file of each format, against what ours gives for them.
 
 Proofs read with the decoders that compactions read with: a value that these take for another would be wrong
-on both sides. So once a job the first rows of an input and of an output of each format are decoded by readers
-that share no code with ours: parquet by arro3-io (arrow-rs), where it is installed, avro by fastavro. For ORC
-and the row format there is none.
+on both sides. So once a job some rows of an input and of an output of each format are decoded by readers that
+share no code with ours: parquet by arro3-io (arrow-rs), where it is installed, avro by fastavro. For ORC and
+the row format there is none. Which rows, the seed of the run decides: of parquet files with page indexes any
+pages that begin at the same row in all columns, beside the first rows of the file; of others the first rows;
+of avro files some near the beginning, for what comes before them is decoded, too.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
@@ -20,6 +23,7 @@ import pyarrow as pa
 from lakecore.errors import LakeError, NotFoundError, ProofError
 from lakecore.format.canonical import canonical
 from lakecore.format.data_reader import file_format, open_reader
+from lakecore.format.pages import FilePages
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.row_kind import KEY_PREFIX
 from lakecore.metadata.schema import TableSchema
@@ -31,45 +35,53 @@ from lakecore.verify.digest import column_constant
 __all__ = ["SecondDecoders"]
 
 _ROWS = 4096
+_MOST_SKIPPED = 65536
+"""Rows of an avro file that are decoded in vain, at most."""
 _PACKAGES = {"parquet": "arro3-io", "avro": "fastavro"}
+_PANIC = "PanicException"
+"""What a panic of Rust becomes; it is no Exception, and its module cannot be imported."""
 
 
 @dataclass(slots=True)
 class SecondDecoders:
-    """What one job has looked at. `files`: by format and side (input or output)."""
+    """What one job has looked at, by format and side (input or output). `seed`: of the run."""
 
     file_io: FileIO
+    seed: str = ""
     _seen: set[tuple[str, str]] = field(default_factory=set)
     _rows: dict[str, int] = field(default_factory=dict)
     _without: dict[str, str] = field(default_factory=dict)
 
     def look(self, unit: str, side: str, stored: StoredFile, schema: TableSchema) -> None:
-        """Compare the first rows of a file, unless one of its format was compared on this side before.
+        """Compare some rows of a file, unless one of its format was compared on this side before.
 
         Raises ProofError naming `unit`, the file and a column that the two readers do not agree on, and what
-        opening the file raises. Reads the columns of some thousand rows twice.
+        opening the file raises. Where the second reader fails, or panics, the report says so. Reads the
+        columns of some thousand rows twice.
         """
         kind = file_format(stored.path)
         if (kind, side) in self._seen or kind in self._without or not stored.file.row_count:
             return
         self._seen.add((kind, side))
-        decode = _decoder(kind)
-        if decode is None:
+        if not _is_installed(kind):
             self._without[kind] = _reason(kind)
             return
+        number = _number(f"{self.seed}\0{unit}\0{stored.file.file_name}")
         try:
-            ours = _first_rows(self.file_io, stored.path, schema)
-            theirs = decode(self.file_io, stored.path, ours)
+            looks = _LOOKS[kind](self.file_io, stored, schema, number)
         except NotFoundError:  # an input whose snapshot has just expired
             self._seen.discard((kind, side))
             return
         except LakeError:
             raise
-        except Exception as err:  # noqa: BLE001 - whatever another library raises: it did not read the file
+        except BaseException as err:
+            if not isinstance(err, Exception) and type(err).__name__ != _PANIC:
+                raise
             self._without[kind] = f"{_PACKAGES[kind]} cannot read {stored.file.file_name}: {err}"
             return
-        self._compare(unit, stored, schema, ours, theirs)
-        self._rows[kind] = self._rows.get(kind, 0) + ours.num_rows
+        for ours, theirs in looks:
+            self._compare(unit, stored, schema, ours, theirs)
+            self._rows[kind] = self._rows.get(kind, 0) + ours.num_rows
 
     def report(self) -> str:
         """What was compared with which reader; empty before anything was."""
@@ -104,18 +116,23 @@ class SecondDecoders:
                 )
 
 
-Decode = Callable[[FileIO, str, pa.RecordBatch], dict[str, pa.Array]]
+_Look = tuple[pa.RecordBatch, Mapping[str, pa.Array]]
+"""Rows as our reader gives them, and columns as the second one does."""
 
 
-def _decoder(kind: str) -> Decode | None:
+def _is_installed(kind: str) -> bool:
     package = _PACKAGES.get(kind)
     if package is None:
-        return None
+        return False
     try:
         version(package)
     except PackageNotFoundError:
-        return None
-    return _parquet if kind == "parquet" else _avro
+        return False
+    return True
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
 def _reason(kind: str) -> str:
@@ -127,12 +144,18 @@ def _reason(kind: str) -> str:
     )
 
 
-def _first_rows(file_io: FileIO, path: str, schema: TableSchema) -> pa.RecordBatch:
+def _our_rows(file_io: FileIO, path: str, schema: TableSchema, start: int) -> pa.RecordBatch:
+    """Some rows from `start` on, by the reader of whole files."""
     reader = open_reader(file_io, path, schema=schema)
+    skipped = 0
     try:
-        return next(iter(reader.batches(None, _ROWS)))
+        for batch in reader.batches(None, _ROWS):
+            if skipped + batch.num_rows > start:
+                return batch.slice(start - skipped)
+            skipped += batch.num_rows
     finally:
         reader.close()
+    raise ValueError(f"it has {skipped} rows")
 
 
 def _alike(column: pa.Array, kind: DataType | None, path: str) -> pa.Array:
@@ -163,33 +186,60 @@ def _same_layout(ours: pa.DataType, theirs: pa.DataType) -> bool:
     return True
 
 
-def _parquet(file_io: FileIO, path: str, ours: pa.RecordBatch) -> dict[str, pa.Array]:
-    from arro3.io import read_parquet
-
-    source = file_io.open_input(path)
+def _parquet_looks(file_io: FileIO, stored: StoredFile, schema: TableSchema, number: int) -> list[_Look]:
+    ours = _our_rows(file_io, stored.path, schema, 0)
+    source = file_io.open_input(stored.path)
     try:
-        stream = pa.RecordBatchReader.from_stream(read_parquet(cast("IO[bytes]", _Seekable(source))))
-        rows = _until(stream, ours.num_rows)
-        table = pa.Table.from_batches(rows, stream.schema).slice(0, ours.num_rows).combine_chunks()
+        looks: list[_Look] = [(ours, _parquet(_Seekable(source), ours.num_rows))]
     finally:
         source.close()
+    pages = FilePages.open(file_io, stored.path)
+    if pages is None:
+        return looks
+    try:
+        starts = [start for start in pages.page_starts() if start >= ours.num_rows]
+        if starts:
+            start = starts[number % len(starts)]
+            names = pages.schema.names
+            ours = next(pages.batches(names, start, min(start + _ROWS, pages.num_rows), _ROWS))
+            looks.append((ours, _parquet(pages.file_from(start), ours.num_rows)))
+    finally:
+        pages.close()
+    return looks
+
+
+def _parquet(source: Any, rows: int) -> dict[str, pa.Array]:
+    """The first rows of a file, batch by batch: a panic inside an Arrow stream would end the process."""
+    from arro3.io import read_parquet
+
+    found = _until(map(pa.record_batch, read_parquet(cast("IO[bytes]", source), batch_size=_ROWS)), rows)
+    table = pa.Table.from_batches(found).slice(0, rows).combine_chunks()
     columns = zip(table.column_names, table.columns, strict=True)
     return {name: column.chunk(0) for name, column in columns if column.num_chunks}
 
 
-def _until(batches: Iterator[pa.RecordBatch], rows: int) -> list[pa.RecordBatch]:
+def _until(batches: Iterable[pa.RecordBatch], rows: int) -> list[pa.RecordBatch]:
     found: list[pa.RecordBatch] = []
-    while sum(batch.num_rows for batch in found) < rows:
-        found.append(next(batches))
-    return found
+    for batch in batches:
+        found.append(batch)
+        if sum(one.num_rows for one in found) >= rows:
+            return found
+    raise ValueError(f"it ends before row {rows}")
 
 
-def _avro(file_io: FileIO, path: str, ours: pa.RecordBatch) -> dict[str, pa.Array]:
+def _avro_looks(file_io: FileIO, stored: StoredFile, schema: TableSchema, number: int) -> list[_Look]:
+    start = number % max(min(stored.file.row_count - _ROWS, _MOST_SKIPPED), 1)
+    ours = _our_rows(file_io, stored.path, schema, start)
+    return [(ours, _avro(file_io, stored.path, ours, start))]
+
+
+def _avro(file_io: FileIO, path: str, ours: pa.RecordBatch, start: int) -> dict[str, pa.Array]:
     import fastavro
 
     source = file_io.open_input(path)
     try:
-        records: list[Any] = list(islice(fastavro.reader(_Seekable(source)), ours.num_rows))
+        found = islice(fastavro.reader(_Seekable(source)), start, start + ours.num_rows)
+        records: list[Any] = list(found)
     finally:
         source.close()
     return {
@@ -238,3 +288,9 @@ class _Seekable(io.RawIOBase):
         data = bytes(self._source.read_at(left if size is None or size < 0 else min(size, left), self._at))
         self._at += len(data)
         return data
+
+
+_LOOKS: Mapping[str, Callable[[FileIO, StoredFile, TableSchema, int], list[_Look]]] = {
+    "parquet": _parquet_looks,
+    "avro": _avro_looks,
+}

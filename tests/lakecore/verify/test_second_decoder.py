@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from decimal import Decimal
@@ -11,10 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from arro3.io import read_parquet
 
 import lakecore
 from lakecore.errors import ProofError
 from lakecore.format.avro_reader import AvroReader
+from lakecore.format.pages import FilePages
 from lakecore.format.parquet_reader import ParquetReader
 from lakecore.jobs import compact
 from lakecore.jobs.compact import ProofMode, Strategy
@@ -159,3 +162,80 @@ def test_columns_that_are_stored_in_shreds_are_no_disagreement(
         ]
         table.write(json_to_batch(lines, kind))
     assert "6 rows of parquet by arro3-io" in run(tmp_path, ProofMode.FULL)
+
+
+def wide(warehouse: Path, file_format: str, rows: int) -> Any:
+    catalog = lakecore.load_catalog(str(warehouse), **{"local.fsync": "false"})
+    table = key_table(catalog, ("k INT", "s STRING"), file__format=file_format)
+    for keys in (range(rows), range(0, rows, 7)):
+        table.write(pa.table({"k": list(keys), "s": [f"text {k}" for k in keys]}))
+    return table
+
+
+def spoils(monkeypatch: pytest.MonkeyPatch, kind: Any, least: int) -> None:
+    """What a reader gives for rows of keys from `least` on is wrong, whatever the file says."""
+    right = kind.batches
+
+    def wrong(self: Any, *args: Any, **kwargs: Any) -> Iterator[pa.RecordBatch]:
+        for batch in right(self, *args, **kwargs):
+            names = batch.schema.names
+            if "s" in names and "_KEY_k" in names and batch.column("_KEY_k")[0].as_py() >= least:
+                yield _all_alike(batch, "s")
+            else:
+                yield batch
+
+    monkeypatch.setattr(kind, "batches", wrong)
+
+
+def test_pages_behind_the_first_rows_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first 4,096 rows of both files are right, and so is all that the reader of whole files gives."""
+    table = wide(tmp_path, "parquet", 50_000)
+    before = paths_of(table)
+    with monkeypatch.context() as patched:
+        spoils(patched, FilePages, 4096)
+        with pytest.raises(ProofError, match="decode column s differently"):
+            run(tmp_path, ProofMode.FULL)
+    assert paths_of(table) == before
+    assert "decoded a second time: " in run(tmp_path)
+
+
+def test_rows_of_avro_files_are_chosen_by_the_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = wide(tmp_path, "avro", 12_000)
+    before = paths_of(table)
+    monkeypatch.setattr(second_decoder, "_number", lambda text: 5000)
+    with monkeypatch.context() as patched:
+        spoils(patched, AvroReader, 4096)
+        with pytest.raises(ProofError, match="decode column s differently"):
+            run(tmp_path, ProofMode.FULL)
+    assert paths_of(table) == before
+
+
+def test_a_panic_of_the_second_reader_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A panic of Rust is no Exception: the run goes on, and says that the file was not read."""
+
+    def panics(source: Any, rows: int) -> Any:
+        return list(read_parquet(io.BytesIO(b"PAR1" + b"\xff" * 50 + b"PAR1")))
+
+    with pytest.raises(BaseException, match="too small") as caught:
+        panics(None, 0)
+    assert not isinstance(caught.value, Exception)
+    monkeypatch.setattr(second_decoder, "_parquet", panics)
+    table = made(tmp_path, "parquet")
+    before = paths_of(table)
+    assert "no second reader for parquet (arro3-io cannot read data-" in run(tmp_path)
+    assert paths_of(table) != before
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_an_interruption_is_no_panic(
+    kind: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(source: Any, rows: int) -> Any:
+        raise kind
+
+    monkeypatch.setattr(second_decoder, "_parquet", interrupted)
+    table = made(tmp_path, "parquet")
+    before = paths_of(table)
+    with pytest.raises(kind):
+        run(tmp_path)
+    assert paths_of(table) == before
