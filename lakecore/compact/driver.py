@@ -64,7 +64,9 @@ class RunSettings:
 
 
 class Driver:
-    """One run. `outcome` holds what is committed so far, also after an exception."""
+    """One run. `outcome` holds what is committed so far, also after an exception. `decoders`: what the run
+    has decoded twice so far.
+    """
 
     def __init__(
         self,
@@ -85,7 +87,7 @@ class Driver:
         self._identifier = settings.identifier
         self._uncertain = False
         self._committed = set(settings.committed)
-        self._decoders = SecondDecoders(reading.file_io, shape.seed)
+        self.decoders = SecondDecoders(reading.file_io, shape.seed)
         self.outcome = Outcome()
 
     def run(
@@ -138,8 +140,8 @@ class Driver:
         for side, files in (("input", pick.replaced), ("output", proven.files)):
             for file in files:
                 stored = StoredFile(reading.paths.data_file(pick.bucket_dir, file), file)
-                self._decoders.look(pick.name, side, stored, reading.file_schema(file.schema_id))
-        self.outcome = replace(self.outcome, decoded=self._decoders.report())
+                self.decoders.look(pick.name, side, stored, reading.file_schema(file.schema_id))
+        self.outcome = replace(self.outcome, decoded=self.decoders.report())
 
     def _may_go_on(self) -> bool:
         until = self._settings.until_ms

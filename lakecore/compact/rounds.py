@@ -23,6 +23,7 @@ from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.scan.support import check_compactable, check_index_files
 from lakecore.store.indexes import IndexStore
 from lakecore.verify.proof import proof_properties
+from lakecore.verify.second_decoder import SecondDecoders
 from lakecore.verify.shape import ProofMode
 
 __all__ = ["CompactRequest", "CompactRun"]
@@ -86,6 +87,7 @@ class CompactRun:
         self._folded: frozenset[str] = frozenset()
         self._refused: dict[bytes, PickFailure] = {}
         self._seed = request.proof_seed or target.clock.fresh_id()
+        self._decoders = SecondDecoders(target.reading.file_io, self._seed)
 
     def plan(self) -> RoundPlan:
         """What the first round would do; nothing is written."""
@@ -144,7 +146,7 @@ class CompactRun:
         if (live.bucket < 0).any() and (fresh := self._begin(snapshot)) is not None:
             return self._fold_once(fresh, prefixes, executor)
         table = self._planner(executor).unit_table(live, whole=True)
-        folding = Folding(table, live, prefixes, executor, self._refused.keys())
+        folding = Folding(table, live, prefixes, executor, self._decoders, self._refused.keys())
         if not folding.folds:
             return False
         try:
@@ -181,7 +183,8 @@ class CompactRun:
         self._folded = frozenset(file.file_name for pick in folded.picks for file in pick.files)
         folding.clean(folded)
         committed = self.outcome.committed(folded.picks, result.snapshot_ids, result.notes)
-        self.outcome = replace(committed, directories=committed.directories | folded.directories)
+        directories = committed.directories | folded.directories
+        self.outcome = replace(committed, directories=directories, decoded=self._decoders.report())
         return True
 
     def _next_identifier(self) -> int:
@@ -204,6 +207,7 @@ class CompactRun:
                 break
             logger.info("%s: round %d compacts %d picks", self._target.name, number, len(plan.picks))
             driver = driver or self._driver(plan, names)
+            driver.decoders = self._decoders
             driver.outcome = self.outcome
             try:
                 driver.run(plan.picks, executor, plan.function, self._upkeep(snapshot), plan.live)

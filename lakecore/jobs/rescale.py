@@ -93,7 +93,8 @@ def _rescale(job: Job, chore: Chore, executor: Executor, clock: Clock) -> Report
 def _told(report: Report, outcome: RescaleOutcome, notes: tuple[str, ...]) -> Report:
     proof = "; ".join(dict.fromkeys(str(proof) for proof in outcome.proofs[:1]))
     moved = f"{outcome.rows} rows of {outcome.files_in} files are in {outcome.files_out} files now"
-    told = (moved, f"proven, for example: {proof}") if proof else (moved,)
+    proven = f"proven, for example: {proof}" if proof else ""
+    told = (note for note in (moved, proven, outcome.decoded) if note)
     dropped = (
         f"not done, because others kept writing to it: {name}; stop them and run again"
         for name in outcome.dropped

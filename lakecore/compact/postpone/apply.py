@@ -19,9 +19,12 @@ from lakecore.executor import Executor
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.entries import ManifestEntries
 from lakecore.types.counted import counted
+from lakecore.verify.columns import StoredFile
 from lakecore.verify.commit_check import Bucket, CommitClaim, check_commit, check_rows
 from lakecore.verify.postponed import FoldTally, prove_fold
 from lakecore.verify.proof import PickProof
+from lakecore.verify.second_decoder import SecondDecoders
+from lakecore.verify.shape import ProofMode
 from lakecore.write.bucket_state import BucketState
 from lakecore.write.postpone import POSTPONE_BUCKET, new_buckets
 
@@ -49,8 +52,8 @@ class Folding:
     """The postponed rows of `live` on their way into real buckets.
 
     `file_prefixes` begin the names of all new files, of data files first. Units are cut by partitions, and
-    by buckets where a partition is large. `excluded`: partitions that are left alone. `refused`: those whose
-    proof was refused, also after an exception.
+    by buckets where a partition is large. `decoders`: of the run. `excluded`: partitions that
+    are left alone. `refused`: those whose proof was refused, also after an exception.
     """
 
     def __init__(
@@ -59,11 +62,13 @@ class Folding:
         live: ManifestEntries,
         file_prefixes: Sequence[str],
         executor: Executor,
+        decoders: SecondDecoders,
         excluded: Collection[bytes] = (),
     ) -> None:
         self._table = table
         self._prefixes = tuple(file_prefixes)
         self._executor = executor
+        self._decoders = decoders
         self._state = BucketState.of(live.select(live.bucket >= 0))
         self._totals = real_totals(live)
         self.folds = tuple(fold for fold in _folds(table, live) if fold.partition not in excluded)
@@ -158,6 +163,7 @@ class Folding:
                     self._table.shape, pick.name, fold.rows, tallies, replaces=replaces(self._table)
                 )
                 claims.append(_claim(fold, proof, tallies, written))
+                self._decode_again(pick, written)
             except ProofError as err:
                 self._note(fold, err)
                 raise
@@ -173,6 +179,19 @@ class Folding:
         directory = self._table.reading.bucket_dir
         directories = frozenset(directory(message.partition, message.bucket) for message in self._made)
         return Folded(tuple(messages), tuple(picks), directories)
+
+    def _decode_again(self, pick: WorkPick, written: Sequence[CommitMessage]) -> None:
+        """One postponed file and one new file of each format through a second decoder. Raises ProofError."""
+        if self._table.shape.mode is ProofMode.KEYS:
+            return
+        reading = self._table.reading
+        files = [("input", pick.bucket_dir, file) for file in pick.replaced]
+        for message in written:
+            directory = reading.bucket_dir(message.partition, message.bucket)
+            files += [("output", directory, file) for file in message.new_files]
+        for side, directory, file in files:
+            stored = StoredFile(reading.paths.data_file(directory, file), file)
+            self._decoders.look(pick.name, side, stored, reading.file_schema(file.schema_id))
 
     def _note(self, fold: Fold, error: Exception) -> None:
         """The partition is refused, if its proof is what failed."""

@@ -28,7 +28,7 @@ from lakecore.compact.rescale.plan import (
 )
 from lakecore.compact.rescale.run import RescaleResult, RescaleUnit, run_unit
 from lakecore.compact.work import Place, Strategy, UnitTable
-from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, ProofError
+from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.data_file import DataFile
@@ -38,8 +38,10 @@ from lakecore.metadata.key_order import key_order
 from lakecore.metadata.snapshot import RESCALED, CommitKind, Snapshot
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.scan.support import check_rescalable
+from lakecore.verify.columns import StoredFile
 from lakecore.verify.proof import PickProof, proof_properties, prove_pick
 from lakecore.verify.rescaled import BucketRule
+from lakecore.verify.second_decoder import SecondDecoders
 from lakecore.verify.shape import ProofMode
 
 __all__ = ["RescaleOutcome", "RescaleRequest", "RescaleRun"]
@@ -65,7 +67,8 @@ class RescaleRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleOutcome:
-    """Figures of what is committed. `dropped`: partitions, by name, that others kept writing to."""
+    """Figures of what is committed. `dropped`: partitions, by name, that others kept writing to.
+    `decoded`: which formats a second decoder read, and how many rows."""
 
     partitions: tuple[str, ...] = ()
     files_in: int = 0
@@ -76,6 +79,7 @@ class RescaleOutcome:
     snapshots: tuple[int, ...] = ()
     dropped: tuple[str, ...] = ()
     proofs: tuple[PickProof, ...] = ()
+    decoded: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,8 @@ class RescaleRun:
         self._target = target
         self._request = request
         self._identifier = request.identifier
+        seed = f"{request.commit_user} {request.identifier}"
+        self._decoders = SecondDecoders(target.reading.file_io, seed)
         self._landed = EarlierCommits()
         self._made: set[str] = set()
         self._committed: set[str] = set()
@@ -249,10 +255,26 @@ class RescaleRun:
                 [tally for result in found for tally in result.inputs],
                 [result.proof for result in found],
             )
-        except ProofError as err:
+            self._decode_again(pick, units, found)
+        except LakeError as err:
             self._fail(pick, err, failures)
             return None
         return _Moved(pick, tuple(files for result in found for files in result.files), proof)
+
+    def _decode_again(
+        self, pick: RescalePick, units: Sequence[RescaleUnit], found: Sequence[RescaleResult]
+    ) -> None:
+        """One old and one new file of each format through a second decoder, once a run. Raises ProofError."""
+        reading = self._target.reading
+        new = [files for result in found for files in result.files]
+        for side, buckets in (("input", pick.files.items()), ("output", new)):
+            for bucket, files in buckets:
+                directory = reading.bucket_dir(pick.partition, bucket)
+                for file in files:
+                    stored = StoredFile(reading.paths.data_file(directory, file), file)
+                    name = self._name(pick)
+                    self._decoders.look(name, side, stored, reading.file_schema(file.schema_id))
+        self.outcome = replace(self.outcome, decoded=self._decoders.report())
 
     def _fail(self, pick: RescalePick, error: LakeError, failures: list[PickFailure]) -> None:
         logger.error("%s", error)

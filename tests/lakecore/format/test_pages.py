@@ -119,3 +119,22 @@ def test_damage() -> None:
     fs.overwrite(PATH, good[:-20])
     with pytest.raises(CorruptDataError):
         FilePages.open(fs, PATH)
+
+
+def test_from_any_row_at_which_all_columns_begin_a_page_on() -> None:
+    fs = MemoryFileIO("pages")
+    fs.clear()
+    whole = table()
+    writer = open_writer(fs, PATH, "parquet", whole.schema, WriterOptions(block_size=400_000))
+    for batch in whole.to_batches(max_chunksize=1000):
+        writer.write(batch)
+    writer.close()
+    pages = opened(fs)
+    starts = pages.page_starts()
+    assert starts[0] == 0
+    assert len(starts) > 2
+    assert starts == sorted(set(starts))
+    for start in starts:
+        found = pq.ParquetFile(pages.file_from(start)).read()
+        assert found.num_rows > 0
+        assert found.equals(whole.slice(start, found.num_rows))

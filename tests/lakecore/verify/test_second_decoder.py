@@ -19,7 +19,7 @@ from lakecore.errors import ProofError
 from lakecore.format.avro_reader import AvroReader
 from lakecore.format.pages import FilePages
 from lakecore.format.parquet_reader import ParquetReader
-from lakecore.jobs import compact
+from lakecore.jobs import compact, rescale
 from lakecore.jobs.compact import ProofMode, Strategy
 from lakecore.row.json_rows import json_to_batch
 from lakecore.verify import second_decoder
@@ -196,7 +196,7 @@ def test_pages_behind_the_first_rows_are_looked_at(tmp_path: Path, monkeypatch: 
         with pytest.raises(ProofError, match="decode column s differently"):
             run(tmp_path, ProofMode.FULL)
     assert paths_of(table) == before
-    assert "decoded a second time: " in run(tmp_path)
+    assert "rows that another library decoded as well: " in run(tmp_path)
 
 
 def test_rows_of_avro_files_are_chosen_by_the_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +222,7 @@ def test_a_panic_of_the_second_reader_is_reported(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(second_decoder, "_parquet", panics)
     table = made(tmp_path, "parquet")
     before = paths_of(table)
-    assert "no second reader for parquet (arro3-io cannot read data-" in run(tmp_path)
+    assert "(arro3-io cannot read data-" in run(tmp_path)
     assert paths_of(table) != before
 
 
@@ -239,3 +239,48 @@ def test_an_interruption_is_no_panic(
     with pytest.raises(kind):
         run(tmp_path)
     assert paths_of(table) == before
+
+
+def test_rescaled_files_are_decoded_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path, "parquet")
+    before = paths_of(table)
+    job = rescale.Job(table="d.k", bucket_num=2)
+    right = ParquetReader.batches
+
+    def wrong(self: Any, *args: Any, **kwargs: Any) -> Iterator[pa.RecordBatch]:
+        for batch in right(self, *args, **kwargs):
+            yield _all_alike(batch, "s")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ParquetReader, "batches", wrong)
+        with pytest.raises(ProofError, match="decode column s differently"):
+            rescale.run(job, lakecore.load_catalog(str(tmp_path), **{"local.fsync": "false"}))
+    assert paths_of(table) == before
+    report = rescale.run(job, lakecore.load_catalog(str(tmp_path), **{"local.fsync": "false"}))
+    assert "rows that another library decoded as well: " in "; ".join(report.notes)
+
+
+@pytest.mark.parametrize("reader", [AvroReader, ParquetReader], ids=["postponed", "new"])
+def test_postponed_files_are_decoded_twice(
+    reader: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Postponed rows lie in avro files, new ones in parquet files."""
+    catalog = lakecore.load_catalog(str(tmp_path), **{"local.fsync": "false"})
+    table = key_table(catalog, ("k INT", "s STRING"), bucket="-2")
+    waiting = table.with_options({"postpone.batch-write-fixed-bucket": "false"})
+    waiting.write(pa.table({"k": list(range(50)), "s": [f"text {k}" for k in range(50)]}))
+    before = paths_of(table)
+    right = reader.batches
+
+    def wrong(self: Any, *args: Any, **kwargs: Any) -> Iterator[pa.RecordBatch]:
+        for batch in right(self, *args, **kwargs):
+            yield _all_alike(batch, "s")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(reader, "batches", wrong)
+        with pytest.raises(ProofError):
+            run(tmp_path)
+    assert paths_of(table) == before
+    text = run(tmp_path)
+    assert "50 rows of avro by fastavro" in text
+    assert "of parquet by arro3-io" in text
