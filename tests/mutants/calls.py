@@ -36,7 +36,7 @@ class Recorder:
     def __init__(self, root: Path) -> None:
         self._root = f"{root}{os.sep}"
         self._prefix = f"{self._root}lakecore{os.sep}"
-        self._codes: set[CodeType] = set()
+        self._codes: dict[int, CodeType] = {}  # by identity: to hash a code reads all of it
 
     def start(self) -> None:
         threading.settrace(self._called)
@@ -46,16 +46,17 @@ class Recorder:
         """Names as `function_name` gives them, in order."""
         sys.settrace(None)
         threading.settrace(None)  # type: ignore[arg-type]
-        codes, self._codes = self._codes, set()
+        codes, self._codes = self._codes, {}
         found = {
             function_name(code.co_filename.removeprefix(self._root), code.co_qualname)
-            for code in codes
+            for code in codes.values()
             if code.co_filename.startswith(self._prefix)
         }
         return sorted(found)
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> None:
-        self._codes.add(frame.f_code)
+        code = frame.f_code
+        self._codes[id(code)] = code
 
 
 def function_name(file: str, qualified: str) -> str:
