@@ -189,13 +189,13 @@ class ProductionSteps:
         return [value for value in ("2", "3", "5", "6") if int(value) >= now or "num-levels" in self.options]
 
     def _expire(self) -> Step:
-        """Java's expiry removes changes that snapshots of branches still name."""
-        by = LAKE if self.branches else self._by()
+        by = self._by_a_reader_of_branches()
         return Step("expire", by, keep=self.dice.randint(1, 4))
 
     def _tag(self) -> Step:
         if self.tags and self.dice.random() < 0.25:
-            return Step("untag", self._by(), name=self.tags.pop(self.dice.randrange(len(self.tags))))
+            by = self._by_a_reader_of_branches()
+            return Step("untag", by, name=self.tags.pop(self.dice.randrange(len(self.tags))))
         self.made += 1
         self.tags.append(f"t{self.made}")
         return Step("tag", self._by(), name=self.tags[-1])
@@ -214,7 +214,11 @@ class ProductionSteps:
         first = [] if self.tags else [self._tag(), *self._writes(), self._compact()]
         at = self.dice.randrange(len(self.tags))
         del self.tags[at + 1 :]
-        return [*first, Step("rollback", self._by(), name=self.tags[at])]
+        return [*first, Step("rollback", self._by_a_reader_of_branches(), name=self.tags[at])]
+
+    def _by_a_reader_of_branches(self) -> str:
+        """Who may remove snapshots: Java removes files that branches still need, with a tag or in a rollback, too."""
+        return LAKE if self.branches else self._by()
 
     def _drop(self) -> Step:
         if not self.partitioned or self.options["bucket"] in (DYNAMIC, POSTPONED):
