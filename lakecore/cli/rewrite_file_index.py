@@ -105,6 +105,7 @@ def _coverage(report: jobs.Report) -> Iterator[list[Any]]:
 def _remarks(report: jobs.Report) -> Iterator[str]:
     if report.error is not None:
         yield f"error: {' '.join(report.error.split())}"
+    yield from (f"warning: {warning}" for warning in report.warnings)
     yield from foretold(report)
     if report.dropped:
         yield f"{counted(len(report.dropped), 'file')} got no index: another commit replaced them first"

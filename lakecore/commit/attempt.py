@@ -21,6 +21,7 @@ from lakecore.commit.descent import Descent
 from lakecore.commit.duplicates import DuplicateSearch
 from lakecore.commit.index_changes import IndexChange, indexes_after
 from lakecore.commit.landing import land
+from lakecore.commit.landing_notes import note_landing
 from lakecore.commit.manifest_merge import MergePolicy
 from lakecore.commit.partitions import SpecFilter
 from lakecore.commit.plan import Change, SnapshotLists, next_snapshot, record_delta
@@ -158,6 +159,7 @@ class ChangeCommit:
     def _landed(self, planned: Snapshot | None) -> Snapshot | None:
         if planned is not None and self._replaced:
             self.notes.append(f"the commit was repeated as snapshot {planned.id}")
+            note_landing(self.notes[-1])
             logger.warning("%s: %s", self._stores.table, self.notes[-1])
         return planned
 

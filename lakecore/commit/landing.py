@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
+from lakecore.commit.landing_notes import note_landing
 from lakecore.errors import CommitUncertainError, LakeError
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.snapshots import SnapshotStore
@@ -45,8 +46,8 @@ def land(
     `settle`: the settle time in milliseconds. `retry`: how often this commit has lost to others. Costs a
     read of the base and, with a settle time, a look at it, the wait, two reads more, and a second wait where
     the base is younger than ten settle times; that one is quartered with each retry, since on a table that
-    others commit to all the time a commit that waits never wins. Raises UnavailableError (nothing was
-    created) or CommitUncertainError (delete nothing).
+    others commit to all the time a commit that waits never wins. The note is added to `landing_notes`, too.
+    Raises UnavailableError (nothing was created) or CommitUncertainError (delete nothing).
     """
     if base is not None:
         _let_settle(snapshots, base, settle, settle >> 2 * retry)
@@ -63,7 +64,9 @@ def land(
     if settle == 0:
         return Landing(landed=True)
     snapshots.clock.sleep(settle / 1000)
-    return _look_again(snapshots, planned, base)
+    landing = _look_again(snapshots, planned, base)
+    note_landing(landing.note)
+    return landing
 
 
 def _let_settle(snapshots: SnapshotStore, base: Snapshot, settle: int, wait: int) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.commit.author import Author
+from lakecore.commit.landing_notes import landing_notes
 from lakecore.errors import CorruptDataError, InvalidInputError, NotFoundError, without_secrets
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.counts import Change, Counts, counts_of
@@ -84,7 +85,8 @@ class Report:
     `undo`. `resumed`: interrupted runs that were finished first. `forecast`, `before` and `after`: of a dry
     run, what the run takes, what the table has and would have; and its `estimated_seconds`. `error_class`:
     the type of `error`, of `lakecore.errors`. `skipped`: why nothing was done, where that is no error.
-    `held`: why nothing was removed: the table is on hold.
+    `held`: why nothing was removed: the table is on hold. `notes`: what else a person should know, for
+    example that another writer replaced the snapshot of the job, and that it was made again.
     """
 
     table: str
@@ -174,6 +176,8 @@ class Chore:
     result: Report | None = None
     holds: tuple[Hold, ...] = ()
     """Those that were on the table when the chore began."""
+    landings: list[str] = field(default_factory=list)
+    """What became of its snapshots that other writers replaced."""
 
     def timed(self, report: Report) -> Report:
         """With the seconds since the beginning; of a dry run, with what the run would take and meet."""
@@ -182,6 +186,7 @@ class Chore:
             report = replace(report, held=self.held())
         if not report.nothing_to_do:
             report = replace(report, notes=report.notes + callback_warnings(self.target.schema.options))
+        report = replace(report, notes=report.notes + tuple(dict.fromkeys(self.landings)))
         if report.dry_run and not report.nothing_to_do:
             found = forecast_of(self.target, report.job, self._work(report), self.sweeper.executor.name)
             before = self.before or counts_of(self.target)
@@ -300,7 +305,16 @@ def begin(
         if resume and not dry_run and not on_hold:
             report = replace(report, resumed=len(sweeper.resume()))
         started_ms = clock.now_ms()
-        chore = Chore(opened, target, sweeper, keeps, report, started, holds=on_hold)
+        chore = Chore(
+            opened,
+            target,
+            sweeper,
+            keeps,
+            report,
+            started,
+            holds=on_hold,
+            landings=ends.enter_context(landing_notes()),
+        )
         with _telling_damage(target, gate.effect, enabled=not dry_run):
             yield chore
         if not dry_run:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from lakecore.clock import Clock, SystemClock
+from lakecore.commit.landing_notes import landing_notes
 from lakecore.compact.file_index.apply import COMMIT_FILES, IndexRequest, IndexRun, IndexTarget
 from lakecore.compact.file_index.plan import Coverage, IndexNeed
 from lakecore.compact.lake.pool import PlanBudget, TableExecutor, UnitPool
@@ -100,6 +101,7 @@ class Report:
     before: Counts | None = None
     after: Counts | None = None
     nothing_to_do: bool = False
+    warnings: tuple[str, ...] = ()
     error: str | None = None
     error_class: str | None = None
 
@@ -112,7 +114,7 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         raw = asdict(self)
-        lists = ("coverage_before", "coverage", "snapshots", "dropped")
+        lists = ("coverage_before", "coverage", "snapshots", "dropped", "warnings")
         told = {"forecast": self.forecast and self.forecast.to_json()}
         return raw | {name: list(raw[name]) for name in lists} | told
 
@@ -178,17 +180,19 @@ def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> tuple[Rep
     started = clock.monotonic() - executor.startup_seconds
     error: LakeError | None = None
     after: tuple[Coverage, ...] | None = None
-    try:
-        if job.dry_run:
-            work.plan()
-        else:
-            with _leased(job, catalog, clock), holding_on_damage(holds, job.table, _NAME, by):
-                work.run(executor)
-        after = work.coverage_now() if work.outcome.snapshots else work.coverage
-    except LakeError as err:
-        error = err
+    with landing_notes() as notes:
+        try:
+            if job.dry_run:
+                work.plan()
+            else:
+                with _leased(job, catalog, clock), holding_on_damage(holds, job.table, _NAME, by):
+                    work.run(executor)
+            after = work.coverage_now() if work.outcome.snapshots else work.coverage
+        except LakeError as err:
+            error = err
     seconds = round(max(0, clock.monotonic() - started - executor.startup_seconds), 6)
-    found = _with_run(replace(report, seconds=seconds), work, after or ())
+    report = replace(report, seconds=seconds, warnings=tuple(dict.fromkeys(notes)))
+    found = _with_run(report, work, after or ())
     found = found.failed(error)
     target = target_of(table, catalog, clock)
     if job.dry_run and found.planned:

@@ -70,11 +70,16 @@ def test_a_replaced_snapshot_of_a_chore_is_made_again_or_reported(
     chore = CHORES[name]
     made = chore.make(f"beside-{name}")
     storage = Replacing(made.catalog.file_io)
-    problem = chore.attempt(made.through(storage))
+    reports: list[Any] = []
+    problem = replace(chore, run=lambda lake: reports.append(chore.run(lake))).attempt(made.through(storage))
     assert storage.replaced is not None
     number, data = storage.replaced
     if problem is None:
         assert made.table.snapshots.list_ids()[-1] > number
+        told = [*getattr(reports[0], "notes", ()), *getattr(reports[0], "warnings", ())]
+        lost = f"snapshot {number} was replaced by commit 1 of rival"
+        assert told.count(lost) == 1, "the report says it, and once"
+        assert lost in json.dumps(reports[0].to_json())
     else:
         assert isinstance(problem, CommitConflictError | CommitUncertainError), problem
     made.check_whole(name, orphans=False, damage=chore.damage)
