@@ -171,7 +171,7 @@ def sentence(report: Report) -> str:
         f"{report.bytes} bytes": report.bytes,
         f"names: {', '.join(report.names[:_SHOWN])}{' …' if report.names[_SHOWN:] else ''}": report.names,
         f"snapshot {report.snapshot}": report.snapshot is not None,
-        f"held back by: {report.blocker}": report.blocker,
+        f"nothing more is done: {report.blocker}": report.blocker,
         report.held: report.held,
         f"kept in the quarantine, taken back by: lakecore undo {report.run}": (
             report.run and report.quarantined and report.files

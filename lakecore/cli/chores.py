@@ -241,7 +241,7 @@ def _remarks(report: Report) -> Iterator[str]:
         rest = len(report.names) - _SHOWN
         yield ", ".join(report.names[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
     if report.blocker:
-        yield f"stops there: {report.blocker}"
+        yield f"nothing more is done: {report.blocker}"
     if report.spared:
         yield f"{counted(report.spared, 'file')} stayed, needed again meanwhile"
     yield from report.notes

@@ -66,4 +66,4 @@ class Heartbeat:
                 if lease is not None:
                     lease.renew()
             except LakeError as err:
-                logger.warning("the lease %s was not renewed: %s", lease.path if lease else "", err)
+                logger.warning("the lease %s could not be renewed: %s", lease.path if lease else "", err)

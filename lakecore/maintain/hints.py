@@ -78,12 +78,12 @@ def repair_earliest(file_io: FileIO, paths: TablePaths, snapshot_id: int, *, dry
     store = SnapshotStore(file_io, paths)
     ids, earliest = store.list_ids(), store.earliest()
     if earliest is None:
-        raise NotFoundError(f"{paths.root} has no snapshots: there is no earliest one")
+        raise NotFoundError(f"{paths.root} has no snapshots, so there is no earliest one")
     right = _continuous_from(ids)
     if snapshot_id != right or snapshot_id < earliest.id:
         raise InvalidInputError(
-            f"snapshot {snapshot_id} of {paths.root}: EARLIEST can say {right}, where the unbroken row up to "
-            f"snapshot {ids[-1]} begins"
+            f"snapshot {snapshot_id} of {paths.root} cannot be the hint EARLIEST, which must "
+            f"be {right}, the first of the consecutive snapshots up to {ids[-1]}"
         )
     if not dry_run and _content(file_io, paths.earliest_hint) != str(snapshot_id):
         file_io.overwrite(paths.earliest_hint, str(snapshot_id).encode())

@@ -64,7 +64,7 @@ def _line(raw: Mapping[str, Any]) -> HistoryLine:
         if not isinstance(value, Mapping):
             raise TypeError("work, estimate or outcome is not an object")
     if type(line.started_ms) is not int or not 0 <= line.started_ms < LATEST_MS:
-        raise ValueError("started_ms is no time in milliseconds")
+        raise ValueError("started_ms is not a time in milliseconds")
     if not isinstance(line.run, str | None):
         raise TypeError("run is not a string")
     line.past()
@@ -111,7 +111,12 @@ class HistoryStore:
             text = json.dumps([asdict(one) for one in lines], default=str)
             self.file_io.overwrite(path, text.encode())
         except LakeError as err:
-            logger.warning("%s of %s is done, but was not remembered: %s", line.job, line.table, err)
+            logger.warning(
+                "%s of %s succeeded, but could not be added to the history of runs: %s",
+                line.job,
+                line.table,
+                err,
+            )
 
     def _read(self, path: str, *, strict: bool = False) -> tuple[HistoryLine, ...]:
         """Damage is no line. `strict`: raises UnavailableError, as who writes then would forget the rest."""
@@ -122,7 +127,7 @@ class HistoryStore:
         except (LakeError, ValueError, TypeError, ArithmeticError) as err:
             if strict and isinstance(err, UnavailableError):
                 raise
-            logger.warning("%s is passed over: %s", path, err)
+            logger.warning("%s is ignored: %s", path, err)
             return ()
 
     def _folder(self, table: str) -> str:

@@ -45,13 +45,13 @@ def check_latest(target: Target) -> None:
         missing = _missing(target, latest)
         problem = f"needs {missing[0]}, which is missing{_more(missing)}" if missing else ""
     except NotFoundError as err:
-        problem = f"needs what is missing: {err}"
+        problem = f"needs a file that does not exist: {err}"
     if not problem:
         return
     if not target.snapshots.exists(latest.id):
         raise UnavailableError(
-            f"{target.name}: snapshot {latest.id} went while it was checked; run again when nobody removes "
-            "snapshots"
+            f"{target.name}: snapshot {latest.id} was removed while it was being checked; run "
+            "again when no other process removes snapshots"
         )
     raise CorruptDataError(target.paths.snapshot(latest.id), f"the latest snapshot {problem}")
 

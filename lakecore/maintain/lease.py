@@ -92,7 +92,7 @@ def leased(
     costs work, not data.
     """
     if not 0 < millis <= LONGEST_LEASE_MS:
-        raise InvalidInputError(f"a lease of {millis} ms: use more than 0 and at most a day")
+        raise InvalidInputError(f"a lease of {millis} ms is not possible; use more than 0 and at most a day")
     places = _Places(service_files(file_io, warehouse), warehouse, table)
     lease = _awaited(places, owner, clock, millis, wait_ms)
     try:
@@ -113,10 +113,10 @@ def _awaited(places: _Places, owner: str, clock: Clock, millis: int, wait_ms: in
             left = wait_ms / 1000 - (clock.monotonic() - started)
             if left <= 0:
                 if waited:
-                    raise BusyError(f"after a wait of {wait_ms / 1000:g} s: {err}") from err
+                    raise BusyError(f"{err}; the job waited {wait_ms / 1000:g} s for the lease") from err
                 raise
             if not waited:
-                logger.info("%s; waiting for up to %g s", err, wait_ms / 1000)
+                logger.info("%s; this job waits for it up to %g s", err, wait_ms / 1000)
             waited = True
             clock.sleep(min(_POLL_SECONDS, left))
 
@@ -140,7 +140,7 @@ def _taken(places: _Places, owner: str, clock: Clock, millis: int) -> Lease:
 
 
 def _overtaken(places: _Places) -> BusyError:
-    return BusyError(f"{places.table}: another chore took its lease just now; run again when it is done")
+    return BusyError(f"{places.table}: another job took its lease just now; run again when that job is done")
 
 
 def holder(file_io: FileIO, warehouse: str, table: str, now_ms: int) -> str | None:

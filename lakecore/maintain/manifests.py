@@ -62,7 +62,7 @@ def compact_manifests(target: Target, author: Author, *, dry_run: bool) -> Compa
         if not landing.replaced:
             draft.take_back([*kept, base[0], change[0]])
             draft.discard()
-    raise CommitConflictError(f"{target.name}: others committed first {_TRIES} times; run again")
+    raise CommitConflictError(f"{target.name}: other writers committed first {_TRIES} times; run again")
 
 
 def _expected(work: Sequence[ManifestFile], policy: MergePolicy) -> int:

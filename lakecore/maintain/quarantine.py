@@ -110,7 +110,7 @@ def purge(runs: RunStore, *, ttl_ms: int, cap: int | None) -> list[tuple[RunReco
         except UnavailableError:
             raise
         except LakeError as err:
-            logger.warning("the quarantine of run %s was not emptied: %s", record.id, err)
+            logger.warning("the quarantine of run %s could not be emptied: %s", record.id, err)
             continue
         total -= sizes[record.id]
         gone.append((record, sizes[record.id]))
@@ -123,7 +123,7 @@ def purge_quietly(runs: RunStore, table: str, *, ttl_ms: int, cap: int | None) -
         purge(runs, ttl_ms=ttl_ms, cap=cap)
         runs.forget(table)
     except LakeError as err:
-        logger.warning("old files of the quarantine %s were not removed: %s", runs.root, err)
+        logger.warning("old files of the quarantine %s could not be removed: %s", runs.root, err)
 
 
 def _check_place(target: Target, place: str, path: str, kept: dict[str, int]) -> None:
@@ -131,8 +131,8 @@ def _check_place(target: Target, place: str, path: str, kept: dict[str, int]) ->
         return
     if target.file_io.read(path) != target.file_io.read(place):
         raise AlreadyExistsError(
-            f"{path} exists again and is another one: the table went on since; make a branch or tag of what "
-            "you want to keep, remove it, and undo again"
+            f"{path} exists again with other content, because the table was changed since; "
+            "create a branch or tag of what you want to keep, remove the file, and undo again"
         )
 
 
@@ -142,4 +142,4 @@ def _put_back(target: Target, place: str, path: str) -> None:
     except AlreadyExistsError:
         target.file_io.delete(place)
     except NotFoundError:
-        logger.info("%s was put back already", path)
+        logger.info("%s was already restored", path)

@@ -69,7 +69,9 @@ def _removal_of(runs: RunStore, record: RunRecord) -> Removal:
     try:
         return runs.removal(record)
     except (CorruptDataError, UnsupportedError) as err:
-        logger.warning("the quarantine of run %s cannot be taken back and keeps nothing: %s", record.id, err)
+        logger.warning(
+            "the quarantine of run %s cannot be restored and protects no files: %s", record.id, err
+        )
         return Removal()
 
 

@@ -179,7 +179,9 @@ class Reach:
             if self.strict and name not in optional:
                 del self._lists[name]
                 path = self.target.paths.manifest(name)
-                raise NotFoundError(f"{path} is missing: what its snapshot needs is not known; run fsck")
+                raise NotFoundError(
+                    f"{path} is missing, so it is not known which files its snapshot needs; run fsck"
+                )
 
     def _fetch(self, lists: Iterable[str]) -> list[str]:
         """Read those lists that were not read yet; the names of missing ones, which count as empty."""

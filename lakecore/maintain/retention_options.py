@@ -25,39 +25,61 @@ __all__ = [
 
 _MANY = 2147483647
 
-SNAPSHOT_MAX = Option("snapshot.num-retained.max", int, _MANY, "Snapshots kept at most.")
-SNAPSHOT_MIN = Option("snapshot.num-retained.min", int, 10, "Snapshots kept at least.")
+SNAPSHOT_MAX = Option("snapshot.num-retained.max", int, _MANY, "Maximum number of snapshots that are kept.")
+SNAPSHOT_MIN = Option("snapshot.num-retained.min", int, 10, "Minimum number of snapshots that are kept.")
 SNAPSHOT_TIME = Option("snapshot.time-retained", parse_duration_ms, 3_600_000, "How long snapshots are kept.")
-EXPIRE_LIMIT = Option("snapshot.expire.limit", int, 50, "Snapshots that one run expires at most.")
+EXPIRE_LIMIT = Option("snapshot.expire.limit", int, 50, "Maximum number of snapshots that one run expires.")
 CHANGELOG_MAX: Option[int | None] = Option(
-    "changelog.num-retained.max", int, None, "Changelogs kept at most; default as snapshots."
+    "changelog.num-retained.max",
+    int,
+    None,
+    "Maximum number of changelogs that are kept; the default is that of snapshots.",
 )
 CHANGELOG_MIN: Option[int | None] = Option(
-    "changelog.num-retained.min", int, None, "Changelogs kept at least; default as snapshots."
+    "changelog.num-retained.min",
+    int,
+    None,
+    "Minimum number of changelogs that are kept; the default is that of snapshots.",
 )
 CHANGELOG_TIME: Option[int | None] = Option(
-    "changelog.time-retained", parse_duration_ms, None, "How long changelogs are kept; default as snapshots."
+    "changelog.time-retained",
+    parse_duration_ms,
+    None,
+    "How long changelogs are kept; the default is that of snapshots.",
 )
 CONSUMER_CHANGELOG_ONLY = Option(
-    "consumer.changelog-only", parse_bool, False, "Consumers hold changelogs, not snapshots."
+    "consumer.changelog-only", parse_bool, False, "Whether consumers retain changelogs, not snapshots."
 )
 CONSUMER_TIME: Option[int | None] = Option(
-    "consumer.expiration-time", parse_duration_ms, None, "Consumers idle for longer are forgotten."
+    "consumer.expiration-time",
+    parse_duration_ms,
+    None,
+    "Time without progress after which consumers are deleted.",
 )
 TAG_DEFAULT_TIME: Option[int | None] = Option(
-    "tag.default-time-retained", parse_duration_ms, None, "How long tags are kept unless they say."
+    "tag.default-time-retained",
+    parse_duration_ms,
+    None,
+    "How long tags are kept that have no time of their own.",
 )
 PARTITION_TIME: Option[int | None] = Option(
-    "partition.expiration-time", parse_duration_ms, None, "How long partitions stay; default for ever."
+    "partition.expiration-time",
+    parse_duration_ms,
+    None,
+    "How long partitions are kept; the default is for ever.",
 )
 PARTITION_STRATEGY = Option(
     "partition.expiration-strategy", str, "values-time", "values-time or update-time."
 )
 PARTITION_PATTERN: Option[str | None] = Option(
-    "partition.timestamp-pattern", str, None, "How partition columns make a time: '$dt $hour:00:00'."
+    "partition.timestamp-pattern", str, None, "How partition columns form a time: '$dt $hour:00:00'."
 )
 PARTITION_FORMATTER: Option[str | None] = Option(
-    "partition.timestamp-formatter", str, None, "How that time is written: 'yyyyMMdd'."
+    "partition.timestamp-formatter", str, None, "Format of that time: 'yyyyMMdd'."
 )
-PARTITION_MAX = Option("partition.expiration-max-num", int, 100, "Partitions that one run drops at most.")
-PARTITION_BATCH = Option("partition.expiration-batch-size", int, 100, "Partitions that one commit drops.")
+PARTITION_MAX = Option(
+    "partition.expiration-max-num", int, 100, "Maximum number of partitions that one run drops."
+)
+PARTITION_BATCH = Option(
+    "partition.expiration-batch-size", int, 100, "Maximum number of partitions that one commit drops."
+)

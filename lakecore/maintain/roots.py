@@ -101,7 +101,7 @@ def read_roots(file_io: FileIO, paths: TablePaths) -> RootSet:
             continue
         return RootSet(found, branches)
     raise UnavailableError(
-        f"{paths.table_path}: its snapshots and tags keep changing ({problem}): run again later"
+        f"{paths.table_path}: its snapshots and tags keep changing ({problem}); run again later"
     )
 
 
@@ -115,13 +115,18 @@ def named_roots(file_io: FileIO, paths: TablePaths, branch: str) -> tuple[NamedR
     if not SchemaStore(file_io, own).list_ids():
         if branch != MAIN_BRANCH and not _has_files(file_io, own.root):
             return ()  # empty directories of a branch that was deleted
-        raise CorruptDataError(own.schema_dir, f"branch {branch} has no schema, so what it needs is unknown")
+        raise CorruptDataError(
+            own.schema_dir,
+            f"belongs to branch {branch}, which has no schema, so it is not known which files "
+            "the branch needs",
+        )
     snapshots = SnapshotStore(file_io, own)
     ids = snapshots.list_ids()
     if not ids and file_io.stat(own.latest_hint) is not None:
         raise UnavailableError(
-            f"{own.snapshot_dir} was listed without snapshots, but has the hint LATEST: storage may have "
-            "answered wrongly; run again, and fsck if this goes on"
+            f"{own.snapshot_dir} was listed without snapshots, although the hint LATEST "
+            "exists: storage may have answered wrongly; run again, and run fsck if this goes "
+            "on"
         )
     wanted: list[tuple[RootKind, str, str]] = [(RootKind.SNAPSHOT, str(i), own.snapshot(i)) for i in ids]
     wanted += [(RootKind.TAG, tag, own.tag(tag)) for tag in TagStore(file_io, own).list()]

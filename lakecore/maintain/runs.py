@@ -75,9 +75,9 @@ class RunRecord:
             _check_fields(record)
             folder, _, run = path.rpartition("/")[0].rpartition("/")
             if (quoted_table(record.table), record.id) != (folder.rpartition("/")[2], run):
-                raise ValueError(f"it says it is run {record.id!r} of table {record.table!r}")
+                raise ValueError(f"it names run {record.id!r} of table {record.table!r}")
         except (ValueError, KeyError, TypeError) as err:
-            raise CorruptDataError(path, f"not a run: {reason(err)}") from err
+            raise CorruptDataError(path, f"is not a run of the ledger: {reason(err)}") from err
         return record
 
 
@@ -180,7 +180,7 @@ class RunStore:
             for part, doomed in _lines(data):
                 parts[part].append(doomed)
         except (OSError, EOFError, ValueError, TypeError, IndexError, zlib.error) as err:
-            raise CorruptDataError(path, f"not a list of files: {reason(err)}") from err
+            raise CorruptDataError(path, f"is not a list of files: {reason(err)}") from err
         return Removal(tuple(parts[0]), tuple(parts[1]))
 
     def kept_path(self, record: RunRecord, number: int, path: str) -> str:
@@ -192,7 +192,7 @@ class RunStore:
         for record in self.list():
             if record.id == run_id:
                 return record
-        raise NotFoundError(f"run {run_id!r} is not in {self.root}; `lakecore runs` lists them")
+        raise NotFoundError(f"run {run_id!r} is not in {self.root}; `lakecore runs` lists all runs")
 
     def list(self, table: str | None = None) -> tuple[RunRecord, ...]:
         """Oldest first; of one table or all. Folders without `run.json` never began."""
@@ -225,7 +225,7 @@ class RunStore:
             return None
         except (CorruptDataError, UnsupportedError) as err:
             # half a line of the ledger: before anything was removed, or after everything was; or a link
-            logger.warning("%s is passed over: %s", path, err)
+            logger.warning("%s is ignored: %s", path, err)
             return None
 
     def _table(self, table: str) -> str:
@@ -254,12 +254,12 @@ def _check_fields(record: RunRecord) -> None:
             raise TypeError(f"{name} is not a string")
     checked_name(record.id, "id")
     if not isinstance(record.keeps, bool):
-        raise TypeError("keeps is not true or false")
+        raise TypeError("keeps is neither true nor false")
     if record.started_ms is None:
         raise TypeError("started_ms is missing")
     for value in (record.started_ms, record.finished_ms):
         if value is not None and (type(value) is not int or not 0 <= value < LATEST_MS):
-            raise ValueError(f"{value!r} is no time in milliseconds")
+            raise ValueError(f"{value!r} is not a time in milliseconds")
     for name in ("parameters", "estimate", "outcome"):
         if not isinstance(getattr(record, name), Mapping):
             raise TypeError(f"{name} is not an object")
@@ -270,14 +270,14 @@ def _lines(data: bytes) -> Iterator[tuple[int, Doomed]]:
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as unpacked:
         while line := unpacked.readline(_MOST_LINE):
             if len(line) >= _MOST_LINE:
-                raise ValueError(f"a line of {_MOST_LINE} bytes or more")
+                raise ValueError(f"a line has {_MOST_LINE} bytes or more")
             part, path, size, why = json_value(line)
             if type(part) is not int or part not in (0, 1):
-                raise ValueError("a line that is neither of a root nor of a file")
+                raise ValueError("a line belongs neither to a root nor to a file")
             if not isinstance(path, str) or not isinstance(why, str):
-                raise TypeError("a path that is no text")
+                raise TypeError("a path is not a string")
             if type(size) is not int or not 0 <= size < 1 << 63:
-                raise ValueError("a size that is no number of bytes")
+                raise ValueError("a size is not a number of bytes")
             yield part, Doomed(path, size, why)
 
 

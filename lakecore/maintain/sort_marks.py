@@ -40,7 +40,7 @@ class SortMarkStore:
         except NotFoundError:
             return {}
         except (LakeError, ValueError, TypeError, AttributeError) as err:
-            logger.warning("%s is passed over, its partitions may be sorted again: %s", path, err)
+            logger.warning("%s is ignored, so its partitions may be sorted again: %s", path, err)
             return {}
 
     def save(self, table: str, marks: Mapping[bytes, tuple[str, str]]) -> None:
@@ -49,7 +49,7 @@ class SortMarkStore:
             text = json.dumps({key.hex(): list(mark) for key, mark in marks.items()})
             self.file_io.overwrite(self._path(table), text.encode())
         except LakeError as err:
-            logger.warning("%s is in order, but was not marked so: %s", table, err)
+            logger.warning("%s is sorted, but could not be marked as sorted: %s", table, err)
 
     def _path(self, table: str) -> str:
         name = urllib.parse.quote(table, safe="")

@@ -127,7 +127,7 @@ class Sweeper:
                 continue
             if roots_only and removal.files:
                 continue
-            logger.info("%s: finishing the interrupted run %s", self.target.name, record.id)
+            logger.info("%s: the interrupted run %s is completed first", self.target.name, record.id)
             if record.keeps:
                 self._drop_second_name(record, removal)
             files: tuple[Doomed, ...] = ()
@@ -136,9 +136,8 @@ class Sweeper:
                 current = read_roots(self.target.file_io, self.target.paths)
                 if not current.roots:
                     raise UnavailableError(
-                        f"{self.target.name}: run {record.id} was interrupted and the table now shows "
-                        "no snapshot: "
-                        "nothing is removed; run fsck"
+                        f"{self.target.name}: run {record.id} was interrupted, but the table has no "
+                        "snapshot now, so nothing is removed; run fsck"
                     )
                 files, spared = _split(removal.files, Reach(self.target), current.roots)
             finished.append(self._finish(record, removal, files, spared, resumed=True))
@@ -150,7 +149,7 @@ class Sweeper:
             check_removable(self.target, removal)
         except (CorruptDataError, InvalidOptionError) as err:
             logger.warning(
-                "%s: the interrupted run %s is not finished: %s; look at %s and delete it",
+                "%s: the interrupted run %s cannot be completed: %s; look at %s and delete it",
                 self.target.name, record.id, err, self.runs.folder(record),
             )  # fmt: skip
             return None
@@ -170,7 +169,7 @@ class Sweeper:
         try:
             self.target.file_io.move(doomed.path, self.runs.kept_path(record, number, doomed.path))
         except NotFoundError:
-            logger.info("%s was gone already", doomed.path)
+            logger.info("%s does not exist any more", doomed.path)
         except AlreadyExistsError:
             self.target.file_io.delete(doomed.path)  # a killed move left it under both names
 
@@ -199,9 +198,9 @@ class Sweeper:
         if lost or not current.roots:
             shown = ", ".join(lost[:3]) or "all"
             raise UnavailableError(
-                f"{self.target.name}: snapshots or tags vanished while it was being maintained "
-                f"({shown}): another "
-                "chore, or a wrong answer of storage; no file was removed, the next run goes on"
+                f"{self.target.name}: snapshots or tags disappeared while the job ran ({shown}): "
+                "another job removed them, or storage answered wrongly; no file was removed, and "
+                "the next run continues"
             )
         fresh = [root for root in current.roots if root.identity not in before]
         return _split(files, Reach(self.target), fresh)
@@ -250,9 +249,11 @@ class Sweeper:
             first = failures[0]
             if isinstance(first, LakeError):
                 raise first
-            raise UnavailableError(f"{self.target.name}: files were not removed: {first}") from first
+            raise UnavailableError(f"{self.target.name}: files could not be removed: {first}") from first
         if left:
-            raise UnavailableError(f"{self.target.name}: stopped before all files were removed; run again")
+            raise UnavailableError(
+                f"{self.target.name}: the job stopped before all files were removed; run again"
+            )
 
 
 def _split(

@@ -35,7 +35,7 @@ class WallClock:
             return cls(UTC if name.strip() in ("Z", "UTC", "GMT", "UT") else ZoneInfo(name.strip()))
         except (ZoneInfoNotFoundError, ValueError, OSError) as err:
             raise InvalidInputError(
-                f"time zone {name!r}: write for example UTC, Europe/Berlin or GMT+08:00"
+                f"time zone {name!r} is unknown; write for example UTC, Europe/Berlin or GMT+08:00"
             ) from err
 
     def local_ms(self, utc_ms: int) -> int | None:

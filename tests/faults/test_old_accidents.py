@@ -265,7 +265,7 @@ def test_a_branch_that_is_there_stays_unless_it_is_half_made(made: History) -> N
             create(made.through(storage), "x", "a")
         if "branch-x/schema" in storage.log[number - 1] and storage.log[number - 1].startswith("publish"):
             break
-    with pytest.raises(AlreadyExistsError, match="half made, from tag 'a'"):
+    with pytest.raises(AlreadyExistsError, match="only partly created from tag 'a'"):
         create(lake, "x", "b")
     assert create(lake, "x", "a").notes == ("branch x was half made: it is finished",)
     assert rows_of(made.table.at_branch("x")) == made.rows["tag a"]

@@ -260,7 +260,7 @@ def test_a_plan_of_yesterday_is_refused() -> None:
     plan = planned(made)
     other = live_files(made.table)[0].file_name
     made.catalog.file_io.delete(f"{made.table.path}/bucket-0/{other}")
-    with pytest.raises(InvalidInputError, match=f"stale: the plan does not have .*{other}"):
+    with pytest.raises(InvalidInputError, match=f"stale, because the plan lacks .*{other}"):
         apply(made.catalog, plan)
     made.catalog.file_io.write_new(f"{made.table.path}/bucket-0/{other}", b"not looked into")
     with pytest.raises(InvalidInputError, match="no step 9; there are 1"):

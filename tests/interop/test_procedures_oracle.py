@@ -154,7 +154,7 @@ def test_earliest_is_repaired_after_a_gap_as_java_does(marked: Path, tmp_path: P
     for wrong in (1, 2, 3, 5):
         with pytest.raises(OracleError):
             oracle2.call("repair-earliest-snapshot", twins.java, "d.t", wrong)
-        with pytest.raises(InvalidInputError, match="EARLIEST can say 4"):
+        with pytest.raises(InvalidInputError, match="cannot be the hint EARLIEST, which must be 4"):
             repair.run(repair.RepairEarliestSnapshot(table="d.t", snapshot=wrong), twins.lake)
     made = oracle2.call("repair-earliest-snapshot", twins.java, "d.t", 4)
     report = repair.run(repair.RepairEarliestSnapshot(table="d.t", snapshot=4), twins.lake)
@@ -242,13 +242,15 @@ def test_done_partitions_are_reported_as_java_reports_them(
     assert ours == java
     assert twins.difference() == (set(), set())
     for status, answer, problem in (
-        (200, '{"result": "no"}', "its result is 'no'"),
+        (200, '{"result": "no"}', "the result in its answer is 'no'"),
         (200, "hello", "not JSON"),
         (302, '{"result": "SUCCESS"}', "status 302"),
         (500, '{"result": "SUCCESS"}', "status 500"),
     ):
         service.status, service.answer = status, answer
-        with pytest.raises(UnavailableError, match=f"not reported to 127.0.0.1: .*{problem}") as caught:
+        with pytest.raises(
+            UnavailableError, match=f"could not be reported to 127.0.0.1, because .*{problem}"
+        ) as caught:
             partitions.run(job, twins.lake)
         assert "secret" not in str(caught.value)
 

@@ -90,7 +90,7 @@ def _commit(target: Target, statistics: Statistics, name: str, author: Author) -
             _discard(target, lists)
             raise
         _discard(target, lists)
-    raise CommitConflictError(f"{target.name}: others committed first {_TRIES} times; run again")
+    raise CommitConflictError(f"{target.name}: other writers committed first {_TRIES} times; run again")
 
 
 def _draft(target: Target, latest: Snapshot, lists: list[str]) -> Snapshot:

@@ -61,7 +61,7 @@ def tag_after_commit(
         holds = HoldStore(file_io, target.warehouse, clock)
         hold_because_of(err, holds, name, _JOB, "the commit before")
         logger.warning(
-            "%s: its automatic tags were not brought up to date after the commit, which stands (%s)",
+            "%s: the commit succeeded, but the automatic tags could not be updated after it (%s)",
             target.name,
             explained(err),
         )
@@ -109,7 +109,10 @@ def _move(target: Target, name: str, root: Root, lifetime: Lifetime | None) -> N
         )
     except UnavailableError as err:
         logger.info(
-            "%s: tag %s moves on, its old files wait for a search of orphans: %s", target.name, name, err
+            "%s: tag %s was moved, but its old files remain until remove-orphan-files removes them: %s",
+            target.name,
+            name,
+            err,
         )
         point(target, name, root, lifetime)
 
@@ -139,7 +142,7 @@ def _beyond(target: Target, newest: str) -> tuple[str, ...]:
 def _delete(sweeper: Sweeper, names: tuple[str, ...]) -> None:
     planned = deletion(sweeper.target, sweeper, names)
     delete(_JOB, planned, sweeper, keeps=False, parameters={"tags": list(names)})
-    logger.info("%s: deleted the tags %s", sweeper.target.name, ", ".join(names))
+    logger.info("%s: tags %s were deleted", sweeper.target.name, ", ".join(names))
 
 
 def _sweeping(target: Target, work: Callable[[Sweeper], object]) -> None:

@@ -23,32 +23,37 @@ __all__ = [
 ]
 
 MODE = Option(
-    "tag.automatic-creation", parse_enum(CreationMode), CreationMode.NONE, "What makes tags by itself."
+    "tag.automatic-creation", parse_enum(CreationMode), CreationMode.NONE, "What creates tags automatically."
 )
-DELAY = Option("tag.creation-delay", parse_duration_ms, 0, "How long after a period its tag is made.")
-COMPLETION = Option("tag.automatic-completion", parse_bool, False, "Whether missed tags are made later.")
+DELAY = Option("tag.creation-delay", parse_duration_ms, 0, "Delay after a period before its tag is created.")
+COMPLETION = Option("tag.automatic-completion", parse_bool, False, "Whether missed tags are created later.")
 NUM_RETAINED: Option[int | None] = Option(
-    "tag.num-retained-max", int, None, "Automatic tags that are kept at most."
+    "tag.num-retained-max", int, None, "Maximum number of automatic tags."
 )
 TIME_EXPIRE = Option(
-    "tag.time-expire-enabled", parse_bool, True, "Whether tags end by their own time to live."
+    "tag.time-expire-enabled", parse_bool, True, "Whether tags expire by their own time to live."
 )
 BATCH_NAME: Option[str | None] = Option(
-    "tag.batch.customized-name", str, None, "Name of the tag that a batch write makes."
+    "tag.batch.customized-name", str, None, "Name of the tag that a batch write creates."
 )
 FORCE = Option(
-    "commit.force-create-snapshot", parse_bool, False, "Whether a write without rows makes a snapshot."
+    "commit.force-create-snapshot", parse_bool, False, "Whether a write without rows creates a snapshot."
 )
 IDLE_TIMEOUT: Option[int | None] = Option(
     "snapshot.watermark-idle-timeout",
     parse_duration_ms,
     None,
-    "How far the watermark may lie in the past before a write without rows makes a snapshot.",
+    "Age of the watermark from which a write without rows creates a snapshot.",
 )
 PROCESS_ZONE: Option[str | None] = Option(
-    "sink.process-time-zone", str, None, "Zone of the days and hours of commits; default that of the run."
+    "sink.process-time-zone",
+    str,
+    None,
+    "Time zone of the days and hours of commits; the default is that of the run.",
 )
-WATERMARK_ZONE = Option("sink.watermark-time-zone", str, "UTC", "Zone of the days and hours of watermarks.")
+WATERMARK_ZONE = Option(
+    "sink.watermark-time-zone", str, "UTC", "Time zone of the days and hours of watermarks."
+)
 
 
 def auto_rule(raw: Mapping[str, str]) -> AutoRule:
@@ -66,7 +71,7 @@ def num_retained(raw: Mapping[str, str]) -> int | None:
     most = NUM_RETAINED.read(raw)
     if most is not None and most < 1:
         raise InvalidOptionError(
-            f"option {NUM_RETAINED.key}={raw[NUM_RETAINED.key]!r}: it would delete every tag as it is made; "
-            "write 1 or more"
+            f"option {NUM_RETAINED.key}={raw[NUM_RETAINED.key]!r}: every tag would be deleted "
+            "as soon as it is created; use 1 or more"
         )
     return most

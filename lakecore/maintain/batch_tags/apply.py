@@ -105,8 +105,8 @@ def check_series(target: Target, series: Series) -> None:
     names = AutoTagNames.from_options(options)
     if names.time_of(series.name_of(0)) is not None:
         raise InvalidInputError(
-            f"{target.name} makes tags like {names.example} by itself ({MODE.key}): choose other names, "
-            "as 'eod-{period}'"
+            f"{target.name} creates tags like {names.example} automatically ({MODE.key}); "
+            f"choose other names, such as 'eod-{{period}}'"
         )
 
 
@@ -141,8 +141,9 @@ def replace_others(
         if duty is None or duty.snapshot is None:
             names = ", ".join(one.period.name for one in left)
             raise InvalidInputError(
-                f"tags {names} of {sweeper.target.name} each hold what another of them is to stand for: give "
-                "one of these snapshots a tag of its own first (create-tag), then replace them"
+                f"tags {names} of {sweeper.target.name} each keep the snapshot that another of "
+                "them is to name; create a tag of its own for one of these snapshots first "
+                "(create-tag), then replace them"
             )
         parameters: dict[str, object] = {"tag": duty.period.name, "snapshot": duty.snapshot}
         root = _tagged(known, duty.snapshot)
@@ -166,7 +167,7 @@ def _may_move(duty: Duty, left: Sequence[Duty], known: Known) -> bool:
 def _tagged(known: Known, snapshot: int) -> Root:
     root = known.root(snapshot)
     if root is None:
-        raise NotFoundError(f"snapshot {snapshot} was expired meanwhile; run again")
+        raise NotFoundError(f"snapshot {snapshot} was expired by another process; run again")
     return root
 
 

@@ -39,14 +39,14 @@ class Series:
     def __post_init__(self) -> None:
         if self.pattern.count(_HOLE) != 1:
             raise InvalidInputError(
-                f"name {self.pattern!r}: it must hold {_HOLE} once, as 'eod-{_HOLE}' does"
+                f"name {self.pattern!r}: it must contain {_HOLE} once, as 'eod-{_HOLE}' does"
             )
 
     def name_of(self, local_ms: int) -> str:
         """Raises InvalidInputError for a time without a name."""
         period = self.names.name_of(local_ms)
         if period is None:
-            raise InvalidInputError(f"{local_ms} ms: tags are named for the years 1970 to 9999")
+            raise InvalidInputError(f"{local_ms} ms: tags can be named for the years 1970 to 9999 only")
         return self.pattern.replace(_HOLE, period)
 
     def time_of(self, name: str) -> int | None:
@@ -94,7 +94,7 @@ def last_before(points: Sequence[Point], end_ms: int) -> Answer:
     after = points[number].snapshot if number < len(points) else None
     if before is None:
         if after is None or after == 1:
-            return Answer(None, "the table had no snapshot before its end", empty=True)
+            return Answer(None, "the table had no snapshot before the end of the period", empty=True)
         return Answer(None, _expired(1, after - 1))
     if after is not None and after != before.snapshot + 1:
         return Answer(None, _expired(before.snapshot + 1, after - 1))
@@ -122,7 +122,7 @@ def _first_at(points: Sequence[Point], end_ms: int) -> int:
 def _expired(first: int, last: int) -> str:
     if first == last:
         return f"snapshot {first} has expired"
-    return f"snapshots {first} to {last} have expired"
+    return f"snapshots {first}-{last} have expired"
 
 
 class State(Enum):
@@ -167,10 +167,11 @@ def periods_between(series: Series, first_ms: int, last_ms: int) -> tuple[int, .
     begins, ends = series.names.floor(first_ms), series.names.floor(last_ms)
     if ends < begins:
         raise InvalidInputError(
-            f"period {series.name_of(ends)} is before {series.name_of(begins)}: from must not be after to"
+            f"period {series.name_of(ends)} is before period {series.name_of(begins)}; the "
+            "first period must not be after the last"
         )
     if (ends - begins) // length >= _MOST:
-        raise InvalidInputError(f"more than {_MOST} periods: ask for fewer at a time")
+        raise InvalidInputError(f"there are more than {_MOST} periods; ask for fewer at a time")
     return tuple(range(begins, ends + length, length))
 
 
@@ -184,7 +185,7 @@ def plan(
 def _duty(period: Period, points: Sequence[Point], found: int | None, over_ms: int | None) -> Duty:
     if over_ms is None or over_ms < period.ends_ms:
         state = State.OPEN if found is None else State.THERE
-        return Duty(period=period, state=state, found=found, why="it is not over")
+        return Duty(period=period, state=state, found=found, why="the period is not over")
     answer = last_before(points, period.ends_ms)
     if found is not None:
         other = answer.snapshot is not None and answer.snapshot != found
@@ -210,7 +211,7 @@ def retire(
         return tuple(duties), ()
     kept = set(sorted(there.keys() | new)[-max(1, most) :])
     left = tuple(
-        replace(d, state=State.RETIRED, why="there are newer tags enough")
+        replace(d, state=State.RETIRED, why="enough newer tags are kept")
         if d.state is State.NEW and d.period.begins_ms not in kept
         else d
         for d in duties

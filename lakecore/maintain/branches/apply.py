@@ -39,7 +39,7 @@ _TAG_KEYS = ("tagCreateTime", "tagTimeRetained")
 def check_name(name: str) -> None:
     """Raises InvalidInputError. Rule of the format: not `main`, not blank, not a number."""
     if name == MAIN_BRANCH or not name.strip() or name.isdigit():
-        raise InvalidInputError(f"branch {name!r}: a name must not be main, blank or only digits")
+        raise InvalidInputError(f"branch {name!r}: a branch name must not be main, blank or all digits")
 
 
 def create(sweeper: Sweeper, name: str, tag: str | None) -> bool:
@@ -71,7 +71,7 @@ def create(sweeper: Sweeper, name: str, tag: str | None) -> bool:
             target.tags.load(tag)
         except NotFoundError as err:
             raise NotFoundError(
-                f"tag {tag!r} of {target.name} was deleted while branch {name!r} was made from it: "
+                f"tag {tag!r} of {target.name} was deleted while branch {name!r} was created from it; "
                 "delete the branch"
             ) from err
     return True
@@ -95,8 +95,9 @@ def is_half_made(sweeper: Sweeper, name: str, tag: str | None) -> bool:
         return False
     if dict(last.parameters) != _created(name, tag):
         raise AlreadyExistsError(
-            f"branch {name!r} of {target.name} is half made, from tag {last.parameters.get('tag')!r}: finish "
-            "it with create-branch from that tag, or delete it"
+            f"branch {name!r} of {target.name} was only partly created from tag "
+            f"{last.parameters.get('tag')!r}; complete it with create-branch from that tag, or "
+            "delete it"
         )
     wanted, present = _new_branch(target, branch, tag), _contents(target, branch)
     return len(present) < len(wanted) and present.items() <= wanted.items()
@@ -134,8 +135,8 @@ def branch_removal(target: Target, name: str) -> tuple[Removal, RootSet]:
     found = list(_files(target, branch.root))
     if not found:
         known = ", ".join(target.branches.list()) or "none"
-        raise NotFoundError(f"branch {name!r} of {target.name} does not exist; there are {known}")
-    files = tuple(Doomed(path, 0, f"of branch {name}") for path in _removal_order(branch, found))
+        raise NotFoundError(f"branch {name!r} of {target.name} does not exist; available branches: {known}")
+    files = tuple(Doomed(path, 0, f"it belongs to branch {name}") for path in _removal_order(branch, found))
     roots = read_roots(target.file_io, target.paths)
     kept = tuple(root for root in roots.roots if root.branch != name)
     return Removal(files), RootSet(kept, tuple(b for b in roots.branches if b != name))
@@ -191,7 +192,11 @@ def rename(name: str, new_name: str, sweeper: Sweeper, *, parameters: dict[str, 
     begun = _was_interrupted(sweeper, parameters)
     if any(copies.get(path, data if begun else None) != data for path, data in present.items()):
         raise AlreadyExistsError(f"branch {new_name!r} of {target.name} exists; choose another name")
-    removal = Removal(tuple(Doomed(p, 0, f"renamed {new_name}") for p in _removal_order(old, list(source))))
+    removal = Removal(
+        tuple(
+            Doomed(p, 0, f"the branch was renamed to {new_name}") for p in _removal_order(old, list(source))
+        )
+    )
     roots = read_roots(target.file_io, target.paths)
     kept = RootSet(tuple(root for root in roots.roots if root.branch != name), roots.branches)
     return sweeper.sweep(
@@ -255,7 +260,9 @@ class FastForward:
         self._theirs = roots.of(RootKind.SNAPSHOT, name) + roots.of(RootKind.TAG, name)
         snapshots = roots.of(RootKind.SNAPSHOT, name)
         if not snapshots:
-            raise InvalidInputError(f"branch {name!r} of {target.name} has no snapshot to fast-forward to")
+            raise InvalidInputError(
+                f"branch {name!r} of {target.name} has no snapshot to which main could be fast-forwarded"
+            )
         self.first = snapshots[0].snapshot.id
         self.last = snapshots[-1].snapshot.id
         self.gone = tuple(root for root in self._replaced(roots) if not self._same(root))
@@ -264,7 +271,7 @@ class FastForward:
     @property
     def removal(self) -> Removal:
         """Newest first."""
-        why = f"replaced by branch {self._branch.branch}"
+        why = f"it is replaced by branch {self._branch.branch}"
         return Removal(tuple(Doomed(root.path, 0, why) for root in self.gone))
 
     def apply(self, sweeper: Sweeper, *, keeps: bool, parameters: dict[str, object]) -> Swept:
@@ -320,8 +327,9 @@ class FastForward:
             return
         if Snapshot.from_json(storage.read(place), place) != Snapshot.from_json(data, place):
             raise CommitConflictError(
-                f"{self._target.name}: a writer committed {place.rpartition('/')[2]} to main while it is "
-                f"fast-forwarded to branch {self._branch.branch}: stop the writers of main and run again"
+                f"{self._target.name}: a writer committed {place.rpartition('/')[2]} to main "
+                f"while main was fast-forwarded to branch {self._branch.branch}; stop the writers "
+                "of main and run again"
             )
 
 

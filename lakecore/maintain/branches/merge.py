@@ -74,8 +74,8 @@ def merge(source: Target, target: Target, author: Author, clock: Clock) -> tuple
         _check_files(source, target, planned)
         return planned, result.snapshot_ids[-1] if result.snapshot_ids else None
     raise CommitConflictError(
-        f"{target.name}: others committed to branch {target.paths.branch!r} first {_TRIES} times "
-        f"({problem}); run again"
+        f"{target.name}: other writers committed to branch {target.paths.branch!r} first "
+        f"{_TRIES} times ({problem}); run again"
     )
 
 
@@ -104,6 +104,6 @@ def _check_files(source: Target, target: Target, planned: Merge) -> None:
         if target.file_io.stat(path) is None:
             raise CorruptDataError(
                 path,
-                f"expired from branch {source.paths.branch!r} while it was merged: roll branch "
-                f"{target.paths.branch!r} back to snapshot {planned.base.id}",
+                f"expired from branch {source.paths.branch!r} while the branch was merged; roll "
+                f"branch {target.paths.branch!r} back to snapshot {planned.base.id}",
             )

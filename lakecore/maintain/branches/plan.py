@@ -37,7 +37,9 @@ class Side:
     def latest(self) -> Snapshot:
         """Raises UnsupportedError for a branch without snapshots."""
         if not self.snapshots:
-            raise UnsupportedError(f"branch {self.branch!r} has no snapshot: there is nothing to merge with")
+            raise UnsupportedError(
+                f"branch {self.branch!r} has no snapshot, so it cannot be merged; write to it first"
+            )
         return self.snapshots[-1]
 
 
@@ -48,17 +50,20 @@ def check_mergeable(source: Side, target: Side) -> None:
     for side in (source, target):
         if side.schema.primary_keys:
             raise UnsupportedError(
-                f"branch {side.branch!r} has primary keys: only append tables are merged; "
+                f"branch {side.branch!r} has primary keys, and only append tables can be merged; "
                 "write its rows to the other branch instead"
             )
         if TableOptions.from_schema(side.schema).data_evolution:
-            raise UnsupportedError(f"branch {side.branch!r}: data-evolution.enabled=true cannot be merged")
+            raise UnsupportedError(
+                f"branch {side.branch!r} has data-evolution.enabled=true and cannot be merged"
+            )
     tracked = [TableOptions.from_schema(side.schema).row_tracking for side in (source, target)]
     if tracked[0] != tracked[1]:
-        raise UnsupportedError("row-tracking.enabled differs between the branches: they cannot be merged")
+        raise UnsupportedError("row-tracking.enabled differs between the branches, so they cannot be merged")
     if source.schema.fields != target.schema.fields:
         raise UnsupportedError(
-            f"branches {source.branch!r} and {target.branch!r} have other columns: alter one of them first"
+            f"branches {source.branch!r} and {target.branch!r} have different columns; alter one "
+            "of them first"
         )
     start = _start(source, target)
     for side in (source, target):
@@ -85,14 +90,15 @@ def _check_appends(side: Side, start: int) -> None:
         snapshot = found.get(number)
         if snapshot is None:
             raise UnsupportedError(
-                f"snapshot {number} of branch {side.branch!r} has expired: whether a file was ever removed "
-                "is not known, so nothing is merged"
+                f"snapshot {number} of branch {side.branch!r} has expired: it is not known whether "
+                "a file was ever removed, so nothing is merged"
                 + ("" if shared else "; the branches have no snapshot in common either")
             )
         if snapshot.commit_kind not in _APPENDS and not (number == start and start > 1):
             raise UnsupportedError(
-                f"snapshot {number} of branch {side.branch!r} is {snapshot.commit_kind.value}: files were "
-                "removed, so which ones are new to the other branch is not known; nothing is merged"
+                f"snapshot {number} of branch {side.branch!r} has kind "
+                f"{snapshot.commit_kind.value}: files were removed, and it is not known which "
+                "files are new to the other branch, so nothing is merged"
             )
 
 
@@ -103,11 +109,13 @@ def check_schemas(
     for schema_id in sorted(set(ids)):
         if schema_id not in target:
             raise UnsupportedError(
-                f"branch {branch!r} has no schema {schema_id}, which files to be merged were written with"
+                f"branch {branch!r} has no schema {schema_id}, with which files to be merged were "
+                "written; alter it to the same schemas first"
             )
         if source.get(schema_id) != target[schema_id]:
             raise UnsupportedError(
-                f"schema {schema_id} of branch {branch!r} is another one than that of the files to be merged"
+                f"schema {schema_id} of branch {branch!r} differs from that of the files to be "
+                "merged; write the rows to the other branch instead"
             )
 
 

@@ -24,7 +24,7 @@ __all__ = ["apply_expiry", "plan", "settle"]
 logger = logging.getLogger(__name__)
 
 _EMPTY_QUARANTINE = Quarantined()
-_WHY = "only expired changelogs needed it"
+_WHY = "only expired changelogs referred to it"
 
 
 def plan(
@@ -68,9 +68,9 @@ def apply_expiry(
 def _all(found: Sequence[Aged], earliest_snapshot: int) -> Expiry:
     if found and found[-1].id >= earliest_snapshot:
         raise InvalidInputError(
-            f"changelog {found[-1].id} is not older than the earliest snapshot {earliest_snapshot}: run fsck"
+            f"changelog {found[-1].id} is not older than the earliest snapshot {earliest_snapshot}; run fsck"
         )
-    return Expiry(tuple(one.id for one in found), None, "all changelogs were asked for")
+    return Expiry(tuple(one.id for one in found), None, "all changelogs are to be expired")
 
 
 def _files(target: Target, gone: Sequence[Root], needs: Needs) -> list[Doomed]:
@@ -99,4 +99,4 @@ def settle(target: Target) -> None:
             target.file_io.delete(earliest)
             target.file_io.delete(f"{target.paths.changelog_dir}/LATEST")
     except LakeError as err:
-        logger.warning("hints of %s were not written: %s", target.paths.changelog_dir, err)
+        logger.warning("the hints of %s could not be written: %s", target.paths.changelog_dir, err)

@@ -17,17 +17,22 @@ def plan_changelog_expiry(
 ) -> Expiry:
     """`found`: changelogs by id. `consumers`: the first snapshot that each still needs."""
     if not found:
-        return Expiry((), None, "there are no changelogs beyond those of snapshots")
+        return Expiry((), None, "there are no changelogs that outlived their snapshots")
     earliest, latest = found[0].id, found[-1].id
-    bounds = [(latest_snapshot - retention.retain_min + 1, f"retain-min {retention.retain_min}")]
-    bounds += [(position, f"consumer {name}") for name, position in consumers.items()]
-    bounds += [(earliest + retention.max_deletes, f"max-deletes {retention.max_deletes}: run again for more")]
-    bounds += [(latest, "the latest changelog stays")]
+    minimum = f"the newest changelogs are kept (changelog.num-retained.min={retention.retain_min})"
+    limit = f"one run expires no more changelogs (snapshot.expire.limit={retention.max_deletes}); run again"
+    bounds = [(latest_snapshot - retention.retain_min + 1, minimum)]
+    bounds += [(first, f"consumer {name} still needs changelog {first}") for name, first in consumers.items()]
+    bounds += [(earliest + retention.max_deletes, limit)]
+    bounds += [(latest, "the latest changelog is always kept")]
     end, blocker = min(bounds)
     certain = max(latest_snapshot - retention.retain_max + 1, earliest)
     for one in found:
         if certain <= one.id <= end and one.time_ms >= retention.older_than_ms:
-            end, blocker = one.id, f"changelog {one.id} is not old enough"
+            end, blocker = (
+                one.id,
+                f"changelog {one.id} is younger than the retention time (changelog.time-retained)",
+            )
             break
     ids = tuple(one.id for one in found if one.id < end)
     return Expiry(ids, next((one.id for one in found if one.id >= end), None), blocker)

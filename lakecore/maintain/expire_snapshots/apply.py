@@ -25,7 +25,7 @@ __all__ = ["ExpiryPlan", "apply_expiry", "plan", "settle"]
 logger = logging.getLogger(__name__)
 
 _EMPTY_QUARANTINE = Quarantined()
-_WHY = "only expired snapshots needed it"
+_WHY = "only expired snapshots referred to it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ def _write_changelogs(target: Target, changelogs: Sequence[Root]) -> None:
     for root in changelogs:
         data = target.file_io.read(target.paths.snapshot(root.snapshot.id))
         if not publish_resolved(target.file_io, root.path, data, target.clock):
-            raise CorruptDataError(root.path, "exists, but is not what the snapshot of that id says")
+            raise CorruptDataError(root.path, f"exists, but does not match snapshot {root.snapshot.id}")
     if changelogs:
         _hint(target, f"{target.paths.changelog_dir}/LATEST", changelogs[-1].snapshot.id)
 
@@ -135,7 +135,7 @@ def settle(target: Target) -> None:
         if ids and target.file_io.read(target.paths.earliest_hint) == str(ids[0]).encode():
             return
     except LakeError:
-        logger.info("%s is not there or not readable", target.paths.earliest_hint)
+        logger.info("%s does not exist or cannot be read", target.paths.earliest_hint)
     if ids:
         _hint(target, target.paths.earliest_hint, ids[0])
 
@@ -145,4 +145,4 @@ def _hint(target: Target, path: str, value: int) -> None:
     try:
         target.file_io.overwrite(path, str(value).encode())
     except LakeError as err:
-        logger.warning("hint %s was not written: %s", path, err)
+        logger.warning("hint %s could not be written: %s", path, err)

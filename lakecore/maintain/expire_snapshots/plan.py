@@ -32,11 +32,11 @@ class Retention:
     def __post_init__(self) -> None:
         if self.retain_min < 1:
             raise InvalidInputError(
-                f"retain-min {self.retain_min}: the latest snapshot always stays; at least 1"
+                f"retain-min {self.retain_min} must be at least 1, because the latest snapshot is always kept"
             )
         if self.retain_max < self.retain_min:
             raise InvalidInputError(
-                f"retain-max {self.retain_max} is less than retain-min {self.retain_min}: change one of them"
+                f"retain-max {self.retain_max} is less than retain-min {self.retain_min}; change one of them"
             )
         if self.max_deletes < 1:
             raise InvalidInputError(f"max-deletes {self.max_deletes}: must be at least 1")
@@ -64,9 +64,11 @@ def plan_expiry(found: Sequence[Aged], retention: Retention, consumers: Mapping[
     if not found:
         return Expiry((), None, "there are no snapshots")
     earliest, latest = found[0].id, found[-1].id
-    bounds = [(latest - retention.retain_min + 1, f"retain-min {retention.retain_min}")]
-    bounds += [(position, f"consumer {name}") for name, position in consumers.items()]
-    bounds += [(earliest + retention.max_deletes, f"max-deletes {retention.max_deletes}: run again for more")]
+    minimum = f"the newest snapshots are kept (snapshot.num-retained.min={retention.retain_min})"
+    limit = f"one run expires no more snapshots (snapshot.expire.limit={retention.max_deletes}); run again"
+    bounds = [(latest - retention.retain_min + 1, minimum)]
+    bounds += [(first, f"consumer {name} still needs snapshot {first}") for name, first in consumers.items()]
+    bounds += [(earliest + retention.max_deletes, limit)]
     end, blocker = min(bounds)
     certain = max(latest - retention.retain_max + 1, earliest)
     times = {one.id: one.time_ms for one in found}
@@ -75,7 +77,10 @@ def plan_expiry(found: Sequence[Aged], retention: Retention, consumers: Mapping[
             continue
         time = times.get(one.id + 1, one.time_ms) if retention.by_successor else one.time_ms
         if time >= retention.older_than_ms:
-            end, blocker = one.id, f"snapshot {one.id} is not old enough"
+            end, blocker = (
+                one.id,
+                f"snapshot {one.id} is younger than the retention time (snapshot.time-retained)",
+            )
             break
     ids = tuple(one.id for one in found if one.id < end)
     return Expiry(ids, next((one.id for one in found if one.id >= end), None), blocker)

@@ -136,10 +136,11 @@ class Forecast:
         return raw | {"risk": raw["risk"] | {"holders": list(self.risk.holders)}}
 
     def __str__(self) -> str:
-        span = f"{self.seconds_low:.1f} to {self.seconds_high:.1f}"
+        span = f"{self.seconds_low:.1f} to {self.seconds_high:.1f} s"
         return (
-            f"about {self.seconds:.1f} s ({span}) and {self.memory // _MB} MB, by {self.based_on}; "
-            f"risk of conflict: {self.risk.level}: {self.risk.words}"
+            f"the run takes about {self.seconds:.1f} s ({span}) and {self.memory // _MB} MB, "
+            f"estimated from {self.based_on}; the risk of a conflict is {self.risk.level}: "
+            f"{self.risk.words}"
         )
 
 
@@ -157,10 +158,10 @@ def forecast(
     factors = sorted(run.seconds / pace.seconds_for(run.work) for run in whole)
     if factors:
         seconds, low, high = (usual * factor for factor in (median(factors), factors[0], factors[-1]))
-        based_on = f"{len(factors)} earlier run{'s' if len(factors) > 1 else ''} of it on this table"
+        based_on = f"{len(factors)} earlier run{'s' if len(factors) > 1 else ''} on this table"
     else:
         seconds, low, high = usual, usual / _UNKNOWN, usual * _UNKNOWN
-        based_on = f"defaults ({pace}), as it never ran on this table"
+        based_on = f"defaults ({pace}), because the job never ran on this table"
     measured = [run.memory / pace.memory_for(run.work) for run in past if run.memory]
     memory = pace.memory_for(work) * (max(measured) if measured else 1.0)
     lost = sum(run.lost for run in past) / (len(past) + 1)
@@ -222,16 +223,17 @@ def _words(
         words.append(f"{around.lease} holds the table's lease")
     if others:
         words.append(
-            f"{len(others)} of the last {len(around.commits)} commits are of others, {expected:.1f} more "
-            f"expected meanwhile, {len(disturbing)} were of a kind that takes work away"
+            f"other writers made {len(others)} of the last {len(around.commits)} commits, "
+            f"{expected:.1f} more commits are expected during the run, and {len(disturbing)} were "
+            "of a kind that conflicts with it"
         )
     else:
-        words.append("no other writer among the commits that are left")
+        words.append("the available snapshots show no other writer")
     compactions = sum(commit.kind == "COMPACT" for commit in others)
     if compactions:
-        words.append(f"another compactor seems active ({compactions} compactions)")
+        words.append(f"another compaction job seems to be active ({compactions} compactions)")
     elif around.inline:
-        words.append("writers of the table may compact by themselves (write-only is not set)")
+        words.append("writers of the table may compact it themselves (write-only is not set)")
     if lost:
-        words.append(f"{lost:.0%} of earlier runs lost work to other commits")
+        words.append(f"{lost:.0%} of the earlier runs lost work to other commits")
     return [*words, *around.holders[:3]]

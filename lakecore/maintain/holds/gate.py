@@ -39,7 +39,7 @@ class HoldGate:
         if remedy and keeps:
             return
         if holds := self.holds():
-            hint = "; it goes on with the quarantine (without --no-quarantine)" if remedy else ""
+            hint = "; it may run with the quarantine (without --no-quarantine)" if remedy else ""
             raise refusal(self.table, self.chore, holds, hint)
 
 
@@ -55,8 +55,8 @@ def how_it_ends(table: str, holds: Sequence[Hold]) -> str:
     if EndsWith.PERSON in ways:
         return f"The hold ends with `lakecore release {table}`"
     check = f"lakecore fsck --deep {table}" if EndsWith.DEEP_FSCK in ways else f"lakecore fsck {table}"
-    return f"The hold ends when `{check}` finds no damage, or with `lakecore release {table}`"
+    return f"The hold ends when `{check}` finds no damage, or by `lakecore release {table}`"
 
 
 def _more(holds: Sequence[Hold]) -> str:
-    return "" if len(holds) == 1 else f"; and {len(holds) - 1} more, see `lakecore holds`"
+    return "" if len(holds) == 1 else f"; and {len(holds) - 1} more holds, listed by `lakecore holds`"

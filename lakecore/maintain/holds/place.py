@@ -46,12 +46,12 @@ def hold_because_of(error: LakeError, store: HoldStore, table: str, job: str, by
     except Exception as failure:  # the original error is what the caller has to hear of
         logger.exception("%s could not be put on hold", table)
         error.add_note(
-            f"the table could NOT be put on hold ({failure}): run nothing that removes, and put it on hold "
-            f"with `lakecore hold {table} --reason TEXT`"
+            f"the table could NOT be put on hold ({failure}): run no job that removes files, "
+            f"and put the table on hold with `lakecore hold {table} --reason TEXT`"
         )
         return
     logger.error("%s is on hold: %s", table, kept.reason)
-    error.add_note(f"{_NOTE}: nothing is removed from it. {how_it_ends(table, (kept,))}")
+    error.add_note(f"{_NOTE}: no job removes files from it. {how_it_ends(table, (kept,))}")
 
 
 def _hold(error: LakeError, table: str, now_ms: int, job: str, by: str) -> Hold:

@@ -90,7 +90,7 @@ class Hold:
         try:
             raw = json.loads(data)
             if not isinstance(raw, Mapping) or raw["version"] != 1 or raw["table"] != table:
-                return cls.unreadable(name, table, "it is no record of version 1 for this table")
+                return cls.unreadable(name, table, "it is not a record of version 1 for this table")
             texts = {key: raw[key] for key in _TEXTS}
             since, ends_with = raw["since_ms"], EndsWith(raw["ends_with"])
         except (ValueError, KeyError, TypeError, RecursionError):
@@ -104,5 +104,5 @@ class Hold:
     @classmethod
     def unreadable(cls, name: str, table: str, problem: str) -> Hold:
         """What a damaged record stands for."""
-        reason = f"the record {printable(name)} of a hold cannot be read ({problem}), so it counts as one"
+        reason = f"the record {printable(name)} of a hold cannot be read ({problem}), so it counts as a hold"
         return cls(id=name, table=table, ends_with=EndsWith.PERSON, reason=reason, since_ms=0, readable=False)

@@ -71,11 +71,11 @@ class HoldStore:
         kept = replace(hold, id=name, table=key, since_ms=min([hold.since_ms, *same]))
         path = f"{self._folder(key)}/{name}"
         if not publish_resolved(self.file_io, path, kept.encoded(), self.clock):
-            raise UnavailableError(f"{path} exists, so the hold on {key} was not written: try again")
+            raise UnavailableError(f"{path} exists, so the hold on {key} could not be written; try again")
         try:
             self.end(gone)
         except LakeError as err:
-            logger.warning("older records of the hold on %s stay: %s", key, err)
+            logger.warning("older records of the hold on %s could not be removed: %s", key, err)
         return kept, not same
 
     def _replaced_by(self, hold: Hold) -> tuple[Hold, ...]:

@@ -34,7 +34,7 @@ __all__ = ["OrphanPlan", "apply_removal", "plan"]
 
 _EMPTY_QUARANTINE = Quarantined()
 _WHY = "no snapshot, tag or changelog refers to it"
-_HALF = "half of a write that failed"
+_HALF = "it was left by a write that failed"
 _NAMED = {
     "snapshot": re.compile(r"snapshot-.+|LATEST|EARLIEST"),
     "changelog": re.compile(r"changelog-.+|LATEST|EARLIEST"),

@@ -55,7 +55,7 @@ def external_roots(file_io: FileIO, warehouse: str, table_path: str, schema: Tab
         if other is None and not _within(table_path, root):
             own.append(root)
         else:
-            skipped.append(f"{root} is left alone: {other or table_path} lies in it, or names it, too")
+            skipped.append(f"{root} is not examined: {other or table_path} lies in it or names it, too")
     return ExternalRoots(tuple(own), tuple(skipped))
 
 
@@ -68,12 +68,12 @@ def _named(schema: TableSchema, warehouse: str) -> tuple[list[str], list[str]]:
         try:
             root = plain_path(text.strip())
         except InvalidInputError as err:
-            skipped.append(f"{text.strip()} is left alone: {err}")
+            skipped.append(f"{text.strip()} is not examined: {err}")
             continue
         if _storage(root) == _storage(warehouse):
             named.append(root)
         else:
-            skipped.append(f"{root} is left alone: it is on another storage than the warehouse")
+            skipped.append(f"{root} is not examined: it is on another storage than the warehouse")
     return named, skipped
 
 
@@ -102,7 +102,7 @@ def _roots_of(file_io: FileIO, path: str) -> tuple[str, ...]:
         texts = {store.load(number).options.get(_OPTION, "") for number in store.list_ids()}
     except CorruptDataError as err:
         raise UnsupportedError(
-            f"{err}: whether {path} shares an external root is not known, so none is looked at"
+            f"{err}: it is not known whether {path} shares an external root, so no external root is examined"
         ) from err
     parts = {part.strip() for text in texts for part in text.split(",") if part.strip()}
     found = []

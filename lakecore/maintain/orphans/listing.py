@@ -70,11 +70,13 @@ class Lister:
                 if isinstance(result, LakeError):
                     raise result
                 if isinstance(result, BaseException):
-                    raise UnavailableError(f"{batches[answers][0]}, …: not listed: {result}") from result
+                    raise UnavailableError(
+                        f"the directories from {batches[answers][0]} on could not be listed: {result}"
+                    ) from result
                 yield from map(_restored, batches[answers], result)
                 answers += 1
             if answers < len(batches):
-                raise UnavailableError(f"{batches[answers][0]}, …: stopped before all were listed; run again")
+                raise UnavailableError(f"the listing stopped before {batches[answers][0]}; run again")
 
 
 def _listed(file_io: FileIO, older_than_ms: int, directory: str) -> Listed:

@@ -36,7 +36,8 @@ class OrphanLimits:
         """Raises InvalidInputError for a time to come."""
         if self.older_than_ms >= now_ms:
             raise InvalidInputError(
-                "older-than must be in the past: files that are being written are not referred to yet"
+                "older-than must be in the past, because no snapshot refers to files that are "
+                "still being written"
             )
         if not 0 < self.max_share <= 1:
             raise InvalidInputError(f"max-share {self.max_share}: must be above 0 and at most 1")
@@ -45,9 +46,8 @@ class OrphanLimits:
         """Raises UnsupportedError when nothing would be needed."""
         if not roots and not self.allow_empty:
             raise UnsupportedError(
-                f"{table} has no snapshot, tag or changelog, so all of its files would be orphans: "
-                "nothing is "
-                "removed; run fsck, drop the table, or allow it with --allow-empty"
+                f"{table} has no snapshot, tag or changelog, so all of its files would be orphans "
+                "and nothing is removed; run fsck, drop the table, or allow it with --allow-empty"
             )
 
     def check_share(self, table: str, found: Found) -> None:
@@ -61,5 +61,6 @@ class OrphanLimits:
             if whole and part / whole > self.max_share:
                 raise UnsupportedError(
                     f"{table}: {part} of {whole} {what} would be removed, more than the limit of "
-                    f"{self.max_share:.0%}: nothing is; look at a dry run, then raise --max-share"
+                    f"{self.max_share:.0%}, so nothing is removed; look at a dry run, then raise "
+                    "--max-share"
                 )

@@ -58,10 +58,11 @@ def check_actions(target: Target) -> tuple[Mark, ...]:
             _url(target)
             marks.append(_report)
         else:
-            why = _REFUSED.get(name, "no such action is known")
+            why = _REFUSED.get(name, "the action is unknown")
             raise UnsupportedError(
-                f"table {target.name}: option {_ACTION}={','.join(names)}: {name} is refused: {why}; use "
-                f"another engine for it, or only {_SUCCESS_FILE} and {_HTTP}"
+                f"table {target.name}: option {_ACTION}={','.join(names)}: action {name} is "
+                f"refused, because {why}; use another engine for it, or only {_SUCCESS_FILE} and "
+                f"{_HTTP}"
             )
     return tuple(marks)
 
@@ -111,7 +112,8 @@ def _report(target: Target, partition: str) -> None:
     if problem:
         host = urlsplit(url).hostname
         raise UnavailableError(
-            f"table {target.name}: partition {partition} was not reported to {host}: {problem}; run it again"
+            f"table {target.name}: partition {partition} could not be reported to {host}, "
+            f"because {problem}; run again"
         )
 
 
@@ -122,10 +124,12 @@ def _problem(url: str, body: bytes) -> str:
         with opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
             answer = json.loads(response.read(_MOST_BYTES))
     except urllib.error.HTTPError as err:
-        return f"it answered with status {err.code}"
+        return f"the server answered with status {err.code}"
     except OSError as err:
-        return f"no answer ({type(err).__name__})"
+        return f"the server did not answer ({type(err).__name__})"
     except ValueError:
-        return "its answer is not JSON"
+        return "the answer of the server is not JSON"
     result = answer.get("result") if isinstance(answer, dict) else None
-    return "" if str(result).upper() == "SUCCESS" else f"its result is {result!r}, not 'SUCCESS'"
+    return (
+        "" if str(result).upper() == "SUCCESS" else f"the result in its answer is {result!r}, not 'SUCCESS'"
+    )

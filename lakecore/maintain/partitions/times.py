@@ -68,7 +68,8 @@ def _compiled(formatter: str) -> re.Pattern[str]:
             except re.error as err:
                 raise InvalidInputError(f"timestamp-formatter {formatter!r}: {err}") from err
     raise InvalidInputError(
-        f"timestamp-formatter {formatter!r}: of Java's patterns, y M d H m s S and quoted text are read"
+        f"timestamp-formatter {formatter!r}: only y M d H m s S and quoted text of Java's "
+        "patterns are supported"
     )
 
 

@@ -57,31 +57,34 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
 """In the order in which they are applied: those that the next ones must be able to rely on come first."""
 
 _ADVICE = {
-    FindingKind.SCHEMA: "put the schema file back from a copy; without it no file of it can be read",
-    FindingKind.DATA_FILE: "put it back from a copy; if only old snapshots need it, let these expire; if it "
+    FindingKind.SCHEMA: "restore the schema file from a copy; without it no file written with it can be read",
+    FindingKind.DATA_FILE: "restore it from a copy; if only old snapshots need it, let these expire; if it "
     "is damaged, remove it and run remove-unexisting-files, or roll back",
-    FindingKind.BYTES: "put it back from a copy; if only old snapshots need it, let these expire",
+    FindingKind.BYTES: "restore it from a copy; if only old snapshots need it, let these expire",
     FindingKind.INDEX_FILE: "if only old snapshots need it, let these expire; lost deletion vectors cannot "
-    "be made again: put the file back from a copy, or roll back",
-    FindingKind.LEVELS: "if only old snapshots have it, let these expire; with this merge engine, deletion "
-    "vectors or changelog nothing tells how the rows of both files add up: write the rows of the bucket "
-    "again from their source, or roll back",
-    FindingKind.KEY_ORDER: "merges go by the order of keys, and which rows they overlooked cannot be told "
-    "afterwards: write the rows of its bucket again from their source, or roll back",
-    FindingKind.ROWS: "it can be decoded, so either it or its description is of another file, and nothing "
-    "tells which: put it back from a copy, or write the rows of its bucket again from their source",
-    FindingKind.COLUMN_STATISTICS: "if only old snapshots say so, let these expire; else reads without a "
-    "filter are right: read its rows so, and write them again",
-    FindingKind.TIMES: "lakecore reads them: compact its bucket fully with lakecore; if only old snapshots "
-    "or changelogs need it, let these expire",
-    FindingKind.REFERENCES: "a compaction by lakecore before November 2026 wrote the bytes in their place, "
-    "which lakecore reads and Java cannot: where an older snapshot or tag has the references, write again "
-    "what it gives with blob-as-descriptor=true (update-columns by _ROW_ID, or an upsert); else store the "
-    "bytes elsewhere and write references to these",
-    FindingKind.TOTALS: "nothing counts on it but the commit after it: let the snapshot expire",
-    FindingKind.SNAPSHOT: "expire the snapshots before it, or read on from it",
+    "be rebuilt: restore the file from a copy, or roll back",
+    FindingKind.LEVELS: "if only old snapshots have it, let these expire; with this merge engine, "
+    "deletion vectors or changelog it is not known how the rows of both files add "
+    "up: write the rows of the bucket again from their source, or roll back",
+    FindingKind.KEY_ORDER: "merges follow the order of keys, and it is not known which rows they missed: "
+    "write the rows of its bucket again from their source, or roll back",
+    FindingKind.ROWS: "the file can be decoded, so either the file or its metadata belongs to another "
+    "file, and it is not known which: restore it from a copy, or write the rows of "
+    "its bucket again from their source",
+    FindingKind.COLUMN_STATISTICS: "if only old snapshots have these statistics, let them expire; otherwise "
+    "reads without a filter are right: read its rows in that way, and write them "
+    "again",
+    FindingKind.TIMES: "lakecore can read them: compact its bucket fully with lakecore; if only old "
+    "snapshots or changelogs need it, let these expire",
+    FindingKind.REFERENCES: "a compaction by lakecore before November 2026 wrote the bytes in place of the "
+    "references, which lakecore can read and Java cannot: if an older snapshot or "
+    "tag has the references, write again what it returns with "
+    "blob-as-descriptor=true (update-columns by _ROW_ID, or an upsert); otherwise "
+    "store the bytes elsewhere and write references to them",
+    FindingKind.TOTALS: "only the next commit relies on it: let the snapshot expire",
+    FindingKind.SNAPSHOT: "expire the snapshots before it, or continue to read after it",
 }
-_OTHERWISE = "roll back to a snapshot or tag without it, or write the rows concerned again"
+_OTHERWISE = "roll back to a snapshot or tag without it, or write the affected rows again"
 
 
 def make_plan(
@@ -111,7 +114,7 @@ def make_plan(
                 steps.append(_step(len(steps) + 1, name, branch, work, parameters, steps))
                 settled |= work.paths
                 ended |= {branch} if action in (LOST_BRANCH, DAMAGED_FILES) else set()
-    later += [f"what else branch {branch} needs" for branch in sorted(ended | _renewed(steps))]
+    later += [f"further damage of branch {branch}" for branch in sorted(ended | _renewed(steps))]
     rest = tuple(
         Advice(finding.path, finding.problem, _ADVICE.get(finding.kind, _OTHERWISE))
         for finding in findings
@@ -156,13 +159,16 @@ def apply_step(bench: Bench, step: Step) -> Done | None:
     done = _action(step).do(bench, step.branch, step.parameters, wanted)
     if done == Done():
         return None
-    logger.info("%s: step %d (%s) is done: %s", bench.main.name, step.number, step.action, done)
+    logger.info("%s: step %d (%s) was applied: %s", bench.main.name, step.number, step.action, done)
     return done
 
 
 def _action(step: Step) -> Action:
     if step.action not in ACTIONS:
-        raise UnsupportedError(f"step {step.number}: this release knows no action {step.action!r}")
+        raise UnsupportedError(
+            f"step {step.number}: action {step.action!r} is unknown to this release; use the "
+            "release that made the plan"
+        )
     return ACTIONS[step.action]
 
 

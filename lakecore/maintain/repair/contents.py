@@ -58,10 +58,11 @@ def _damaged(bench: Bench, branch: str, parameters: Parameters) -> Work | None:
     if not paths:
         return None
     return Work(
-        why=f"snapshot {latest.id} needs files that are damaged: what follows is to leave them out",
+        why=f"snapshot {latest.id} needs damaged files; they are moved to the quarantine, so "
+        "that later steps can leave them out",
         changes=paths,
         rows=rows,
-        loses="nothing that can be read, once they are left out (plan again)",
+        loses="nothing that can be read; later steps leave the files out (make a new plan then)",
         undo=True,
         paths=frozenset(paths),
     )
@@ -78,9 +79,9 @@ def _manifests(bench: Bench, branch: str, _: Parameters) -> Work | None:
     if found is None or not found.gone:
         return None
     paths = tuple(sorted(target.paths.manifest(file.file_name) for file in found.gone))
-    revived = f"; {found.revived} removals of files are lost, what is left of these comes back"
+    revived = f"; {found.revived} removals of files are lost, and what is left of these files comes back"
     return Work(
-        why=f"snapshot {found.snapshot.id} names manifests that are gone",
+        why=f"snapshot {found.snapshot.id} names manifests that do not exist",
         changes=paths,
         rows=None if found.revived else found.rows,
         loses="the rows of the files in them" + (revived if found.revived else ""),
@@ -104,7 +105,7 @@ def _files(bench: Bench, branch: str, _: Parameters) -> Work | None:
     if found is None or not len(found.entries):
         return None
     return Work(
-        why=f"snapshot {found.snapshot.id} names data files that are gone",
+        why=f"snapshot {found.snapshot.id} names data files that do not exist",
         changes=tuple(sorted(found.paths)),
         rows=found.rows,
         loses="; ".join(map(str, found.losses[:20])),
@@ -139,7 +140,7 @@ def _vectors(bench: Bench, branch: str, _: Parameters) -> Work | None:
         if any(((file.partition, file.bucket), vector.data_file) in names for vector in file.deletions)
     }
     return Work(
-        why=f"snapshot {latest.id} has deletion vectors of data files that it does not have",
+        why=f"snapshot {latest.id} has deletion vectors for data files that it does not have",
         changes=tuple(sorted(f"bucket {bucket}: {name}" for (_, bucket), name in names)),
         paths=frozenset(owners),
     )

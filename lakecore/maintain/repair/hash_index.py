@@ -85,7 +85,7 @@ def _look(bench: Bench, branch: str, parameters: Parameters) -> Work | None:
     directory = bucket_directory(target.paths, target.schema)
     paths = {store.path(file) for file in found.buckets.values() if file is not None}
     return Work(
-        why=f"snapshot {found.snapshot} has buckets without a usable hash index: nobody can write to them",
+        why=f"snapshot {found.snapshot} has buckets without a usable hash index, to which nobody can write",
         changes=tuple(sorted(_line(target, bucket, file) for bucket, file in found.buckets.items())),
         loses="",
         paths=frozenset(paths | {directory(*bucket) for bucket in found.buckets}),

@@ -77,7 +77,7 @@ def _look(bench: Bench, branch: str, _: Parameters) -> Work | None:
     if not found or latest is None:
         return None
     return Work(
-        why=f"snapshot {latest} has files that overlap others of their level: keys in both are read twice",
+        why=f"snapshot {latest} has files that overlap others of their level, so keys in both are read twice",
         changes=tuple(sorted(_line(target, entry) for entry in found)),
         paths=frozenset({target.paths.snapshot(latest)}),
     )
@@ -87,7 +87,7 @@ def _line(target: Target, entry: ManifestEntry) -> str:
     kind = target.schema.partition_type
     name = partition_text(decode_row(entry.partition, kind, target.paths.table_path), kind)
     place = f"{name + ' ' if name else ''}bucket {entry.bucket}"
-    return f"{place}: {entry.file.file_name} from level {entry.file.level} to level 0"
+    return f"{place}: {entry.file.file_name} is moved from level {entry.file.level} to level 0"
 
 
 def _lower(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:

@@ -34,7 +34,7 @@ def _hints(bench: Bench, branch: str, _: Parameters) -> Work | None:
     if not wrong:
         return None
     changes = tuple(f"{path} -> {right}" for path, right in sorted(wrong.items()))
-    return Work(why="hints do not say what is there", changes=changes, paths=frozenset(wrong))
+    return Work(why="hints do not name the snapshots that exist", changes=changes, paths=frozenset(wrong))
 
 
 def _repair_hints(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
@@ -47,7 +47,8 @@ def _earliest(bench: Bench, branch: str, _: Parameters) -> Work | None:
     if right is None:
         return None
     return Work(
-        why="snapshots are missing in between: Java's expiry gives up for good unless EARLIEST is after them",
+        why="snapshots are missing in between, and Java's expiry never runs again unless "
+        "EARLIEST is after the gap",
         changes=(f"{paths.earliest_hint} -> {right}",),
         loses="nothing; Java no longer sees the snapshots before the gap",
         paths=frozenset((paths.earliest_hint, paths.snapshot(right))),
@@ -70,7 +71,7 @@ def _lost_branch(bench: Bench, branch: str, _: Parameters) -> Work | None:
     files = tuple(sorted(_files(bench, paths.root)))
     if not files:
         return None
-    why = f"branch {branch!r} has no schema: it cannot be read, and stops every chore"
+    why = f"branch {branch!r} has no schema, so it cannot be read and stops every job"
     return Work(why=why, changes=files, loses="the branch", undo=True, paths=frozenset(files))
 
 
@@ -101,14 +102,15 @@ def _rollback(bench: Bench, branch: str, _: Parameters) -> Work | None:
     goal = newest_whole(target, broken)
     if goal is None:
         raise UnsupportedError(
-            f"{target.name}: no snapshot of branch {branch!r} can be read; restore from a tag"
+            f"{target.name}: no snapshot of branch {branch!r} can be read; restore the branch from a tag"
         )
     paths = _after(target, goal)
     return Work(
-        why=f"snapshot {broken.latest}: {broken.beyond}; snapshot {goal} is the newest that can be read",
+        why=f"snapshot {broken.latest} cannot be read ({broken.beyond}); snapshot {goal} is "
+        "the newest that can be read",
         changes=tuple(paths),
         rows=None,
-        loses=f"what came after snapshot {goal}",
+        loses=f"the commits after snapshot {goal}",
         undo=True,
         paths=frozenset(paths),
     )
@@ -133,7 +135,7 @@ def _roll_back(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str])
     goal = newest_whole(target, broken_roots(target))
     if goal is None:
         return Done()
-    why = f"came after snapshot {goal}, the newest that can be read"
+    why = f"it was committed after snapshot {goal}, the newest that can be read"
     paths = [path for path in _after(target, goal) if path in wanted]
     target.file_io.overwrite(target.paths.latest_hint, str(goal).encode())
     removal = Removal(tuple(Doomed(path, 0, why) for path in paths))
@@ -158,7 +160,7 @@ def _roots(bench: Bench, branch: str, _: Parameters) -> Work | None:
     shown = "; ".join(f"{name}: {why}" for name, why in reasons[:3])
     healthy = [str(number) for number in ids if number not in old]
     return Work(
-        why=f"cannot be read, and stops every chore: {shown}",
+        why=f"these cannot be read, and stop every job: {shown}",
         changes=changes,
         rows=None if healthy else 0,
         loses=f"time travel to snapshots {', '.join(healthy)}, which can be read" if healthy else "",
@@ -176,7 +178,7 @@ def _remove_roots(bench: Bench, branch: str, _: Parameters, wanted: frozenset[st
     target = bench.at(branch)
     paths = [path for path in map(target.paths.snapshot, target.snapshots.list_ids()) if path in wanted]
     paths += sorted(wanted.difference(paths))
-    removal = Removal(tuple(Doomed(path, 0, "it points at files that are gone") for path in paths))
+    removal = Removal(tuple(Doomed(path, 0, "it points at files that do not exist") for path in paths))
     return set_aside(bench, "unreadable", removal, settle=lambda: _settle(bench, branch))
 
 
@@ -192,9 +194,10 @@ def _changelog(bench: Bench, branch: str, _: Parameters) -> Work | None:
     if latest is None or not why or broken_roots(target).snapshots.get(latest.id):
         return None
     return Work(
-        why=f"the changelog of snapshot {latest.id}: {why}; a newer snapshot lets it go (plan again)",
+        why=f"the changelog of snapshot {latest.id} is damaged ({why}); it can expire when "
+        "there is a newer snapshot (make a new plan then)",
         changes=(f"a snapshot with the same files after {target.paths.snapshot(latest.id)}",),
-        loses=f"what streams would have read of snapshot {latest.id}",
+        loses=f"the changes that streams would have read from snapshot {latest.id}",
         paths=frozenset((target.paths.snapshot(latest.id),)),
     )
 
@@ -217,7 +220,8 @@ def _totals(bench: Bench, branch: str, _: Parameters) -> Work | None:
         return None
     said = f"totalRecordCount {latest.total_record_count}"
     return Work(
-        why=f"snapshot {latest.id} has {said}, its files hold {rows} rows; commits count on from there",
+        why=f"snapshot {latest.id} has {said}, but its files contain {rows} rows; later "
+        "commits would count on from there",
         changes=(f"{said} -> {rows} in a new snapshot",),
         paths=frozenset((target.paths.snapshot(latest.id),)),
     )
@@ -249,11 +253,11 @@ def _succeed(bench: Bench, target: Target, latest: Snapshot, kind: CommitKind, *
     planned = successor(latest, base, delta, kind, target.clock.now_ms(), **author, **fields)
     landing = land(target.snapshots, planned, latest, target.settle_ms)
     if landing.replaced:
-        raise CommitUncertainError(f"{target.name}: {landing.note}; plan again, and delete nothing")
+        raise CommitUncertainError(f"{target.name}: {landing.note}; make a new plan, and delete nothing")
     if not landing.landed:
         target.manifests.delete(base[0])
         target.manifests.delete(delta[0])
-        raise CommitConflictError(f"{target.name}: another commit was first; plan again")
+        raise CommitConflictError(f"{target.name}: another writer committed first; make a new plan")
     return Done(snapshot=planned.id)
 
 

@@ -90,7 +90,10 @@ class RepairPlan:
         """Raises InvalidInputError."""
         try:
             if raw["version"] != _VERSION:
-                raise InvalidInputError(f"a repair plan of version {raw['version']}: make a new one")
+                raise InvalidInputError(
+                    f"the repair plan has version {raw['version']}, which this release cannot apply; "
+                    "make a new one with fsck --plan"
+                )
             return cls(
                 table=str(raw["table"]),
                 made_ms=int(raw["made_ms"]),
@@ -99,7 +102,7 @@ class RepairPlan:
                 later=tuple(raw.get("later", ())),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as err:
-            raise InvalidInputError(f"not a repair plan: {err!r}; fsck --plan makes one") from err
+            raise InvalidInputError(f"this is not a repair plan: {err!r}; make one with fsck --plan") from err
 
     def chosen(self, numbers: Sequence[int]) -> tuple[Step, ...]:
         """The steps of these numbers in order, all without any. Raises InvalidInputError."""
@@ -107,7 +110,7 @@ class RepairPlan:
         unknown = [number for number in numbers if number not in known]
         if unknown:
             there = ", ".join(map(str, known)) or "none"
-            raise InvalidInputError(f"the plan has no step {unknown[0]}; there are {there}")
+            raise InvalidInputError(f"the plan has no step {unknown[0]}; steps: {there}")
         return tuple(step for step in self.steps if not numbers or step.number in numbers)
 
 
@@ -125,8 +128,9 @@ def remaining(step: Step, now: Work | None, growth: Growth) -> frozenset[str]:
     if fresh and growth is Growth.STALE:
         more = f" and {len(fresh) - _SHOWN} more" if len(fresh) > _SHOWN else ""
         raise InvalidInputError(
-            f"step {step.number} ({step.action} of branch {step.branch}) is stale: the plan does not have "
-            f"{'; '.join(fresh[:_SHOWN])}{more}: nothing was changed by it, make a new plan with fsck --plan"
+            f"step {step.number} ({step.action} of branch {step.branch}) is stale, because "
+            f"the plan lacks {'; '.join(fresh[:_SHOWN])}{more}; it changed nothing: make a "
+            "new plan with fsck --plan"
         )
     return planned & present
 

@@ -13,7 +13,7 @@ from lakecore.store.indexes import IndexStore
 __all__ = ["Broken", "broken_roots", "lost_changelog", "newest_whole"]
 
 _MANIFEST = "manifest file"
-_GONE, _DAMAGED = "is gone", "has another size"
+_GONE, _DAMAGED = "does not exist", "has another size than recorded"
 
 
 @dataclass(frozen=True, slots=True)

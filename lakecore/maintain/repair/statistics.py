@@ -95,7 +95,7 @@ def _look(bench: Bench, branch: str, parameters: Parameters) -> Work | None:
     if not found:
         return None
     return Work(
-        why=f"snapshot {latest.id} has wrong column statistics: filters pass over rows by them",
+        why=f"snapshot {latest.id} has wrong column statistics, so filters may skip rows",
         changes=tuple(f"statistics of {path} -> those of its rows" for path in sorted(found)),
         paths=frozenset(found),
     )
@@ -134,9 +134,9 @@ def _publish(bench: Bench, target: Target, latest: Snapshot, entries: ManifestEn
         planned = successor(latest, base, change, CommitKind.COMPACT, now_ms, **author)
         landing = land(target.snapshots, planned, latest, target.settle_ms)
         if landing.replaced:
-            raise CommitUncertainError(f"{target.name}: {landing.note}; plan again, and delete nothing")
+            raise CommitUncertainError(f"{target.name}: {landing.note}; make a new plan, and delete nothing")
         if not landing.landed:
-            raise CommitConflictError(f"{target.name}: another commit was first; plan again")
+            raise CommitConflictError(f"{target.name}: another writer committed first; make a new plan")
     except CommitUncertainError:
         raise
     except LakeError:

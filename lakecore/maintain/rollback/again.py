@@ -53,14 +53,14 @@ def commit_again(target: Target, state: Root, author: Author) -> Again:
     for retry in range(_TRIES):
         latest = target.snapshots.latest()
         if latest is None:
-            raise NotFoundError(f"{target.name} has no snapshot to go back from")
+            raise NotFoundError(f"{target.name} has no snapshot from which it could be rolled back")
         planned, written = _draft(target, latest, state.snapshot, author)
         landing = land(target.snapshots, planned, latest, target.settle_ms, retry)
         if landing.landed:
             return Again(planned.id, tags)
         for name in () if landing.replaced else written:
             target.manifests.delete(name)
-    raise CommitConflictError(f"{target.name}: others committed first {_TRIES} times; run again")
+    raise CommitConflictError(f"{target.name}: other writers committed first {_TRIES} times; run again")
 
 
 def _token(target: Target, author: Author) -> str:
@@ -100,7 +100,7 @@ def _draft(target: Target, latest: Snapshot, state: Snapshot, author: Author) ->
 def _live(target: Target, snapshot: Snapshot) -> ManifestEntries:
     manifests = target.manifests
     entries = manifests.read(manifests.data_manifests(snapshot))
-    return live(entries, where=f"manifests of snapshot {snapshot.id} of table {target.name}")
+    return live(entries, where=f"the manifests of snapshot {snapshot.id} of table {target.name}")
 
 
 def _without(deletes: ManifestEntries, other: ManifestEntries) -> ManifestEntries:

@@ -39,7 +39,7 @@ class RollbackPlan:
 
     @property
     def removal(self) -> Removal:
-        why = f"came after snapshot {self.state.snapshot.id}"
+        why = f"it was committed after snapshot {self.state.snapshot.id}"
         return Removal(tuple(Doomed(root.path, 0, why) for root in self.gone))
 
 
@@ -74,7 +74,7 @@ def choose(
         found = [root for root, mark in marks if mark is not None and _NO_MARK < mark <= (watermark or 0)]
         wanted = f"a snapshot with a watermark up to {watermark}"
     if not found:
-        ids = f"{snapshots[0].name} to {snapshots[-1].name}" if snapshots else "none"
+        ids = f"{snapshots[0].name}-{snapshots[-1].name}" if snapshots else "none"
         names = ", ".join(root.name for root in tags[:20]) or "none"
         raise NotFoundError(f"{target.name} has no {wanted}; snapshots: {ids}; tags: {names}")
     return found[-1]
@@ -109,9 +109,8 @@ def apply_rollback(
         more = RollbackPlan(state, late, roots.without(root.path for root in late))
         sweeper.sweep("rollback-to", more.removal, more.kept, keeps=keeps, parameters=parameters)
     raise CommitConflictError(
-        f"{target.name}: others commit while it is rolled back to snapshot {state.snapshot.id}: stop "
-        "its writers "
-        "and run again"
+        f"{target.name}: other writers commit while it is rolled back to snapshot "
+        f"{state.snapshot.id}; stop its writers and run again"
     )
 
 

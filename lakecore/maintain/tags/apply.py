@@ -37,7 +37,7 @@ __all__ = [
     "replace",
 ]
 
-_WHY = "only this tag needed it"
+_WHY = "only this tag referred to it"
 _OWN_KEYS = ("tagCreateTime", "tagTimeRetained")
 _MILLI = 1_000_000
 _BY_PERIOD = ("process-time", "watermark")
@@ -67,25 +67,27 @@ def choose(target: Target, *, snapshot: int | None, timestamp_ms: int | None, wa
     None of them: the latest. Snapshots that only tags keep count too. Raises NotFoundError.
     """
     if sum(one is not None for one in (snapshot, timestamp_ms, watermark)) > 1:
-        raise InvalidInputError("snapshot, timestamp and watermark exclude each other; give one")
+        raise InvalidInputError("snapshot, timestamp and watermark exclude each other; give one of them")
     roots = read_roots(target.file_io, target.paths)
     branch = target.paths.branch
     found = [*roots.of(RootKind.SNAPSHOT, branch), *roots.of(RootKind.TAG, branch)]
     found.sort(key=lambda root: (root.snapshot.id, root.kind is RootKind.TAG))
-    wanted = "the latest one"
+    wanted = "the latest snapshot"
     if snapshot is not None:
         found, wanted = [root for root in found if root.snapshot.id == snapshot], f"snapshot {snapshot}"
     elif timestamp_ms is not None:
         found = [root for root in found if root.snapshot.time_millis >= timestamp_ms]
-        wanted = f"one committed at or after {timestamp_ms} ms"
+        wanted = f"a snapshot committed at or after {timestamp_ms} ms"
     elif watermark is not None:
         found = [r for r in found if r.snapshot.watermark is not None and r.snapshot.watermark >= watermark]
-        wanted = f"one with a watermark of {watermark} or more"
+        wanted = f"a snapshot with a watermark of {watermark} or more"
     else:
         found = [root for root in found if root.kind is RootKind.SNAPSHOT][-1:]
     if not found:
         ids = ", ".join(str(root.snapshot.id) for root in roots.of(RootKind.SNAPSHOT, branch)[:20]) or "none"
-        raise NotFoundError(f"{target.name} has no snapshot to tag: {wanted} is not among {ids}")
+        raise NotFoundError(
+            f"{target.name} has no snapshot to tag: {wanted} is not among the snapshots {ids}"
+        )
     return found[0]
 
 
@@ -105,7 +107,10 @@ def create(target: Target, name: str, root: Root, lifetime: Lifetime | None) -> 
         raise AlreadyExistsError(f"tag {name!r} of {target.name} exists; replace it, or choose another name")
     if not _still_there(target, root, path):
         target.file_io.delete(path)
-        raise NotFoundError(f"snapshot {root.snapshot.id} of {target.name} expired while it was being tagged")
+        raise NotFoundError(
+            f"snapshot {root.snapshot.id} of {target.name} expired while it was being tagged; "
+            "tag another snapshot"
+        )
     _mark(target, name)
     return True
 
@@ -131,7 +136,7 @@ def replace(
     new = Root(RootKind.TAG, old.branch, name, path, root.snapshot)
     kept = RootSet((*others.roots, new), others.branches)
     held = quarantined_roots(sweeper.runs, target.name)
-    files = removal_of(target, [old], kept, held, "only the replaced tag needed it").files
+    files = removal_of(target, [old], kept, held, "only the replaced tag referred to it").files
     return sweeper.sweep(
         "replace-tag",
         Removal(files=files),
@@ -166,8 +171,9 @@ def check_auto_name(target: Target, name: str, snapshot: int, *, instead_of: str
     for other in others:
         if names.time_of(other) is not None and target.tags.load(other).id == snapshot:
             raise InvalidInputError(
-                f"tag {name!r} of {target.name}: snapshot {snapshot} has the automatic tag {other!r} already "
-                f"and can have no second one; choose a name that is not like {names.example}"
+                f"tag {name!r} of {target.name}: snapshot {snapshot} already has the automatic tag "
+                f"{other!r} and cannot have a second one; choose a name that is not like "
+                f"{names.example}"
             )
 
 
@@ -176,9 +182,8 @@ def _set(target: Target, name: str, root: Root, data: bytes) -> None:
     target.file_io.overwrite(path, data)
     if not _still_there(target, root, path):
         raise UnavailableError(
-            f"snapshot {root.snapshot.id} of {target.name} expired while tag {name!r} was set to it: "
-            "replace it "
-            "again with one that is there"
+            f"snapshot {root.snapshot.id} of {target.name} expired while tag {name!r} was set "
+            "to it; replace the tag again with a snapshot that exists"
         )
 
 
@@ -201,7 +206,9 @@ def deletion(target: Target, sweeper: Sweeper, names: Sequence[str]) -> tuple[Re
     held = quarantined_roots(sweeper.runs, target.name)
     removal = removal_of(target, gone, kept, held, _WHY)
     marks = [_mark_path(target, root.name) for root in gone]
-    found = tuple(Doomed(mark, 0, "of the tag") for mark in marks if target.file_io.stat(mark) is not None)
+    found = tuple(
+        Doomed(mark, 0, "it belongs to the tag") for mark in marks if target.file_io.stat(mark) is not None
+    )
     return Removal((*removal.roots, *found), removal.files), kept
 
 

@@ -60,8 +60,8 @@ def find_gone_files(target: Target) -> GoneFiles | None:
     """
     if TableOptions.from_schema(target.schema).data_evolution:
         raise UnsupportedError(
-            f"{target.name}: data-evolution.enabled=true: other files hold columns of the same rows, so none "
-            "of them can be left out; go back to an older snapshot"
+            f"{target.name}: data-evolution.enabled=true: other files contain columns of the "
+            "same rows, so no file can be left out; roll back to an older snapshot"
         )
     latest = target.snapshots.latest()
     if latest is None:
@@ -142,7 +142,9 @@ def remove_gone_files(
             if isinstance(err, UnavailableError):
                 raise
             problem = err
-    raise CommitConflictError(f"{target.name}: others committed first {_TRIES} times ({problem}); run again")
+    raise CommitConflictError(
+        f"{target.name}: other writers committed first {_TRIES} times ({problem}); run again"
+    )
 
 
 def check_quarantine(target: Target, runs: RunStore, paths: tuple[str, ...]) -> None:
@@ -155,8 +157,8 @@ def check_quarantine(target: Target, runs: RunStore, paths: tuple[str, ...]) -> 
             held = sum(doomed.path in wanted for doomed in runs.removal(record))
             if held:
                 raise UnsupportedError(
-                    f"{target.name}: {held} files that are gone wait in the quarantine: take them back "
-                    f"with `lakecore undo {record.id}`"
+                    f"{target.name}: {held} missing files are in the quarantine; restore them with "
+                    f"`lakecore undo {record.id}`"
                 )
 
 
@@ -204,8 +206,8 @@ def _look_again(target: Target, paths: tuple[str, ...]) -> None:
     back = [p for p, s in zip(paths, in_threads(target.file_io.stat, paths), strict=True) if s is not None]
     if back:
         raise UnavailableError(
-            f"{target.name}: {back[0]} was gone a moment ago and is there now: storage answers differently "
-            "from one moment to the next; nothing was changed, run again later"
+            f"{target.name}: {back[0]} did not exist a moment ago and exists now: storage "
+            "does not answer consistently; nothing was changed, run again later"
         )
 
 

@@ -61,8 +61,8 @@ def find_gone_manifests(target: Target) -> GoneManifests | None:
         named = target.manifests.data_manifests(latest)
     except NotFoundError as err:
         raise NotFoundError(
-            f"{err}: which files snapshot {latest.id} of {target.name} has is not known; roll back to a "
-            "snapshot or tag that is whole"
+            f"{err}: it is not known which files snapshot {latest.id} of {target.name} has; "
+            "roll back to a complete snapshot or tag"
         ) from err
     present = {status.name for status in target.file_io.list(target.paths.manifest_dir)}
     unlisted = [file for file in named if file.file_name not in present]
@@ -71,7 +71,7 @@ def find_gone_manifests(target: Target) -> GoneManifests | None:
     gone = tuple(file for file in named if file.file_name in lost)
     kept = tuple(file for file in named if file.file_name not in lost)
     entries = target.manifests.read(kept) if gone else ManifestEntries.empty()
-    there = live(entries, where=f"the manifests left of snapshot {latest.id}")
+    there = live(entries, where=f"the remaining manifests of snapshot {latest.id}")
     return GoneManifests(latest, gone, kept, there, bool(len(remaining_deletes(entries))))
 
 
@@ -92,21 +92,21 @@ def remove_gone_manifests(
         published = _publish(target, found, author, retry)
         if published is not None:
             return found, published
-    raise CommitConflictError(f"{target.name}: others committed first {_TRIES} times; run again")
+    raise CommitConflictError(f"{target.name}: other writers committed first {_TRIES} times; run again")
 
 
 def _check(target: Target, found: GoneManifests, accepted: Accepted, *, accept_revived: bool) -> None:
     if found.revived and not accept_revived:
         raise UnsupportedError(
-            f"{target.name}: the manifests that are gone said that {found.revived} files were removed: these "
-            "come back, and their rows with them; roll back to a snapshot that is whole, or accept that with "
-            "--accept-revived"
+            f"{target.name}: the missing manifests recorded that {found.revived} files were "
+            "removed; these files and their rows come back; roll back to a complete "
+            "snapshot, or accept that with --accept-revived"
         )
     rows = found.rows
     if rows is None:
         raise UnsupportedError(
-            f"{target.name}: snapshot {found.snapshot.id} has no totalRecordCount, so how many rows are lost "
-            "is not known; roll back to a snapshot that is whole"
+            f"{target.name}: snapshot {found.snapshot.id} has no totalRecordCount, so it is "
+            "not known how many rows are lost; roll back to a complete snapshot"
         )
     named = len(found.gone) + len(found.kept)
     accepted.check(target.name, "manifests", len(found.gone), named, rows)

@@ -43,14 +43,14 @@ class Accepted:
             raise InvalidInputError(f"max-share {self.max_share}: must be above 0 and at most 1")
         if gone > self.max_share * named:
             raise UnsupportedError(
-                f"{table}: {gone} of {named} {what} look gone, more than the limit of {self.max_share:.0%}: "
-                "storage may have answered wrongly, so nothing is changed; look yourself, then raise "
-                "--max-share"
+                f"{table}: {gone} of {named} {what} seem to be missing, more than the limit of "
+                f"{self.max_share:.0%}: storage may have answered wrongly, so nothing is changed; "
+                "check the files yourself, then raise --max-share"
             )
         if self.rows is None or rows > self.rows:
             raise InvalidInputError(
-                f"{table}: {gone} {what} are gone, and {rows} rows with them; look at a dry run, restore "
-                f"them if you can, or accept the loss with --accept-rows {rows}"
+                f"{table}: {gone} {what} are missing, and {rows} rows with them; look at a dry "
+                f"run, restore them if you can, or accept the loss with --accept-rows {rows}"
             )
 
 

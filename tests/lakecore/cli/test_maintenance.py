@@ -47,7 +47,7 @@ def test_a_life_of_maintenance(
     command("reset-consumer", "--consumer-id", "c", "--next-snapshot", first)
     limits = ("--retain-max", "1", "--retain-min", "1")
     held = command("expire-snapshots", *limits, "--dry-run")
-    assert (held["blocker"], held["snapshots"]) == ("consumer c", [])
+    assert (held["blocker"], held["snapshots"]) == (f"consumer c still needs snapshot {first}", [])
     assert "consumer c still needs" in " ".join(command("why")["names"])
     command("clear-consumers", "--including-consumers", "c")
     planned = command("expire-snapshots", *limits, "--dry-run")

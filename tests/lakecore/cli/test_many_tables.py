@@ -59,7 +59,7 @@ def test_a_table_that_is_held_fails_alone(cli: Cli, warehouse: Path) -> None:
     assert answer.err.startswith("error: shop.a: shop.a is being maintained by nightly 1")
     assert answer.err.count("\n") == 1
     assert waited.code == 1
-    assert "after a wait of 0.2 s" in waited.err
+    assert "the job waited 0.2 s for the lease" in waited.err
     assert (passed_over.code, passed_over.err) == (0, "")
     assert ["maintained" in one["skipped"] for one in passed_over.json] == [True, False]
     assert compacted.code == 0, "nothing to do takes no lease"

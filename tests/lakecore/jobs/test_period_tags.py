@@ -280,7 +280,7 @@ def test_retention_leaves_the_newest_and_other_peoples_tags(lake: FilesystemCata
         assert found(table) == {f"2023-11-0{day}": day - 5, "mine": 1}
     late = batch(lake, date="2023-11-07", num_retained_max=1)
     assert late.nothing_to_do
-    assert late.notes == ("not made: 2023-11-07 (there are newer tags enough)",)
+    assert late.notes == ("not made: 2023-11-07 (enough newer tags are kept)",)
     with pytest.raises(InvalidInputError, match="newest tag always stays"):
         batch(lake, num_retained_max=0)
 

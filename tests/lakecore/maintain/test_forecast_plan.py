@@ -59,10 +59,10 @@ def test_more_work_never_takes_less(runs: list[tuple[int, int, float]], few: int
     [
         (ALONE, 3600, "none", "no other writer"),
         (Around(now_ms=NOW, commits=commits("COMPACT", 1000, ours=True)), 3600, "none", "no other writer"),
-        (Around(now_ms=NOW, commits=commits("APPEND", 1000)), 60, "none", "60.0 more expected"),
-        (Around(now_ms=NOW, commits=commits("COMPACT", 100_000)), 0.5, "none", "another compactor"),
-        (Around(now_ms=NOW, commits=commits("COMPACT", 100_000)), 5, "low", "another compactor"),
-        (Around(now_ms=NOW, commits=commits("COMPACT", 100_000)), 30, "medium", "another compactor"),
+        (Around(now_ms=NOW, commits=commits("APPEND", 1000)), 60, "none", "60.0 more commits are expected"),
+        (Around(now_ms=NOW, commits=commits("COMPACT", 100_000)), 0.5, "none", "another compaction job"),
+        (Around(now_ms=NOW, commits=commits("COMPACT", 100_000)), 5, "low", "another compaction job"),
+        (Around(now_ms=NOW, commits=commits("COMPACT", 100_000)), 30, "medium", "another compaction job"),
         (Around(now_ms=NOW, commits=commits("OVERWRITE", 1000)), 30, "high", "8 were of a kind"),
         (Around(now_ms=NOW, lease="nightly"), 1, "high", "nightly holds the table's lease"),
         (Around(now_ms=NOW, inline=True), 1, "none", "write-only is not set"),
@@ -72,7 +72,7 @@ def test_more_work_never_takes_less(runs: list[tuple[int, int, float]], few: int
 def test_the_risk_of_a_conflict(around: Around, seconds: float, level: str, words: str) -> None:
     found = risk_of(around, seconds, TAKES)
     assert (found.level, words in found.words) == (level, True), found
-    assert found.compactor == ("another compactor" in found.words)
+    assert found.compactor == ("another compaction job" in found.words)
 
 
 def test_runs_that_lost_work_raise_the_risk_and_a_burst_counts_more_than_the_average() -> None:

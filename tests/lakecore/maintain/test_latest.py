@@ -116,7 +116,7 @@ def test_a_snapshot_that_goes_meanwhile_is_no_damage(monkeypatch: pytest.MonkeyP
         return found
 
     monkeypatch.setattr(module, "_missing", then_gone)
-    with pytest.raises(UnavailableError, match="went while it was checked"):
+    with pytest.raises(UnavailableError, match="was removed while it was being checked"):
         check_latest(target)
 
 
