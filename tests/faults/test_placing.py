@@ -79,7 +79,7 @@ def test_keys_placed_meanwhile_are_a_conflict(
         table.write(stream)
         assert ("a", 1, "new") in rows_of(table)
         return
-    with pytest.raises(CommitConflictError, match="placed keys"):
+    with pytest.raises(CommitConflictError, match="assigned keys"):
         table.write(stream)
     named = {file.file_name for n in table.snapshots.list_ids()
              for file in table.scanner.index_files(table.snapshots.load(n))}  # fmt: skip
@@ -89,7 +89,7 @@ def test_keys_placed_meanwhile_are_a_conflict(
 def test_a_run_cannot_give_the_buckets_another_kind(catalog: FilesystemCatalog) -> None:
     table = catalog.create_table("d.t", DYNAMIC)
     for number in ("4", "-2"):
-        with pytest.raises(InvalidInputError, match="kind"):
+        with pytest.raises(InvalidInputError, match="bucket mode"):
             table.with_options({"bucket": number})
     assert table.with_options({"bucket": "-1"}).options.bucket == -1
 
@@ -248,7 +248,7 @@ def test_rows_of_others_meanwhile_are_a_conflict_where_keys_move(
     stream = interrupted(table, [row("c", 1, "new"), row("a", 50)], meanwhile)
     act = table.write if verb == "write" else partial(table.overwrite, partitions="p=a;p=c")
     if conflicts:
-        with pytest.raises(CommitConflictError, match="brought rows"):
+        with pytest.raises(CommitConflictError, match="added rows"):
             act(stream)
         return
     act(stream)

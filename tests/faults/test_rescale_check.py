@@ -80,6 +80,6 @@ def test_nothing_is_left_of_partitions_whose_proof_is_refused(monkeypatch: pytes
         raise ProofError("p", "its outputs hold other rows")
 
     monkeypatch.setattr(rescale_apply, "prove_pick", refuse)
-    with pytest.raises(ProofError, match="1 more picks failed too"):
+    with pytest.raises(ProofError, match="1 more picks failed, too"):
         rescale.run(Job(table=table.name, bucket_num=3), catalog, clock=catalog.clock)
     assert paths_of(table, "/bucket-") == before

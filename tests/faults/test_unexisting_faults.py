@@ -80,7 +80,7 @@ def test_storage_that_finds_nothing_at_all_is_not_believed(kind: Any) -> None:
     made = appended(f"unexisting-blind-{kind.__name__}")
     part = "/bucket-0/" if kind is unexisting.RemoveUnexistingFiles else "/manifest/manifest-"
     storage = Wrong(made.catalog.file_io, part.rpartition("/")[0], blind=True)
-    with pytest.raises(UnsupportedError, match=r"5 of 5 .* look gone"):
+    with pytest.raises(UnsupportedError, match=r"5 of 5 .* seem to be missing"):
         remove(made.through(storage), kind, accept_rows=10)
     assert made.untouched()
 
@@ -99,7 +99,7 @@ def test_a_file_that_is_back_stops_the_commit() -> None:
                 storage.write_new(path, data)
             return super().stat(where)
 
-    with pytest.raises(UnavailableError, match="is there now"):
+    with pytest.raises(UnavailableError, match="exists now"):
         remove(made.through(Returning(storage)))
     assert made.untouched()
 

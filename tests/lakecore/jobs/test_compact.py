@@ -413,7 +413,7 @@ def test_of_two_runs_of_one_name_the_first_to_commit_goes_on(catalog: Filesystem
     table = partitioned(catalog)
     before = rows_of(table)
     twin = Interfering(1, lambda: run(catalog, where="p=1"))
-    with pytest.raises(CommitConflictError, match="another run of this name"):
+    with pytest.raises(CommitConflictError, match="another run with the same commit user and identifier"):
         run(catalog, executor=twin, where="p=0;p=2")
     assert [file.level for file in live_files(table)].count(5) == 1
     assert rows_of(table) == before

@@ -126,7 +126,7 @@ def test_a_damaged_record_is_passed_over(
     with caplog.at_level(logging.WARNING):
         expire(lake)
         assert [record.id for record in quarantine.runs_of(lake)] != []
-    assert "r1/run.json is passed over" in caplog.text
+    assert "r1/run.json is ignored" in caplog.text
 
 
 def test_a_quarantine_behind_a_link_is_not_emptied_and_others_are(

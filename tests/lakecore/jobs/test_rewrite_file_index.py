@@ -196,7 +196,7 @@ def test_two_runs_of_one_name_do_not_mix(catalog: FilesystemCatalog) -> None:
     def other() -> None:
         rewrite_file_index.run(job, catalog, clock=catalog.clock)
 
-    with pytest.raises(CommitConflictError, match="another run of this name"):
+    with pytest.raises(CommitConflictError, match="another run with the same commit user and identifier"):
         rewrite_file_index.run(replace(job, options=BLOOM | SEPARATE), catalog, Racing(other), catalog.clock)
     assert all(held(table, file) == {("v", "bitmap"), ("p", "bitmap")} for file in live_files(table))
     assert not [path for path in paths_of(table, "/bucket-") if path.endswith(".index")]

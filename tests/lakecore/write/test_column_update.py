@@ -140,7 +140,7 @@ def test_columns_apart_beside_other_updates(kind: str, one: Any, two: Any, what:
     table.update_columns(pa.table({"_ROW_ID": [0], "b": [two]}))
     update = column_update.ColumnUpdate(table.scanner, table.read_context(), table.clock)
     values = update._checked(pa.table({"_ROW_ID": [1], "b": [one]}))
-    with pytest.raises(CommitConflictError, match=f"wrote {what} of rows of"):
+    with pytest.raises(CommitConflictError, match=f"wrote {what} for rows of"):
         inner(
             update,
             base,
