@@ -506,4 +506,14 @@ FIELDS = (
         _plan(lambda step, value: step.update(parameters={"unreadable": [value], "described": [value]})),
         "bucket-0",
     ),
+    Field(
+        "repair-plan.step.parameters.damaged",
+        _plan(lambda step, value: step.update(action="rebuild-hash-index", parameters={"damaged": [value]})),
+        "index",
+    ),
+    Field(
+        "repair-plan.step.parameters.unread",
+        _plan(lambda step, value: step.update(action="rewrite-times", parameters={"unread": [value]})),
+        "bucket-0",
+    ),
 )
