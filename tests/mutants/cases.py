@@ -655,6 +655,116 @@ def rescaled_vectors(lake: Any, name: str) -> None:
     table.delete("s = '1.7' or s = '2.8' or s = '3.11'")
 
 
+def behind_large(lake: Any, name: str) -> None:
+    """Rows keep their order: a large file that stays comes first, small ones are joined behind it."""
+    options = {"bucket": "1", "bucket-key": "v", "target-file-size": "20 kb"}
+    table = _create(lake, name, ("v INT", "s STRING"), (), **options)
+    dice = random.Random(4)
+    _put(table, [{"v": i, "s": str(dice.random())} for i in range(1500)])
+    _put(table, *([{"v": i, "s": f"{number}.{i}"} for i in range(20)] for number in range(5)))
+
+
+def row_kinds(lake: Any, name: str) -> None:
+    """Rows of all kinds, null and negative sequences, in partitions of which one has an empty name."""
+
+    def make(key: int, dice: random.Random) -> dict[str, Any]:
+        return {**_plain(key, dice), "s": dice.choice([None, -3, 0, 2]), "p": ["", "x", "y"][key % 3]}
+
+    options = {"sequence.field": "s", "bucket": "2", "num-sorted-run.compaction-trigger": "2"}
+    table = _create(lake, name, (*COLUMNS, "s BIGINT", "p STRING"), ["p", "k"], ["p"], **options)
+    dice = random.Random(8)
+    for seed in range(4):
+        rows = _rows(seed, 90, 120, deletes=0, make=make)
+        _put(table, [{**row, "_kind": dice.choice(["+I", "-U", "+U", "-D"])} for row in rows])
+
+
+def indexed(lake: Any, name: str) -> None:
+    """Files with indexes of every kind."""
+    options = {
+        "file-index.bloom-filter.columns": "v", "file-index.bitmap.columns": "n", "file-index.range-bitmap.columns": "k",
+        "file-index.bloom-filter.v.items": "500", "num-sorted-run.compaction-trigger": "2",
+    }  # fmt: skip
+    table = _create(lake, name, COLUMNS, ["k"], **options)
+    _put(table, *(_rows(seed, 80, 120, make=_plain) for seed in range(4)))
+
+
+def expiring_told(lake: Any, name: str) -> None:
+    """Rows that are too old on every level, where rows are looked up."""
+
+    def make(key: int, dice: random.Random) -> dict[str, Any]:
+        return {**_plain(key, dice), "t": dice.choice([None, 1_000_000, 4_000_000_000_000])}
+
+    options = {"changelog-producer": "lookup", "num-sorted-run.compaction-trigger": "2"}
+    _create(lake, name, (*COLUMNS, "t BIGINT"), ["k"], **options)
+    _level_steps(lake, name, make)
+    for key, value in (("expire-time", "1 h"), ("time-field", "t")):
+        lake.alter_table(name, [{"op": "set", "key": f"record-level.{key}", "value": value}])
+
+
+def groups_told(lake: Any, name: str) -> None:
+    """Sequence groups whose changes are looked up."""
+
+    def make(key: int, dice: random.Random) -> dict[str, Any]:
+        return {"k": key, "a": dice.randrange(9), "s": dice.choice([None, dice.randrange(5)]), "b": dice.randrange(9),
+                "t": dice.randrange(-2, 3), "r": dice.choice([None, "x"])}  # fmt: skip
+
+    options = {
+        "merge-engine": "partial-update", "fields.s.sequence-group": "a", "fields.t.sequence-group": "b",
+        "fields.b.aggregate-function": "sum", "changelog-producer": "lookup", "num-sorted-run.compaction-trigger": "2",
+    }  # fmt: skip
+    columns = ("k INT", "a INT", "s INT", "b INT", "t INT", "r STRING")
+    _create(lake, name, columns, ["k"], **options)
+    _level_steps(lake, name, make, deletes=0)
+
+
+def evolved_told(lake: Any, name: str) -> None:
+    """A column is widened, one dropped and one added between the levels that rows are looked up on."""
+    options = {"changelog-producer": "lookup", "num-sorted-run.compaction-trigger": "2"}
+    table = _create(lake, name, ("k INT", "n INT", "v STRING", "w INT"), ["k"], **options)
+
+    def make(*names: str) -> Callable[..., dict[str, Any]]:
+        def row(key: int, dice: random.Random) -> dict[str, Any]:
+            values = {"k": key, "n": dice.randrange(99), "v": f"v{key}", "w": key, "x": f"x{key}"}
+            return {one: values[one] for one in ("k", *names)}
+
+        return row
+
+    _put(table, _rows(1, 200, 200, deletes=0, make=make("n", "v", "w")))
+    _compacted(lake, name, strategy="full")
+    table = lake.alter_table(
+        name, [{"op": "type", "name": "n", "type": "BIGINT"}, {"op": "drop", "name": "w"}]
+    )
+    _put(table, *(_rows(seed, 60, 200, deletes=0.3, make=make("n", "v")) for seed in (2, 3)))
+    _compacted(lake, name, strategy="universal", options={"num-sorted-run.compaction-trigger": "2"})
+    table = lake.alter_table(name, [{"op": "add", "name": "x", "type": "STRING"}])
+    _put(table, *(_rows(seed, 25, 200, deletes=0.3, make=make("n", "v", "x")) for seed in (4, 5)))
+
+
+def clustering_local(lake: Any, name: str) -> None:
+    """Files that are in order each by itself."""
+    options = {
+        "clustering.incremental": "true", "clustering.columns": "a", "clustering.incremental.mode": "local-sort",
+        "num-sorted-run.compaction-trigger": "3", "bucket": "-1", "target-file-size": "1 kb",
+    }  # fmt: skip
+    table = _create(lake, name, ("a INT", "b STRING"), (), **options)
+    dice = random.Random(9)
+    for _ in range(6):
+        _put(
+            table,
+            [{"a": dice.choice([None, dice.randrange(99)]), "b": str(dice.random())} for _ in range(40)],
+        )
+
+
+def tracked_unsorted(lake: Any, name: str) -> None:
+    """Rows that keep their ids when they are put in order."""
+    options = {"row-tracking.enabled": "true", "deletion-vectors.enabled": "true"}
+    table = _create(lake, name, ("a INT", "b INT"), (), bucket="-1", **options)
+    dice = random.Random(10)
+    for _ in range(4):
+        _put(table, [{"a": dice.randrange(99), "b": i} for i in range(30)])
+    table.delete("a > 90")
+
+
 TABLES: dict[str, Make] = {
     make.__name__: make
     for make in (
@@ -663,7 +773,8 @@ TABLES: dict[str, Make] = {
         lookup_aggregates, full_changes, vectors, vector_sums, cut, cut_vectors, cut_sums, many_runs, many_fresh_runs,
         many_sums, expiring, postponed, dynamic, snapshot_order, thin_orc, avro_levels, evolved, many_manifests, append,
         append_buckets, tracked, column_files, blobs, unsorted, in_order_parts, clustering, clustered_keys, rescaled,
-        rescaled_vectors,
+        rescaled_vectors, behind_large, row_kinds, indexed, expiring_told, groups_told, evolved_told, clustering_local,
+        tracked_unsorted,
     )
 }  # fmt: skip
 """What makes each table, given a catalog and the table's name."""
@@ -675,15 +786,27 @@ _TOLD = {
     "lookup_aggregates",
     "full_changes",
     "many_fresh_runs",
+    "expiring_told",
+    "groups_told",
+    "evolved_told",
 }
 _BOTH = {
     "deduplicate", "levels", "last_level", "apart_files", "sequence", "aggregates", "first_row", "first_row_told", "lookup",
     "lookup_sequence", "lookup_aggregates", "full_changes", "vectors", "vector_sums", "snapshot_order", "avro_levels",
-    "append", "append_buckets", "clustered_keys",
+    "append", "append_buckets", "clustered_keys", "row_kinds", "expiring_told", "groups_told", "evolved_told",
 }  # fmt: skip
+_ORDERED = {"append_buckets", "behind_large"}
 _CUT = {"cut", "cut_vectors", "cut_sums"}
 _PASSES = {"many_runs", "many_fresh_runs", "many_sums"}
-_ELSEWHERE = {"unsorted", "in_order_parts", "clustering", "rescaled", "rescaled_vectors", "cut_vectors"}
+_ELSEWHERE = {
+    "unsorted",
+    "in_order_parts",
+    "clustering",
+    "rescaled",
+    "rescaled_vectors",
+    "cut_vectors",
+    "clustering_local",
+}
 
 
 def _cases() -> Iterator[Case]:
@@ -693,11 +816,9 @@ def _cases() -> Iterator[Case]:
             job = FULL | CUT if table in _CUT else FULL
             cores = 2 if table in _CUT else 1
             yield Case(name=f"{table}_full", table=table, job=job, told=told, cores=cores, passes=table in _PASSES,
-                       ordered=table == "append_buckets")  # fmt: skip
+                       ordered=table in _ORDERED)  # fmt: skip
         if table in _BOTH:
-            yield Case(
-                name=f"{table}_some", table=table, job=UNIVERSAL, told=told, ordered=table == "append_buckets"
-            )
+            yield Case(name=f"{table}_some", table=table, job=UNIVERSAL, told=told, ordered=table in _ORDERED)
     yield Case(name="cut_vectors_some", table="cut_vectors", job=UNIVERSAL | CUT, cores=2)
     yield Case(name="lookup_forced", table="lookup", told=True, job=FULL | {
         "options": {"compaction.force-rewrite-all-files": "true"}})  # fmt: skip
@@ -708,6 +829,9 @@ def _cases() -> Iterator[Case]:
     yield Case(name="in_order_parts_order", table="in_order_parts", job=job, cores=4)
     yield Case(name="clustering_some", table="clustering", job=UNIVERSAL)
     yield Case(name="clustering_full", table="clustering", job=FULL, cores=2)
+    yield Case(name="clustering_local_full", table="clustering_local", job=FULL, cores=2)
+    job = {"order_strategy": "order", "order_by": ["a"], "options": {"target-file-size": "1 kb"}}
+    yield Case(name="tracked_unsorted_order", table="tracked_unsorted", job=job, cores=2)
     yield Case(name="rescaled_more", table="rescaled", kind="rescale", job={"bucket_num": 3})
     yield Case(name="rescaled_less", table="rescaled", kind="rescale", job={"bucket_num": 1})
     yield Case(name="rescaled_vectors_more", table="rescaled_vectors", kind="rescale", job={"bucket_num": 4})
@@ -715,7 +839,8 @@ def _cases() -> Iterator[Case]:
 
 _TELLING = (
     "levels_some", "last_level_some", "lookup_some", "cut_vectors_some", "vectors_full", "append_full", "append_buckets_full",
-    "aggregates_full", "partial_groups_full", "sequence_full", "vectors_some", "descending_full", "rescaled_more",
+    "aggregates_full", "partial_groups_full", "sequence_full", "row_kinds_some", "evolved_told_some", "groups_told_some",
+    "expiring_told_some", "behind_large_full", "indexed_full", "vectors_some", "descending_full", "rescaled_more",
     "postponed_full", "unsorted_order", "many_manifests_full", "deduplicate_full", "column_files_full",
     "first_row_told_some", "full_changes_full", "lookup_aggregates_some", "apart_files_full", "cut_full",
     "vector_sums_full", "vector_sums_some", "rescaled_vectors_more", "clustered_keys_some", "clustering_full",

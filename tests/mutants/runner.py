@@ -30,13 +30,13 @@ from tests.mutants.sandbox import Sandbox
 __all__ = ["CACHE", "Result", "Runner"]
 
 CACHE = ROOT / ".cache" / "mutants"
-_COMPACTING = ("compact", "verify", "commit", "merge", "lsm", "read", "write", "store", "lookup")
+_COMPACTING = ("compact", "verify", "commit", "merge", "lsm", "read", "write", "store", "lookup", "index")
 _ASIDE = ("maintain",)
 """Areas whose bugs no compaction meets."""
 _TESTS_SECONDS = 300.0
 _BATTERY_SECONDS = 240.0
 _NO_TESTS = 5
-_MOST_CASES = 12
+_MOST_CASES = 16
 _CODES = {0: "survived", 1: "caught", 2: "caught", 3: "caught"}
 
 Result = dict[str, Any]
