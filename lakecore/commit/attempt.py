@@ -134,6 +134,7 @@ class ChangeCommit:
             settle = settle_ms(options, self._stores.table)
             try:
                 planned = self._plan(latest, schema)
+                self._examine(planned, latest)
                 if planned is None or self._publish(planned, latest, settle, retry):
                     return self._landed(planned), False
                 logger.info(
@@ -155,6 +156,12 @@ class ChangeCommit:
             self._draft.discard()
             self._wait(retry, started, policy)
             retry += 1
+
+    def _examine(self, planned: Snapshot | None, latest: Snapshot | None) -> None:
+        """Not where only the name of a commit is made again: the snapshot that holds it was looked at."""
+        examine = self._request.examine
+        if planned is not None and examine is not None and not self._inherited:
+            examine(planned, latest, self._stores.manifests)
 
     def _landed(self, planned: Snapshot | None) -> Snapshot | None:
         if planned is not None and self._replaced:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from lakecore.clock import Clock, SystemClock
 from lakecore.commit.attempt import ChangeCommit, Stores
 from lakecore.commit.plan import plan_changes
-from lakecore.commit.request import CommitRequest, CommitResult, Overwrite, Unchanged
+from lakecore.commit.request import CommitRequest, CommitResult, Examine, Overwrite, Unchanged
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.store.manifests import ManifestStore
@@ -53,6 +53,7 @@ class Committer:
         check_append: bool = False,
         unchanged: Unchanged | None = None,
         even_empty: bool = False,
+        examine: Examine | None = None,
     ) -> CommitResult:
         """Publish what `messages` hold: data files first, then compactions, each as a snapshot of its own.
 
@@ -74,6 +75,7 @@ class Committer:
             check_append=check_append,
             unchanged=unchanged,
             even_empty=even_empty,
+            examine=examine,
         )
         ids: list[int] = []
         repeated: list[bool] = []

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from lakecore.errors import CommitConflictError
 from lakecore.metadata.snapshot import Snapshot
+from lakecore.store.manifests import ManifestStore
 
-__all__ = ["CommitRequest", "CommitResult", "Overwrite", "Unchanged"]
+__all__ = ["CommitRequest", "CommitResult", "Examine", "Overwrite", "Unchanged"]
+
+Examine = Callable[[Snapshot, Snapshot | None, ManifestStore], None]
+"""Looks at a snapshot before it is published, and at the one that it is built on. Raises to prevent it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,7 @@ class CommitRequest:
     `identifier`: BATCH_IDENTIFIER tells nothing apart; then a repetition by a new process is not noticed.
     `watermark`: milliseconds. `check_append`: look for conflicts in plain appends too. `unchanged`: what the
     written rows (not the compacted ones) count on. `even_empty`: a commit without any change is a snapshot.
+    `examine`: called before each publication, when everything that the snapshot names is written.
     """
 
     user: str
@@ -75,6 +80,7 @@ class CommitRequest:
     check_append: bool = False
     unchanged: Unchanged | None = None
     even_empty: bool = False
+    examine: Examine | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from lakecore.compact.vectors import VectorUpkeep
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, ProofError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.verify.proof import proof_properties
+from lakecore.verify.snapshot_check import SnapshotCheck
 from lakecore.verify.table_rules import TableRules
 
 __all__ = ["Landed", "commit_picks"]
@@ -67,6 +68,7 @@ def commit_picks(
                 commit_user=user,
                 identifier=identifier,
                 properties=proof_properties(p.proof for p in left if p.proof is not None),
+                examine=SnapshotCheck(messages),
             )
         except CommitUncertainError:
             raise

@@ -18,7 +18,7 @@ from lakecore.clock import Clock
 from lakecore.commit.committer import Committer
 from lakecore.compact.cleanup import belongs, remove, sweep
 from lakecore.compact.commit import commit_picks
-from lakecore.compact.licence import licensed
+from lakecore.compact.licence import levels_of, licensed
 from lakecore.compact.outcome import Outcome, Progress, ProvenPick
 from lakecore.compact.refusal import PickFailure, failure_of
 from lakecore.compact.schedule import COMMIT_PICKS
@@ -30,6 +30,8 @@ from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER
 from lakecore.read.context import ReadContext
 from lakecore.verify.columns import StoredFile
+from lakecore.verify.descriptions import check_joined_rows, check_made
+from lakecore.verify.file_tally import files_of
 from lakecore.verify.proof import PickProof, check_upgrade, prove_pick
 from lakecore.verify.second_decoder import SecondDecoders
 from lakecore.verify.shape import ProofMode, RowShape
@@ -107,7 +109,7 @@ class Driver:
         to commit goes on.
         """
         allowed, refused = licensed(picks, live, self._reading.schema, self._rules)
-        run = _PickRun(self._reading, self._shape, allowed, upkeep)
+        run = _PickRun(self._reading, self._shape, allowed, upkeep, self._rules)
         for pick, error in refused:
             run.fail(pick, error)
         try:
@@ -205,8 +207,14 @@ class _PickRun:
     """The units of picks on their way through the executor."""
 
     def __init__(
-        self, reading: ReadContext, shape: RowShape, picks: Sequence[WorkPick], upkeep: VectorUpkeep
+        self,
+        reading: ReadContext,
+        shape: RowShape,
+        picks: Sequence[WorkPick],
+        upkeep: VectorUpkeep,
+        rules: TableRules,
     ) -> None:
+        self._rules = rules
         self.upkeep = upkeep
         self._reading = reading
         self._shape = shape
@@ -291,13 +299,14 @@ class _PickRun:
     def _prove(self, pick: WorkPick, results: Sequence[UnitResult]) -> ProvenPick:
         for before, after in pick.moved:
             check_upgrade(pick.name, before, after)
-        return ProvenPick(
-            pick,
-            tuple(file for result in results for file in result.files),
-            self._proof(pick, results) if pick.units else None,
-            tuple(file for result in results for file in result.changelog),
-            _marks(results) if self._marks_rows else {},
-        )
+        made = tuple(file for result in results for file in result.files)
+        told = tuple(file for result in results for file in result.changelog)
+        proof = self._proof(pick, results) if pick.units else None
+        schema_id = self._reading.schema.id
+        check_made(pick.name, pick.replaced, made, told, levels_of(pick), schema_id, self._rules)
+        for result in results if self._rules.data_evolution else ():
+            check_joined_rows(result.unit, files_of(result.inputs), result.files)
+        return ProvenPick(pick, made, proof, told, _marks(results) if self._marks_rows else {})
 
     @property
     def _marks_rows(self) -> bool:

@@ -26,7 +26,7 @@ from lakecore.verify.drop_licence import DropClaim, KeyOf, check_licence
 from lakecore.verify.layout import Stretch, check_levels, check_row_order
 from lakecore.verify.table_rules import TableRules
 
-__all__ = ["AskingUnit", "DroppingUnit", "JoiningUnit", "licensed"]
+__all__ = ["AskingUnit", "DroppingUnit", "JoiningUnit", "levels_of", "licensed"]
 
 Refused = tuple[WorkPick, ProofError]
 
@@ -104,6 +104,11 @@ def licensed(
         except ProofError as err:
             refused.append((pick, err))
     return tuple(kept), tuple(refused)
+
+
+def levels_of(pick: WorkPick) -> frozenset[int]:
+    """The levels that the units of a pick were let write to; none where levels order no rows."""
+    return frozenset(unit.asks.level for unit in pick.units if isinstance(unit, AskingUnit))
 
 
 def _licensed(pick: WorkPick, files: _LiveFiles, rules: TableRules, key_of: KeyOf | None) -> WorkPick:

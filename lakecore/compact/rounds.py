@@ -25,6 +25,7 @@ from lakecore.store.indexes import IndexStore
 from lakecore.verify.proof import proof_properties
 from lakecore.verify.second_decoder import SecondDecoders
 from lakecore.verify.shape import ProofMode
+from lakecore.verify.snapshot_check import SnapshotCheck
 
 __all__ = ["CompactRequest", "CompactRun"]
 
@@ -166,6 +167,7 @@ class CompactRun:
                 commit_user=request.commit_user,
                 identifier=self._next_identifier(),
                 properties=proof_properties(pick.proof for pick in folded.picks if pick.proof is not None),
+                examine=SnapshotCheck(folded.messages),
             )
         except CommitUncertainError:
             raise

@@ -793,7 +793,7 @@ _TOLD = {
 _BOTH = {
     "deduplicate", "levels", "last_level", "apart_files", "sequence", "aggregates", "first_row", "first_row_told", "lookup",
     "lookup_sequence", "lookup_aggregates", "full_changes", "vectors", "vector_sums", "snapshot_order", "avro_levels",
-    "append", "append_buckets", "clustered_keys", "row_kinds", "expiring_told", "groups_told", "evolved_told",
+    "append", "append_buckets", "clustered_keys", "row_kinds", "groups_told", "evolved_told",
 }  # fmt: skip
 _ORDERED = {"append_buckets", "behind_large"}
 _CUT = {"cut", "cut_vectors", "cut_sums"}
@@ -840,7 +840,7 @@ def _cases() -> Iterator[Case]:
 _TELLING = (
     "levels_some", "last_level_some", "lookup_some", "cut_vectors_some", "vectors_full", "append_full", "append_buckets_full",
     "aggregates_full", "partial_groups_full", "sequence_full", "row_kinds_some", "evolved_told_some", "groups_told_some",
-    "expiring_told_some", "behind_large_full", "indexed_full", "vectors_some", "descending_full", "rescaled_more",
+    "expiring_told_full", "behind_large_full", "indexed_full", "vectors_some", "descending_full", "rescaled_more",
     "postponed_full", "unsorted_order", "many_manifests_full", "deduplicate_full", "column_files_full",
     "first_row_told_some", "full_changes_full", "lookup_aggregates_some", "apart_files_full", "cut_full",
     "vector_sums_full", "vector_sums_some", "rescaled_vectors_more", "clustered_keys_some", "clustering_full",

@@ -42,6 +42,7 @@ from lakecore.read.file_index import index_path, open_index
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.scan.scanner import Scanner
 from lakecore.verify.commit_check import Bucket, CommitClaim, check_commit
+from lakecore.verify.snapshot_check import SnapshotCheck
 
 __all__ = ["COMMIT_FILES", "MAX_COMMITS", "IndexOutcome", "IndexRequest", "IndexRun", "IndexTarget"]
 
@@ -303,7 +304,10 @@ class IndexRun:
             self._uncertain = True
             try:
                 landed = self._target.committer.commit(
-                    messages, commit_user=self._request.commit_user, identifier=self._identifier
+                    messages,
+                    commit_user=self._request.commit_user,
+                    identifier=self._identifier,
+                    examine=SnapshotCheck(messages),
                 )
             except CommitConflictError as err:
                 self._uncertain = False

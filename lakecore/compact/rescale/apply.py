@@ -43,6 +43,7 @@ from lakecore.verify.proof import PickProof, proof_properties, prove_pick
 from lakecore.verify.rescaled import BucketRule
 from lakecore.verify.second_decoder import SecondDecoders
 from lakecore.verify.shape import ProofMode
+from lakecore.verify.snapshot_check import SnapshotCheck
 
 __all__ = ["RescaleOutcome", "RescaleRequest", "RescaleRun"]
 
@@ -305,6 +306,7 @@ class RescaleRun:
                     identifier=self._identifier,
                     properties=proof_properties(moved.proof for moved in left) | {RESCALED: str(self.count)},
                     unchanged=Unchanged(one_count=True),
+                    examine=SnapshotCheck(messages, overwrites=True),
                 )
             except CommitConflictError as err:
                 self._uncertain = False
