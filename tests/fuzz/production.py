@@ -88,8 +88,8 @@ def retracts(options: dict[str, str], judge: str) -> tuple[str, ...]:
     if options.get("ignore-delete") == "true" and not (aggregates and judge == TWIN):
         return ("-D", "-U", "-D")
     if any(key.endswith("remove-record-on-delete") for key in options):
-        # a delete that is merged with a later row removes nothing of earlier commits: how many were put off counts
-        return () if options["bucket"] == POSTPONED else ("-D",)
+        # a delete that is merged with a later row removes nothing of lower levels, so it counts which are merged when
+        return ("-D",) if judge == FORK else ()
     match options.get("merge-engine", "deduplicate"):
         case "deduplicate":
             return ("-D", "-D", "-D", "-U")
