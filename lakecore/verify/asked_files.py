@@ -42,6 +42,8 @@ def check_asked(
     key comparable; None where descriptions of files hold no keys. Cost: a comparison or two a file.
     """
     fresh = [file for file in claim.merged if file.level == 0]
+    if rules.ordered_by:
+        _check_age(claim.unit, fresh, live)
     if not rules.needs_old_rows or not fresh:
         return
     gone = {file.file_name for file in replaced}
@@ -62,6 +64,16 @@ def check_asked(
                 f"{file.file_name} on level {file.level} may hold older rows of its keys, and "
                 "is not looked up",
             )
+
+
+def _check_age(unit: str, fresh: Sequence[DataFile], live: Sequence[DataFile]) -> None:
+    """Where files have another order than that of keys, the row that was committed later counts, whatever its
+    sequence number: files of level 0 are merged in the order in which manifests have them.
+    """
+    places = {file.file_name: place for place, file in enumerate(live)}
+    for older, newer in pairwise(fresh):
+        if places.get(older.file_name, -1) >= places.get(newer.file_name, -1):
+            raise ProofError(unit, f"{older.file_name} is merged before {newer.file_name}, and is newer")
 
 
 def check_moved(

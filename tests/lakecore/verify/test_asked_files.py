@@ -52,6 +52,18 @@ def test_every_level_that_may_have_the_keys_is_asked(options: dict[str, str]) ->
         assert caught.value.unit == "unit 7"
 
 
+def test_rows_that_count_by_their_commit_are_merged_in_that_order() -> None:
+    options = {
+        "pk-clustering-override": "true",
+        "clustering.columns": "v",
+        "deletion-vectors.enabled": "true",
+    }
+    check(options, [NEW, LATER], [NEW, LATER], [], keys=False)
+    with pytest.raises(ProofError, match=f"{LATER.file_name} is merged before {NEW.file_name}"):
+        check(options, [NEW, LATER], [LATER, NEW], [], keys=False)
+    check({}, [NEW, LATER], [LATER, NEW], [])
+
+
 @pytest.mark.parametrize("options", NO_LOOKUP)
 def test_merges_that_look_nothing_up_ask_nobody(options: dict[str, str]) -> None:
     check(options, [NEW, TOP], [NEW], [])
