@@ -47,13 +47,13 @@ class SnapshotCheck:
         before = [line for name in lists for line in manifests.read_list(name)]
         _check_base(before, manifests.read_list(planned.base_manifest_list), manifests)
         delta = _entries(manifests.read_list(planned.delta_manifest_list), manifests)
-        self._check_delta(delta.rows())
+        self._check_delta(delta.rows(), planned)
         self._check_changelog(planned, manifests)
         self._check_indexes(planned, latest, manifests)
         _check_counts(planned, latest, delta)
 
-    def _check_delta(self, rows: Sequence[ManifestEntry]) -> None:
-        wanted = Counter(_entry_key(entry) for entry in self._expected())
+    def _check_delta(self, rows: Sequence[ManifestEntry], planned: Snapshot) -> None:
+        wanted = Counter(_entry_key(_numbered(entry, planned)) for entry in self._expected())
         found = Counter(_entry_key(entry) for entry in rows)
         for (_, bucket, _, kind, name, *_), count in ((found - wanted) + (wanted - found)).items():
             what = "adds" if kind is EntryKind.ADD else "removes"
@@ -182,6 +182,15 @@ def _entry_key(entry: ManifestEntry) -> tuple[bytes, int, int, EntryKind, str, D
     if file.file_source is not FileSource.COMPACT:
         file = replace(file, first_row_id=None, min_sequence_number=0, max_sequence_number=0)
     return entry.partition, entry.bucket, entry.total_buckets, entry.kind, file.file_name, file
+
+
+def _numbered(entry: ManifestEntry, planned: Snapshot) -> ManifestEntry:
+    """Rule of the format: where rows have ids, a new file without numbers gets that of its snapshot."""
+    file = entry.file
+    if planned.next_row_id is None or entry.kind is not EntryKind.ADD or file.min_sequence_number:
+        return entry
+    file = replace(file, min_sequence_number=planned.id, max_sequence_number=planned.id)
+    return replace(entry, file=file)
 
 
 def _index_key(file: IndexFile) -> tuple[bytes, int, str, str]:
