@@ -33,18 +33,24 @@ _DAMAGE = (
 )
 
 
+def _is_of_storage(text: str) -> bool:
+    """Whether the ORC reader says that reading failed, and not that the file ends too early."""
+    return "Arrow error: IOError" in text and "out of bounds" not in text
+
+
 @contextmanager
 def decoding(path: str) -> Iterator[None]:
     """Turn a decoder's failure into CorruptDataError(path). Errors of lakecore and of storage pass.
 
-    pyarrow reports damaged thrift and protobuf as OSError without an errno; with one, storage failed.
+    pyarrow reports damaged thrift and protobuf as OSError without an errno; with one, storage failed. Its ORC
+    reader loses the errno, and says that the error came from Arrow's file.
     """
     try:
         yield
     except (LakeError, pa.ArrowMemoryError, pa.ArrowCancelled):
         raise
     except OSError as err:
-        if err.errno is None:
+        if err.errno is None and not _is_of_storage(str(err)):
             raise CorruptDataError(path, f"cannot be decoded: {reason(err)}") from err
         raise UnavailableError(
             f"{path}: the file could not be read: {err}; check the storage and retry"
