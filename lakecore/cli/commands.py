@@ -8,9 +8,10 @@ from types import MappingProxyType
 
 import typer
 
+from lakecore.cli.damage import holding
 from lakecore.cli.option_groups import expanded
 
-__all__ = ["MAINTENANCE", "OTHER_NAMES", "TABLES", "register"]
+__all__ = ["HOLDING", "MAINTENANCE", "OTHER_NAMES", "TABLES", "register"]
 
 TABLES: Mapping[str, str] = MappingProxyType(
     {
@@ -34,6 +35,11 @@ TABLES: Mapping[str, str] = MappingProxyType(
     }
 )
 """A command's name to its module of `lakecore.cli`; its function has the same name with underscores."""
+
+HOLDING = frozenset(
+    {"describe", "snapshots", "files", "alter", "write", "delete", "update-columns", "read", "stream"}
+)
+"""Commands on one table that are no job of `lakecore.jobs`; they put it on hold when they meet damage."""
 
 MAINTENANCE: Mapping[str, str] = MappingProxyType(
     {
@@ -110,4 +116,4 @@ def _function(name: str, module: str) -> Callable[..., None]:
     function: Callable[..., None] = getattr(
         importlib.import_module(f"lakecore.cli.{module}"), name.replace("-", "_")
     )
-    return expanded(function)
+    return expanded(holding(name, function) if name in HOLDING else function)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lakecore.errors import UnsupportedError
+from lakecore.errors import CorruptDataError, UnsupportedError
 from lakecore.fs.allowed_paths import AllowedPaths, is_below
 from lakecore.fs.file_io import SERVICE, FileIO, FileStatus, OutputFile, RangeSource
 from lakecore.fs.link_looks import LinkLooks
@@ -94,6 +94,17 @@ class ConfinedFileIO:
         self._check_change("move to", target)
         self.inner.move(path, target)
 
+    def delete_listed(self, directory: str, name: str) -> None:
+        """Deletes an entry that a listing of `directory` showed, also one whose name no record could have.
+
+        Raises as `delete`, and CorruptDataError for a name that is no single part of a path.
+        """
+        path = f"{directory}/{name}"
+        if "/" in name or name in ("", ".", ".."):
+            raise CorruptDataError(directory, f"{name!r} is no name of an entry")
+        check_no_links(self.allowed.root_of_change(directory), directory, "delete", last=True)
+        self.inner.delete(path)
+
     def _check_read(self, path: str) -> None:
         root = self.allowed.root_of_read(path)
         if "://" not in path:
@@ -144,7 +155,7 @@ def references_of(file_io: FileIO, table_path: str) -> ReferenceFileIO:
     return ReferenceFileIO(file_io, AllowedPaths(warehouse=warehouse, own=table_path))
 
 
-def service_files(file_io: FileIO, warehouse: str) -> FileIO:
+def service_files(file_io: FileIO, warehouse: str) -> ConfinedFileIO:
     """Storage for lakecore's own files in the warehouse: `.lakecore/` and nothing else is changed by it."""
     allowed = AllowedPaths(warehouse=warehouse.rstrip("/") or "/", own=f"{warehouse.rstrip('/')}/{SERVICE}")
     return confined(file_io, allowed)

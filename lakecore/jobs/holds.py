@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from lakecore.clock import Clock, SystemClock
-from lakecore.errors import CorruptDataError, InvalidInputError, NotFoundError, UnsupportedError
+from lakecore.errors import CorruptDataError, InvalidInputError, NotFoundError, UnsupportedError, printable
 from lakecore.executor import Executor
 from lakecore.jobs.chore import Lake, Report, Safety, job_from_json, job_to_json
 from lakecore.maintain.holds.record import EndsWith, Hold
@@ -120,7 +120,7 @@ def _release(job: ReleaseTable, lake: Lake, store: HoldStore) -> Report:
     record = recorded(store, job.table, "release", {"user": job.by, "holds": ended})
     store.end(holds)
     RunStore(store.file_io, store.warehouse, store.clock).finish(record, RunState.DONE, {"ended": len(holds)})
-    return replace(report, run=record.id, names=tuple(hold.id for hold in holds))
+    return replace(report, run=record.id, names=tuple(printable(hold.id) for hold in holds))
 
 
 def _check_exists(table: str, lake: Lake) -> None:

@@ -87,9 +87,10 @@ class HoldStore:
             return ()
 
     def end(self, holds: Iterable[Hold]) -> None:
-        """Delete these records; repeatable."""
+        """Delete these records; repeatable. Their names are those of a listing, whatever they are."""
+        storage = service_files(self.file_io, self.warehouse)
         for hold in holds:
-            self.file_io.delete(f"{self._folder(hold.table)}/{hold.id}")
+            storage.delete_listed(self._folder(hold.table), hold.id)
 
     def _load(self, status: FileStatus, table: str) -> Hold | None:
         """None: no hold, or one that has ended since it was listed."""

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from lakecore.catalog.filesystem import load_catalog
+from lakecore.cli.damage import damaged_table
 from lakecore.cli.main import main
+from lakecore.errors import CorruptDataError
 from tests.support.lake import append_table, key_table, put
 
 
@@ -109,3 +111,78 @@ def test_a_failure_says_that_the_table_is_on_hold(shell: Shell) -> None:
     assert shell("compact-database", "--engine", "local", "--dry-run")[0] == 1
     assert len(shell.json("holds")) == 1, "a dry run places none"
     assert shell(*EXPIRE, "d.k")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "broken"),
+    [
+        pytest.param(("read", "d.k"), "bucket-0/data-*", id="read"),
+        pytest.param(
+            ("read", "d.k", "--format", "csv", "--limit", "9"), "manifest/manifest-*", id="read-metadata"
+        ),
+        pytest.param(("stream", "d.k"), "bucket-0/data-*", id="stream"),
+        pytest.param(("files", "d.k"), "manifest/manifest-*", id="files"),
+        pytest.param(("describe", "d.k"), "snapshot/snapshot-4", id="describe"),
+        pytest.param(("delete", "d.k", "--where", "k = 1"), "bucket-0/data-*", id="delete"),
+    ],
+)
+def test_a_command_that_meets_damage_puts_the_table_on_hold(
+    command: tuple[str, ...], broken: str, shell: Shell
+) -> None:
+    for path in Path(shell.table.path).glob(broken):
+        path.write_bytes(b"damaged")
+    code, _, err = shell(*command)
+    assert (code, "the table is on hold now" in err) == (1, True), err
+    [hold] = shell.json("holds")
+    assert (hold["table"], hold["job"], hold["automatic"]) == ("d.k", command[0], True)
+    assert shell(*EXPIRE, "d.k")[0] == 2
+    assert Path(shell.table.path, "snapshot", "snapshot-1").exists()
+
+
+def test_a_reader_of_the_library_places_no_hold(shell: Shell) -> None:
+    for path in Path(shell.table.path).glob("bucket-0/data-*"):
+        path.write_bytes(b"damaged")
+    with pytest.raises(CorruptDataError):
+        load_catalog(str(shell.path)).load_table("d.k").scan().to_arrow()
+    assert shell.json("holds") == []
+
+
+def test_who_may_not_write_is_told_that_there_is_no_hold(shell: Shell) -> None:
+    for path in Path(shell.table.path).glob("bucket-0/data-*"):
+        path.write_bytes(b"damaged")
+    (shell.path / ".lakecore").write_text("no directory")
+    code, _, err = shell("read", "d.k")
+    assert (code, "could NOT be put on hold" in err) == (1, True), err
+
+
+def test_what_is_wrong_with_a_request_is_no_damage(shell: Shell) -> None:
+    assert shell("read", "d.k", "--where", "nothing = 1")[0] == 1
+    assert shell("read", "d.missing")[0] == 1
+    assert shell.json("holds") == []
+
+
+@pytest.mark.parametrize("name", ["a\x1b[2J.json", "a\nb.json", "\u202e.json", "..json", " "], ids=ascii)
+def test_a_record_of_any_name_is_released(name: str, shell: Shell) -> None:
+    folder = shell.path / ".lakecore" / "holds" / "d.k"
+    folder.mkdir(parents=True)
+    (folder / name).write_text("forged")
+    assert shell(*EXPIRE, "d.k")[0] == 2
+    code, out, _ = shell("release", "d.k")
+    assert (code, "\x1b" in out) == (0, False)
+    assert list(folder.iterdir()) == []
+    assert shell(*EXPIRE, "d.k")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "table"),
+    [
+        ("/wh/d.db/t/bucket-0/a", "d.t"),
+        ("/wh/d.db/t", None),
+        ("/wh/d/t/a", None),
+        ("/wh/.db/t/a", None),
+        ("/elsewhere/d.db/t/a", None),
+        ("/wh/.lakecore/runs/x", None),
+    ],
+)
+def test_the_table_of_a_damaged_file(path: str, table: str | None) -> None:
+    assert damaged_table(path, "/wh/") == damaged_table(path, "/wh") == table

@@ -1,0 +1,56 @@
+"""A command that reads or writes a table, and meets damage there, puts the table on hold, as chores do."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from lakecore.cli.session import Session
+from lakecore.errors import CorruptDataError, ProofError
+
+__all__ = ["damaged_table", "holding"]
+
+
+def holding(name: str, function: Callable[..., None]) -> Callable[..., None]:
+    """`function`, the command `name`; the error is raised all the same, with a note that says what happened.
+
+    Who has no right to write into the warehouse gets a note, too: the table could not be put on hold.
+    """
+
+    @functools.wraps(function)
+    def command(*given: Any, **named: Any) -> None:
+        try:
+            function(*given, **named)
+        except (CorruptDataError, ProofError) as err:
+            context = named.get("context", given[0] if given else None)
+            _hold(err, getattr(context, "obj", None), named.get("table"), name)
+            raise
+
+    return command
+
+
+def damaged_table(path: str, warehouse: str) -> str | None:
+    """The table of the warehouse whose directory holds the file; None for a file elsewhere."""
+    root = f"{warehouse.rstrip('/')}/"
+    database, _, rest = path.removeprefix(root).partition("/")
+    table, slash, _ = rest.partition("/")
+    if not path.startswith(root) or not database.endswith(".db") or not slash or database == ".db":
+        return None
+    return f"{database.removesuffix('.db')}.{table}"
+
+
+def _hold(error: CorruptDataError | ProofError, session: Any, table: Any, name: str) -> None:
+    from lakecore.clock import SystemClock  # help needs none of these
+    from lakecore.maintain.holds.place import hold_because_of
+    from lakecore.maintain.holds.store import HoldStore
+    from lakecore.maintain.runs import table_key
+
+    if not isinstance(session, Session):
+        return
+    lake = session.catalog
+    found = damaged_table(error.path, lake.warehouse) if isinstance(error, CorruptDataError) else None
+    if found is None and isinstance(table, str):
+        found = table_key(table)
+    if found is not None:
+        hold_because_of(error, HoldStore(lake.file_io, lake.warehouse, SystemClock()), found, name, "")
