@@ -126,7 +126,7 @@ def _run_one(mutant: Mutant, part: str, runner: Runner, until: float | None, qui
         if part == "battery"
         else runner.tests(mutant, most=_QUICK_WAVES if quick else None)
     )
-    if result["verdict"] != "unknown" or not quick:
+    if result["verdict"] == "caught" or not quick:
         runner.keep(mutant, part, result)
     why = result.get("why") or result.get("by") or ""
     print(f"{part} {result['verdict']:9} {result['seconds']:6.1f} s  {mutant.id}  {why[:110]}", flush=True)
