@@ -247,3 +247,17 @@ def test_any_files_read_as_a_dict_would(files: list[list[tuple[int, int, int]]])
             newest[key] = max(newest.get(key, (-1, 0)), (sequence, kind))
     expected = [f"{key}@{seq}" for key, (seq, kind) in sorted(newest.items()) if kind in (ADD, UA)]
     assert [row[0] for row in table.read(*written, columns=["v"])] == expected
+
+
+def test_shares_of_a_merge_are_its_rows_without_the_deleted_ones(small_table: Any) -> None:
+    table = small_table(table_schema(COLUMNS), block_size=2000)
+    old = table.write([(k, k, ADD, k, f"old {k}", k) for k in range(3000)], level=5, chunk=100)
+    new = table.write([(k, k + 3000, ADD, k, "new", k) for k in range(0, 3000, 2)], chunk=100)
+    deleted = {old.file_name: range(1, 3000, 10), new.file_name: range(0, 1500, 7)}
+    split = table.split(old, new, deleted=deleted)
+    whole = [batch.to_pylist() for batch in read_split(table.context, split)]
+    shares = split_reader.split_shares(table.context, split, 4)
+    assert len(shares) == 4
+    parts = [[row for batch in share() for row in batch.to_pylist()] for share in shares]
+    assert all(parts)
+    assert [row for part in parts for row in part] == [row for rows in whole for row in rows]
