@@ -36,7 +36,7 @@ _ISO = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)
 def _number_and_unit(text: str, units: Mapping[str, int], what: str) -> int:
     match = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]*)\s*", text)
     if match is None or match[2].lower() not in units:
-        raise ValueError(f"not a {what}; write for example {'8 mb' if what == 'size' else '1 h'!r}")
+        raise ValueError(f"this is not a {what}; write for example {'8 mb' if what == 'size' else '1 h'!r}")
     return int(match[1]) * units[match[2].lower()]
 
 
@@ -58,7 +58,7 @@ def parse_bool(text: str) -> bool:
     """`true` or `false`, any case."""
     value = {"true": True, "false": False}.get(text.strip().lower())
     if value is None:
-        raise ValueError("must be true or false")
+        raise ValueError("it must be true or false")
     return value
 
 
@@ -74,7 +74,7 @@ def parse_enum(kind: type[E]) -> Callable[[str], E]:
         for member in kind:
             if str(member.value).lower() == text.strip().lower():
                 return member
-        raise ValueError("must be one of " + ", ".join(str(member.value) for member in kind))
+        raise ValueError("it must be one of " + ", ".join(str(member.value) for member in kind))
 
     return parse
 
@@ -101,7 +101,7 @@ class Option(Generic[T]):
                 try:
                     return self.parse(raw[key])
                 except ValueError as err:
-                    problem = "not a whole number" if self.parse is int else str(err)
+                    problem = "it is not a whole number" if self.parse is int else str(err)
                     value = MASK if is_secret(key) else repr(raw[key])
                     raise InvalidOptionError(f"option {key}={value}: {problem}") from err
         return self.default

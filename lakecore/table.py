@@ -276,7 +276,11 @@ class Table:
             try:
                 return self._finish(self._new_write(commit, replaced), data, commit, None)
             except CommitConflictError as err:
-                logger.info("%s: placing its rows anew: %s", self.name, err)
+                logger.info(
+                    "%s: another commit came first, so the rows are assigned to buckets again: %s",
+                    self.name,
+                    err,
+                )
         return self._finish(self._new_write(commit, replaced), data, commit, None)
 
     def delete(self, where: str | Predicate, commit: Commit | None = None) -> DeletedRows:
@@ -337,7 +341,7 @@ class Table:
     def _overwrite(self, partitions: Partitions | None, dynamic: bool | None) -> Overwrite:
         if partitions is not None:
             if dynamic:
-                raise InvalidInputError("partitions and dynamic exclude each other; give one")
+                raise InvalidInputError("partitions and dynamic exclude each other; give only one of them")
             return Overwrite.static(*self._partition_specs(partitions))
         if dynamic is None:
             dynamic = WriteRules.from_options(self.schema.options).dynamic_overwrite
@@ -360,7 +364,8 @@ class Table:
         limits = [key for key in _RETENTION if key in self.schema.options]
         if limits and not self.options.write_only:  # the command `write` expires by itself
             logger.warning(
-                "%s: option %s: Table.write expires nothing; the commands write and expire-snapshots do",
+                "%s: option %s has no effect on Table.write, which expires no snapshots; run "
+                "expire-snapshots",
                 self.name,
                 limits[0],
             )
@@ -422,7 +427,9 @@ class Table:
             write.abort()
             raise
         if result.duplicate:
-            logger.info("%s: this commit had landed before; its rows are not written again", self.name)
+            logger.info(
+                "%s: an earlier attempt has published this commit; its rows are not written again", self.name
+            )
             write.abort()
         return result
 
@@ -482,7 +489,7 @@ def _internal(name: str, value: Any, schema: TableSchema) -> Any:
     """A Python value of a partition column as rows hold it."""
     if name not in schema.partition_keys:
         known = ", ".join(schema.partition_keys) or "none"
-        raise InvalidInputError(f"{name!r} is not a partition column; there are: {known}")
+        raise InvalidInputError(f"{name!r} is not a partition column; the partition columns are: {known}")
     kind = schema.row_type.field(name).type
     try:
         return array_values(pa.array([value], arrow_type(kind)), kind)[0]

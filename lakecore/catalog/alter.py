@@ -65,7 +65,7 @@ def altered(
     readers of this release could not follow.
     """
     if not changes:
-        raise InvalidInputError("no change given; say what to add, drop, rename, set or unset")
+        raise InvalidInputError("no change is given; name what to add, drop, rename, set or unset")
     draft = _Draft(schema, has_snapshots)
     for change in changes:
         draft.apply(change)
@@ -322,7 +322,7 @@ def _moved(siblings: Fields, change: MoveColumn) -> Fields:
     if here is None:
         here = _index(siblings, position.reference)
     if here == source:
-        raise InvalidInputError(f"column {change.name} is there already; name another place")
+        raise InvalidInputError(f"column {change.name} is already at that place; name another place")
     rest = siblings[:source] + siblings[source + 1 :]
     return _inserted(rest, siblings[source], position)
 
@@ -331,7 +331,9 @@ def _index(siblings: Fields, name: str | None) -> int:
     for place, column in enumerate(siblings):
         if column.name == name:
             return place
-    raise InvalidInputError(f"column {name!r} is not there; there are {', '.join(f.name for f in siblings)}")
+    raise InvalidInputError(
+        f"column {name!r} does not exist; the columns are {', '.join(f.name for f in siblings)}"
+    )
 
 
 def _part(kind: DataType, depth: int) -> DataType:

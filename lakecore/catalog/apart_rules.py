@@ -32,20 +32,23 @@ def check_apart(schema: TableSchema, options: TableOptions) -> None:
         _check_beside_key(schema, options, blobs)
     if not options.data_evolution:
         for name in sorted(blobs if not schema.primary_keys else ()):
-            raise InvalidInputError(f"column {name}: BLOB needs data-evolution.enabled=true")
+            raise InvalidInputError(f"column {name}: a BLOB column needs data-evolution.enabled=true")
         if dedicated.vector_format:
-            raise InvalidOptionError("option vector.file.format: needs data-evolution.enabled=true")
+            raise InvalidOptionError("option vector.file.format: it needs data-evolution.enabled=true")
     if dedicated and not dedicated.ordinary:
-        raise InvalidInputError(f"column {schema.fields[0].name}: needs other columns than BLOB and VECTOR")
+        raise InvalidInputError(
+            f"column {schema.fields[0].name}: the table needs at least one column that is "
+            "neither BLOB nor VECTOR"
+        )
     for name in schema.partition_keys:
         if name in blobs.union(dedicated.vectors):
-            raise InvalidInputError(f"column {name}: a partition column cannot lie in files of its own")
+            raise InvalidInputError(f"column {name}: a partition column cannot be stored in separate files")
 
 
 def _check_blobs(schema: TableSchema, blobs: Set[str]) -> None:
     for field in schema.fields:
         if field.name in blobs and not holds_blobs(field.type):
-            raise InvalidInputError(f"column {field.name}: BLOB goes into lists and maps, and no deeper")
+            raise InvalidInputError(f"column {field.name}: a BLOB can be in a list or a map, but not deeper")
         if field.name in blobs and isinstance(field.type, MapType):
             key_codec(field.type.key)
     for key, names in (
@@ -54,9 +57,9 @@ def _check_blobs(schema: TableSchema, blobs: Set[str]) -> None:
     ):
         for name in names:
             if name not in schema.row_type.names or not is_blob(schema.row_type.field(name).type):
-                raise InvalidOptionError(f"option {key}: {name!r} is no BLOB column")
+                raise InvalidOptionError(f"option {key}: {name!r} is not a BLOB column")
     if both := set(descriptor_columns(schema.options)) & set(view_columns(schema.options)):
-        raise InvalidOptionError(f"option blob-view-field: {min(both)!r} is in blob-descriptor-field, too")
+        raise InvalidOptionError(f"option blob-view-field: {min(both)!r} is also in blob-descriptor-field")
 
 
 def _check_beside_key(schema: TableSchema, options: TableOptions, blobs: Set[str]) -> None:
@@ -71,7 +74,7 @@ def _check_beside_key(schema: TableSchema, options: TableOptions, blobs: Set[str
             raise InvalidInputError(f"column {min(found)}: a BLOB column cannot be in the {place}")
     if views := view_columns(schema.options):
         raise UnsupportedError(
-            f"option blob-view-field={views[0]}: this release has no views of blobs beside a primary key"
+            f"option blob-view-field={views[0]}: this release has no blob views in tables with a primary key"
         )
     managed = managed_columns(schema.row_type, schema.options)
     for key, value, only in (
@@ -82,7 +85,9 @@ def _check_beside_key(schema: TableSchema, options: TableOptions, blobs: Set[str
     ):
         if managed and value != only:
             remedy = f"unset it, or keep references in the column (blob-descriptor-field={managed[0]})"
-            raise InvalidOptionError(f"option {key}={value}: not beside BLOB column {managed[0]}: {remedy}")
+            raise InvalidOptionError(
+                f"option {key}={value}: the value cannot be used with BLOB column {managed[0]}: {remedy}"
+            )
 
 
 def _has_blob(kind: DataType) -> bool:

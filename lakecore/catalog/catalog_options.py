@@ -36,5 +36,9 @@ def check_catalog_options(options: Mapping[str, str]) -> None:
             )
     for key in sorted(set(options) - _KNOWN):
         near = get_close_matches(key, sorted(_KNOWN), 3)
-        known = f"did you mean {' or '.join(near)}" if near else f"known are {', '.join(sorted(_KNOWN))}"
+        known = (
+            f"did you mean {' or '.join(near)}"
+            if near
+            else f"the known options are {', '.join(sorted(_KNOWN))}"
+        )
         raise InvalidOptionError(f"catalog option {key}: it is not known and would have no effect; {known}")

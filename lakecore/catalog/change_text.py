@@ -121,7 +121,7 @@ def _of(op: str, raw: Mapping[str, Any]) -> SchemaChange:  # noqa: C901 - one li
             if position is None:
                 raise KeyError("first")
             return MoveColumn(str(raw["name"]), position)
-    raise InvalidInputError(f"change {op!r}: there is no such change")
+    raise InvalidInputError(f"change {op!r}: this change does not exist")
 
 
 def _path(raw: Mapping[str, Any]) -> FieldPath:

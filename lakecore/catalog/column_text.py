@@ -39,13 +39,13 @@ def parse_type_text(text: str) -> DataType:
 
 def _parse(text: str, depth: int) -> DataType:
     if depth > _MAX_DEPTH:
-        raise ValueError(f"nested deeper than {_MAX_DEPTH} levels")
+        raise ValueError(f"it is nested deeper than {_MAX_DEPTH} levels")
     head, bracket, rest = text.partition("<")
     if not bracket:
         return parse_type(text)
     body, closing, suffix = rest.rpartition(">")
     if not closing:
-        raise ValueError("a '<' without its '>'")
+        raise ValueError("a '<' has no matching '>'")
     nullable = _nullable(suffix)
     parts = [part.strip() for part in _split(body)]
     kind = head.strip().upper()
@@ -74,7 +74,7 @@ def _field(text: str, depth: int) -> DataField:
 def _nullable(suffix: str) -> bool:
     words = suffix.upper().split()
     if words not in ([], ["NULL"], ["NOT", "NULL"]):
-        raise ValueError(f"unexpected {suffix.strip()!r}")
+        raise ValueError(f"{suffix.strip()!r} is unexpected")
     return words != ["NOT", "NULL"]
 
 

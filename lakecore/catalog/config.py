@@ -48,7 +48,7 @@ def resolve(given: str | None, environ: Mapping[str, str]) -> CatalogConfig:
     if name is None:
         if len(catalogs) != 1:
             raise InvalidInputError(
-                "no warehouse given: pass one, set LAKECORE_WAREHOUSE, or name a catalog of "
+                "no warehouse is given: pass one, set LAKECORE_WAREHOUSE, or name a catalog of "
                 f"{_FILE_NAME} ({_listed(catalogs)})"
             )
         name = next(iter(catalogs))
@@ -57,7 +57,8 @@ def resolve(given: str | None, environ: Mapping[str, str]) -> CatalogConfig:
     if os.path.isdir(name):
         return CatalogConfig(name, {})
     raise NotFoundError(
-        f"no catalog {name!r} in {_FILE_NAME} or the environment ({_listed(catalogs)}), and no such directory"
+        f"{name!r} is neither a catalog in {_FILE_NAME} or the environment "
+        f"({_listed(catalogs)}) nor a directory"
     )
 
 
@@ -82,10 +83,11 @@ def _from_file(environ: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
             catalogs = tomllib.load(file).get("catalogs", {})
         return {name: {key: _text(value) for key, value in table.items()} for name, table in catalogs.items()}
     except FileNotFoundError as err:
-        raise NotFoundError(f"{path}: no such file (LAKECORE_CONFIG names it)") from err
+        raise NotFoundError(f"{path}: the file does not exist, although LAKECORE_CONFIG names it") from err
     except (OSError, ValueError, AttributeError) as err:
         raise InvalidInputError(
-            f"{path}: not a catalog file: {err}; write [catalogs.NAME] and warehouse = …"
+            f"{path}: this is not a catalog file: {err}; write a section [catalogs.NAME] with "
+            "warehouse = 'PATH'"
         ) from err
 
 

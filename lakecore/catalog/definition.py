@@ -60,7 +60,7 @@ class TableDefinition:
         known = {"columns", "fields", "primaryKeys", "partitionKeys", "options", "comment"}
         if unknown := sorted(set(raw) - known):
             raise InvalidInputError(
-                f"schema: unknown key {unknown[0]!r}; known are {', '.join(sorted(known))}"
+                f"schema: unknown key {unknown[0]!r}; the known keys are {', '.join(sorted(known))}"
             )
         columns = raw.get("columns", raw.get("fields"))
         if not isinstance(columns, list) or not columns:
@@ -87,12 +87,15 @@ def first_schema(definition: TableDefinition, time_millis: int) -> TableSchema:
     kind = options.get("type", TABLE_TYPES[0])
     if kind.strip().lower() not in TABLE_TYPES:
         raise UnsupportedError(
-            f"option type={kind}: this release makes tables of the types {' and '.join(TABLE_TYPES)}; leave "
-            "the option out, or make this one with the engine that reads it"
+            f"option type={kind}: this release creates only tables of the types "
+            f"{' and '.join(TABLE_TYPES)}; leave "
+            "the option out, or create this table with the engine that reads it"
         )
     for key in ("scan.fallback-branch", "scan.primary-branch"):
         if options.get(key, "").strip():
-            raise InvalidOptionError(f"option {key}={options[key]}: a new table has no branches; alter it")
+            raise InvalidOptionError(
+                f"option {key}={options[key]}: a new table has no branches; set the option later with alter"
+            )
     check_columns(definition.columns)
     check_keys(definition.columns, primary, "primary key")
     check_keys(definition.columns, partition, "partition key")
@@ -119,7 +122,9 @@ def first_schema(definition: TableDefinition, time_millis: int) -> TableSchema:
 def _keys(given: tuple[str, ...], options: dict[str, str], key: str) -> tuple[str, ...]:
     text = options.pop(key, None)
     if text is not None and given:
-        raise InvalidOptionError(f"option {key}={text}: the definition has keys of its own; give them once")
+        raise InvalidOptionError(
+            f"option {key}={text}: the definition also has its own keys; give them only once"
+        )
     return given or parse_list(text or "")
 
 

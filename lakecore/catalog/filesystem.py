@@ -182,7 +182,10 @@ class FilesystemCatalog:
         """
         parsed = TableName.parse(name)
         if parsed.branch != TablePaths("").branch or parsed.system is not None:
-            raise InvalidInputError(f"table {name!r}: a branch or system table is made from its table")
+            raise InvalidInputError(
+                f"table {name!r}: a branch or system table cannot be created like a table; "
+                "create the table itself"
+            )
         if parsed.database == CATALOG_DATABASE:
             raise InvalidInputError(
                 f"table {name!r}: the database {CATALOG_DATABASE!r} holds the tables of the catalog itself; "
@@ -228,7 +231,8 @@ class FilesystemCatalog:
                 logger.info("altered table %s: schema %d", name, schema.id)
                 return self.load_table(name)
         raise CommitConflictError(
-            f"table {name!r}: {_ALTER_TRIES} other changes of its schema came first; try again"
+            f"table {name!r}: its schema was changed {_ALTER_TRIES} times by others during this "
+            "change; try again"
         )
 
     def _check_branches(self, table: Table, schema: TableSchema) -> None:
@@ -246,7 +250,8 @@ class FilesystemCatalog:
         table = self.load_table(name)
         if table.schema.options.get("data-file.external-paths"):
             raise UnsupportedError(
-                f"table {name!r} has files at data-file.external-paths; drop it with its own tools"
+                f"table {name!r} has files at data-file.external-paths; drop it with the engine "
+                "that created it"
             )
         if table.paths.branch != TablePaths("").branch:
             raise UnsupportedError(f"{name!r} is a branch: this release does not delete branches")

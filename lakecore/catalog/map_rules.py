@@ -33,7 +33,9 @@ def check_map_layouts(schema: TableSchema, options: TableOptions) -> None:
         _check_files(schema)
         _check_types(schema)
         if options.bucket_mode is BucketMode.POSTPONE:
-            raise InvalidOptionError(f"option {keys[0]}: not with bucket=-2 (postponed buckets)")
+            raise InvalidOptionError(
+                f"option {keys[0]}: it cannot be used with bucket=-2 (postponed buckets)"
+            )
 
 
 def _is_shared(schema: TableSchema, key: str) -> bool:
@@ -48,7 +50,7 @@ def _is_shared(schema: TableSchema, key: str) -> bool:
         raise InvalidOptionError(f"option {key}: the keys of {name!r} must be STRING NOT NULL")
     for wrong, what in ((_is_blob, "BLOB"), (_is_vector, "VECTOR")):
         if any(map(wrong, _parts(kind.value))):
-            raise InvalidOptionError(f"option {key}: not for values with {what} in them")
+            raise InvalidOptionError(f"option {key}: it cannot be used for values that contain {what}")
     return True
 
 
@@ -72,7 +74,7 @@ def _check_files(schema: TableSchema) -> None:
 def _check_types(schema: TableSchema) -> None:
     for wrong, what in ((_is_variant, "VARIANT"), (_is_multiset, "MULTISET")):
         if any(map(wrong, _parts(schema.row_type))):
-            raise InvalidOptionError(f"option fields.*{_SUFFIX}: not in a table with {what}")
+            raise InvalidOptionError(f"option fields.*{_SUFFIX}: it cannot be used in a table with {what}")
 
 
 def _parts(kind: DataType) -> Iterator[DataType]:

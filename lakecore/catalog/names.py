@@ -44,7 +44,11 @@ def alternatives(
     by_case = {name.lower(): name for name in sorted(names)}
     near = (by_case[found] for found in get_close_matches(missing.lower(), by_case, _SHOWN))
     shown = ", ".join(filter(exists, near))
-    return f"closest of {len(names)} {what}: {shown}" if shown else f"none of {len(names)} {what} is like it"
+    return (
+        f"the closest of {len(names)} {what} are: {shown}"
+        if shown
+        else f"none of {len(names)} {what} has a similar name"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,9 @@ def _edited(fields: Fields, path: FieldPath, at: int, edit: Callable[..., Fields
     row, used = _descend(column.type, path, at + 1)
     if at + 1 + used == len(path):
         if whole:
-            raise InvalidInputError(f"column {'.'.join(path)} is no field; name a column or a field of a row")
+            raise InvalidInputError(
+                f"column {'.'.join(path)} is not a field; name a column or a field of a row"
+            )
         return edit(fields, name, used)
     if row is None:
         raise InvalidInputError(

@@ -64,11 +64,12 @@ def check_set(schema: TableSchema, key: str, value: str, *, has_snapshots: bool)
         return True
     if key in _IMMUTABLE:
         raise InvalidOptionError(
-            f"option {key}={value}: it cannot change once the table has snapshots; make a new table, and copy"
+            f"option {key}={value}: it cannot change once the table has snapshots; create a new "
+            "table and copy the rows"
         )
     if key in _NAMES_OF_DIRECTORIES:
         raise InvalidOptionError(
-            f"option {key}={value}: files that are there would not be found any more; copy into a new table"
+            f"option {key}={value}: existing files would no longer be found; copy the rows into a new table"
         )
     _check_bucket(old, key, value)
     _check_deletion_vectors(schema.options, key, value)
@@ -87,7 +88,7 @@ def check_unset(schema: TableSchema, key: str, *, has_snapshots: bool) -> None:
     if key in _IMMUTABLE or key == _BUCKET.key:
         raise InvalidOptionError(f"option {key}: it cannot be unset once the table has snapshots")
     if key in _NAMES_OF_DIRECTORIES and key in schema.options:
-        raise InvalidOptionError(f"option {key}: files that are there would not be found any more")
+        raise InvalidOptionError(f"option {key}: existing files would no longer be found")
     _check_clustering(schema.options, key)
 
 
@@ -127,7 +128,8 @@ def _check_bucket(old: str | None, key: str, value: str) -> None:
     before = _BUCKET.read({} if old is None else {key: old})
     if before == _UNKNOWN_BUCKETS or _BUCKET.read({key: value}) == _UNKNOWN_BUCKETS:
         raise InvalidOptionError(
-            f"option bucket={value}: tables with bucket={before} cannot change to it; copy into a new table"
+            f"option bucket={value}: tables with bucket={before} cannot change to it; copy the "
+            "rows into a new table"
         )
 
 
@@ -136,7 +138,7 @@ def _check_deletion_vectors(options: Options, key: str, value: str) -> None:
         return
     if is_on(options, key) != is_on({key: value}, key):
         raise InvalidOptionError(
-            f"option {key}={value}: without a full compaction before, rows would be doubled or come back; "
+            f"option {key}={value}: without a full compaction before, rows would be duplicated or come back; "
             f"after one, set {_MODIFIABLE}=true first"
         )
 

@@ -49,7 +49,7 @@ def _needs_primary_key(schema: TableSchema, options: TableOptions) -> None:
     for key in ("streaming-read-overwrite", "table-read.sequence-number.enabled"):
         _need(not _is_on(schema, key), key, "only tables with a primary key have it")
     delta = "full-compaction.delta-commits"
-    _need(options.bucket > 0 or delta not in schema.options, delta, "not without buckets; unset it")
+    _need(options.bucket > 0 or delta not in schema.options, delta, "it needs buckets; unset it")
 
 
 def _named_columns(schema: TableSchema, options: TableOptions) -> None:
@@ -87,10 +87,16 @@ def _sequence_fields(schema: TableSchema, options: TableOptions) -> None:
         _need(aggregate not in schema.options, aggregate, "a sequence field has no aggregate function")
         _need(given.count(name) == 1, key, f"{name!r} is named twice")
     if given:
-        _need(options.merge_engine is not MergeEngine.FIRST_ROW, key, "not with merge-engine=first-row")
+        _need(
+            options.merge_engine is not MergeEngine.FIRST_ROW,
+            key,
+            "it cannot be used with merge-engine=first-row",
+        )
         across = schema.primary_keys and not set(schema.partition_keys) <= set(schema.primary_keys)
         _need(
-            not across, key, "not where the primary key lacks partition columns: rows move between partitions"
+            not across,
+            key,
+            "it cannot be used where the primary key lacks partition columns: rows move between partitions",
         )
 
 
@@ -99,8 +105,8 @@ def _snapshot_order(schema: TableSchema, options: TableOptions) -> None:
     if not BY_SNAPSHOT.read(schema.options):
         return
     _need(bool(schema.primary_keys), key, "only tables with a primary key have it")
-    _need(not options.sequence_fields, key, "not with sequence.field")
-    _need(options.write_only, key, "needs write-only=true: what is merged must have its snapshot")
+    _need(not options.sequence_fields, key, "it cannot be used with sequence.field")
+    _need(options.write_only, key, "it needs write-only=true: the merged files must belong to a snapshot")
 
 
 def _changelogs(schema: TableSchema, options: TableOptions) -> None:
@@ -108,11 +114,13 @@ def _changelogs(schema: TableSchema, options: TableOptions) -> None:
     late = producer in (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION)
     overwrite = "streaming-read-overwrite"
     _need(
-        not (late and _is_on(schema, overwrite)), overwrite, f"not with changelog-producer={producer.value}"
+        not (late and _is_on(schema, overwrite)),
+        overwrite,
+        f"it cannot be used with changelog-producer={producer.value}",
     )
     if options.merge_engine is MergeEngine.FIRST_ROW:
         allowed = (ChangelogProducer.NONE, ChangelogProducer.LOOKUP)
-        _need(producer in allowed, "changelog-producer", "merge-engine=first-row takes none or lookup")
+        _need(producer in allowed, "changelog-producer", "merge-engine=first-row accepts only none or lookup")
 
 
 def _retention(schema: TableSchema, _: TableOptions) -> None:
@@ -125,7 +133,7 @@ def _retention(schema: TableSchema, _: TableOptions) -> None:
         ("changelog", changelog_min, changelog_max),
     ):
         key = f"{what}.num-retained.min"
-        _need(low > 0, key, "must be at least 1")
+        _need(low > 0, key, "it must be at least 1")
         _need(low <= high, key, f"{low} is more than {what}.num-retained.max={high}")
     expiry = "partition.expiration-time"
     _need(expiry not in schema.options or bool(schema.partition_keys), expiry, "the table has no partitions")
@@ -137,11 +145,13 @@ def _deletion_vectors(schema: TableSchema, options: TableOptions) -> None:
     key = "deletion-vectors.enabled"
     producer = options.changelog_producer
     _need(
-        producer is not ChangelogProducer.FULL_COMPACTION, key, "not with changelog-producer=full-compaction"
+        producer is not ChangelogProducer.FULL_COMPACTION,
+        key,
+        "it cannot be used with changelog-producer=full-compaction",
     )
     if not _is_on(schema, "pk-clustering-override"):
         first_row = options.merge_engine is MergeEngine.FIRST_ROW
-        _need(not first_row, key, "merge-engine=first-row deletes no rows, and needs none")
+        _need(not first_row, key, "merge-engine=first-row deletes no rows and does not need it")
 
 
 def _aggregates(schema: TableSchema, options: TableOptions) -> None:
@@ -156,38 +166,48 @@ def _aggregates(schema: TableSchema, options: TableOptions) -> None:
 def _row_tracking(schema: TableSchema, options: TableOptions) -> None:
     if options.row_tracking:
         key = "row-tracking.enabled"
-        _need(options.bucket == -1, key, "only with bucket=-1")
-        _need(not schema.primary_keys, key, "not on a table with a primary key")
+        _need(options.bucket == -1, key, "it can be used only with bucket=-1")
+        _need(not schema.primary_keys, key, "it cannot be used in a table with a primary key")
     if options.data_evolution:
         key = "data-evolution.enabled"
-        _need(options.row_tracking, key, "needs row-tracking.enabled=true")
-        _need(not _is_on(schema, "clustering.incremental"), key, "not with clustering.incremental")
+        _need(options.row_tracking, key, "it needs row-tracking.enabled=true")
+        _need(
+            not _is_on(schema, "clustering.incremental"), key, "it cannot be used with clustering.incremental"
+        )
 
 
 def _clustering(schema: TableSchema, options: TableOptions) -> None:
     if not _is_on(schema, "clustering.incremental"):
         return
     key = "clustering.incremental"
-    _need(not schema.primary_keys, key, "not on a table with a primary key")
+    _need(not schema.primary_keys, key, "it cannot be used in a table with a primary key")
     if options.bucket != -1:
         ordered = Option("bucket-append-ordered", parse_bool, True, "").read(schema.options)
         _need(not ordered, key, "with buckets it needs bucket-append-ordered=false")
-        _need(not options.deletion_vectors, key, "with buckets not with deletion-vectors.enabled")
+        _need(
+            not options.deletion_vectors, key, "with buckets it cannot be used with deletion-vectors.enabled"
+        )
 
 
 def _clustering_override(schema: TableSchema, options: TableOptions) -> None:
     key = "pk-clustering-override"
     if not _is_on(schema, key):
         return
-    _need(bool(parse_list(schema.options.get("clustering.columns", ""))), key, "needs clustering.columns")
+    _need(bool(parse_list(schema.options.get("clustering.columns", ""))), key, "it needs clustering.columns")
     vectors = options.deletion_vectors or options.merge_engine is MergeEngine.FIRST_ROW
-    _need(vectors, key, "needs deletion-vectors.enabled=true")
-    _need(options.record_expire_ms is None, key, "not with record-level.expire-time")
+    _need(vectors, key, "it needs deletion-vectors.enabled=true")
+    _need(options.record_expire_ms is None, key, "it cannot be used with record-level.expire-time")
     engines = (MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW)
-    _need(options.merge_engine in engines, key, "only with merge-engine deduplicate or first-row")
-    _need(not options.sequence_fields, key, "not with sequence.field")
+    _need(
+        options.merge_engine in engines, key, "it can be used only with merge-engine deduplicate or first-row"
+    )
+    _need(not options.sequence_fields, key, "it cannot be used with sequence.field")
     producers = (ChangelogProducer.NONE, ChangelogProducer.INPUT)
-    _need(options.changelog_producer in producers, key, "only with changelog-producer none or input")
+    _need(
+        options.changelog_producer in producers,
+        key,
+        "it can be used only with changelog-producer none or input",
+    )
 
 
 def _chain(schema: TableSchema, options: TableOptions) -> None:
@@ -198,8 +218,12 @@ def _chain(schema: TableSchema, options: TableOptions) -> None:
     _need(bool(schema.partition_keys), key, "needs partitions")
     _need(options.bucket > 0, key, "needs a fixed number of buckets")
     producers = (ChangelogProducer.NONE, ChangelogProducer.INPUT)
-    _need(options.changelog_producer in producers, key, "only with changelog-producer none or input")
-    _need(not options.deletion_vectors, key, "not with deletion-vectors.enabled")
+    _need(
+        options.changelog_producer in producers,
+        key,
+        "it can be used only with changelog-producer none or input",
+    )
+    _need(not options.deletion_vectors, key, "it cannot be used with deletion-vectors.enabled")
     for needed in ("partition.timestamp-pattern", "partition.timestamp-formatter"):
         _need(needed in schema.options, key, f"needs {needed}")
     tail = parse_list(schema.options.get("chain-table.chain-partition-keys", ""))

@@ -45,7 +45,7 @@ def check_scan_rules(schema: TableSchema) -> None:
     """Raises InvalidOptionError naming the options that exclude each other, or the one that is missing."""
     raw = schema.options
     if all(raw.get(key, "").strip() for key in _BRANCHES):
-        raise InvalidOptionError(f"options {' and '.join(_BRANCHES)} exclude each other; unset one")
+        raise InvalidOptionError(f"options {' and '.join(_BRANCHES)} exclude each other; unset one of them")
     name = _mode(raw)
     mode = _MODES.get(name, _Mode((), _NOT_PLAIN))
     given = [key for key in mode.needed if key in raw]
@@ -53,7 +53,9 @@ def check_scan_rules(schema: TableSchema) -> None:
         raise InvalidOptionError(f"option scan.mode={name}: set exactly one of {', '.join(mode.needed)}")
     for key in mode.excluded:
         if key in raw:
-            raise InvalidOptionError(f"option {key}={raw[key]}: does not go with scan.mode={name}; unset one")
+            raise InvalidOptionError(
+                f"option {key}={raw[key]}: it cannot be used with scan.mode={name}; unset one of them"
+            )
 
 
 def _mode(raw: Mapping[str, str]) -> str:

@@ -53,7 +53,7 @@ def check_schema(schema: TableSchema) -> None:
     options = TableOptions.from_schema(schema)
     if schema.primary_keys and not schema.trimmed_primary_keys:
         raise InvalidInputError(
-            "the primary key has partition columns only; add a column that tells rows of a partition apart"
+            "the primary key has partition columns only; add a column that identifies rows within a partition"
         )
     _check_bucket(schema, options)
     check_scan_rules(schema)
@@ -76,7 +76,7 @@ def check_columns(columns: Sequence[DataField]) -> None:
         if column.name in _RESERVED or column.name.startswith(KEY_PREFIX):
             raise InvalidInputError(f"column {column.name!r}: the format reserves this name; choose another")
         if column.name in seen:
-            raise InvalidInputError(f"column {column.name!r} is there twice")
+            raise InvalidInputError(f"column {column.name!r} appears twice")
         seen.add(column.name)
         check_default(column)
 
@@ -86,7 +86,7 @@ def check_keys(columns: Sequence[DataField], names: Sequence[str], what: str) ->
     kinds = {column.name: column.type for column in columns}
     for position, name in enumerate(names):
         if name not in kinds:
-            raise InvalidInputError(f"{what} {name!r} is not a column; there are {', '.join(kinds)}")
+            raise InvalidInputError(f"{what} {name!r} is not a column; the columns are {', '.join(kinds)}")
         if not isinstance(kinds[name], AtomicType):
             raise InvalidInputError(f"{what} {name!r}: a column of a nested type cannot be a key")
         if name in names[:position]:
@@ -109,7 +109,7 @@ def _check_bucket(schema: TableSchema, options: TableOptions) -> None:
             f"option bucket={options.bucket}: a table without primary key needs bucket-key, or bucket=-1"
         )
     if options.bucket == -1 and "bucket-key" in schema.options:
-        raise InvalidOptionError("option bucket-key: of no use with bucket=-1; give bucket a number")
+        raise InvalidOptionError("option bucket-key: it has no effect with bucket=-1; set bucket to a number")
 
 
 def _check_engine(schema: TableSchema, options: TableOptions) -> None:
@@ -132,7 +132,7 @@ def _check_formats(schema: TableSchema, options: TableOptions) -> None:
     for kind, names in places:
         for column in map(schema.row_type.field, names):
             if (problem := _problem(column.type, kind)) is not None:
-                raise InvalidInputError(f"column {column.name}: {problem} does not go into {kind} files")
+                raise InvalidInputError(f"column {column.name}: {problem} cannot be stored in {kind} files")
 
 
 def _levels(schema: TableSchema) -> tuple[int, ...]:

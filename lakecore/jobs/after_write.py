@@ -33,7 +33,9 @@ def expire_after_write(table: Table, lake: Lake, clock: Clock | None = None) -> 
     try:
         return expire_snapshots.run(job, lake, None, clock)
     except BusyError as err:
-        logger.info("%s: snapshots are left to the next writer: %s", table.name, err)
+        logger.info(
+            "%s: the next writer expires the snapshots, because this one could not: %s", table.name, err
+        )
         return Report(table=report.table, job=report.job, skipped=str(err))
     except LakeError as err:
         logger.error("%s: snapshots did not expire after the write: %s", table.name, err)

@@ -99,7 +99,9 @@ def _fields(job: Job, chore: Chore) -> tuple[list[DataField], list[str]]:
     by_name = {field.name: field for field in schema.fields}
     for name in job.columns:
         if name not in by_name:
-            raise InvalidInputError(f"{job.table} has no column {name!r}; there are: {', '.join(by_name)}")
+            raise InvalidInputError(
+                f"{job.table} has no column {name!r}; its columns are: {', '.join(by_name)}"
+            )
         if not can_analyze(by_name[name]):
             raise InvalidInputError(
                 f"{job.table}: column {name} is of type {by_name[name].type}, which has no statistics"

@@ -17,8 +17,10 @@ __all__ = ["Job", "run"]
 
 _JOB = "trigger-tag-automatic-creation"
 _IDLE = {
-    CreationMode.NONE: "option tag.automatic-creation is not set: no tag is made by itself",
-    CreationMode.BATCH: "option tag.automatic-creation=batch: only writes make tags (see create-batch-tags)",
+    CreationMode.NONE: "option tag.automatic-creation is not set: no tag is created automatically",
+    CreationMode.BATCH: (
+        "option tag.automatic-creation=batch: only writes create tags (see create-batch-tags)"
+    ),
 }
 
 
@@ -62,7 +64,7 @@ def _run(job: Job, chore: Chore) -> Report:
         chore.report,
         names=made,
         snapshot=due.new[-1].snapshot if due.new else None,
-        notes=_notes(due, gone, "would go" if job.dry_run else "went"),
+        notes=_notes(due, gone, "would be removed" if job.dry_run else "were removed"),
         nothing_to_do=not made and not gone,
         held=chore.held() if surplus else "",
     )

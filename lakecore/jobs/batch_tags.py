@@ -169,7 +169,9 @@ class _Work:
         if end is None and only_range:
             end = self._last_over(known)
         if end is None:
-            raise UnavailableError(f"{self._chore.target.name} has no watermark yet: run again when it has")
+            raise UnavailableError(
+                f"{self._chore.target.name} has no watermark yet: run again when it has one"
+            )
         oldest = max(min([*times, end]), end - _RANGE * self._series.names.length_ms)
         start = self._local(job.start, "from") if job.start else oldest
         found = {self._period(begin).name: begin for begin in periods_between(self._series, start, end)}
@@ -208,7 +210,7 @@ class _Work:
         plain = "-".join(day.groups()) if day else text
         local = self._wall.local_ms(parse_moment(plain, argument, self._zone))
         if local is None:
-            raise InvalidInputError(f"{argument} {text!r}: is no date and time of the calendar")
+            raise InvalidInputError(f"{argument} {text!r}: this is not a date and time of the calendar")
         return local + max(0, DAY_MS - self._series.names.length_ms) * (last and day is not None)
 
     def _apply(
@@ -252,9 +254,11 @@ class _Work:
             )
         if duty.state is State.LOST:
             oldest = known.oldest
-            left = "none is left" if oldest is None else f"the oldest that is left is {oldest.snapshot}"
+            left = (
+                "no snapshot is left" if oldest is None else f"the oldest snapshot left is {oldest.snapshot}"
+            )
             raise NotFoundError(
-                f"{name} cannot be made any more: {duty.why}, {left}; keep snapshots longer than a period "
+                f"{name} can no longer be created: {duty.why}, {left}; keep snapshots longer than a period "
                 "(snapshot.time-retained), or run this in time"
             )
 
@@ -294,21 +298,22 @@ def _notes(duties: Sequence[Duty], others: Sequence[Duty], replaces: bool) -> It
     there = [duty for duty in duties if duty.state is State.THERE]
     if there:
         shown = f", of snapshot {there[0].found}" if len(there) == 1 else ""
-        yield f"there already: {_names(there)}{shown}"
+        yield f"tags that already exist: {_names(there)}{shown}"
     for duty in [d for d in duties if d.state is State.OTHER and not replaces]:
         yield (
-            f"{duty.period.name} stands for snapshot {duty.found}, where the rule says {duty.snapshot}: "
-            "left as it is, --replace sets it"
+            f"{duty.period.name} is a tag of snapshot {duty.found}, but the rule gives snapshot "
+            f"{duty.snapshot}: "
+            "it was not changed; --replace moves it"
         )
     missing = [duty for duty in others if duty.state is State.NEW]
     if missing:
-        yield f"missing: {_names(missing)}; --backfill makes them"
+        yield f"tags that are missing: {_names(missing)}; --backfill creates them"
     lost = [duty for duty in (*others, *duties) if duty.state is State.LOST]
     for state, text in (
-        (State.LOST, "cannot be made any more"),
-        (State.EMPTY, "not made, there was nothing to tag"),
-        (State.OPEN, "not made"),
-        (State.RETIRED, "not made"),
+        (State.LOST, "can no longer be created"),
+        (State.EMPTY, "not created, because there was nothing to tag"),
+        (State.OPEN, "not created"),
+        (State.RETIRED, "not created"),
     ):
         found = lost if state is State.LOST else [duty for duty in duties if duty.state is state]
         for why in dict.fromkeys(duty.why for duty in found):
@@ -331,7 +336,7 @@ def _swept(report: Report, swept: Mapping[str, Swept]) -> Report:
 
 def _retired(surplus: Sequence[str], *, dry_run: bool) -> Iterator[str]:
     if surplus:
-        yield f"tags that {'would go' if dry_run else 'went'}: {', '.join(surplus)}"
+        yield f"tags that {'would be removed' if dry_run else 'were removed'}: {', '.join(surplus)}"
 
 
 def _names(duties: Sequence[Duty]) -> str:

@@ -100,7 +100,10 @@ def _create(job: CreateBranch, chore: Chore, report: Report) -> Report:
     if job.ignore_if_exists and not half_made and job.branch in target.branches.list():
         return replace(report, nothing_to_do=True)
     if half_made:
-        report = replace(report, notes=(f"branch {job.branch} was half made: it is finished",))
+        report = replace(
+            report,
+            notes=(f"branch {job.branch} was created only in part by an earlier run: it is complete now",),
+        )
     made = True if job.dry_run else apply.create(sweeper, job.branch, job.tag)
     return replace(report, nothing_to_do=not made)
 

@@ -242,7 +242,7 @@ class Chore:
         found = author.landed((target or self.target).snapshots, kind)
         if found is None:
             return None
-        notes = (f"an earlier run of this name made snapshot {found.id}",)
+        notes = (f"an earlier attempt of this run committed snapshot {found.id}",)
         return replace(self.report, snapshot=found.id, notes=notes, nothing_to_do=True)
 
     def main(self) -> Target:

@@ -75,7 +75,7 @@ def _tried(job: J, run: Callable[[J], Report], *, passes_over: bool) -> Report:
             logger.warning("%s", err)
             return Report(table=table, job=name, held=str(err))
         if isinstance(err, BusyError) and passes_over:
-            logger.warning("%s of %s is left to the next run: %s", name, table, err)
+            logger.warning("%s of %s was not finished and is left to the next run: %s", name, table, err)
             return Report(table=table, job=name, skipped=str(err))
         logger.error("%s of %s failed: %s", name, table, explained(err))
         return Report(table=table, job=name, error=explained(err), error_class=type(err).__name__)
@@ -108,4 +108,4 @@ def _purge(lake: Lake, jobs: Sequence[Any], reports: Sequence[Report]) -> None:
             try:
                 runs.forget(report.table)
             except LakeError as err:
-                logger.warning("old lines of the ledger of %s stay: %s", report.table, err)
+                logger.warning("old records of the ledger of %s could not be removed: %s", report.table, err)

@@ -190,7 +190,7 @@ def _pattern(text: str, name: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as err:
-        raise InvalidInputError(f"--{name} {text!r} is no regular expression: {err}") from err
+        raise InvalidInputError(f"--{name} {text!r} is not a regular expression: {err}") from err
 
 
 def _skipped_if_unsupported(report: compact.Report) -> compact.Report:

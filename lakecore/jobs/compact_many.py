@@ -76,9 +76,9 @@ class _Many:
             table=job.table, strategy=job.strategy, engine=self.pool.engine.name, dry_run=job.dry_run
         )
         if self.stopped:
-            return replace(report, skipped="stopped before its turn came")
+            return replace(report, skipped="it was not compacted: the job was stopped first")
         if job.until_ms is not None and self.clock.now_ms() >= job.until_ms:
-            return replace(report, skipped="the time was up before its turn came")
+            return replace(report, skipped="it was not compacted: the time of the job ended first")
         try:
             return self._compacted(job)
         except Exception as err:  # the border of one table: it must not stop the others

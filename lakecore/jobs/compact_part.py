@@ -33,7 +33,7 @@ def part_of(table: Table, job: Job, now_ms: int) -> ScanFilter:
     if job.partition_idle_ms is None:
         return chosen
     if job.order_strategy is not OrderStrategy.NONE:
-        raise InvalidInputError("partition-idle-time does not go with an order strategy; use where")
+        raise InvalidInputError("partition-idle-time cannot be used with an order strategy; use where")
     snapshot = table.snapshots.latest()
     if snapshot is None:
         return chosen
@@ -64,7 +64,7 @@ def _buckets(table: Table, text: str) -> frozenset[int]:
         low = int(match[1]) if match else 0
         high = int(match[2] or low) if match else -1
         if low > high:
-            raise InvalidInputError(f"buckets={text!r}: {part!r} is no number or range such as 0-99")
+            raise InvalidInputError(f"buckets={text!r}: {part!r} is not a number or a range such as 0-99")
         if high >= options.bucket:
             raise InvalidInputError(
                 f"buckets={text!r}: table {table.name} has buckets 0 to {options.bucket - 1}, not {high}"

@@ -215,7 +215,8 @@ class CompactTask:
         if not universal or not announces_nothing(table.schema, table.options):
             return ()
         return (
-            "changelog-producer=full-compaction: only full compactions make the changelog, and few universal "
+            "changelog-producer=full-compaction: only full compactions write the changelog, "
+            "and few universal "
             "ones are full; use the strategy full, or set full-compaction.delta-commits",
         )
 
@@ -243,7 +244,7 @@ class CompactTask:
             if latest is not None:
                 after = Shape.of(table.scanner.live_entries(latest, run.scope), keyed=keyed)
         except LakeError as err:
-            logger.warning("%s: its new shape could not be read: %s", table.name, err)
+            logger.warning("%s: its figures after the compaction could not be read: %s", table.name, err)
         return replace(report, before=before, after=after)
 
 

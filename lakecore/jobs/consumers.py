@@ -106,7 +106,8 @@ def _expired(job: ExpireConsumers, chore: Chore, found: Sequence[Consumer]) -> l
     time = CONSUMER_TIME.read(chore.target.schema.options) if time is None else time
     if time is None:
         raise InvalidInputError(
-            f"{job.table}: how long may consumers be idle? Set consumer.expiration-time, or give "
+            f"{job.table}: it is unknown how long consumers may be idle; set "
+            "consumer.expiration-time, or give "
             "expiration-time"
         )
     now = chore.target.clock.now_ms()

@@ -85,7 +85,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
 def _report(chore: Chore, planned: ExpiryPlan) -> Report:
     ids = planned.expiry.ids
     notes = (
-        [f"the changelogs of {counted(len(planned.changelogs), 'snapshot')} stay"]
+        [f"the changelogs of {counted(len(planned.changelogs), 'snapshot')} are kept"]
         if planned.changelogs
         else []
     )

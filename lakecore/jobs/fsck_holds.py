@@ -42,9 +42,9 @@ def after_check(
     except Exception as err:  # what the check found is what the caller has to hear of
         logger.exception("the holds of %s could not be changed", table)
         if damage:
-            hint = f"run nothing that removes, and use `lakecore hold {table} --reason TEXT`"
+            hint = f"run no chore that removes files, and use `lakecore hold {table} --reason TEXT`"
             return (f"the table could NOT be put on hold ({err}): {hint}",)
-        return (f"the table stays on hold, as the end of it could not be written ({err}): check again",)
+        return (f"the table stays on hold, because its release could not be written ({err}): run fsck again",)
 
 
 def _place(
@@ -77,7 +77,7 @@ def _end(
     gone = {hold.id for hold in ended}
     left = tuple(hold for hold in before if hold.id not in gone)
     notes = tuple(f"the hold has ended: {hold}" for hold in ended)
-    return (*notes, *(f"still on hold: {hold}. {how_it_ends(table, (hold,))}" for hold in left))
+    return (*notes, *(f"the table is still on hold: {hold}. {how_it_ends(table, (hold,))}" for hold in left))
 
 
 def _remember(store: HoldStore, table: str, job: str, parameters: dict[str, object]) -> None:
@@ -86,4 +86,4 @@ def _remember(store: HoldStore, table: str, job: str, parameters: dict[str, obje
         record = recorded(store, table, job, parameters)
         RunStore(store.file_io, store.warehouse, store.clock).finish(record, RunState.DONE)
     except LakeError as err:
-        logger.warning("the ledger of %s does not tell of its %s: %s", table, job, err)
+        logger.warning("the %s could not be recorded in the ledger of %s: %s", job, table, err)

@@ -88,7 +88,7 @@ def recorded(store: HoldStore, table: str, job: str, parameters: Mapping[str, An
 
 def _hold(job: HoldTable, lake: Lake, store: HoldStore) -> Report:
     if not job.reason.strip():
-        raise InvalidInputError(f"{job.table}: a hold needs a reason for those who meet it")
+        raise InvalidInputError(f"{job.table}: a hold needs a reason, which others will read")
     _check_exists(job.table, lake)
     report = Report(table=job.table, job="hold", dry_run=job.dry_run, names=(table_key(job.table),))
     if job.dry_run:
@@ -105,7 +105,11 @@ def _hold(job: HoldTable, lake: Lake, store: HoldStore) -> Report:
     store.place(hold)
     record = recorded(store, job.table, "hold", {"user": job.by, "reason": job.reason})
     RunStore(store.file_io, store.warehouse, store.clock).finish(record, RunState.DONE)
-    return replace(report, run=record.id, notes=(f"nothing is removed from it until it is released: {hold}",))
+    return replace(
+        report,
+        run=record.id,
+        notes=(f"nothing is removed from the table until the hold is released: {hold}",),
+    )
 
 
 def _release(job: ReleaseTable, lake: Lake, store: HoldStore) -> Report:

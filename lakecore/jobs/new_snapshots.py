@@ -69,7 +69,7 @@ class PositionStore:
         except NotFoundError:
             return None
         except (ValueError, KeyError, TypeError) as err:
-            problem = f"not a position: {reason(err)}; delete the file to start over"
+            problem = f"this is not a position: {reason(err)}; delete the file to start over"
             raise CorruptDataError(path, problem) from err
 
     def save(self, consumer: str, table: str, position: Position) -> None:

@@ -133,7 +133,7 @@ def _expire(job: ExpirePartitions, chore: Chore) -> Report:
     if not timeless:
         return report
     shown = "; ".join(described(target, one.values) for one in timeless[:3])
-    note = f"{len(timeless)} partitions stand for no time and never expire: {shown}"
+    note = f"{len(timeless)} partitions have no time in their values and never expire: {shown}"
     return replace(report, notes=(*report.notes, note))
 
 
@@ -147,7 +147,8 @@ def _rule(job: ExpirePartitions, chore: Chore) -> ExpireRule:
     time = PARTITION_TIME.read(raw) if job.expiration_ms is None else job.expiration_ms
     if time is None:
         raise InvalidInputError(
-            f"{job.table}: how long may partitions stay? Set partition.expiration-time, or give "
+            f"{job.table}: it is unknown how long partitions are kept; set "
+            "partition.expiration-time, or give "
             "expiration-time"
         )
     text = PARTITION_STRATEGY.read(raw) if job.expire_strategy is None else job.expire_strategy

@@ -53,14 +53,14 @@ def parse_policy(raw: Any, known: Iterable[str]) -> tuple[Rule, ...]:
 
 def _rule(raw: Any, where: str, known: Sequence[str]) -> Rule:
     if not isinstance(raw, Mapping) or not raw.get("tables") or not isinstance(raw.get("chores"), Mapping):
-        raise InvalidInputError(f"{where}: {raw!r}: it needs tables (patterns) and chores (names)")
+        raise InvalidInputError(f"{where}: {raw!r}: a rule needs tables (patterns) and chores (names)")
     strange = sorted(set(raw) - set(_KEYS))
     if strange:
         raise InvalidInputError(f"{where}: {strange[0]!r} is unknown; a rule has {', '.join(_KEYS)}")
     given: dict[str, Mapping[str, Any] | None] = {}
     for name, parameters in raw["chores"].items():
         if name not in known:
-            raise InvalidInputError(f"{where}: no chore {name!r}; there are {', '.join(known)}")
+            raise InvalidInputError(f"{where}: {name!r} is not a chore; the chores are {', '.join(known)}")
         if parameters in _OFF:
             given[name] = None
         elif parameters is True or isinstance(parameters, Mapping):

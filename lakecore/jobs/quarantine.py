@@ -89,7 +89,9 @@ def _kept_back(runs: RunStore) -> tuple[str, ...]:
     """Tables whose files stay in the quarantine because they are on hold."""
     on_hold = {hold.table for hold in HoldStore(runs.file_io, runs.warehouse, runs.clock).all()}
     kept = {record.table for record in runs.list() if record.state is RunState.QUARANTINED}
-    return tuple(f"the files of {table} stay: it is on hold" for table in sorted(on_hold & kept))
+    return tuple(
+        f"the files of {table} were not removed: the table is on hold" for table in sorted(on_hold & kept)
+    )
 
 
 def run(
@@ -127,7 +129,7 @@ def run(
             target = replace(target, file_io=vouched(target.file_io, found.own))
         restored = undo(target, runs, record)
         notes = (
-            (f"{counted(restored.missing, 'file')} missing from the quarantine",) if restored.missing else ()
+            (f"{counted(restored.missing, 'file')} missing in the quarantine",) if restored.missing else ()
         )
         return chore.timed(
             replace(chore.report, files=restored.files, bytes=restored.size, notes=notes, names=(record.id,))

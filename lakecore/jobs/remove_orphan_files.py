@@ -79,7 +79,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
         report = replace(
             chore.report.planned(removal),
             names=tuple(doomed.path for doomed in removal.files),
-            notes=(f"{planned.found.files} files were looked at", *_about(external, job)),
+            notes=(f"{planned.found.files} files were checked", *_about(external, job)),
             nothing_to_do=not removal.files,
         )
         chore.work = Work(files=len(removal), bytes=removal.size, entries=planned.found.files)
@@ -93,4 +93,4 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
 def _about(external: ExternalRoots, job: Job) -> tuple[str, ...]:
     """What was not looked at, and why."""
     own = () if job.external else external.own
-    return (*external.skipped, *(f"{root} was not looked at: ask for it with --external" for root in own))
+    return (*external.skipped, *(f"{root} was not checked: use --external to check it" for root in own))

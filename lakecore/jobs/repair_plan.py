@@ -98,7 +98,7 @@ def _plan(job: Job) -> RepairPlan:
     try:
         raw = json_object(job.plan) if isinstance(job.plan, str) else job.plan
     except ValueError as err:
-        raise InvalidInputError(f"{job.table}: not a repair plan: {reason(err)}") from err
+        raise InvalidInputError(f"{job.table}: this is not a repair plan: {reason(err)}") from err
     return RepairPlan.from_json(raw)
 
 
@@ -106,9 +106,7 @@ def _numbers(job: Job) -> list[int]:
     try:
         return [int(number) for number in job.steps]
     except ValueError as err:
-        raise InvalidInputError(
-            f"{job.table}: steps {job.steps!r}: use the numbers of steps of the plan"
-        ) from err
+        raise InvalidInputError(f"{job.table}: steps {job.steps!r}: give step numbers of the plan") from err
 
 
 def _apply(job: Job, chore: Chore, bench: Bench, steps: tuple[Step, ...]) -> Report:
@@ -119,11 +117,11 @@ def _apply(job: Job, chore: Chore, bench: Bench, steps: tuple[Step, ...]) -> Rep
         if job.dry_run:
             left = len(open_changes(bench, step))
             notes.append(
-                f"step {step.number} ({step.action}): {left} of {len(step.changes)} changes to be made"
+                f"step {step.number} ({step.action}): {left} of {len(step.changes)} changes would be made"
             )
             continue
         if step.action == ORPHAN_STEP and chore.sweeper.gate.holds():
-            notes.append(f"step {step.number} ({step.action}): left out, as {chore.held()}")
+            notes.append(f"step {step.number} ({step.action}): it was skipped, because {chore.held()}")
             continue
         done = apply_step(bench, step)
         notes.append(f"step {step.number} ({step.action}): {_outcome(done)}")
@@ -152,12 +150,12 @@ def _catch_up(bench: Bench, steps: tuple[Step, ...]) -> None:
 
 def _outcome(done: Done | None) -> str:
     if done is None:
-        return "done already"
+        return "it was already done"
     parts = [f"{done.files} files"]
     parts += [f"snapshot {done.snapshot}"] if done.snapshot is not None else []
-    parts += [f"take it back with: lakecore undo {done.run}"] if done.run is not None else []
+    parts += [f"undo it with: lakecore undo {done.run}"] if done.run is not None else []
     return ", ".join(parts)
 
 
 def _rows(step: Step) -> str:
-    return "rows, it is not known how many" if step.rows_lost is None else f"{step.rows_lost} rows"
+    return "an unknown number of rows" if step.rows_lost is None else f"{step.rows_lost} rows"

@@ -92,11 +92,11 @@ def _rescale(job: Job, chore: Chore, executor: Executor, clock: Clock) -> Report
 
 def _told(report: Report, outcome: RescaleOutcome, notes: tuple[str, ...]) -> Report:
     proof = "; ".join(dict.fromkeys(str(proof) for proof in outcome.proofs[:1]))
-    moved = f"{outcome.rows} rows of {outcome.files_in} files are in {outcome.files_out} files now"
-    proven = f"proven, for example: {proof}" if proof else ""
+    moved = f"{outcome.rows} rows of {outcome.files_in} files are now in {outcome.files_out} files"
+    proven = f"one of the proofs is: {proof}" if proof else ""
     told = (note for note in (moved, proven, outcome.decoded) if note)
     dropped = (
-        f"not done, because others kept writing to it: {name}; stop them and run again"
+        f"partition {name} was not rescaled, because other jobs kept writing to it; stop them and run again"
         for name in outcome.dropped
     )
     return replace(
@@ -128,6 +128,6 @@ def _advice(job: Job, chore: Chore, count: int) -> tuple[str, ...]:
     if option in (count, -2):
         return ()
     return (
-        f"option bucket is {option}: writers refuse partitions with {count} buckets until it is set: "
+        f"option bucket is {option}, and writers refuse partitions with {count} buckets until it is set: "
         f"lakecore alter {job.table} --set bucket={count}",
     )

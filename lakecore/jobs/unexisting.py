@@ -104,8 +104,8 @@ def _files(job: RemoveUnexistingFiles, chore: Chore, accepted: Accepted, author:
     gone = Change.removing(found.entries, keyed=keyed, snapshots=1)
     chore.after = (replace(gone, sorted_runs=None) if keyed else gone).of  # a run may lose a part only
     rest = len(found.losses) - _SHOWN
-    notes = [f"lost: {loss}" for loss in found.losses[:_SHOWN]]
-    notes += [f"lost: {rest} more buckets"] if rest > 0 else []
+    notes = [f"these rows are lost: {loss}" for loss in found.losses[:_SHOWN]]
+    notes += [f"{rest} more buckets lose rows"] if rest > 0 else []
     notes.append(_total(job, found.rows))
     return replace(chore.report, snapshot=snapshot, names=found.paths, notes=tuple(notes))
 
@@ -128,7 +128,10 @@ def _manifests(job: RemoveUnexistingManifests, chore: Chore, accepted: Accepted,
     chore.after = lambda before: replace(left, snapshots=Change(snapshots=1).of(before).snapshots)
     notes = [_total(job, found.rows)]
     if found.revived:
-        notes.append(f"{found.revived} removals of files are lost: what is left of these files comes back")
+        notes.append(
+            f"{found.revived} removals of files are lost: the rows of these files appear again "
+            "if the files still exist"
+        )
     names = tuple(target.paths.manifest(file.file_name) for file in found.gone)
     return replace(chore.report, snapshot=snapshot, names=names, notes=tuple(notes))
 

@@ -74,7 +74,7 @@ def _partitions_done(table: Table, asked: Mapping[str, Any]) -> dict[str, Any] |
     actions = table.schema.options.get(_ACTION, _SUCCESS_FILE)
     if _SUCCESS_FILE not in [action.strip() for action in actions.split(",")]:
         raise UnsupportedError(
-            f"table {table.name}: option {_ACTION}={actions}: only marks by {_SUCCESS_FILE} can be waited "
+            f"table {table.name}: option {_ACTION}={actions}: only a mark by {_SUCCESS_FILE} can be waited "
             "for; add it to the option"
         )
     names, newest = [], 0

@@ -13,6 +13,7 @@ from lakecore.jobs.chore import Lake, Report, Safety, begin, job_from_json, job_
 from lakecore.maintain.holds.gate import how_it_ends
 from lakecore.maintain.why import holders_of_file, holders_of_snapshot, pins
 from lakecore.metadata.json_record import whole_number
+from lakecore.types.counted import counted
 
 __all__ = ["Job", "Report", "run"]
 
@@ -46,8 +47,11 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
             expiry = expire_snapshots.run(
                 expire_snapshots.Job(table=job.table, options=job.options, dry_run=True), lake, clock=clock
             )
-            note = f"{len(expiry.snapshots)} snapshots and {expiry.files} files could expire now"
-            names = (*(f"on hold: {hold}" for hold in chore.holds), *pins(target))
+            note = (
+                f"expire-snapshots would now remove {counted(len(expiry.snapshots), 'snapshot')} "
+                f"and {counted(expiry.files, 'file')}"
+            )
+            names = (*(f"the table is on hold: {hold}" for hold in chore.holds), *pins(target))
             blocker = report.blocker or expiry.blocker
             return chore.timed(replace(report, blocker=blocker, names=names, notes=(note,)))
         if whole_number(job.subject) is not None:
@@ -59,6 +63,9 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
         text = (
             f"{what} is needed by"
             if held
-            else f"{what} is needed by nothing: gone, an orphan, or never there"
+            else (
+                f"{what} is not needed: no snapshot, tag, branch or consumer keeps it; it was "
+                "removed, is an orphan file, or never existed"
+            )
         )
         return chore.timed(replace(report, names=tuple(held), notes=(text,), nothing_to_do=not held))

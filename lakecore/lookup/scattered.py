@@ -75,7 +75,7 @@ class ScatteredRows:
         Paimon 1.4 have left (keys of several columns), are all found.
         """
         if known:
-            raise ValueError("rows of files in no order of keys are known from these files only")
+            raise ValueError("a lookup in files that are not sorted by key accepts no known rows")
         if self._cursor is None:
             self._cursor = _Cursor(self._sorted(), self._keys)
         found: list[Found] = []

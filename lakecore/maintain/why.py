@@ -24,7 +24,10 @@ def pins(target: Target) -> list[str]:
     for root in roots.of(RootKind.TAG, target.paths.branch):
         age = _days(target, root.snapshot.time_millis)
         found.append(
-            (root.snapshot.id, f"tag {root.name} keeps the files of snapshot {root.snapshot.id} ({age})")
+            (
+                root.snapshot.id,
+                f"tag {root.name} keeps the files of snapshot {root.snapshot.id}, which was committed {age}",
+            )
         )
     for branch in roots.branches:
         theirs = roots.of(RootKind.SNAPSHOT, branch)
@@ -74,9 +77,12 @@ def _of(roots: RootSet, snapshot_id: int) -> list[Root]:
 def _consumer(target: Target, name: str) -> str:
     consumer = target.consumers.find(name)
     if consumer is None:
-        return f"consumer {name}"
+        return f"consumer {name} keeps snapshots, but was removed in the meantime"
     idle = _days(target, consumer.updated_ms)
-    return f"consumer {name} still needs snapshots from {consumer.next_snapshot} on (last moved: {idle})"
+    return (
+        f"consumer {name} still needs the snapshots from {consumer.next_snapshot} on; its position "
+        f"last changed {idle}"
+    )
 
 
 def _days(target: Target, time_ms: int) -> str:

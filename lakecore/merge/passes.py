@@ -125,7 +125,7 @@ class Scratch:
                 )
             except OSError as err:
                 raise UnavailableError(
-                    f"no directory for intermediate runs in {tempfile.gettempdir()}: {err}; "
+                    f"no directory for intermediate runs can be created in {tempfile.gettempdir()}: {err}; "
                     "free space there or set TMPDIR"
                 ) from err
         return self._directory.name

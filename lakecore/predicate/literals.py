@@ -76,7 +76,8 @@ def _atomic(field: DataField) -> AtomicType:
     if not isinstance(field.type, AtomicType) or field.type.root is TypeRoot.VARIANT:
         way = f", or {field.name}['key']" if isinstance(field.type, MapType) else ""
         raise UnsupportedError(
-            f"column {field.name}: a filter on a nested or VARIANT column; use IS [NOT] NULL{way}"
+            f"column {field.name}: values of a nested or VARIANT column cannot be compared; use "
+            f"IS [NOT] NULL{way}"
         )
     return field.type
 
@@ -109,9 +110,13 @@ def _from_text(field: DataField, kind: AtomicType, text: str) -> Any:
 
 def _mismatch(field: DataField, literal: Literal, text: Any) -> Any:
     hint = (
-        "write it in quotes" if not isinstance(literal, bool) else "compare with true or false only a BOOLEAN"
+        "write it in quotes"
+        if not isinstance(literal, bool)
+        else "only a BOOLEAN can be compared with true or false"
     )
-    raise InvalidInputError(f"column {field.name} of type {field.type} compared with {text}: {hint}")
+    raise InvalidInputError(
+        f"column {field.name} of type {field.type} cannot be compared with {text}: {hint}"
+    )
 
 
 def _steps(kind: AtomicType) -> _Steps | None:

@@ -235,7 +235,7 @@ class _Parser:
         except KeyError as err:
             names = ", ".join(self._row_type.names)
             raise InvalidInputError(
-                f"filter {self._text!r}: no column {name!r}; columns are {names}"
+                f"filter {self._text!r}: there is no column {name!r}; the columns are {names}"
             ) from err
         self._next += 1
         return field

@@ -158,12 +158,14 @@ def locate_blobs(
         low = (first if file.first_row_id is None else file.first_row_id) - first
         if low < stops.get(file.max_sequence_number, 0):
             raise CorruptDataError(
-                path, f"has blobs of row {first + low} as another file of its snapshot has"
+                path, f"it has blobs of row {first + low}, which another file of its snapshot also has"
             )
         stops[file.max_sequence_number] = low + file.row_count
         index = load_blob_index(file_io, path)
         if len(index.sizes) != file.row_count or low < 0 or low + file.row_count > count:
-            raise CorruptDataError(path, f"{len(index.sizes)} blobs for {file.row_count} rows from {low} on")
+            raise CorruptDataError(
+                path, f"it has {len(index.sizes)} blobs for {file.row_count} rows from row {low} on"
+            )
         here = slice(low, low + file.row_count)
         ours = open_rows[here] & (index.sizes != OLDER)
         stored = ours & (index.sizes >= 0)
@@ -266,7 +268,7 @@ class OpenSources:
         """The file at the place that a reference means, and how many bytes from there on (-1: all)."""
         place = decode_reference(value)
         if place is None:
-            problem = "a reference to a blob that cannot be read"
+            problem = "a row has a reference to a blob that cannot be decoded"
             raise CorruptDataError(f"{self._root} column {self._name}", problem)
         uri, offset, size = place
         source = self._source(uri)
@@ -275,8 +277,8 @@ class OpenSources:
 
     def _check_whole(self, path: str, found: int, size: int) -> None:
         if found < size:
-            problem = f"{found} of the {size} bytes to which a row refers"
-            raise CorruptDataError(path, f"has {problem} in column {self._name}")
+            problem = f"it has only {found} of the {size} bytes to which a row refers"
+            raise CorruptDataError(path, f"{problem} in column {self._name}")
 
     def _source(self, uri: str) -> Any:
         path = _path(uri)
@@ -284,7 +286,8 @@ class OpenSources:
             return self._open[path]
         if _scheme(path) != _scheme(self._root):
             raise UnsupportedError(
-                f"column {self._name}: its values lie at {uri}, another storage than the table's; read them "
+                f"column {self._name}: its values are at {uri}, which is not in the storage of "
+                "the table; read them "
                 "as references with blob-as-descriptor=true"
             )
         if len(self._open) >= _MOST_OPEN:

@@ -40,7 +40,9 @@ Joined: TypeAlias = Callable[
 def _decoded(value: bytes, where: str) -> View:
     view = decode_view(value)
     if view is None:
-        raise CorruptDataError(where, f"a value of {len(value)} bytes that is no view of a blob")
+        raise CorruptDataError(
+            where, f"it has a value of {len(value)} bytes that is not a reference to a blob view"
+        )
     return view
 
 
@@ -91,7 +93,7 @@ def _end(view: View, known: Mapping[View, View | bytes | None], where: str) -> b
     while isinstance(value, tuple):
         if value in seen:
             table, _, row_id = view
-            raise CorruptDataError(where, f"the view of row {row_id} of table {table} leads back to itself")
+            raise CorruptDataError(where, f"the blob view of row {row_id} of table {table} refers to itself")
         seen.add(value)
         value = known[value]
     return value
@@ -119,7 +121,7 @@ class _Upstream:
             missing = [row for row in row_ids if (self.name, field_id, row) not in found]
             if missing:
                 raise NotFoundError(
-                    f"{where}: table {self.name} has no row {min(missing)}, of which a view is here"
+                    f"{where}: table {self.name} has no row {min(missing)}, to which a blob view refers"
                 )
         return found
 
@@ -141,7 +143,9 @@ class _Upstream:
         schema = self.context.schema
         column = next((one for one in schema.fields if one.id == field_id), None)
         if column is None or not is_blob(column.type):
-            problem = f"table {self.name} has no BLOB column of field id {field_id}, of which a view is here"
+            problem = (
+                f"table {self.name} has no BLOB column with field id {field_id}, to which a blob view refers"
+            )
             raise NotFoundError(f"{where}: {problem}")
         return column.name
 
@@ -151,7 +155,9 @@ def _opened(context: ReadContext, name: str, where: str) -> _Upstream:
     schemas = SchemaStore(context.file_io, paths)
     schema = schemas.latest()
     if schema is None:
-        raise NotFoundError(f"{where}: there is no table {name}, of which views are here, at {paths.root}")
+        raise NotFoundError(
+            f"{where}: there is no table {name} at {paths.root}, although blob views refer to it"
+        )
     referring = {BLOB_AS_DESCRIPTOR.key: "true", BLOB_VIEW_RESOLVE.key: "false"}
     schema = replace(schema, options={**schema.options, **referring})
     snapshots = SnapshotStore(context.file_io, paths)
@@ -159,7 +165,7 @@ def _opened(context: ReadContext, name: str, where: str) -> _Upstream:
     reading = ReadContext(context.file_io, paths, schema, schemas, orc_zone=context.orc_zone)
     if not reading.options.data_evolution:
         raise UnsupportedError(
-            f"{where}: table {name}, of which views are here, has no option data-evolution.enabled=true; use "
+            f"{where}: blob views refer to table {name}, which lacks option data-evolution.enabled=true; use "
             "another engine"
         )
     latest = snapshots.latest()
@@ -176,7 +182,7 @@ def _paths(paths: TablePaths, name: str, where: str) -> TablePaths:
     table, _, branch = table.partition("$branch_")
     if not folder.endswith(_DATABASE) or not dot or "$" in table or not table:
         raise UnsupportedError(
-            f"{where}: where table {name}, of which views are here, lies is not known; use another engine"
+            f"{where}: blob views refer to table {name}, whose location is unknown; use another engine"
         )
     found = TablePaths(f"{warehouse}/{database}{_DATABASE}/{table}")
     return found.with_branch(branch) if branch else found

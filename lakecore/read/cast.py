@@ -235,7 +235,9 @@ def _timestamp_to_time(array: pa.Array, _: AtomicType, __: AtomicType) -> pa.Arr
     """Before 1970 the format has no sound rule: such values are refused."""
     millis = _millis(array)
     if (millis < 0).any():
-        raise UnsupportedError("a TIMESTAMP before 1970 as TIME: there is no rule to convert it")
+        raise UnsupportedError(
+            "a TIMESTAMP before 1970 cannot become a TIME: this release has no rule to convert it"
+        )
     return _with_nulls(np.mod(millis, _DAY_MILLIS), array).cast(pa.int32()).view(pa.time32("ms"))
 
 

@@ -86,10 +86,10 @@ def _tiles(rows: RowRange, files: Sequence[DataFile]) -> Giver:
         covered = first_row(file) < at
         newer = bool(kept) and file.max_sequence_number >= kept[-1].max_sequence_number
         if (covered and newer) or first_row(file) > at:
-            raise CorruptDataError(file.file_name, "vector files do not tile the rows they belong to")
+            raise CorruptDataError(file.file_name, "the vector files do not cover their rows exactly once")
         if not covered:
             kept.append(file)
             at += file.row_count
     if at != rows.first + rows.count:
-        raise CorruptDataError(files[-1].file_name, "vector files do not tile the rows they belong to")
+        raise CorruptDataError(files[-1].file_name, "the vector files do not cover their rows exactly once")
     return tuple(kept)

@@ -109,7 +109,8 @@ def _by_key(
     if any(file.level == 0 for file in split.files):
         raise UnsupportedError(
             f"{ctx.paths.table_path}: {BY_OTHER_COLUMNS.key}=true: this release does not merge level 0 with "
-            "files in no order of keys; compact the table, or read without deletion-vectors.merge-on-read"
+            "files that are not sorted by key; compact the table, or read without "
+            "deletion-vectors.merge-on-read"
         )
     rule = SortRule(OrderStrategy.ORDER, ctx.schema.trimmed_primary_keys)
     with Scratch() as scratch:

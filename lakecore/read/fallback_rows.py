@@ -39,7 +39,8 @@ class FallbackRows:
         if sides[0] != sides[1]:
             names = " and ".join(repr(rows.context.paths.branch) for rows in (self.first, self.second))
             raise InvalidInputError(
-                f"{self.main.context.paths.table_path}: branches {names} have other columns: none can stand "
+                f"{self.main.context.paths.table_path}: branches {names} have different "
+                "columns: none can stand "
                 "in for the other; give them the same columns, or unset scan.fallback-branch"
             )
 

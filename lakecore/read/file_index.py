@@ -115,7 +115,7 @@ def _open(ctx: ReadContext, path: str) -> RangeSource:
         return ctx.file_io.open_ranges(path)
     except NotFoundError as err:
         raise NotFoundError(
-            f"index file {path} does not exist: the snapshot that is read may have been expired; read a "
+            f"index file {path} does not exist: the snapshot that is read may have expired; read a "
             "newer one, or set file-index.read.enabled=false, and run fsck"
         ) from err
 
@@ -129,7 +129,9 @@ def _index_of(source: RangeSource, path: str, rows: int) -> FileIndex:
     def read(blob: Blob) -> bytes:
         data = source.read_at(blob.length, blob.start)
         if len(data) != blob.length:
-            raise CorruptDataError(path, f"{len(data)} of {blob.length} bytes at byte {blob.start}")
+            raise CorruptDataError(
+                path, f"it has only {len(data)} of {blob.length} bytes at byte {blob.start}"
+            )
         return data
 
     return FileIndex(decode_head(head, size, path), read, rows, path)

@@ -120,7 +120,7 @@ def open_data_file(
 def expired(path: str) -> NotFoundError:
     """The error for a file that a snapshot names and that is gone."""
     return NotFoundError(
-        f"data file {path} does not exist: the snapshot that is read may have been expired; "
+        f"data file {path} does not exist: the snapshot that is read may have expired; "
         "read a newer snapshot, or run fsck"
     )
 
@@ -159,7 +159,9 @@ def read_columns(
         if found is None:
             if field.id in required and field.name not in constants:
                 raise CorruptDataError(
-                    path, f"column {required[field.id]} is missing; there are {', '.join(stored.names)}"
+                    path,
+                    f"column {required[field.id]} is missing; the file has the columns "
+                    f"{', '.join(stored.names)}",
                 )
             sources.append(None)
             continue

@@ -96,7 +96,7 @@ class _Range:
         if not self.gone:
             return places
         if self.gone.max() >= self.rows.count:
-            problem = f"row {self.gone.max()} is deleted, but there are {self.rows.count} rows"
+            problem = f"row {self.gone.max()} is deleted, but the file has {self.rows.count} rows"
             raise CorruptDataError(self._path(self.rows.anchor), problem)
         return np.delete(places, np.array(self.gone.to_array(), np.int64))
 
@@ -147,7 +147,7 @@ class _Range:
             if len(places):
                 yield places, columns
         if at != len(self.live):
-            problem = f"{at} rows where its manifest entry and deletion vector leave {len(self.live)}"
+            problem = f"it has {at} rows, but its manifest entry and deletion vector leave {len(self.live)}"
             raise CorruptDataError(self._path(self.rows.files[0]), problem)
 
     def _early(self, givers: Givers) -> Predicate | None:

@@ -34,7 +34,7 @@ def to_instant(array: pa.Array, kind: DataType, zone: str) -> pa.Array:
     if zone == "UTC" or not _has_instant(kind):
         return array
     if not is_named(zone):
-        raise InvalidOptionError(f"orc zone {zone!r}: no such time zone")
+        raise InvalidOptionError(f"orc zone {zone!r}: this is not a known time zone")
     return _moved(array, kind, zone)
 
 

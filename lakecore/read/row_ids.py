@@ -69,7 +69,7 @@ def with_row_ids(batch: pa.RecordBatch, file: DataFile, path: str, positions: pa
             missing: pa.Array | pa.Scalar = pa.scalar(file.max_sequence_number, pa.int64())
         elif file.first_row_id is None:
             raise UnsupportedError(
-                f"{path}: rows without row ids, in a table that tracks rows: a Paimon that knows none wrote "
+                f"{path}: its rows have no row ids, although the table tracks rows: an older Paimon wrote "
                 "them; read the table itself, and overwrite it with its rows: new files get ids"
             )
         else:

@@ -61,7 +61,7 @@ class Scan:
     ) -> Scan:
         """Raises InvalidInputError for an unknown column, a malformed `where` or a negative limit."""
         if limit is not None and limit < 0:
-            raise InvalidInputError(f"limit {limit}: must not be negative")
+            raise InvalidInputError(f"limit {limit}: the limit must not be negative")
         predicate = parse_where(where, source.row_type) if isinstance(where, str) else where
         return cls(source, predicate, checked_columns(columns, source.row_type), limit)
 
@@ -146,7 +146,9 @@ def checked_columns(columns: Sequence[str] | None, row_type: RowType) -> tuple[s
         return names
     for name in columns:
         if name not in names:
-            raise InvalidInputError(f"column {name!r} is not in the table; there are {', '.join(names)}")
+            raise InvalidInputError(
+                f"column {name!r} is not in the table; the table has the columns {', '.join(names)}"
+            )
     if not columns:
-        raise InvalidInputError("columns: name at least one")
+        raise InvalidInputError("no columns are selected; name at least one column")
     return tuple(columns)

@@ -131,7 +131,7 @@ class Stream:
         position = self.next_snapshot if next_snapshot is None else next_snapshot
         if self.consumer is None:
             raise InvalidInputError(
-                f"stream of {self._table.name}: it has no consumer; name one (consumer=…)"
+                f"stream of {self._table.name}: the stream has no consumer; give its name (consumer=NAME)"
             )
         if position is not None:
             self._table.consumers.write(self.consumer, position)
@@ -187,17 +187,19 @@ class Stream:
     def _check_range(self, snapshot_id: int) -> None:
         """Is it only not there yet? Looks again, for it may appear between two looks."""
         earliest, latest = self._history.earliest_id(), self._table.snapshots.latest_id()
-        known = f"there are {earliest} to {latest}" if latest is not None else "there are none"
+        known = f"snapshots {earliest} to {latest} exist" if latest is not None else "no snapshots exist"
         where = f"snapshot {snapshot_id} of {self._table.paths.root}"
         if earliest is not None and earliest > snapshot_id and self._history.find(snapshot_id) is None:
             raise NotFoundError(
-                f"{where}, the next to stream, was expired; {known}: start anew, and keep snapshots or "
+                f"{where}, which the stream needs next, has expired; {known}: start a new "
+                "stream, and keep snapshots or "
                 "changelogs longer, or name a consumer so that expiry waits"
             )
         if snapshot_id > (latest or 0) + 1 and self._history.find(snapshot_id) is None:
             raise NotFoundError(
-                f"{where}, the next to stream, is beyond the latest; {known}: the table was made anew or "
-                "rolled back; start anew"
+                f"{where}, which the stream needs next, is after the latest; {known}: the table "
+                "was created again or "
+                "rolled back; start a new stream"
             )
 
 

@@ -76,7 +76,7 @@ def json_to_batch(
         _check_known(row, number, known, row_type)
         if complete and (missing := [name for name in row_type.names if name not in row]):
             raise InvalidInputError(
-                f"line {number}: column {missing[0]} is not there, as it is in the first row; say null to "
+                f"line {number}: column {missing[0]} is missing, although the first row has it; say null to "
                 "empty it, or put rows with other columns into a file of their own"
             )
     arrays = [_column(rows, numbers, field) for field in row_type.fields]

@@ -112,7 +112,7 @@ def _vector(element: DataType, length: int) -> Convert:
     def to_vector(raw: Any) -> list[Any]:
         values = convert(raw)
         if len(values) != length:
-            raise InvalidInputError(f"{len(values)} elements for a vector of {length}")
+            raise InvalidInputError(f"{len(values)} elements do not fit a vector of {length}")
         return list(values)
 
     return to_vector

@@ -55,7 +55,7 @@ def parse_partitions(
     specs = [part for part in text.split(";") if part.strip()]
     if not specs:
         raise InvalidInputError(
-            f"partitions {text!r}: empty; write for example dt=2024-01-01,hh=2;dt=2024-01-02"
+            f"partitions {text!r}: the text is empty; write for example dt=2024-01-01,hh=2;dt=2024-01-02"
         )
     return tuple(_parse_one(spec, fields, default_name) for spec in specs)
 
@@ -67,7 +67,7 @@ def _parse_one(spec: str, fields: Mapping[str, DataField], default_name: str) ->
         key, value = key.strip(), value.strip()
         if not equals or key not in fields:
             raise InvalidInputError(
-                f"partition {part.strip()!r}: write key=value with a key out of {', '.join(fields)}"
+                f"partition {part.strip()!r}: write key=value, where the key is one of {', '.join(fields)}"
             )
         if key in out:
             raise InvalidInputError(
@@ -104,6 +104,6 @@ def _legacy_text(value: Any, kind: DataType) -> str:
         return java_float_text(value, single=root is TypeRoot.FLOAT)
     if root in _BYTES:
         raise UnsupportedError(
-            f"directory of a partition by {kind}: set partition.legacy-name=false when creating the table"
+            f"directory of a partition by {kind}: set partition.legacy-name=false when you create the table"
         )
     return value_text(value, kind)

@@ -58,7 +58,7 @@ class AutoTagNames:
         period, formatter, duration = PERIOD.read(raw), FORMATTER.read(raw), DURATION.read(raw)
         if duration is not None:
             if duration < 1:
-                raise InvalidOptionError(f"option {DURATION.key}={raw[DURATION.key]!r}: must be above 0")
+                raise InvalidOptionError(f"option {DURATION.key}={raw[DURATION.key]!r}: it must be above 0")
             pattern, example = _DAY[False]
             return cls(pattern + r"(\d\d)(\d\d)", example + "0930", duration)
         length = _LENGTHS[period]

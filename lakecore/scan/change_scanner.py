@@ -119,7 +119,7 @@ class ChangeScanner:
             return self.scanner.deletions(before)
         if TableOptions.from_schema(self.schema).deletion_vectors:
             raise self.scanner.snapshots.missing_file(
-                snapshot.id - 1, NotFoundError("its deletion vectors tell which rows were replaced")
+                snapshot.id - 1, NotFoundError("its deletion vectors show which rows were replaced")
             )
         return {}
 
@@ -129,7 +129,7 @@ class ChangeScanner:
         """The buckets that differ between two states. `gone`: rows that only were deleted matter too.
 
         Raises InvalidInputError where the number of buckets changed, UnsupportedError where the files that
-        differ do not tell which rows do.
+        differ do not show which rows do.
         """
         if self._columnwise:
             raise UnsupportedError(
@@ -222,7 +222,8 @@ class ChangeScanner:
         if options[0].bucket != options[1].bucket:
             raise InvalidInputError(
                 f"table {self.scanner.table}: snapshots {asked.before.id} and {asked.after.id} have "
-                f"{options[0].bucket} and {options[1].bucket} buckets: such states cannot be compared"
+                f"{options[0].bucket} and {options[1].bucket} buckets: states with different "
+                "buckets cannot be compared"
             )
 
 

@@ -38,7 +38,9 @@ class ScanFilter:
             for name in spec:
                 if name not in partition_type.names:
                     known = ", ".join(partition_type.names) or "none"
-                    raise InvalidInputError(f"{name!r} is not a partition column; there are: {known}")
+                    raise InvalidInputError(
+                        f"{name!r} is not a partition column; the partition columns are: {known}"
+                    )
 
 
 EVERYTHING = ScanFilter()

@@ -70,7 +70,8 @@ def resolve_interval(
     times = _times(asked)
     if times is None:
         raise NotFoundError(
-            f"incremental {asked.start!r} to {asked.end!r} of {tags.paths.root}: neither two tags (there are "
+            f"incremental {asked.start!r} to {asked.end!r} of {tags.paths.root}: these are "
+            "neither two tags (the table has: "
             f"{', '.join(sorted(known)) or 'none'}), nor two snapshot ids, nor two times"
         )
     return resolver.between_times(*times)
@@ -123,7 +124,8 @@ class _Resolver:
         time = names.time_of(self.asked.end)
         if time is None:
             raise InvalidInputError(
-                f"tag {self.asked.end!r}: not the name of an automatic tag; they are like {names.example}"
+                f"tag {self.asked.end!r}: this is not the name of an automatic tag; such names "
+                f"look like {names.example}"
             )
         known = self.tags.list()
         earlier = {
@@ -139,7 +141,9 @@ class _Resolver:
             return Difference(self.snapshots.load(start), self.snapshots.load(end))
         earliest, latest = self.snapshots.earliest(), self.snapshots.latest()
         if earliest is None or latest is None or start < earliest.id - 1 or end > latest.id:
-            there = f"available are {earliest.id} to {latest.id}" if earliest and latest else "there are none"
+            there = (
+                f"snapshots {earliest.id} to {latest.id} exist" if earliest and latest else "there are none"
+            )
             raise NotFoundError(
                 f"incremental {start} to {end} of {self.snapshots.paths.root} needs snapshots {start + 1} "
                 f"to {end}; {there}"

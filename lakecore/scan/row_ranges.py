@@ -32,7 +32,8 @@ def plan_row_ranges(
     if (entries.first_row_id < 0).any():
         raise UnsupportedError(
             f"table {table}: some of its files have no row ids, so that their columns cannot be joined: a "
-            "Paimon that knows none wrote them, and Java cannot read it either; go back to a snapshot before"
+            "Paimon version without row tracking wrote them, and Java cannot read it either; "
+            "go back to an earlier snapshot"
         )
     order, bounds = by_bucket(entries, entries.first_row_id)
     first = entries.first_row_id[order]
@@ -71,5 +72,6 @@ def _check_parts(names: list[str], first: Any, stops: Any, heads: Any, table: st
     ordinary = np.array([is_ordinary_file(name) for name in names])
     if (ordinary & ((first != low) | (stops != high))).any():
         raise UnsupportedError(
-            f"table {table}: some files hold a part of the rows of others, which cannot be joined; run fsck"
+            f"table {table}: some files overlap other files in a part of their rows, so that "
+            "their columns cannot be joined; run fsck"
         )

@@ -69,7 +69,9 @@ class Incremental:
         start, dots, end = text.partition("..")
         start, end = start.strip(), end.strip()
         if not dots or not start or not end:
-            raise InvalidInputError(f"incremental {text!r}: write START..END: snapshots, tags or times")
+            raise InvalidInputError(
+                f"incremental {text!r}: write START..END, where both are snapshots, tags or times"
+            )
         return cls(start=start, end=end, mode=_mode(mode))
 
 
@@ -163,7 +165,7 @@ class Startup:
         if takes and len(given) != 1:
             have = " and ".join(f"{key}={raw[key]!r}" for key in given) or "none"
             raise InvalidOptionError(
-                f"scan.mode {mode.value} needs exactly one of {', '.join(takes)}; given: {have}"
+                f"scan.mode {mode.value} needs exactly one of {', '.join(takes)}; the options have {have}"
             )
         times = (TIMESTAMP_MILLIS.read(raw), TIMESTAMP.read(raw))
         created = (FILE_CREATION.read(raw), CREATION.read(raw))
@@ -185,7 +187,7 @@ def _startup_mode(raw: Mapping[str, str], given: list[str]) -> StartupMode:
         return _MODES[text]
     if text != "default":
         known = ", ".join(("default", *_MODES))
-        raise InvalidOptionError(f"option scan.mode={text!r}: must be one of {known}")
+        raise InvalidOptionError(f"option scan.mode={text!r}: it must be one of {known}")
     for mode, takes in _TAKES.items():
         if any(key in takes for key in given):
             return mode
@@ -216,4 +218,4 @@ def _time(text: str, whole: str) -> str:
     try:
         return text if text.lstrip("-").isdigit() else str(_millis(text))
     except ValueError as err:
-        raise InvalidOptionError(f"option {BETWEEN_TIMES.key}={whole!r}: {text!r} is {err}") from err
+        raise InvalidOptionError(f"option {BETWEEN_TIMES.key}={whole!r}: {text!r}: {err}") from err

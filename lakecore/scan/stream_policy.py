@@ -68,7 +68,8 @@ class StreamPolicy:
             )
         if wanted and producer in (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION):
             raise InvalidOptionError(
-                f"option {READ_OVERWRITE.key}=true: changelog-producer={producer.value} has these changes too"
+                f"option {READ_OVERWRITE.key}=true: changelog-producer={producer.value} already "
+                "gives these changes; unset one of them"
             )
         return cls(
             keyed=keyed,

@@ -56,7 +56,10 @@ def stream_start(
         case StartupMode.FROM_SNAPSHOT_FULL:
             first = snapshots.earliest()
             return None if first is None else _after(snapshots.load(max(_snapshot_id(startup), first.id)))
-    raise InvalidOptionError(f"scan.mode {startup.mode.value}: a batch read has it, a stream has not")
+    raise InvalidOptionError(
+        f"scan.mode {startup.mode.value}: only a batch read can use this mode; choose another "
+        "mode for the stream"
+    )
 
 
 def _after(full: Snapshot | None, created_ms: int | None = None) -> StreamStart | None:

@@ -45,9 +45,9 @@ __all__ = [
 ]
 
 _READ_ELSEWHERE = (
-    ("scan.fallback-branch", "rows of another branch stand in for missing partitions"),
-    ("scan.primary-branch", "rows of another branch come first"),
-    ("chain-table.enabled", "partitions continue those of other branches"),
+    ("scan.fallback-branch", "its missing partitions are read from another branch"),
+    ("scan.primary-branch", "its rows are read from another branch first"),
+    ("chain-table.enabled", "its partitions continue partitions of other branches"),
 )
 _CHAIN = "chain-table.enabled"
 _EXTERNAL_BLOBS = "blob-external-storage-field"
@@ -106,7 +106,7 @@ def _check_one_branch(table: str, raw: Mapping[str, str]) -> None:
 
 _OWN_BUCKETS = (BucketMode.HASH_FIXED, BucketMode.HASH_DYNAMIC)
 _OTHER_TREES = {
-    "chain-table.enabled": "deletes must outlive the last level",
+    "chain-table.enabled": "its deletes must stay on the last level",
     "pk-vector.index.columns": "its index would miss new rows",
     "pk-btree.index.columns": "its index would miss new rows",
     "pk-bitmap.index.columns": "its index would miss new rows",
@@ -136,8 +136,10 @@ def check_row_ids(table: str, options: TableOptions, files: Iterable[DataFile]) 
     for file in files if options.row_tracking else ():
         if file.lacks_row_ids:
             raise UnsupportedError(
-                f"table {table}: option {ROW_TRACKING.key}=true, but rows of {file.file_name} have no ids: a "
-                "Paimon that knows none wrote them; read the table and overwrite it with its rows: new files "
+                f"table {table}: option {ROW_TRACKING.key}=true, but the rows of "
+                f"{file.file_name} have no row ids: a "
+                "Paimon version without row tracking wrote them; read the table and overwrite "
+                "it with its rows: new files "
                 "get ids"
             )
 
@@ -149,10 +151,12 @@ def check_writable(table: str, schema: TableSchema, options: TableOptions) -> No
 
 def _check_blobs(table: str, schema: TableSchema) -> None:
     if value := schema.options.get(_EXTERNAL_BLOBS, "").strip():
-        raise _refuse(table, _EXTERNAL_BLOBS, value, "write", "its blobs lie elsewhere; use another engine")
+        raise _refuse(
+            table, _EXTERNAL_BLOBS, value, "write", "its blobs are in an external storage; use another engine"
+        )
     nested = [field.name for field in schema.fields if holds_blobs(field.type) and not is_blob(field.type)]
     if nested and BLOB_AS_DESCRIPTOR.read(schema.options):
-        remedy = f"column {nested[0]} has lists or maps of BLOB: write the bytes, without the option"
+        remedy = f"column {nested[0]} has lists or maps of BLOB: unset the option and write the bytes"
         raise _refuse(table, BLOB_AS_DESCRIPTOR.key, "true", "write", remedy)
 
 
@@ -182,7 +186,7 @@ def check_updatable(table: str, schema: TableSchema, options: TableOptions) -> N
     """Raises UnsupportedError unless single columns of rows of `table` can be written."""
     check_writable(table, schema, options)
     if not options.data_evolution:
-        remedy = "columns lie in one file with others: overwrite the rows, or make another table"
+        remedy = "a data file has all columns: overwrite the rows, or create another table"
         raise _refuse(table, "data-evolution.enabled", "false", "update columns of", remedy)
 
 
@@ -199,7 +203,7 @@ def check_rescalable(table: str, schema: TableSchema, options: TableOptions) -> 
     """Raises UnsupportedError unless the buckets of `table` can be made anew."""
     check_compactable(table, schema, options)
     if options.by_other_columns:
-        remedy = "files are in another order than the key's; use another engine"
+        remedy = "its files are not sorted by key; use another engine"
         raise _refuse(table, BY_OTHER_COLUMNS.key, "true", "rescale", remedy)
 
 
@@ -212,7 +216,7 @@ def _check_new_files(table: str, schema: TableSchema, options: TableOptions, ver
         _check_blobs(table, schema)
     index_specs(schema)  # each of them can be made
     if raw.get("data-file.external-paths", "").strip():
-        remedy = "new files belong into other roots; use another engine"
+        remedy = "its new files belong in other directories; use another engine"
         raise _refuse(table, "data-file.external-paths", raw["data-file.external-paths"], verb, remedy)
 
 
@@ -221,7 +225,10 @@ def _check_changelog(table: str, schema: TableSchema, options: TableOptions, ver
         return
     full = options.changelog_producer is ChangelogProducer.FULL_COMPACTION
     if full and options.force_lookup and options.merge_engine is not MergeEngine.DEDUPLICATE:
-        remedy = "with changelog-producer=full-compaction rows of the last level are overlooked; unset it"
+        remedy = (
+            "with changelog-producer=full-compaction rows of the last level would be missing in "
+            "the changelog; unset it"
+        )
         raise _refuse(table, "force-lookup", "true", verb, remedy)
     _check_other_order(table, options, verb)
     for key, meaning in _OTHER_TREES.items():
@@ -264,14 +271,16 @@ def _check_rows(table: str, schema: TableSchema, options: TableOptions, verb: st
 def _check_merge_engine(table: str, schema: TableSchema, options: TableOptions, verb: str) -> None:
     merges = schema.primary_keys and options.merge_engine is not MergeEngine.DEDUPLICATE
     if merges and verb == "stream":
-        remedy = "replaced rows are told of tables that merge with deduplicate; use another engine"
+        remedy = "replaced rows are known only with merge-engine=deduplicate; use another engine"
         raise _refuse(table, "merge-engine", options.merge_engine.value, verb, remedy)
 
 
 def _check_kind(table: str, schema: TableSchema) -> None:
     kind = schema.options.get("type", "table")
     if kind.strip().lower() not in TABLE_TYPES:
-        raise _refuse(table, "type", kind, "open", "this release knows plain tables")
+        raise _refuse(
+            table, "type", kind, "open", f"this release opens only the types {' and '.join(TABLE_TYPES)}"
+        )
     if schema.primary_keys:
         _check_keyed_blobs(table, schema)
 
@@ -280,7 +289,7 @@ def _check_keyed_blobs(table: str, schema: TableSchema) -> None:
     """Rules of the format for blobs beside a key, and what is left of them."""
     raw = schema.options
     if views := [name for name in view_columns(raw) if name in schema.row_type.names]:
-        remedy = "references to blobs of other tables are not followed; use another engine"
+        remedy = "this release does not resolve references to blobs of other tables; use another engine"
         raise _refuse(table, "blob-view-field", views[0], "open", remedy)
     managed = managed_columns(schema.row_type, raw)
     options = TableOptions.from_schema(schema)

@@ -43,7 +43,7 @@ class Travel:
     def __post_init__(self) -> None:
         given = [name for name in self.__slots__ if getattr(self, name) is not None]
         if len(given) > 1:
-            raise InvalidInputError(f"{' and '.join(given)} exclude each other; give one")
+            raise InvalidInputError(f"{' and '.join(given)} exclude each other; give only one of them")
 
     @property
     def is_latest(self) -> bool:
@@ -116,7 +116,8 @@ def resolved_version(version: str, tags: TagStore) -> Travel:
     if number.isascii() and number.isdigit():
         return Travel(watermark=int(number)) if number != version else Travel(snapshot=int(number))
     raise NotFoundError(
-        f"version {version!r} of {tags.paths.root}: neither a tag (there are {', '.join(known) or 'none'}), "
+        f"version {version!r} of {tags.paths.root}: this is neither a tag (the table has: "
+        f"{', '.join(known) or 'none'}), "
         "nor watermark-<ms>, nor a snapshot id"
     )
 
@@ -162,7 +163,7 @@ def snapshot_at(timestamp_ms: int, snapshots: SnapshotStore) -> Snapshot:
         known = (
             f"the earliest is {earliest.id} at {earliest.time_millis} ms" if earliest else "there are none"
         )
-        raise NotFoundError(f"no snapshot of {snapshots.paths.root} at or before {timestamp_ms} ms; {known}")
+        raise NotFoundError(f"{snapshots.paths.root} has no snapshot at or before {timestamp_ms} ms; {known}")
     return found
 
 
@@ -194,7 +195,7 @@ def _at_watermark(watermark: int, snapshots: SnapshotStore) -> Snapshot:
     latest = snapshots.latest()
     known = f"the latest is {latest.watermark}" if latest else "there is no snapshot"
     raise NotFoundError(
-        f"no snapshot of {snapshots.paths.root} has a watermark of at least {watermark} ms; {known}"
+        f"{snapshots.paths.root} has no snapshot with a watermark of at least {watermark} ms; {known}"
     )
 
 

@@ -60,7 +60,8 @@ def make_archive() -> tuple[Path, bool]:
             made.replace(archive)
     except OSError as err:
         raise UnavailableError(
-            f"no class archive at {archive}: {err}; make room, or set XDG_CACHE_HOME to a writable directory"
+            f"the class archive {archive} cannot be written: {err}; free disk space, or set "
+            "XDG_CACHE_HOME to a writable directory"
         ) from err
     return archive, True
 
@@ -73,7 +74,7 @@ def _run_session(made: Path) -> None:
         raise UnavailableError(f"a Spark session did not end within {_SECONDS} s; try again") from err
     if done.returncode or not made.is_file():
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise UnavailableError(f"a Spark session left no class archive: {last}")
+        raise UnavailableError(f"a Spark session ended without writing its class archive: {last}")
 
 
 def _session(made: Path) -> None:

@@ -147,7 +147,7 @@ class SparkExecutor:
             sys.stderr.write(said)
             sys.stderr.flush()
         elif said:
-            logger.debug("Spark said: %s", said)
+            logger.debug("Spark wrote to its error output: %s", said)
 
     def _spark(self) -> SparkContext:
         starting = self._begun()
@@ -291,7 +291,8 @@ def _pickled_error(err: Exception) -> bytes:
 def _lost(number: int, count: int, failure: BaseException | None) -> UnavailableError:
     error = UnavailableError(
         f"Spark gave no result for unit {number + 1} of {count}: {_reason(failure)}; "
-        "its worker may have been killed (memory?) or its executor lost: look at Spark's logs, then run again"
+        "its worker may have been killed for lack of memory, or its executor lost: look at "
+        "Spark's logs, then run again"
     )
     error.__cause__ = failure
     return error

@@ -24,13 +24,15 @@ def find_java() -> Path:
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(os.path.join(home, "bin", "java") if home else "java")
     if java is None:
-        where = f"JAVA_HOME={home} has no bin/java" if home else "no java on the PATH"
-        raise InvalidInputError(f"Spark needs Java {MIN_JAVA}, and there is {where}: {_REMEDY}")
+        where = f"JAVA_HOME={home} has no bin/java" if home else "there is no java on the PATH"
+        raise InvalidInputError(f"Spark needs Java {MIN_JAVA} or later, but {where}: {_REMEDY}")
     found = Path(java).resolve()
     version = java_version(found)
     match = re.match(r"(?:1\.)?(\d+)", version)
     if match and int(match[1]) < MIN_JAVA:
-        raise InvalidInputError(f"Spark needs Java {MIN_JAVA}, and {java} is Java {match[1]}: {_REMEDY}")
+        raise InvalidInputError(
+            f"Spark needs Java {MIN_JAVA} or later, but {java} is Java {match[1]}: {_REMEDY}"
+        )
     return found
 
 

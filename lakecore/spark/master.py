@@ -40,12 +40,12 @@ def _address(address: str, master: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
         raise InvalidInputError(
-            f"Spark master {master}: {address!r} is no host:port; write spark://host:7077"
+            f"Spark master {master}: {address!r} is not HOST:PORT; write spark://host:7077"
         )
     return host.strip("[]"), int(port)
 
 
 def _reason(err: Exception) -> str:
     if isinstance(err, TimeoutError):
-        return f"no answer within {_SECONDS:g} s"
+        return f"there was no answer within {_SECONDS:g} s"
     return getattr(err, "strerror", None) or str(err)

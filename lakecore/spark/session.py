@@ -82,7 +82,7 @@ def spark_context(
     active = pyspark.SparkContext._active_spark_context
     if active is not None:
         if master is not None and master != active.master:
-            logger.info("using the active Spark context on %s, not %s", active.master, master)
+            logger.info("the job uses the active Spark context on %s instead of %s", active.master, master)
         return active, False
     return _start(master, conf or {}), True
 

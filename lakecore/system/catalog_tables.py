@@ -129,7 +129,7 @@ class CatalogTable:
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
             known = ", ".join(f"{CATALOG_DATABASE}.{kind}" for kind in CATALOG_TABLES)
-            raise NotFoundError(f"table {self.name} does not exist; there are {known}")
+            raise NotFoundError(f"table {self.name} does not exist; the system tables are {known}")
 
     @property
     def name(self) -> str:
@@ -146,7 +146,9 @@ class CatalogTable:
         """As `Table.scan`, of the present only: there are no snapshots to name."""
         for name, value in named.items():
             if value is not None:
-                raise InvalidInputError(f"table {self.name}: it has no {name}; leave it out")
+                raise InvalidInputError(
+                    f"table {self.name}: a system table of the catalog has no {name}; leave it out"
+                )
         row_type, maker = _KINDS[self.kind]
         make = partial(_made, maker, self.tables, self.options)
         return Scan.of(ViewRows(row_type, make), where, columns, limit)

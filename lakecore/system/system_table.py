@@ -62,7 +62,7 @@ def _binlog(table: Readable, startup: Startup) -> RowSource:
     rows = _with_retracts(batch_source(table, startup, deletes=True))
     if isinstance(plain(rows), DiffRows):
         raise UnsupportedError(
-            f"table {table.name}$binlog: the difference of two states has no updates; read $audit_log"
+            f"table {table.name}$binlog: the difference of two snapshots has no updates; read $audit_log"
         )
     return BinlogRows(_as_batch(rows), isinstance(plain(rows), ChangedRows), _shows_sequence(table))
 
@@ -79,7 +79,7 @@ def _shows_sequence(table: Readable) -> bool:
     wanted = SHOW_SEQUENCE.read(table.schema.options) and bool(table.schema.primary_keys)
     if wanted and table.options.merge_engine is not MergeEngine.DEDUPLICATE:
         raise UnsupportedError(
-            f"table {table.name}: option {SHOW_SEQUENCE.key}=true: this release tells sequence numbers of "
+            f"table {table.name}: option {SHOW_SEQUENCE.key}=true: this release shows sequence numbers of "
             "merge engine deduplicate only"
         )
     return wanted
@@ -87,7 +87,9 @@ def _shows_sequence(table: Readable) -> bool:
 
 def _with_retracts(rows: RowSource) -> RowSource:
     if isinstance(rows, FallbackRows):
-        raise UnsupportedError("rows of two branches have no log: read one, with scan.fallback-branch unset")
+        raise UnsupportedError(
+            "rows of two branches have no common log: unset scan.fallback-branch and read one branch"
+        )
     if isinstance(rows, FollowedRows):
         return replace(rows, source=_with_retracts(rows.source))
     return replace(rows, retracts=True) if isinstance(rows, SnapshotRows) else rows
@@ -134,7 +136,8 @@ class SystemTable:
         if self.kind not in SYSTEM_TABLES:
             known = ", ".join(SYSTEM_TABLES)
             raise NotFoundError(
-                f"table {self.table.name}${self.kind}: no such system table; there are {known}"
+                f"table {self.table.name}${self.kind}: this system table does not exist; the "
+                f"system tables are {known}"
             )
 
     @property
@@ -177,7 +180,7 @@ class SystemTable:
         if self.kind in _DERIVED:
             return _DERIVED[self.kind](self.table, startup)
         if startup.incremental is not None:
-            raise InvalidInputError(f"table {self.name}: it tells a state, not changes; name a snapshot")
+            raise InvalidInputError(f"table {self.name}: it shows a state and no changes; name a snapshot")
         table = self.table
         start = batch_start(startup, table.schema.options, history_of(table), table.tags)
         listing = _LISTINGS[self.kind]

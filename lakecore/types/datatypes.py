@@ -185,7 +185,7 @@ def _parse_atomic(text: str) -> AtomicType:
     clean = re.sub(r"\s+", " ", clean)
     match = _TEXT.fullmatch(clean)
     if match is None:
-        raise ValueError(f"not a data type: {text!r}")
+        raise ValueError(f"{text!r} is not a data type")
     suffix = match[4].strip()
     nullable = True
     if suffix.endswith("NOT NULL"):
@@ -200,7 +200,7 @@ def _parse_atomic(text: str) -> AtomicType:
     try:
         root = TypeRoot(_ALIASES.get(name, name))
     except ValueError as err:
-        raise ValueError(f"not a data type: {text!r}") from err
+        raise ValueError(f"{text!r} is not a data type") from err
     if root in _LENGTHS:
         return AtomicType(root, length=_LENGTHS[root] if first is None else first, nullable=nullable)
     if root is TypeRoot.DECIMAL:

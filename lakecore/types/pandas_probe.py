@@ -41,4 +41,4 @@ class _Hidden(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
         """Raises for pandas; None, that is no opinion, for everything else."""
         if fullname == "pandas":
-            raise ModuleNotFoundError("pandas is not looked for", name=fullname)
+            raise ModuleNotFoundError("the import of pandas is blocked here", name=fullname)

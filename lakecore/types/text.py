@@ -72,13 +72,13 @@ def parse_date(text: str) -> int:
         return int(text)
     match = _DATE.fullmatch(text)
     if match is None:
-        raise ValueError("not a date; write YYYY-MM-DD")
+        raise ValueError("this is not a date; write YYYY-MM-DD")
     year, month, day = (int(part) for part in match.groups())
     days = _days(year, month, day)
     if _civil(days) != (year, month, day):
-        raise ValueError("no such day")
+        raise ValueError("this day does not exist")
     if not -_DATE_LIMIT <= days < _DATE_LIMIT:
-        raise ValueError("outside the range of DATE")
+        raise ValueError("it is outside the range of DATE")
     return days
 
 
@@ -98,7 +98,7 @@ def parse_timestamp(text: str) -> int:
             offset = (int(digits[:2]) * 60 + int(digits[2:])) * (-60 if zone[1][0] == "-" else 60)
     day, _, clock = text.strip().replace("T", " ", 1).partition(" ")
     if _DATE.fullmatch(day) is None:
-        raise ValueError("not a timestamp; write YYYY-MM-DD HH:MM:SS")
+        raise ValueError("this is not a timestamp; write YYYY-MM-DD HH:MM:SS")
     nanos = _time_nanos(clock.strip()) if clock.strip() else 0
     return (parse_date(day) * _DAY_SECONDS - offset) * _SECOND_NANOS + nanos
 
@@ -168,15 +168,15 @@ def _parse_float(text: str) -> float:
     try:
         return float(text)
     except ValueError as err:
-        raise ValueError("not a number") from err
+        raise ValueError("it is not a number") from err
 
 
 def _parse_int(text: str, bits: int) -> int:
     if not _WHOLE.fullmatch(text):
-        raise ValueError("not a whole number")
+        raise ValueError("it is not a whole number")
     value = int(text)
     if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
-        raise ValueError(f"outside the range of {bits}-bit integers")
+        raise ValueError(f"it is outside the range of {bits}-bit integers")
     return value
 
 
@@ -190,12 +190,12 @@ def _parse_bool(text: str) -> bool:
 def _parse_decimal(text: str, kind: AtomicType) -> Decimal:
     value = Decimal(text)
     if not value.is_finite():
-        raise ValueError("not a finite number")
+        raise ValueError("it is not a finite number")
     scaled = value.quantize(Decimal(1).scaleb(-kind.scale, _DECIMALS), context=_DECIMALS)
     if scaled != value:
-        raise ValueError(f"more than {kind.scale} digits after the point")
+        raise ValueError(f"it has more than {kind.scale} digits after the point")
     if scaled.copy_abs() >= Decimal(10) ** (kind.precision - kind.scale):
-        raise ValueError(f"more than {kind.precision - kind.scale} digits before the point")
+        raise ValueError(f"it has more than {kind.precision - kind.scale} digits before the point")
     return scaled
 
 
@@ -246,10 +246,10 @@ def _year_text(year: int) -> str:
 def _time_nanos(text: str) -> int:
     match = _TIME.fullmatch(text)
     if match is None:
-        raise ValueError("not a time; write HH:MM:SS")
+        raise ValueError("this is not a time; write HH:MM:SS")
     hour, minute, second = int(match[1]), int(match[2]), int(match[3] or 0)
     if hour > 23 or minute > 59 or second > 59:
-        raise ValueError("no such time")
+        raise ValueError("this time does not exist")
     return (hour * 3600 + minute * 60 + second) * _SECOND_NANOS + int((match[4] or "").ljust(9, "0"))
 
 

@@ -100,7 +100,7 @@ class BucketPlaces:
                 return placed
         if self._rules.max_buckets == _UNLIMITED:
             raise InvalidOptionError(
-                f"option {TARGET_ROWS.key}={self._rules.target_rows}: {len(self._counts)} buckets of a "
+                f"option {TARGET_ROWS.key}={self._rules.target_rows}: all {len(self._counts)} buckets of a "
                 "partition are full and there can be no more; raise it"
             )
         self._overfill(placed[done:], hashes[done:])

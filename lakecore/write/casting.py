@@ -107,7 +107,7 @@ _OTHERS: dict[TypeRoot, Callable[[Any], Any]] = {
 def _require(accepted: bool, array: pa.Array, kind: DataType, name: str) -> None:
     if not accepted:
         raise InvalidInputError(
-            f"column {name}: the table has {_text(kind)}, the data {array.type}; cast it first"
+            f"column {name}: the table has {_text(kind)}, but the data has {array.type}; cast it first"
         )
 
 
@@ -123,14 +123,16 @@ def _arrow_cast(array: pa.Array, kind: DataType, name: str) -> pa.Array:
         return array.cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as err:
         raise InvalidInputError(
-            f"column {name}: {array.type} does not fit {_text(kind)} of the table: {err}"
+            f"column {name}: a value of {array.type} does not fit {_text(kind)} of the table: {err}"
         ) from err
 
 
 def _check_length(lengths: pa.Array, kind: AtomicType, name: str) -> None:
     longest = pc.max(lengths).as_py()
     if longest is not None and longest > kind.length:
-        raise InvalidInputError(f"column {name}: a value of length {longest} in {kind}; shorten it")
+        raise InvalidInputError(
+            f"column {name}: a value of length {longest} is too long for {kind}; shorten it"
+        )
 
 
 def _cast_list(array: pa.Array, kind: ArrayType, element: DataType, name: str) -> pa.Array:
@@ -172,7 +174,7 @@ def _cast_part(array: pa.Array, kind: DataType, name: str, relevant: pa.Array | 
     if not kind.nullable and result.null_count:
         nulls = result.is_null() if relevant is None else pc.and_(result.is_null(), relevant)
         if pc.any(nulls).as_py():
-            raise InvalidInputError(f"column {name}: a null where the table says NOT NULL")
+            raise InvalidInputError(f"column {name}: it has a null, but the table says NOT NULL")
     return result
 
 

@@ -134,17 +134,19 @@ class ColumnUpdate:
         schema = self.reading.schema
         names = [name for name in data.column_names if name != ROW_ID_NAME]
         if data.column_names.count(ROW_ID_NAME) != 1 or not names or len(set(names)) < len(names):
-            raise InvalidInputError(f"the data needs {ROW_ID_NAME} and some other columns, each once")
+            raise InvalidInputError(
+                f"the data must have {ROW_ID_NAME} and at least one other column, each of them once"
+            )
         for name in names:
             if name not in schema.row_type.names or name in schema.partition_keys:
-                raise InvalidInputError(f"column {name!r} is not in the table, or a partition column")
+                raise InvalidInputError(f"column {name!r} is not in the table, or is a partition column")
         ids = cast_column(data.column(ROW_ID_NAME).combine_chunks(), _ID_TYPE, ROW_ID_NAME)
         if ids.null_count:
             raise InvalidInputError(f"column {ROW_ID_NAME}: row {first_null(ids)} has no value")
         order = pc.array_sort_indices(ids)
         numbers = ids.take(order).to_numpy(zero_copy_only=False)
         if len(twice := np.flatnonzero(np.diff(numbers) == 0)):
-            raise InvalidInputError(f"column {ROW_ID_NAME}: {numbers[twice[0]]} is there twice")
+            raise InvalidInputError(f"column {ROW_ID_NAME}: {numbers[twice[0]]} appears twice")
         names = [name for name in schema.row_type.names if name in names]  # files have them in this order
         return _Values(numbers, pa.table({name: self._column(data, name).take(order) for name in names}))
 

@@ -158,7 +158,8 @@ class CrossPartition:
             at = int(np.flatnonzero(codes == wrong)[0])
             name = partition_text(batch_rows(rows.batch.select(list(kind.names)).slice(at, 1), kind)[0], kind)
             raise InvalidInputError(
-                f"table {self._table}: there are rows of partition {name}, which is not among those to be "
+                f"table {self._table}: the data has rows of partition {name}, which is not "
+                "among the partitions to be "
                 "overwritten; write only rows of these partitions, or overwrite dynamically"
             )
 

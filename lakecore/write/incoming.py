@@ -105,11 +105,12 @@ class Incoming:
         known = {*self._row_type.names, KIND_COLUMN}
         if unknown := [name for name in names if name not in known]:
             raise InvalidInputError(
-                f"column {unknown[0]!r} is not in the table; there are {', '.join(self._row_type.names)}"
+                f"column {unknown[0]!r} is not in the table; the table has the columns "
+                f"{', '.join(self._row_type.names)}"
             )
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise InvalidInputError(f"column {twice!r} is in the data twice")
+            raise InvalidInputError(f"column {twice!r} appears twice in the data")
 
     def _column(self, batch: pa.RecordBatch, field: DataField) -> pa.Array:
         given = field.name in batch.schema.names
@@ -119,7 +120,7 @@ class Incoming:
             column = pc.fill_null(column, default_value(field))
         if column.null_count and not field.type.nullable:
             if not given:
-                raise InvalidInputError(f"column {field.name} is NOT NULL and missing from the data")
+                raise InvalidInputError(f"column {field.name} is NOT NULL, but is missing from the data")
             row = self._rows_seen + first_null(column)
             raise InvalidInputError(f"column {field.name} is NOT NULL: row {row} has no value")
         return column
@@ -140,7 +141,8 @@ class Incoming:
         if not self._keyed:
             row = self._rows_seen + int(np.flatnonzero(kinds)[0])
             raise InvalidInputError(
-                f"row {row} is {RowKind(int(kinds.max())).symbol}: a table without primary key takes +I only"
+                f"row {row} is {RowKind(int(kinds.max())).symbol}: a table without primary key "
+                "accepts only +I"
             )
         return kinds
 
@@ -151,7 +153,8 @@ class Incoming:
         if self._options.merge_engine is MergeEngine.FIRST_ROW and len(refused) and not ignored:
             row, kind = int(refused[0]), RowKind(int(kinds[refused[0]]))
             raise UnsupportedError(
-                f"row {self._rows_seen + row} is {kind.symbol}: merge engine first-row takes no retractions; "
+                f"row {self._rows_seen + row} is {kind.symbol}: merge-engine=first-row accepts "
+                "no retractions; "
                 "set option ignore-delete=true to leave them out"
             )
 

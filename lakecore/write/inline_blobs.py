@@ -33,6 +33,6 @@ def _check(name: str, column: pa.Array, fits: Callable[[bytes], bool], option: s
         found = value.as_py()
         if found is not None and not fits(found):
             raise InvalidInputError(
-                f"column {name} (option {option}): {len(found)} bytes that are no {what} a blob; write the "
+                f"column {name} (option {option}): {len(found)} bytes are no {what} a blob; write the "
                 f"{what.split()[0]}, or the bytes into another column"
             )

@@ -138,7 +138,7 @@ class KeyMoves:
         was, goes = (partition_text(self._values[number], kind) for number in (old, new))
         return UnsupportedError(
             f"table {self._table}: option ignore-delete=true: {keys} rows would move their keys to another "
-            f"partition (one from {was} to {goes}), where the deletes that take them out of the old one are "
+            f"partition (one from {was} to {goes}), but the deletes that remove them from the old one are "
             "ignored: the keys would be in both, and Java's next writer would stop, for the table contains "
             "duplicates; write them with the partition that they have"
         )

@@ -99,7 +99,7 @@ class KeyPlaces:
             places = np.concatenate(there)
             made._known = _Sorted.of(KeyPrints(high, low), places)
             if twice := int((~made._known.prints.firsts).sum()):
-                raise CorruptDataError(table, f"{twice} keys are in two places at once")
+                raise CorruptDataError(table, f"{twice} keys are in two partitions or buckets at once")
         return made
 
     def __len__(self) -> int:

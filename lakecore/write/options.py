@@ -80,8 +80,8 @@ class FileRules:
         """The same rules for another format. Raises InvalidOptionError for one that cannot be written."""
         if kind not in _FORMATS:
             raise InvalidOptionError(
-                f"file format {kind!r} (option file.format and the like): this release writes "
-                + ", ".join(_FORMATS)
+                f"file format {kind!r} (option file.format or another option of formats): this "
+                "release writes only " + ", ".join(_FORMATS)
             )
         return replace(self, format=kind)
 

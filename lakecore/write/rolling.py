@@ -286,7 +286,7 @@ def tolerated(path: str) -> Iterator[None]:
     try:
         yield
     except LakeError as err:
-        logger.warning("%s of a failed write was not removed: %s", path, err)
+        logger.warning("file %s of a failed write could not be removed: %s", path, err)
 
 
 @dataclass(slots=True)

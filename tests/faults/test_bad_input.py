@@ -143,7 +143,7 @@ MISSING = [
     (("read", "d.k", "--branch", "none"), "branch 'none' of", "available branches: main"),
     (("read", "d.k$branch_none"), "branch 'none' of", "available branches: main"),
     (("read", "d.k", "--timestamp", "1"), "at or before 1 ms", "the earliest is 1 at"),
-    (("read", "d.k", "--columns", "none"), "column 'none'", "there are k, v"),
+    (("read", "d.k", "--columns", "none"), "column 'none'", "the table has the columns k, v"),
     (("read", "d.k", "--where", "none = 1"), "no column 'none'", "columns are k, v"),
     (("compact", "d.k", "--where", "none=1", *FULL), "partitions 'none=1'", "not partitioned"),
 ]

@@ -301,7 +301,10 @@ def test_the_quarantine_of_a_table_on_hold_stays_and_others_go() -> None:
     assert kept
     hold(made)
     report = chores.purge(made.catalog)
-    assert (made.quarantined(), report.notes) == (kept, ("the files of d.k stay: it is on hold",))
+    assert (made.quarantined(), report.notes) == (
+        kept,
+        ("the files of d.k were not removed: the table is on hold",),
+    )
     other = append_table(made.catalog)
     put(other, [{"v": 1, "p": "a"}], [{"v": 2, "p": "a"}], [{"v": 3, "p": "a"}])
     tags.run(tags.CreateTag(table="d.a", tag="t"), made.catalog, clock=made.catalog.clock)

@@ -267,7 +267,9 @@ def test_a_branch_that_is_there_stays_unless_it_is_half_made(made: History) -> N
             break
     with pytest.raises(AlreadyExistsError, match="only partly created from tag 'a'"):
         create(lake, "x", "b")
-    assert create(lake, "x", "a").notes == ("branch x was half made: it is finished",)
+    assert create(lake, "x", "a").notes == (
+        "branch x was created only in part by an earlier run: it is complete now",
+    )
     assert rows_of(made.table.at_branch("x")) == made.rows["tag a"]
     assert create(lake, "x", "b").nothing_to_do
 

@@ -111,7 +111,7 @@ def test_loss_is_accepted_by_number() -> None:
             remove(made.catalog, accept_rows=accept)
     assert made.untouched()
     planned = remove(made.catalog, dry_run=True, accept_rows=None)
-    assert planned.notes[0] == "lost: bucket 0: 1 file with 2 rows"
+    assert planned.notes[0] == "these rows are lost: bucket 0: 1 file with 2 rows"
     assert made.untouched()
 
 

@@ -72,7 +72,7 @@ def test_the_same_orphans_go_as_java_removes_but_nobody_elses(
     assert len(orphans) >= 2
     looked = _remove(warehouse, "d.t", external=False)
     assert looked.nothing_to_do
-    assert sum("ask for it with --external" in note for note in looked.notes) == 2
+    assert sum("use --external to check it" in note for note in looked.notes) == 2
     assert set(_remove(warehouse, "d.t", dry_run=True).names) == orphans
     report = _remove(warehouse, "d.t")
     assert planted - _files(*roots) == orphans

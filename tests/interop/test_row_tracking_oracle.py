@@ -88,7 +88,7 @@ def test_rows_that_a_paimon_without_row_ids_wrote(oracles: dict[str, Oracle], tm
         catalog.load_table("d.t$row_tracking").scan().to_arrow()
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "d.db").rglob("*") if path.is_file()}
     for job in (Job(table="d.t"), Job(table="d.t", order_strategy=OrderStrategy.ZORDER, order_by=("k", "v"))):
-        with pytest.raises(UnsupportedError, match=r"have no ids.*overwrite"):
+        with pytest.raises(UnsupportedError, match=r"have no row ids.*overwrite"):
             run(job, catalog)
     assert {path: path.stat().st_mtime_ns for path in before} == before
     table.overwrite(table.scan().to_arrow())

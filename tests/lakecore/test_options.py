@@ -62,5 +62,5 @@ def test_an_option_reads_old_keys_and_its_default() -> None:
 def test_a_bad_value_names_key_value_and_choices() -> None:
     option = Option("color", parse_enum(Color), Color.DARK_RED, "…")
     assert option.read({"color": "DARK-RED"}) is Color.DARK_RED
-    with pytest.raises(InvalidOptionError, match=r"option color='dark_red': must be one of dark-red"):
+    with pytest.raises(InvalidOptionError, match=r"option color='dark_red': it must be one of dark-red"):
         option.read({"color": "dark_red"})

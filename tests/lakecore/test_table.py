@@ -265,7 +265,7 @@ def test_first_rows_take_no_retractions(catalog: FilesystemCatalog) -> None:
     options = {"bucket": "1", "merge-engine": "first-row"}
     table = catalog.create_table("d.t", {"columns": ["k INT"], "primaryKeys": ["k"], "options": options})
     rows = data([{"k": 1, "_kind": "+I"}, {"k": 2, "_kind": "-D"}])
-    with pytest.raises(UnsupportedError, match="row 1 is -D: merge engine first-row"):
+    with pytest.raises(UnsupportedError, match="row 1 is -D: merge-engine=first-row"):
         table.write(rows)
     table.with_options({"ignore-delete": "true"}).write(rows)
     assert [entry.file.row_count for entry in live(table)] == [1]
@@ -352,7 +352,7 @@ def test_a_refused_commit_removes_the_files(
         ({"branch": "b"}, NotFoundError, "branch 'b'"),
         ({"timestamp_ms": 1}, NotFoundError, "at or before 1 ms"),
         ({"snapshot": 1, "tag": "t"}, InvalidInputError, "exclude each other"),
-        ({"columns": ["z"]}, InvalidInputError, "'z' is not in the table; there are v, p"),
+        ({"columns": ["z"]}, InvalidInputError, "'z' is not in the table; the table has the columns v, p"),
         ({"columns": []}, InvalidInputError, "name at least one"),
         ({"where": "z = 1"}, InvalidInputError, "z"),
         ({"limit": -1}, InvalidInputError, "limit -1"),

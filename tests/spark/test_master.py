@@ -59,7 +59,7 @@ def test_a_master_that_never_answers_costs_seconds(monkeypatch: pytest.MonkeyPat
     "master", ["spark://", "spark://host", "spark://host:", "spark://:7077", "spark://h:70777", "spark://h:x"]
 )
 def test_what_is_no_address_is_refused(master: str) -> None:
-    with pytest.raises(InvalidInputError, match="is no host:port"):
+    with pytest.raises(InvalidInputError, match="is not HOST:PORT"):
         check_master(master)
 
 

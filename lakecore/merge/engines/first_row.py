@@ -37,7 +37,7 @@ class FirstRow:
             return Folded(dict.fromkeys(columns, Picked(several.rows[first])), several.kinds[first])
         if not self.ignore_retracts:
             raise UnsupportedError(
-                f"table {self.table}: merge engine first-row takes no -U and -D rows; set option "
+                f"table {self.table}: merge-engine=first-row accepts no -U and -D rows; set option "
                 "ignore-delete=true to leave them out"
             )
         first = np.full(several.count, -1, np.int64)

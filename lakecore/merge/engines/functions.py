@@ -65,8 +65,8 @@ class FieldRule:
             events = events.keep(~events.retracts)
         elif events.has_retracts and not self.function.retracts:
             raise UnsupportedError(
-                f"field {self.field}: function {self.name} cannot take back values (-U and -D rows); set "
-                f"fields.{self.field}.ignore-retract=true to pass them by"
+                f"field {self.field}: function {self.name} cannot retract values (-U and -D rows); set "
+                f"fields.{self.field}.ignore-retract=true to ignore them"
             )
         return self.function.fold(column, events)
 
@@ -77,7 +77,9 @@ def field_rule(field: DataField, raw: Mapping[str, str], name: str) -> FieldRule
     make = _FUNCTIONS.get(name)
     if make is None:
         known = ", ".join(sorted(_FUNCTIONS))
-        raise InvalidOptionError(f"column {field.name}: no aggregate function {name!r}; there are {known}")
+        raise InvalidOptionError(
+            f"column {field.name}: {name!r} is not an aggregate function; use one of {known}"
+        )
     return FieldRule(field.name, name, make(_Request(field, raw, name, ignores)), ignores)
 
 
@@ -109,7 +111,8 @@ class _Request:
 
     def misfit(self) -> InvalidOptionError:
         return InvalidOptionError(
-            f"column {self.field.name} has type {self.field.type}: not one for aggregate function {self.name}"
+            f"column {self.field.name} has type {self.field.type}: aggregate function "
+            f"{self.name} does not accept it"
         )
 
 

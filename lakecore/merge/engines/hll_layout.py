@@ -57,7 +57,7 @@ def _check_coupons(data: bytes, at: int, count: int, size: int) -> None:
     stored = np.frombuffer(data, "<u4", size, at)
     found = stored[stored != 0]
     if len(found) != count or len(np.unique(found)) != count or (found >> _SLOT_BITS == 0).any():
-        raise ValueError(f"not {count} coupons")
+        raise ValueError(f"it does not have {count} coupons")
 
 
 def _check_slots(data: bytes, kind: int, log_slots: int, low: int, log_table: int | None) -> None:

@@ -92,7 +92,8 @@ class PartialUpdate:
         deletes = several.kinds == RowKind.DELETE
         if retracts.any() and not (self.ignore_retracts or self.remove_on_delete):
             raise UnsupportedError(
-                f"table {self.table}: partial-update takes no -U and -D rows as it is; set option "
+                f"table {self.table}: partial-update accepts no -U and -D rows with these "
+                "options; set option "
                 f"ignore-delete, {REMOVE_ON_DELETE.key}, or sequence groups (fields.<column>{_SUFFIX})"
             )
         steps = np.zeros(len(retracts), np.int8)
@@ -242,7 +243,11 @@ def _groups(schema: TableSchema) -> tuple[SequenceGroup, ...]:
         members = tuple(name for name in parse_list(value) if name not in sequence)
         for name in (*sequence, *members):
             if name not in schema.row_type.names or name in schema.primary_keys or name in protected:
-                why = "in another group too" if name in protected else "no column beside the primary key"
+                why = (
+                    "also in another sequence group"
+                    if name in protected
+                    else "not a column outside the primary key"
+                )
                 raise InvalidOptionError(f"option {key}={value!r}: {name} is {why}")
             protected[name] = key
         fields = {name: _rule(schema, name) for name in members}

@@ -24,7 +24,8 @@ def check_library(field: str, function: str) -> None:
     """Raises UnsupportedError where the library is not installed."""
     if find_spec("datasketches") is None:
         raise UnsupportedError(
-            f"field {field}: function {function} needs the package datasketches; install lakecore[sketches]"
+            f"field {field}: function {function} needs the package datasketches; run pip "
+            "install 'lakecore[sketches]'"
         )
 
 

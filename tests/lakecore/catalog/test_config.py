@@ -64,11 +64,11 @@ def test_what_is_not_there_is_named(
     config: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path / "..")
-    with pytest.raises(NotFoundError, match=r"no catalog 'nope' .*known: broken, prod"):
+    with pytest.raises(NotFoundError, match=r"'nope' is neither a catalog .*known: broken, prod"):
         resolve("nope", config)
     with pytest.raises(InvalidInputError, match="catalog 'broken' has no warehouse"):
         resolve("broken", config)
-    with pytest.raises(InvalidInputError, match="no warehouse given"):
+    with pytest.raises(InvalidInputError, match="no warehouse is given"):
         resolve(None, config)
     with pytest.raises(NotFoundError, match="LAKECORE_CONFIG"):
         read_config({"LAKECORE_CONFIG": str(tmp_path / "missing.toml")})
@@ -78,5 +78,5 @@ def test_what_is_not_there_is_named(
 def test_a_file_that_is_not_one(tmp_path: Path, text: str) -> None:
     path = tmp_path / "bad.toml"
     path.write_text(text)
-    with pytest.raises(InvalidInputError, match=r"bad\.toml: not a catalog file"):
+    with pytest.raises(InvalidInputError, match=r"bad\.toml: this is not a catalog file"):
         read_config({"LAKECORE_CONFIG": str(path)})

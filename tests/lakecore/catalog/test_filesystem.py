@@ -65,11 +65,13 @@ def test_of_many_tables_the_closest_are_named(catalog: FilesystemCatalog) -> Non
         catalog.create_table(f"{name}.t", KEYED)
     catalog.file_io.overwrite(f"{catalog.warehouse}/a.db/orders_2026/file", b"")  # no table
 
-    with pytest.raises(NotFoundError, match=r"; closest of 7 tables of a: Orders_2025, orders_2024, orders$"):
+    with pytest.raises(
+        NotFoundError, match=r"; the closest of 7 tables of a are: Orders_2025, orders_2024, orders$"
+    ):
         catalog.load_table("a.orders_2023")
-    with pytest.raises(NotFoundError, match=r"; none of 7 tables of a is like it$"):
+    with pytest.raises(NotFoundError, match=r"; none of 7 tables of a has a similar name$"):
         catalog.load_table("a.xyz")
-    with pytest.raises(NotFoundError, match=r"; closest of 7 databases: customers, users$"):
+    with pytest.raises(NotFoundError, match=r"; the closest of 7 databases are: customers, users$"):
         catalog.load_table("Customer.t")
 
 
@@ -209,7 +211,7 @@ def test_a_warehouse_on_an_object_store(tmp_path: Path, monkeypatch: pytest.Monk
         (
             {"uri": "thrift://x"},
             InvalidOptionError,
-            "option uri.*known are blob-roots, external-roots, local.fsync, local.service-file-mode, metastore",
+            "option uri.*the known options are blob-roots, external-roots, local.fsync, local.service-file-mode, metastore",
         ),
     ],
 )

@@ -40,7 +40,7 @@ def test_a_life_of_maintenance(
     assert command("trigger-tag-automatic-creation", *automatic)["names"]
     asked = ("--from", "2020-01-01", "--to", "2020-01-02", "--name", "eod-{period}", "--backfill")
     (note,) = command("create-batch-tags", *asked)["notes"]
-    assert note.startswith("not made, there was nothing to tag: eod-2020-01-01, eod-2020-01-02")
+    assert note.startswith("not created, because there was nothing to tag: eod-2020-01-01, eod-2020-01-02")
     command("rename-tag", "--tag", "a", "--target-tag", "b")
     command("create-branch", "--branch", "side", "--tag", "b")
     command("rename-branch", "--branch", "side", "--target-branch", "other")

@@ -99,7 +99,7 @@ def test_json_has_the_first_error_on_standard_error_too(cli: Cli, command: tuple
 def test_times_that_are_none_are_refused(cli: Cli, keyed: str) -> None:
     for option in ("--wait", "--lease"):
         answer = cli("create-tag", keyed, "--tag", "x", option, "soon")
-        assert (answer.code, f"{option} 'soon': not a duration" in answer.err) == (1, True)
+        assert (answer.code, f"{option} 'soon': this is not a duration" in answer.err) == (1, True)
     assert cli("create-tag", keyed, "--tag", "x", "--lease", "0", "--wait", "1 min").code == 0
     assert "at most a day" in cli("create-tag", keyed, "--tag", "x", "--lease", "2 d").out
 

@@ -168,7 +168,7 @@ def test_changes_are_streamed_and_read_by_interval(cli: Cli, keyed: str) -> None
     assert cli(
         "read", f"{keyed}$snapshots", "--columns", "snapshot_id", "--where", "snapshot_id > 1"
     ).lines == ['{"snapshot_id":2}']
-    assert "available are 1 to 2" in cli("read", keyed, "--incremental", "1..7").err
+    assert "snapshots 1 to 2 exist" in cli("read", keyed, "--incremental", "1..7").err
 
 
 def test_a_consumer_goes_on_where_it_was(cli: Cli, keyed: str) -> None:
@@ -234,11 +234,11 @@ def test_update_columns(cli: Cli, form: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [
-        ('{"_ROW_ID": 0, "v": "x"}\n{"_ROW_ID": 1}', "line 2: column v is not there"),
+        ('{"_ROW_ID": 0, "v": "x"}\n{"_ROW_ID": 1}', "line 2: column v is missing"),
         ('{"_ROW_ID": 0, "w": "x"}', "line 1: no column 'w'; columns are _ROW_ID, k, v, m"),
         ('{"_ROW_ID": 0, "v": "x"}\n{"_ROW_ID": 1, "v": "x", "k": 2}', "line 2: no column 'k'; columns are"),
         ('{"_ROW_ID": 5, "v": "x"}', "db.e has no row with _ROW_ID 5"),
-        ('{"v": "x"}', "the data needs _ROW_ID"),
+        ('{"v": "x"}', "the data must have _ROW_ID"),
         ('{"_ROW_ID": 0, "k": null}', "column k is NOT NULL"),
     ],
 )

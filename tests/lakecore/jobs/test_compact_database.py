@@ -143,7 +143,7 @@ def test_no_table_is_begun_when_the_time_is_up(catalog: FilesystemCatalog) -> No
 
     report = run(wanted, catalog, clock=clock, on_done=done)
     assert [bool(one.skipped) for one in report.tables] == [False, True, True]
-    assert "time was up" in report.tables[1].skipped
+    assert "time of the job ended" in report.tables[1].skipped
     assert [len(live_files(table)) for table in tables] == [1, 3, 3]
 
 

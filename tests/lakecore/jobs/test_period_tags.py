@@ -182,13 +182,15 @@ def test_a_day_is_tagged_once(lake: FilesystemCatalog) -> None:
     assert batch(lake, date="2023-11-07T23:59:00+00:00").names == ("2023-11-07",)
     again = batch(lake, date="20231107")
     assert (again.names, again.nothing_to_do) == ((), True)
-    assert again.notes == ("there already: 2023-11-07, of snapshot 2",)
+    assert again.notes == ("tags that already exist: 2023-11-07, of snapshot 2",)
     with pytest.raises(UnavailableError, match=r"2023-11-10T00:00:00Z .* not over"):
         batch(lake, date="2023-11-09")
     # without a date: the last day that was over, then or now; missing days are reported, and made
     report = batch(lake, as_of="2023-11-09T00:00:00")
     assert (report.names, report.notes) == (("2023-11-08",), ())
-    assert "missing: 2023-11-06; --backfill makes them" in batch(lake, start="2023-11-06").notes
+    assert (
+        "tags that are missing: 2023-11-06; --backfill creates them" in batch(lake, start="2023-11-06").notes
+    )
     filled = batch(lake, start="2023-11-05", backfill=True)
     assert filled.names == ("2023-11-06",)
     assert any("nothing to tag: 2023-11-05" in note for note in filled.notes)
@@ -223,13 +225,15 @@ def test_days_that_have_expired_are_named_and_never_guessed(lake: FilesystemCata
     tags.run(tags.CreateTag(table="d.k", tag="held", snapshot=2), lake, clock=lake.clock)
     limits = {"retain_max": 2, "retain_min": 2, "older_than_ms": lake.clock.now_ms()}
     expire_snapshots.run(expire_snapshots.Job(table="d.k", **limits), lake, clock=lake.clock)
-    with pytest.raises(NotFoundError, match=r"'2023-11-08' cannot be made .* snapshot 3 has expired"):
+    with pytest.raises(
+        NotFoundError, match=r"'2023-11-08' can no longer be created.* snapshot 3 has expired"
+    ):
         batch(lake, date="2023-11-08")
     report = batch(lake, start="2023-11-06", end="2023-11-10", backfill=True)
     assert found(table) == {"held": 2, "2023-11-09": 4, "2023-11-10": 5}
     assert report.notes == (
-        "cannot be made any more: 2023-11-06 (snapshot 1 has expired)",
-        "cannot be made any more: 2023-11-07, 2023-11-08 (snapshot 3 has expired)",
+        "can no longer be created: 2023-11-06 (snapshot 1 has expired)",
+        "can no longer be created: 2023-11-07, 2023-11-08 (snapshot 3 has expired)",
     )
 
 
@@ -260,7 +264,7 @@ def test_a_replaced_tag_is_there_all_the_time(lake: FilesystemCatalog) -> None:
     expire_snapshots.run(expire_snapshots.Job(table="d.k", **limits), lake, clock=lake.clock)
     left = batch(lake, date="2023-11-07")
     assert left.nothing_to_do
-    assert "stands for snapshot 3, where the rule says 2" in left.notes[0]
+    assert "is a tag of snapshot 3, but the rule gives snapshot 2" in left.notes[0]
     watched = Watched(lake.file_io, table.paths.tag("2023-11-07"))
     whole = {"start": "2023-11-06", "end": "2023-11-09", "backfill": True, "replace": True}
     report = batch(replace(lake, file_io=watched), **whole)
@@ -280,7 +284,7 @@ def test_retention_leaves_the_newest_and_other_peoples_tags(lake: FilesystemCata
         assert found(table) == {f"2023-11-0{day}": day - 5, "mine": 1}
     late = batch(lake, date="2023-11-07", num_retained_max=1)
     assert late.nothing_to_do
-    assert late.notes == ("not made: 2023-11-07 (enough newer tags are kept)",)
+    assert late.notes == ("not created: 2023-11-07 (enough newer tags are kept)",)
     with pytest.raises(InvalidInputError, match="newest tag always stays"):
         batch(lake, num_retained_max=0)
 

@@ -263,7 +263,7 @@ def test_values_that_are_no_sets_stay_alone_and_are_refused_together(name: str) 
 def test_sketches_without_their_library_name_the_extra(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sketches, "find_spec", lambda package: None)
     table = Table({"v": "BYTES"}, {"merge-engine": "aggregation", "fields.v.aggregate-function": name})
-    with pytest.raises(UnsupportedError, match=rf"field v: function {name} .* lakecore\[sketches\]"):
+    with pytest.raises(UnsupportedError, match=rf"field v: function {name} .*lakecore\[sketches\]"):
         engine_of("db.t", table.schema, TableOptions.from_schema(table.schema))
 
 

@@ -100,7 +100,7 @@ def test_literals_between_and_beyond_the_values_of_a_type(text: str, predicate: 
         ("", "at its end"), ("a", "comparison"), ("a =", "value is missing"), ("a = 'x'", "'x' is not a number"), ("a = null", "IS [NOT] NULL"),
         ("zz = 1", "no column 'zz'"), ("b = 1", "in quotes"), ("(a = 1", ") is missing"), ("a = 1 b = 2", "AND or OR"), ("i = 1", "nested"),
         ("a in ()", "value is missing"), ("g = 1", "BOOLEAN"), ("a ~ 1", "cannot read"), ("a = 1 and", "column name"), ("a > 'x", "cannot read"),
-        ("b like 5", "LIKE needs"), ("a like '1%'", "LIKE needs"), ("d = '2024-13-01'", "no such day"), ("f = 'nan'", "finite"),
+        ("b like 5", "LIKE needs"), ("a like '1%'", "LIKE needs"), ("d = '2024-13-01'", "this day does not exist"), ("f = 'nan'", "finite"),
         ("(" * 300 + "a = 1" + ")" * 300, "levels of parentheses"), ("not " * 300 + "a = 1", "levels"), ("a not = 1", "IN, BETWEEN or LIKE"),
         ("m['a'] = 'x'", "'x' is not a number"), ("a['x'] = 1", "not a map"), ("m[1] = 1", "in quotes"), ("w[1.5] = 'x'", "no such key"),
         ("m['a' = 1", "] is missing"), ("m = 1", "m['key']"),

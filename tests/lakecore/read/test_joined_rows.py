@@ -80,7 +80,7 @@ def test_damage_is_noticed(table: tuple[Any, list[DataFile]]) -> None:
     lying = replace(short, row_count=COUNT)
     with pytest.raises(CorruptDataError, match="differ in the number of rows"):
         read(small, [*files, lying], ["k", "s"])
-    with pytest.raises(CorruptDataError, match=r"499 rows where .* leave 500"):
+    with pytest.raises(CorruptDataError, match=r"499 rows, but .* leave 500"):
         read(small, [*files, lying], ["s"])
     with pytest.raises(CorruptDataError, match="has column k, which is NOT NULL"):
         read(small, files[1:2], ["k"])
@@ -106,8 +106,8 @@ def test_files_of_the_same_rows_stay_together() -> None:
     assert plan(*parts) == [["a", "a2"], ["b", "c"], ["d"]]
     assert plan() == []
     for wrong, problem in (
-        (entry("x", 5, 10), "a part of the rows of others"),
-        (entry("x", 0, 9), "a part of the rows of others"),
+        (entry("x", 5, 10), "overlap other files in a part of their rows"),
+        (entry("x", 0, 9), "overlap other files in a part of their rows"),
         (entry("x", None, 9), "have no row ids"),
     ):
         with pytest.raises(UnsupportedError, match=problem):

@@ -50,7 +50,7 @@ def test_positions_count_whatever_is_left_out(small_table: Any, kind: str) -> No
 def test_rows_without_ids_are_refused_where_ids_are_asked_for(small_table: Any) -> None:
     table = small_table(TRACKED)
     file = table.write(ROWS)
-    with pytest.raises(UnsupportedError, match=r"rows without row ids.*overwrite"):
+    with pytest.raises(UnsupportedError, match=r"rows have no row ids.*overwrite"):
         list(read_file(table.context, table.bucket_dir, file, ["_ROW_ID"]))
 
 

@@ -75,7 +75,7 @@ def test_maps_and_rows_take_both_forms() -> None:
     [
         (("INT",), "nope", "line 7: not JSON"), (("INT",), "[1]", "one JSON object"), (("INT",), '{"zz": 1}', "no column 'zz'"),
         (("INT",), '{"f0": 1.5}', "f0"), (("INT",), '{"f0": true}', "f0"), (("TINYINT",), '{"f0": 300}', "-128 to 127"),
-        (("INT NOT NULL",), "{}", "NOT NULL"), (("STRING",), '{"f0": 1}', "in quotes"), (("DATE",), '{"f0": "2024-13-01"}', "no such day"),
+        (("INT NOT NULL",), "{}", "NOT NULL"), (("STRING",), '{"f0": 1}', "in quotes"), (("DATE",), '{"f0": "2024-13-01"}', "this day does not exist"),
         (("INT",), '{"f0": 1, "_kind": "+X"}', "_kind"), (("BYTES",), '{"f0": "0xz"}', "f0"), (("BOOLEAN",), '{"f0": 1}', "f0"),
         (({"type": "ARRAY", "element": "INT"},), '{"f0": 1}', "not an array"), (({"type": "MAP", "key": "INT", "value": "INT"},), '{"f0": "x"}', "not a map"),
         (({"type": "VECTOR", "element": "INT", "length": 2},), '{"f0": [1]}', "vector of 2"), (("VARIANT",), '{"f0": "{"}', "VARIANT"),

@@ -105,7 +105,9 @@ def test_manifests_without_bounds_are_kept() -> None:
 
 
 def test_a_column_that_is_no_partition_is_named() -> None:
-    with pytest.raises(InvalidInputError, match=r"'k' is not a partition column; there are: p, q"):
+    with pytest.raises(
+        InvalidInputError, match=r"'k' is not a partition column; the partition columns are: p, q"
+    ):
         ScanFilter(partitions=({"k": 1},)).check(KIND)
 
 

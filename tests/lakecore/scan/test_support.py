@@ -34,7 +34,7 @@ def _is_refused(check: Callable[..., None], schema: TableSchema) -> bool:
         check("db.t", schema, TableOptions.from_schema(schema))
     except UnsupportedError as err:
         message = str(err)
-    ways_out = ("use another engine", "plain tables", "unset it")
+    ways_out = ("use another engine", "opens only the types", "unset it")
     assert not message or "table db.t: option " in message
     assert not message or any(way in message for way in ways_out)
     return bool(message)

@@ -109,10 +109,10 @@ def test_other_commits_meanwhile(meanwhile: str, monkeypatch: pytest.MonkeyPatch
     ("data", "error", "problem"),
     [
         ({"_ROW_ID": [41], "v": ["x"]}, InvalidInputError, "no row with _ROW_ID 41"),
-        ({"_ROW_ID": [1, 1], "v": ["x", "y"]}, InvalidInputError, "1 is there twice"),
+        ({"_ROW_ID": [1, 1], "v": ["x", "y"]}, InvalidInputError, "1 appears twice"),
         ({"_ROW_ID": [None], "v": ["x"]}, InvalidInputError, "row 0 has no value"),
-        ({"v": ["x"]}, InvalidInputError, "needs _ROW_ID"),
-        ({"_ROW_ID": [1]}, InvalidInputError, "some other columns"),
+        ({"v": ["x"]}, InvalidInputError, "must have _ROW_ID"),
+        ({"_ROW_ID": [1]}, InvalidInputError, "at least one other column"),
         ({"_ROW_ID": [1], "p": ["x"]}, InvalidInputError, "a partition column"),
         ({"_ROW_ID": [1], "w": ["x"]}, InvalidInputError, "'w' is not in the table"),
         ({"_ROW_ID": [1], "k": pa.array([None], pa.int32())}, InvalidInputError, "column k is NOT NULL"),

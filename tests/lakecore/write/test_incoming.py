@@ -40,10 +40,10 @@ def test_columns_by_name_missing_ones_are_null() -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"k": [1], "x": [1]}, "column 'x' is not in the table; there are k, v"),
-        ({"v": [1]}, "column k is NOT NULL and missing"),
+        ({"k": [1], "x": [1]}, "column 'x' is not in the table; the table has the columns k, v"),
+        ({"v": [1]}, "column k is NOT NULL, but is missing"),
         ({"k": [1, None, None]}, "column k is NOT NULL: row 1 has no value"),
-        ({"k": ["a"]}, "column k: the table has BIGINT NOT NULL, the data string"),
+        ({"k": ["a"]}, "column k: the table has BIGINT NOT NULL, but the data has string"),
         ({"k": [1, 2], "_kind": ["+I", "up"]}, "column _kind, row 1: 'up' is not a row kind"),
     ],
 )
@@ -61,7 +61,7 @@ def test_rows_are_counted_over_batches() -> None:
 
 def test_a_column_twice() -> None:
     twice = pa.RecordBatch.from_arrays([pa.array([1]), pa.array([2])], names=["k", "k"])
-    with pytest.raises(InvalidInputError, match="'k' is in the data twice"):
+    with pytest.raises(InvalidInputError, match="'k' appears twice in the data"):
         incoming().rows(twice)
 
 

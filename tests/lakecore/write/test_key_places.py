@@ -45,7 +45,7 @@ def test_it_is_a_dict(weak: int | None, start: set[int], changes: list[dict[int,
 
 def test_a_key_in_two_places_is_refused_and_all_keys_can_be_had_again() -> None:
     prints = prints_of
-    with pytest.raises(CorruptDataError, match="two places"):
+    with pytest.raises(CorruptDataError, match="two partitions or buckets"):
         KeyPlaces.of("t", [(prints([1, 2]), 0), (prints([2]), 1)])
     index = KeyPlaces.of("t", [(prints([1, 2]), 0), (prints([5]), np.array([4], np.int32))])
     index.put(prints([2, 3]), np.array([1, 2], np.int32))
