@@ -55,7 +55,7 @@ def test_what_is_missing_is_named_with_what_there_is(catalog: FilesystemCatalog)
         catalog.load_table("z.t")
     with pytest.raises(NotFoundError, match=r"database 'z' does not exist .*; databases: a"):
         catalog.list_tables("z")
-    with pytest.raises(NotFoundError, match=r"branch 'x' .* there are main"):
+    with pytest.raises(NotFoundError, match=r"branch 'x' .* available branches: main"):
         catalog.load_table("a.t$branch_x")
 
 

@@ -321,7 +321,7 @@ def test_a_snapshot_gets_no_second_automatic_tag(lake: FilesystemCatalog) -> Non
         tags.CreateTag(table="d.k", tag="2023-11-06"),
         tags.CreateTag(table="d.k", tag="2023-11-06 again"),
     ):
-        with pytest.raises(InvalidInputError, match="has the automatic tag '2023-11-05' already"):
+        with pytest.raises(InvalidInputError, match="already has the automatic tag '2023-11-05'"):
             tags.run(job, lake, clock=lake.clock)
     with pytest.raises(InvalidInputError, match=r"by itself .*: choose other names"):
         batch(lake, date="2023-11-06")
