@@ -263,7 +263,7 @@ def test_a_plan_of_yesterday_is_refused() -> None:
     with pytest.raises(InvalidInputError, match=f"stale, because the plan lacks .*{other}"):
         apply(made.catalog, plan)
     made.catalog.file_io.write_new(f"{made.table.path}/bucket-0/{other}", b"not looked into")
-    with pytest.raises(InvalidInputError, match="no step 9; there are 1"):
+    with pytest.raises(InvalidInputError, match="no step 9; steps: 1"):
         apply(made.catalog, plan, 9)
     with pytest.raises(InvalidInputError, match=r"for table d\.k"):
         apply(made.catalog, plan, table="d.other")
