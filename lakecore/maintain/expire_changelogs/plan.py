@@ -29,10 +29,8 @@ def plan_changelog_expiry(
     certain = max(latest_snapshot - retention.retain_max + 1, earliest)
     for one in found:
         if certain <= one.id <= end and one.time_ms >= retention.older_than_ms:
-            end, blocker = (
-                one.id,
-                f"changelog {one.id} is younger than the retention time (changelog.time-retained)",
-            )
+            young = f"changelog {one.id} is younger than the retention time (changelog.time-retained)"
+            end, blocker = one.id, young
             break
     ids = tuple(one.id for one in found if one.id < end)
     return Expiry(ids, next((one.id for one in found if one.id >= end), None), blocker)

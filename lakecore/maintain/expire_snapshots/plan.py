@@ -77,10 +77,8 @@ def plan_expiry(found: Sequence[Aged], retention: Retention, consumers: Mapping[
             continue
         time = times.get(one.id + 1, one.time_ms) if retention.by_successor else one.time_ms
         if time >= retention.older_than_ms:
-            end, blocker = (
-                one.id,
-                f"snapshot {one.id} is younger than the retention time (snapshot.time-retained)",
-            )
+            young = f"snapshot {one.id} is younger than the retention time (snapshot.time-retained)"
+            end, blocker = one.id, young
             break
     ids = tuple(one.id for one in found if one.id < end)
     return Expiry(ids, next((one.id for one in found if one.id >= end), None), blocker)

@@ -323,7 +323,7 @@ def test_a_snapshot_gets_no_second_automatic_tag(lake: FilesystemCatalog) -> Non
     ):
         with pytest.raises(InvalidInputError, match="already has the automatic tag '2023-11-05'"):
             tags.run(job, lake, clock=lake.clock)
-    with pytest.raises(InvalidInputError, match=r"by itself .*: choose other names"):
+    with pytest.raises(InvalidInputError, match=r"automatically .*; choose other names"):
         batch(lake, date="2023-11-06")
     tags.run(tags.RenameTag(table="d.k", tag="2023-11-05", target_tag="2023-11-04"), lake, clock=lake.clock)
     assert batch(lake, date="2023-11-06", name="day-{period}").names == ("day-2023-11-06",)
