@@ -61,7 +61,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
             held = holders_of_file(chore.main(), chore.sweeper.runs, job.subject)
             what = job.subject
         text = (
-            f"{what} is needed by"
+            f"{what} is kept for these reasons"
             if held
             else (
                 f"{what} is not needed: no snapshot, tag, branch or consumer keeps it; it was "

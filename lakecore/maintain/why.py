@@ -40,7 +40,7 @@ def pins(target: Target) -> list[str]:
 def holders_of_snapshot(target: Target, snapshot_id: int) -> list[str]:
     """Why the files of a snapshot stay; nothing when they do not."""
     roots = read_roots(target.file_io, target.paths)
-    found = [str(root) for root in _of(roots, snapshot_id)]
+    found = [f"{root} needs it" for root in _of(roots, snapshot_id)]
     if any(
         root.kind is RootKind.SNAPSHOT and root.branch == target.paths.branch
         for root in _of(roots, snapshot_id)
@@ -66,7 +66,7 @@ def holders_of_file(target: Target, runs: RunStore, name: str) -> list[str]:
             held = reach.data([root], wanted)
             named = any(path.rpartition("/")[2] == name for path in reach.metadata([root]))
             if named or own in held.names or name in held.extras:
-                found.append(str(root))
+                found.append(f"{root} needs it")
     return found
 
 

@@ -30,8 +30,8 @@ def test_why_names_what_holds_a_file_and_a_snapshot(made: History) -> None:
     def ask(subject: str | None) -> Report:
         return why.run(why.Job(table="d.k", subject=subject), made.catalog, clock=made.catalog.clock)
 
-    assert ask(manifest).names == ("tag a", "snapshot 2 in quarantine")
-    assert ask("2").names == ("tag a",)
+    assert ask(manifest).names == ("tag a needs it", "snapshot 2 in quarantine needs it")
+    assert ask("2").names == ("tag a needs it",)
     assert ask("nothing.parquet").nothing_to_do
     assert [name.split(" keeps")[0] for name in ask(None).names] == ["tag a", "tag b"]
 
