@@ -13,7 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,8 @@ class Runner:
     cache: Path = CACHE
     root: Path = ROOT
     cases: tuple[str, ...] = tuple(CASES)
+    green: set[str] = field(default_factory=set)
+    """Tests that passed without a bug in this run."""
 
     @cached_property
     def calls(self) -> CallMap:
@@ -158,13 +160,23 @@ class Runner:
                 verdict, failed = self._run(mutant, tests)
                 if verdict == "survived":
                     break
-                if mutant is None or "::" not in failed or self._run(mutant, (failed,)) == (verdict, failed):
+                if mutant is None or "::" not in failed or self._tells(mutant, verdict, failed):
                     return {"verdict": verdict, "by": failed, "passed": passed, "seconds": _since(started)}
                 tests = tuple(test for test in tests if test not in (failed, failed.partition("::")[0]))
             passed += len(tests)
         if len(some) < len(chosen):
             return {"verdict": "unknown", "by": "", "passed": passed, "seconds": _since(started)}
         return {"verdict": "survived", "by": "", "passed": passed, "seconds": _since(started)}
+
+    def _tells(self, mutant: Mutant, verdict: str, test: str) -> bool:
+        """Whether the test fails again with the bug, and passes without it. One that does not is red from then on."""
+        if self._run(mutant, (test,)) != (verdict, test):
+            return False
+        if test not in self.green and self._run(None, (test,))[0] != "survived":
+            (self.cache / "red.json").write_text(json.dumps(sorted({*self.red, test}), indent=1))
+            return False
+        self.green.add(test)
+        return True
 
     def _earlier(self, mutant: Mutant) -> list[Wave]:
         """The test that caught the mutant when something was not yet as it is."""
