@@ -71,7 +71,7 @@ def _parse_one(spec: str, fields: Mapping[str, DataField], default_name: str) ->
             )
         if key in out:
             raise InvalidInputError(
-                f"partition {spec.strip()!r}: {key} is given twice; separate partitions by ;"
+                f"partition {spec.strip()!r}: {key} is given twice; separate partitions by a semicolon"
             )
         out[key] = None if value == default_name else parse_value(value, fields[key].type)
     return out

@@ -73,7 +73,9 @@ def decode_roaring(data: bytes, start: int, path: str, rows: int = 1 << 32) -> t
     except (ValueError, IndexError, struct.error) as err:
         raise CorruptDataError(path, f"not a bitmap at byte {start}: {err}") from err
     if found and found.max() >= rows:
-        raise CorruptDataError(path, f"a bitmap with row {found.max()} beside a file of {rows} rows")
+        raise CorruptDataError(
+            path, f"contains a bitmap with row {found.max()}, but its file has {rows} rows"
+        )
     return found, end
 
 

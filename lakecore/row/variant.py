@@ -345,7 +345,7 @@ def object_bytes(fields: Mapping[str, bytes], keys: VariantKeys) -> bytes:
 def object_fields(value: bytes, keys: VariantKeys) -> dict[str, bytes]:
     """Fields of an object, as values that use the same keys. Raises ValueError when it is none."""
     if value[0] & 3 != _OBJECT:
-        raise ValueError("what is beside shredded fields is no object")
+        raise ValueError("the unshredded part of an object is not an object")
     header, names = value[0] >> 2, keys.names
     offset_size, id_size = (header & 3) + 1, (header >> 2 & 3) + 1
     size = 4 if header >> 4 & 1 else 1

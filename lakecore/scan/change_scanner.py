@@ -150,8 +150,8 @@ class ChangeScanner:
         if len(before):
             raise UnsupportedError(
                 f"table {self.scanner.table}: {len(before)} files were removed or have other deleted rows "
-                f"between snapshots {asked.before.id} and {asked.after.id}: without a primary key nothing "
-                "tells which rows of the others are new; read the appended rows instead (mode delta, between "
+                f"between snapshots {asked.before.id} and {asked.after.id}; without a primary key it is not "
+                "known which rows of the others are new; read the appended rows instead (mode delta, between "
                 "snapshots)"
             )
         plan = replace(self._raw_splits(after), deletions=hidden[1])

@@ -15,9 +15,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
-    "lakecore/commit", "lakecore/compact", "lakecore/format", "lakecore/fs", "lakecore/index", "lakecore/maintain",
-    "lakecore/metadata", "lakecore/store",
-)  # fmt: skip
+    *(f"lakecore/{path.parent.name}" for path in sorted((ROOT / "lakecore").glob("*/__init__.py"))),
+    "operators",
+)
 LOG_LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 KEYWORDS = {"why", "reason", "problem", "loses"}
 HOUSEHOLD = (

@@ -83,7 +83,7 @@ def test_scalars(case: tuple[pa.DataType, Any, str], tmp_path: Path) -> None:
 
 BROKEN: dict[str, tuple[pa.DataType, tuple[Any, Any], type[LakeError], str]] = {
     "a value beside a number": (pa.int64(), (b"\0", 1), CorruptDataError, "stored both shredded and unshredded"),
-    "no object beside fields": (pa.struct([("a", pa.struct(FIELD))]), (b"\0", {"a": {}}), CorruptDataError, "no object"),
+    "no object beside fields": (pa.struct([("a", pa.struct(FIELD))]), (b"\0", {"a": {}}), CorruptDataError, "is not an object"),
     "an unsigned number": (pa.uint32(), (None, None), UnsupportedError, "uint32"),
     "milliseconds": (pa.timestamp("ms"), (None, None), UnsupportedError, r"timestamp\[ms\]"),
 }  # fmt: skip
