@@ -222,7 +222,7 @@ def foretold(report: Foretold) -> Iterator[str]:
 
 def _range(snapshots: Sequence[int]) -> str:
     first, last = snapshots[0], snapshots[-1]
-    return f"snapshot {first}" if first == last else f"snapshots {first} to {last}"
+    return f"snapshot {first}" if first == last else f"snapshots {first}-{last}"
 
 
 def _remarks(report: Report) -> Iterator[str]:
@@ -235,8 +235,8 @@ def _remarks(report: Report) -> Iterator[str]:
     if report.resumed:
         yield f"finished {counted(report.resumed, 'interrupted run')} first"
     if report.snapshots:
-        verb = "would go" if report.dry_run else "went"
-        yield f"{_range(report.snapshots)} {verb}"
+        verb = "would be removed" if report.dry_run else "removed"
+        yield f"{verb}: {_range(report.snapshots)}"
     if report.names:
         rest = len(report.names) - _SHOWN
         yield ", ".join(report.names[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")

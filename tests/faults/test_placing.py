@@ -296,5 +296,5 @@ def test_what_cannot_keep_keys_apart_is_refused(catalog: FilesystemCatalog) -> N
     table.clock.sleep(10)
     put(forgetful, [row("b", 1)])
     assert len(rows_of(table)) == 2, "as the option says, old keys are forgotten"
-    with pytest.raises(CorruptDataError, match="two places"):
+    with pytest.raises(CorruptDataError, match="in two partitions or buckets"):
         put(table, [row("c", 5)])
