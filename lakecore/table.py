@@ -31,12 +31,12 @@ from lakecore.metadata.snapshot import Snapshot
 from lakecore.metadata.visibility import visibility_warnings
 from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate
-from lakecore.read.batch import batch_source, named_start
 from lakecore.read.context import ReadContext
-from lakecore.read.followed_rows import followed
-from lakecore.read.scan import Scan
-from lakecore.read.snapshot_rows import SnapshotRows
-from lakecore.read.stream import Stream, open_stream
+from lakecore.read.source.batch import batch_source, named_start
+from lakecore.read.source.resolve_blobs import followed
+from lakecore.read.source.scan import Scan
+from lakecore.read.source.snapshot_rows import SnapshotRows
+from lakecore.read.source.stream import Stream, open_stream
 from lakecore.row.partition_path import parse_partitions
 from lakecore.row.values import array_values
 from lakecore.scan.scanner import Scanner
@@ -53,15 +53,15 @@ from lakecore.store.schemas import SchemaStore
 from lakecore.store.snapshots import SnapshotStore
 from lakecore.store.tags import TagStore
 from lakecore.types.arrow import arrow_type
-from lakecore.write.bucket_state import BucketState
-from lakecore.write.column_update import ColumnUpdate, UpdatedRows
-from lakecore.write.cross_partition import Emptied, LiveKeys, remembers
-from lakecore.write.deletes import Deletes
-from lakecore.write.incoming import batches_of, is_repeatable
+from lakecore.write.buckets.bucket_state import BucketState
+from lakecore.write.buckets.cross_partition import Emptied, LiveKeys, remembers
+from lakecore.write.files.upgrade import upgraded
 from lakecore.write.options import WriteRules
-from lakecore.write.row_deletion import DeletedRows, RowDeletion
+from lakecore.write.rows.deletes import Deletes
+from lakecore.write.rows.incoming import batches_of, is_repeatable
 from lakecore.write.table_write import TableWrite, WriteTarget
-from lakecore.write.upgrade import upgraded
+from lakecore.write.update.column_update import ColumnUpdate, UpdatedRows
+from lakecore.write.update.row_deletion import DeletedRows, RowDeletion
 
 __all__ = ["Commit", "DeletedRows", "Scan", "Table", "UpdatedRows"]
 

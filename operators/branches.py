@@ -18,7 +18,7 @@ __all__ = [
 class CreateBranchOperator(ChoreOperator):
     """Make a branch: from `tag`, or empty."""
 
-    module = "branches"
+    module = "versions.branches"
     job = "CreateBranch"
     parameters: ClassVar = {"branch": "text", "tag": "text", "ignore_if_exists": "bool"}
 
@@ -26,7 +26,7 @@ class CreateBranchOperator(ChoreOperator):
 class DeleteBranchOperator(ChoreOperator):
     """Delete a branch; into the quarantine."""
 
-    module = "branches"
+    module = "versions.branches"
     job = "DeleteBranch"
     parameters: ClassVar = {"branch": "text"}
 
@@ -34,7 +34,7 @@ class DeleteBranchOperator(ChoreOperator):
 class RenameBranchOperator(ChoreOperator):
     """Give a branch another name."""
 
-    module = "branches"
+    module = "versions.branches"
     job = "RenameBranch"
     parameters: ClassVar = {"branch": "text", "target_branch": "text"}
 
@@ -42,7 +42,7 @@ class RenameBranchOperator(ChoreOperator):
 class FastForwardOperator(ChoreOperator):
     """Let main become what a branch is. Stop writers first."""
 
-    module = "branches"
+    module = "versions.branches"
     job = "FastForward"
     parameters: ClassVar = {"branch": "text"}
 
@@ -50,6 +50,6 @@ class FastForwardOperator(ChoreOperator):
 class MergeBranchOperator(ChoreOperator):
     """Append to `target_branch` (None: main) what only `source_branch` has; append tables only."""
 
-    module = "merge_branch"
+    module = "versions.merge_branch"
     parameters: ClassVar = {"source_branch": "text", "target_branch": "text"}
     repeatable = True

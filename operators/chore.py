@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from lakecore.executor import Executor
-    from lakecore.jobs.chore import Lake, Report, Safety
+    from lakecore.jobs.runner.chore import Lake, Report, Safety
 
 __all__ = ["ChoreOperator", "flag", "lease_owner", "parsed", "sentence", "waiting_ms"]
 
@@ -101,7 +101,7 @@ class ChoreOperator(TableTask):
             setattr(self, name, value)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        from lakecore.jobs.chore import Safety
+        from lakecore.jobs.runner.chore import Safety
 
         given = {name: getattr(self, name) for name in self.parameters}
         if self.repeatable:
@@ -199,7 +199,7 @@ def flag(name: str, value: Any) -> bool | None:
 
 def waiting_ms(wait: str | None) -> int:
     """How long a task waits for a table that another chore holds. Raises InvalidInputError."""
-    from lakecore.jobs.moment import parse_span
+    from lakecore.jobs.runner.moment import parse_span
 
     text = str(wait or "").strip()
     return 0 if text in ("", "None") else parse_span(text, "wait")
@@ -213,7 +213,7 @@ def lease_owner(ti: Any) -> str:
 def parsed(name: str, kind: str, value: Any) -> dict[str, Any]:
     """The argument of the job, or none: rendered templates are text, and an empty one means nothing."""
     from lakecore.errors import InvalidInputError
-    from lakecore.jobs.moment import parse_moment, parse_span
+    from lakecore.jobs.runner.moment import parse_moment, parse_span
 
     if value is None or (isinstance(value, str) and value.strip() in ("", "None")):
         return {}

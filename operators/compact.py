@@ -152,7 +152,7 @@ class CompactTableOperator(EngineTask, TableTask):
     def _compact(self, context: Context) -> Report:
         from lakecore.clock import SystemClock
         from lakecore.jobs import compact
-        from lakecore.jobs.moment import optional_span
+        from lakecore.jobs.runner.moment import optional_span
 
         hook = LakeHook(self.lake_conn_id)
         clock = SystemClock()

@@ -136,7 +136,7 @@ class CompactDatabaseOperator(EngineTask):
     def _job(self, context: Context) -> Job:
         from lakecore.clock import SystemClock
         from lakecore.jobs.compact_database import Job
-        from lakecore.jobs.moment import optional_span
+        from lakecore.jobs.runner.moment import optional_span
 
         user, identifier = commit_identity(context["ti"])
         return Job.from_json(

@@ -12,7 +12,7 @@ __all__ = ["ClearConsumersOperator", "ExpireConsumersOperator", "ResetConsumerOp
 class ResetConsumerOperator(ChoreOperator):
     """Let a consumer go on at `next_snapshot`; None forgets it."""
 
-    module = "consumers"
+    module = "versions.consumers"
     job = "ResetConsumer"
     parameters: ClassVar = {"consumer": "text", "next_snapshot": "int"}
 
@@ -20,7 +20,7 @@ class ResetConsumerOperator(ChoreOperator):
 class ClearConsumersOperator(ChoreOperator):
     """Forget consumers by regular expressions on their names."""
 
-    module = "consumers"
+    module = "versions.consumers"
     job = "ClearConsumers"
     parameters: ClassVar = {"including": "text", "excluding": "text"}
 
@@ -31,6 +31,6 @@ class ExpireConsumersOperator(ChoreOperator):
     :param expiration: for example `30 d`.
     """
 
-    module = "consumers"
+    module = "versions.consumers"
     job = "ExpireConsumers"
     parameters: ClassVar = {"expiration": "span"}

@@ -59,7 +59,7 @@ class UndoOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         from lakecore.jobs import quarantine
-        from lakecore.jobs.chore import Safety
+        from lakecore.jobs.runner.chore import Safety
 
         with airflow_errors():
             safety = Safety(owner=lease_owner(context["ti"]), wait_ms=waiting_ms(self.wait))
@@ -100,7 +100,7 @@ class PurgeQuarantineOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         from lakecore.jobs import quarantine
-        from lakecore.jobs.moment import parse_span
+        from lakecore.jobs.runner.moment import parse_span
 
         with airflow_errors():
             ttl = parse_span(self.quarantine_ttl, "quarantine_ttl")

@@ -169,7 +169,7 @@ class MaintainTableOperator(EngineTask, TableTask):
 
     def execute(self, context: Context) -> dict[str, Any]:
         from lakecore.clock import SystemClock
-        from lakecore.jobs.chore import Safety
+        from lakecore.jobs.runner.chore import Safety
 
         clock = SystemClock()
         errors: list[LakeError] = []
@@ -267,7 +267,7 @@ def _given(
 ) -> dict[str, Any]:
     """Parameters by the names of the job; an age becomes a time."""
     from lakecore.errors import InvalidInputError
-    from lakecore.jobs.moment import parse_span
+    from lakecore.jobs.runner.moment import parse_span
 
     given = {key.replace("-", "_"): value for key, value in parameters.items()}
     strange = sorted(set(given) - {*chore.parameters, "quarantine"})

@@ -19,7 +19,7 @@ class TriggerTagAutomaticCreationOperator(ChoreOperator):
     :param zone: of the days of commits, unless sink.process-time-zone names one.
     """
 
-    module = "auto_tags"
+    module = "versions.auto_tags"
     names_are = "tags"
     parameters: ClassVar = {"zone": "text", "options": "options"}
 
@@ -45,7 +45,7 @@ class CreateBatchTagsOperator(ChoreOperator):
     :param zone: of days and hours; by default that of the table's options, else UTC.
     """
 
-    module = "batch_tags"
+    module = "versions.batch_tags"
     names_are = "tags"
     parameters: ClassVar = {
         "date": "text",

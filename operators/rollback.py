@@ -14,7 +14,7 @@ class RollbackToOperator(ChoreOperator):
     writers first.
     """
 
-    module = "rollback"
+    module = "versions.rollback"
     job = "RollbackTo"
     parameters: ClassVar = {"snapshot": "int", "tag": "text", "timestamp": "moment", "watermark": "int"}
 
@@ -26,7 +26,7 @@ class RollbackToAsLatestOperator(ChoreOperator):
     :param snapshot: or `tag`: the state.
     """
 
-    module = "rollback"
+    module = "versions.rollback"
     job = "RollbackToAsLatest"
     repeatable = True
     parameters: ClassVar = {"snapshot": "int", "tag": "text"}

@@ -33,7 +33,7 @@ class TableSensor(BaseSensorOperator):
     """
 
     wait: ClassVar[str]
-    """Its name in `lakecore.jobs.waits`."""
+    """Its name in `lakecore.jobs.watching.waits`."""
     template_fields: Sequence[str] = ("table", "lake_conn_id")
     operator_extra_links: Sequence[BaseOperatorLink] = (ReportLink(), TableLink())
 
@@ -56,7 +56,7 @@ class TableSensor(BaseSensorOperator):
 
     def look(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any] | None:
         """One look; None for not yet."""
-        from lakecore.jobs import waits
+        from lakecore.jobs.watching import waits
 
         return waits.look(self.wait, catalog, self.table, self.asked(context, catalog))
 

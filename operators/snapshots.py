@@ -66,7 +66,7 @@ class NewSnapshotSensor(TableSensor):
         return {name: getattr(self, name) for name in _WANTED} | {"after": self._start(context, catalog)}
 
     def look(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any] | None:
-        from lakecore.jobs.arrivals import Arrivals, Wanted
+        from lakecore.jobs.watching.arrivals import Arrivals, Wanted
 
         interval = _backfill_interval(context)
         if interval is None:
@@ -84,7 +84,7 @@ class NewSnapshotSensor(TableSensor):
 
     def _start(self, context: Context, catalog: FilesystemCatalog) -> int:
         from lakecore.errors import InvalidInputError
-        from lakecore.jobs.new_snapshots import PositionStore
+        from lakecore.jobs.watching.new_snapshots import PositionStore
 
         given = self.after_snapshot
         if given is None or str(given).strip() in ("", "None"):
@@ -97,7 +97,7 @@ class NewSnapshotSensor(TableSensor):
 
     def accept(self, context: Context, catalog: FilesystemCatalog, found: dict[str, Any]) -> dict[str, Any]:
         """A backfill looks back: it does not move the position of the DAG's own runs."""
-        from lakecore.jobs.new_snapshots import Position, PositionStore
+        from lakecore.jobs.watching.new_snapshots import Position, PositionStore
 
         if _backfill_interval(context) is None:
             store = PositionStore(catalog.file_io, catalog.warehouse)

@@ -27,7 +27,7 @@ class CreateTagOperator(ChoreOperator):
     :param ignore_if_exists: a tag of that name is left as it is, whatever it stands for.
     """
 
-    module = "tags"
+    module = "versions.tags"
     names_are = "tags"
     job = "CreateTag"
     parameters: ClassVar = {
@@ -44,7 +44,7 @@ class CreateTagOperator(ChoreOperator):
 class ReplaceTagOperator(ChoreOperator):
     """Let a tag stand for another snapshot, without a gap."""
 
-    module = "tags"
+    module = "versions.tags"
     names_are = "tags"
     job = "ReplaceTag"
     parameters: ClassVar = {"tag": "text", "snapshot": "int", "time_retained": "span", "zone": "text"}
@@ -53,7 +53,7 @@ class ReplaceTagOperator(ChoreOperator):
 class RenameTagOperator(ChoreOperator):
     """Give a tag another name."""
 
-    module = "tags"
+    module = "versions.tags"
     names_are = "tags"
     job = "RenameTag"
     parameters: ClassVar = {"tag": "text", "target_tag": "text"}
@@ -65,7 +65,7 @@ class DeleteTagOperator(ChoreOperator):
     :param tags: names, as a list or split by commas.
     """
 
-    module = "tags"
+    module = "versions.tags"
     names_are = "tags"
     job = "DeleteTag"
     parameters: ClassVar = {"tags": "names"}
@@ -77,7 +77,7 @@ class ExpireTagsOperator(ChoreOperator):
     :param keep_newest: so many of the tags that were made last stay in any case.
     """
 
-    module = "tags"
+    module = "versions.tags"
     names_are = "tags"
     job = "ExpireTags"
     parameters: ClassVar = {"older_than": "moment", "keep_newest": "int", "zone": "text"}

@@ -12,7 +12,7 @@ __all__ = ["WaitTrigger"]
 
 
 class WaitTrigger(BaseTrigger):
-    """Fires once, when a look of `lakecore.jobs.waits` finds something.
+    """Fires once, when a look of `lakecore.jobs.watching.waits` finds something.
 
     The first look comes after `poke_interval` seconds: the sensor has looked just before it deferred, and
     an event fired at once races with the scheduler. Storage is read in a thread; secrets stay in the
@@ -65,7 +65,7 @@ class WaitTrigger(BaseTrigger):
 
     def _look(self) -> dict[str, Any] | None:
         from lakecore.errors import UnavailableError
-        from lakecore.jobs.waits import look
+        from lakecore.jobs.watching.waits import look
         from operators.hooks import LakeHook
 
         try:

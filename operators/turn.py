@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
     from lakecore.executor import Executor
-    from lakecore.jobs.chore import Lake, Safety
+    from lakecore.jobs.runner.chore import Lake, Safety
 
 __all__ = ["PolicyChore", "Told", "Turn"]
 

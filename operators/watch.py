@@ -20,7 +20,7 @@ from operators.assets import table_asset
 
 if TYPE_CHECKING:
     from lakecore.catalog.config import CatalogConfig
-    from lakecore.jobs.watch import Mark
+    from lakecore.jobs.watching.watch import Mark
     from lakecore.store.snapshots import SnapshotStore
 
 __all__ = ["SnapshotWatch", "watched_asset"]
@@ -71,7 +71,7 @@ class SnapshotWatch(BaseEventTrigger):
     """Fires for the new snapshots of one table, several at once when several came between two rounds.
 
     :param asset: the name of its asset: two assets must not share a trigger, since its mark is one asset's.
-    :param wanted: what `lakecore.jobs.arrivals.Wanted` has; plain JSON.
+    :param wanted: what `lakecore.jobs.watching.arrivals.Wanted` has; plain JSON.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class SnapshotWatch(BaseEventTrigger):
         return mark
 
     def _first(self) -> Mark:
-        from lakecore.jobs.watch import first_mark
+        from lakecore.jobs.watching.watch import first_mark
 
         return first_mark(_catalog(self.lake_conn_id), self.table, self.start)
 
@@ -188,8 +188,8 @@ class SnapshotWatch(BaseEventTrigger):
         return news
 
     def _look(self) -> tuple[dict[str, Any] | None, Mark]:
-        from lakecore.jobs.arrivals import Arrivals, Wanted
-        from lakecore.jobs.watch import BEGINNING, news_since
+        from lakecore.jobs.watching.arrivals import Arrivals, Wanted
+        from lakecore.jobs.watching.watch import BEGINNING, news_since
 
         table = _catalog(self.lake_conn_id).load_table(self.table)
         arrivals = Arrivals(table, Wanted.from_json(self.wanted), self._memo)
@@ -264,7 +264,7 @@ class _Rounds(SharedStreamProducer):
 
     def _stands(self, table: str) -> Mark | None:
         from lakecore.errors import NotFoundError
-        from lakecore.jobs.watch import newest
+        from lakecore.jobs.watching.watch import newest
 
         try:
             if table not in self._stores:
@@ -296,7 +296,7 @@ class _Rounds(SharedStreamProducer):
 
 def _as_mark(kept: Mapping[str, Any]) -> Mark:
     """For a thread: the first import of the core takes seconds; the triggerer must not stand still."""
-    from lakecore.jobs.watch import Mark
+    from lakecore.jobs.watching.watch import Mark
 
     return Mark.from_json(kept)
 

@@ -16,7 +16,7 @@ def window_end_ms(until: str | None, context: Context, clock: Clock) -> int | No
     """A date and time, or `HH:MM` (UTC): the next such time after the DAG run started, the same for all its
     tasks and tries. None is no end. Raises InvalidInputError.
     """
-    from lakecore.jobs.until import parse_until
+    from lakecore.jobs.runner.until import parse_until
 
     return parse_until(until, run_started_ms(context, clock)) if until else None
 

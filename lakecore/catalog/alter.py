@@ -35,7 +35,7 @@ from lakecore.metadata.schema_change import (
     UnsetOption,
 )
 from lakecore.options import parse_list
-from lakecore.read.default_value import check_default
+from lakecore.read.columns.default_value import check_default
 from lakecore.types.datatypes import (
     ArrayType,
     AtomicType,

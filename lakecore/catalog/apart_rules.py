@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Set
 
 from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedError
-from lakecore.format.blob_lists import key_codec
-from lakecore.metadata.dedicated import (
+from lakecore.format.blob.lists import key_codec
+from lakecore.metadata.dedicated_columns import (
     Dedicated,
     descriptor_columns,
     holds_blobs,

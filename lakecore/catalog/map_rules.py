@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from lakecore.errors import InvalidOptionError
-from lakecore.format.map_notes import PACKED
-from lakecore.format.shared_maps import SHAPABLE, MapLayout
+from lakecore.format.shared_map.footer_metadata import PACKED
+from lakecore.format.shared_map.shred import SHAPABLE, MapLayout
 from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import parse_list

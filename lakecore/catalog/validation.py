@@ -13,15 +13,15 @@ from lakecore.catalog.map_rules import check_map_layouts
 from lakecore.catalog.option_rules import check_option_rules
 from lakecore.catalog.scan_rules import check_scan_rules
 from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedError
-from lakecore.format.row_layout import check_row_files
-from lakecore.format.variant_shape import check_inference
+from lakecore.format.row.layout import check_row_files
+from lakecore.format.variant.shredder import check_inference
 from lakecore.merge.engines.choice import engine_of
-from lakecore.metadata.dedicated import Dedicated
+from lakecore.metadata.dedicated_columns import Dedicated
 from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import parse_list
-from lakecore.read.default_value import check_default
+from lakecore.read.columns.default_value import check_default
 from lakecore.types.datatypes import (
     ArrayType,
     AtomicType,

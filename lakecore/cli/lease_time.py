@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lakecore.jobs.moment import parse_span
+from lakecore.jobs.runner.moment import parse_span
 
 __all__ = ["LeaseTimes"]
 

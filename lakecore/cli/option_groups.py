@@ -14,7 +14,7 @@ import typer
 
 from lakecore.clock import SystemClock
 from lakecore.errors import InvalidInputError
-from lakecore.jobs.limits import Limits
+from lakecore.jobs.runner.limits import Limits
 from lakecore.options import parse_size
 
 __all__ = ["AtOnce", "RunName", "expanded"]

@@ -40,11 +40,11 @@ from lakecore.errors import (
     NotFoundError,
     UnavailableError,
 )
-from lakecore.metadata.data_file import EntryKind
-from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.index_file import IndexFile
 from lakecore.metadata.json_record import json_object
 from lakecore.metadata.key_order import key_order
+from lakecore.metadata.manifest.data_file import EntryKind
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.index_file import IndexFile
 from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot

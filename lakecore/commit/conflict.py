@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from lakecore.metadata.data_file import EntryKind, FileIdentity, ManifestEntry
-from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.netting import identity_hash, live
+from lakecore.metadata.manifest.data_file import EntryKind, FileIdentity, ManifestEntry
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.live_entries import identity_hash, live
 from lakecore.metadata.snapshot import CommitKind
 
 __all__ = ["Conflict", "KeyOf", "find_conflicts", "find_missing", "other_counts", "several_counts"]

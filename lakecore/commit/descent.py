@@ -6,8 +6,8 @@ from itertools import pairwise
 
 from lakecore.commit.plan import Change
 from lakecore.errors import CommitUncertainError
-from lakecore.metadata.data_file import EntryKind, FileIdentity
-from lakecore.metadata.netting import live
+from lakecore.metadata.manifest.data_file import EntryKind, FileIdentity
+from lakecore.metadata.manifest.live_entries import live
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.manifests import ManifestStore
 from lakecore.store.snapshots import SnapshotStore

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from lakecore.commit.conflict import Conflict
 from lakecore.errors import UnsupportedError
-from lakecore.metadata.index_file import DELETION_VECTORS, HASH_INDEX, IndexFile
+from lakecore.metadata.manifest.index_file import DELETION_VECTORS, HASH_INDEX, IndexFile
 
 __all__ = ["DataFiles", "IndexChange", "Place", "indexes_after"]
 

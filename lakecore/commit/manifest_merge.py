@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from lakecore.commit.partitions import PartitionBox
-from lakecore.metadata.data_file import EntryKind
-from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.manifest_file import ManifestFile
-from lakecore.metadata.netting import live
+from lakecore.metadata.manifest.data_file import EntryKind
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.live_entries import live
+from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.options import Option, parse_size
 from lakecore.store.manifests import MANIFEST_TARGET_SIZE
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from lakecore.errors import InvalidInputError
 from lakecore.metadata.key_order import comparable
-from lakecore.metadata.manifest_file import ManifestFile
+from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.row.binary_row import decode_row
 from lakecore.types.datatypes import RowType
 

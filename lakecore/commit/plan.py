@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from lakecore.commit.index_changes import IndexChange
 from lakecore.commit.request import CommitRequest
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.data_file import DataFile, EntryKind, ManifestEntry
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest.data_file import DataFile, EntryKind, ManifestEntry
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 
 __all__ = ["Change", "ListFile", "SnapshotLists", "next_snapshot", "plan_changes", "record_delta"]

@@ -15,11 +15,11 @@ from lakecore.commit.manifest_merge import (
 from lakecore.commit.partitions import PartitionBox
 from lakecore.commit.plan import ListFile
 from lakecore.errors import LakeError, UnsupportedError
-from lakecore.metadata.data_file import EntryKind
-from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.index_file import IndexFile
-from lakecore.metadata.manifest_file import ManifestFile
-from lakecore.metadata.netting import cancelled
+from lakecore.metadata.manifest.data_file import EntryKind
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.index_file import IndexFile
+from lakecore.metadata.manifest.live_entries import cancelled
+from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.store.manifests import ManifestStore
 from lakecore.types.datatypes import RowType
 

@@ -14,10 +14,10 @@ from dataclasses import replace
 import numpy as np
 
 from lakecore.commit.conflict import Conflict
-from lakecore.metadata.data_file import EntryKind, ManifestEntry
-from lakecore.metadata.dedicated import is_blob_file, is_ordinary_file, is_vector_file
-from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.netting import live
+from lakecore.metadata.dedicated_columns import is_blob_file, is_ordinary_file, is_vector_file
+from lakecore.metadata.manifest.data_file import EntryKind, ManifestEntry
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.live_entries import live
 from lakecore.metadata.snapshot import CommitKind
 
 __all__ = ["assign_row_ids", "displaced_columns", "holds_columns", "range_conflicts"]

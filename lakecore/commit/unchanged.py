@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from lakecore.commit.conflict import Conflict
 from lakecore.commit.request import Unchanged
-from lakecore.metadata.index_file import HASH_INDEX, IndexFile
+from lakecore.metadata.manifest.index_file import HASH_INDEX, IndexFile
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 
 __all__ = ["has_same_identity", "index_moves", "may_rescale", "row_moves"]

@@ -9,10 +9,10 @@ import numpy as np
 from lakecore.commit.index_changes import DataFiles, Place
 from lakecore.commit.partitions import PartitionBox, SpecFilter
 from lakecore.errors import NotFoundError
-from lakecore.metadata.data_file import EntryKind
-from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.manifest_file import ManifestFile
-from lakecore.metadata.netting import live
+from lakecore.metadata.manifest.data_file import EntryKind
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.live_entries import live
+from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.manifests import ManifestStore
 from lakecore.store.snapshots import SnapshotStore

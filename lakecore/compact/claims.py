@@ -10,9 +10,9 @@ from lakecore.compact.outcome import ProvenPick
 from lakecore.compact.work import Place
 from lakecore.errors import ProofError
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.verify.commit_check import Bucket, CommitClaim, check_commit, check_rows, claim_of
-from lakecore.verify.table_rules import TableRules
-from lakecore.verify.vector_check import VectorChange, check_vectors, joined_marks, moved_marks
+from lakecore.verify.proof.commit_check import Bucket, CommitClaim, check_commit, check_rows, claim_of
+from lakecore.verify.proof.vector_check import VectorChange, check_vectors, joined_marks, moved_marks
+from lakecore.verify.rules.table_rules import TableRules
 
 __all__ = ["commit_faults"]
 

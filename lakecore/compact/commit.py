@@ -12,9 +12,9 @@ from lakecore.compact.outcome import ProvenPick
 from lakecore.compact.vectors import VectorUpkeep
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, ProofError
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.verify.proof import proof_properties
-from lakecore.verify.snapshot_check import SnapshotCheck
-from lakecore.verify.table_rules import TableRules
+from lakecore.verify.proof.pick_proof import proof_properties
+from lakecore.verify.proof.snapshot_check import SnapshotCheck
+from lakecore.verify.rules.table_rules import TableRules
 
 __all__ = ["Landed", "commit_picks"]
 

@@ -26,16 +26,16 @@ from lakecore.compact.vectors import VectorUpkeep
 from lakecore.compact.work import UnitFunction, UnitResult, WorkPick
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, ProofError
 from lakecore.executor import Executor
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER
 from lakecore.read.context import ReadContext
-from lakecore.verify.columns import StoredFile
-from lakecore.verify.descriptions import check_joined_rows, check_made
-from lakecore.verify.file_tally import files_of
-from lakecore.verify.proof import PickProof, check_upgrade, prove_pick
-from lakecore.verify.second_decoder import SecondDecoders
-from lakecore.verify.shape import ProofMode, RowShape
-from lakecore.verify.table_rules import TableRules
+from lakecore.verify.digest.columns import StoredFile
+from lakecore.verify.digest.file_tally import files_of
+from lakecore.verify.digest.shape import ProofMode, RowShape
+from lakecore.verify.proof.descriptions import check_joined_rows, check_made
+from lakecore.verify.proof.pick_proof import PickProof, check_upgrade, prove_pick
+from lakecore.verify.proof.second_decoder import SecondDecoders
+from lakecore.verify.rules.table_rules import TableRules
 
 __all__ = ["MAX_COMMITS", "Driver", "RunSettings"]
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from lakecore.compact.strategy import Strategy
 from lakecore.errors import NotFoundError
 from lakecore.lsm.options import TreePolicy
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.options import ChangelogProducer, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import CommitKind, Snapshot

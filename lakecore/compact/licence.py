@@ -17,14 +17,14 @@ import numpy as np
 
 from lakecore.compact.work import Place, Unit, WorkPick
 from lakecore.errors import ProofError
-from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.key_order import key_order
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.schema import TableSchema
-from lakecore.verify.asked_files import AskClaim, check_asked, check_moved
-from lakecore.verify.drop_licence import DropClaim, KeyOf, check_licence
-from lakecore.verify.layout import Stretch, check_levels, check_row_order
-from lakecore.verify.table_rules import TableRules
+from lakecore.verify.rules.asked_files import AskClaim, check_asked, check_moved
+from lakecore.verify.rules.drop_licence import DropClaim, KeyOf, check_licence
+from lakecore.verify.rules.layout import Stretch, check_levels, check_row_order
+from lakecore.verify.rules.table_rules import TableRules
 
 __all__ = ["AskingUnit", "DroppingUnit", "JoiningUnit", "levels_of", "licensed"]
 

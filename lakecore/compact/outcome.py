@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from lakecore.compact.work import Place, WorkPick
-from lakecore.metadata.data_file import DataFile
-from lakecore.verify.proof import PickProof
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.verify.proof.pick_proof import PickProof
 
 __all__ = ["Outcome", "Progress", "ProvenPick"]
 

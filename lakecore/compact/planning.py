@@ -32,25 +32,25 @@ from lakecore.compact.work import Place, Strategy, UnitFunction, UnitTable, Work
 from lakecore.errors import UnsupportedError
 from lakecore.executor import Executor
 from lakecore.lsm.options import AppendPolicy, TreePolicy
-from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.dedicated import (
+from lakecore.metadata.dedicated_columns import (
     BLOB_COMPACTION,
     REWRITE_ROW_IDS,
     Dedicated,
     is_ordinary_file,
     may_lie_apart,
 )
-from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.key_order import key_order
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.options import BucketMode
-from lakecore.read.column_givers import field_ids
 from lakecore.read.context import ReadContext
+from lakecore.read.file.column_sources import field_ids
 from lakecore.row.sort_rule import OrderStrategy, SortRule
 from lakecore.scan.plan import SplitPolicy
 from lakecore.scan.row_ranges import plan_row_ranges
 from lakecore.scan.scanner import Scanner
 from lakecore.scan.support import check_row_ids
-from lakecore.verify.shape import ProofMode, shape_of
+from lakecore.verify.digest.shape import ProofMode, shape_of
 from lakecore.write.options import FileRules
 
 __all__ = ["CompactTarget", "Planner", "RoundPlan"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lakecore.compact.work import WorkPick
 from lakecore.errors import ProofError, gravest
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.manifest.data_file import DataFile
 
 __all__ = ["PickFailure", "failure_of"]
 

@@ -16,16 +16,16 @@ from lakecore.compact.vectors import VectorUpkeep
 from lakecore.compact.work import Strategy
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, ProofError
 from lakecore.executor import Executor, SerialExecutor
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.options import BucketMode
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.scan.support import check_compactable, check_index_files
 from lakecore.store.indexes import IndexStore
-from lakecore.verify.proof import proof_properties
-from lakecore.verify.second_decoder import SecondDecoders
-from lakecore.verify.shape import ProofMode
-from lakecore.verify.snapshot_check import SnapshotCheck
+from lakecore.verify.digest.shape import ProofMode
+from lakecore.verify.proof.pick_proof import proof_properties
+from lakecore.verify.proof.second_decoder import SecondDecoders
+from lakecore.verify.proof.snapshot_check import SnapshotCheck
 
 __all__ = ["CompactRequest", "CompactRun"]
 

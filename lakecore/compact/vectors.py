@@ -12,10 +12,10 @@ from pyroaring import BitMap
 from lakecore.compact.outcome import ProvenPick
 from lakecore.compact.work import Place, UnitTable
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.index_file import DELETION_VECTORS, DeletionFile, IndexFile
+from lakecore.metadata.manifest.index_file import DELETION_VECTORS, DeletionFile, IndexFile
 from lakecore.store.indexes import IndexStore, load_deletions
 from lakecore.store.vector_files import replace_vectors
-from lakecore.verify.vector_check import VectorChange
+from lakecore.verify.proof.vector_check import VectorChange
 
 __all__ = ["VectorDraft", "VectorUpkeep", "counted"]
 

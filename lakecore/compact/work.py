@@ -9,13 +9,13 @@ from typing import Any, Protocol
 
 from lakecore.clock import Clock
 from lakecore.compact.strategy import Strategy
-from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.index_file import DeletionFile
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.index_file import DeletionFile
 from lakecore.metadata.schema import TableSchema
 from lakecore.read.context import ReadContext
-from lakecore.verify.digest import Tally
-from lakecore.verify.proof import ProofContext, UnitProof
-from lakecore.verify.shape import RowShape
+from lakecore.verify.digest.digest import Tally
+from lakecore.verify.digest.shape import RowShape
+from lakecore.verify.proof.pick_proof import ProofContext, UnitProof
 
 __all__ = ["Place", "Strategy", "Unit", "UnitFunction", "UnitResult", "UnitTable", "WorkPick"]
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakecore.errors import CorruptDataError, UnsupportedError
-from lakecore.format.parquet_maps import pairs_of
-from lakecore.format.shredded_variants import is_shredded, reassembled
+from lakecore.format.parquet.nullable_keys import pairs_of
+from lakecore.format.variant.assemble import is_shredded, reassembled
 from lakecore.types.arrow import arrow_type
 from lakecore.types.datatypes import (
     ArrayType,

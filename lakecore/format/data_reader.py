@@ -8,11 +8,11 @@ from typing import Protocol
 import pyarrow as pa
 
 from lakecore.errors import UnsupportedError
-from lakecore.format.avro_reader import AvroReader
-from lakecore.format.orc_reader import OrcReader
-from lakecore.format.parquet_reader import BUFFER_SIZE, ParquetReader
-from lakecore.format.row_layout import row_columns
-from lakecore.format.row_reader import RowReader
+from lakecore.format.avro.reader import AvroReader
+from lakecore.format.orc.reader import OrcReader
+from lakecore.format.parquet.reader import BUFFER_SIZE, ParquetReader
+from lakecore.format.row.layout import row_columns
+from lakecore.format.row.reader import RowReader
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.schema import TableSchema
 

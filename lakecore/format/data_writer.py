@@ -8,11 +8,11 @@ from typing import Protocol, TypeVar
 import pyarrow as pa
 
 from lakecore.errors import UnsupportedError
-from lakecore.format.avro_writer import AvroWriter
-from lakecore.format.orc_writer import OrcWriter
-from lakecore.format.parquet_writer import ParquetWriter
-from lakecore.format.row_writer import RowWriter
-from lakecore.format.stored_shape import ShapableWriter, ShapedWriter, Shaper
+from lakecore.format.avro.writer import AvroWriter
+from lakecore.format.orc.writer import OrcWriter
+from lakecore.format.parquet.writer import ParquetWriter
+from lakecore.format.row.writer import RowWriter
+from lakecore.format.shredding import ShapableWriter, ShapedWriter, Shaper
 from lakecore.format.writer_options import WriterOptions, WrittenFile
 from lakecore.fs.file_io import FileIO, OutputFile
 

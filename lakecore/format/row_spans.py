@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from lakecore.format.data_reader import BATCH_ROWS, DataFileReader, file_format, open_reader
-from lakecore.format.pages import FilePages
+from lakecore.format.parquet.pages import FilePages
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.schema import TableSchema
 

@@ -9,7 +9,7 @@ from enum import Enum
 
 from lakecore.errors import InvalidOptionError
 from lakecore.format.bounds import ColumnBounds
-from lakecore.metadata.data_file import SimpleStats
+from lakecore.metadata.manifest.data_file import SimpleStats
 from lakecore.metadata.row_kind import KEY_PREFIX
 from lakecore.options import Option, parse_bool
 from lakecore.row.binary_row import encode_row

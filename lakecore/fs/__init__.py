@@ -1,0 +1,1 @@
+"""Bytes: the `FileIO` protocol over the local disk, memory, S3 and other stores, and the guard of paths."""

@@ -25,7 +25,7 @@ from lakecore.index.grouped import encode_groups
 from lakecore.index.keys import KeyCodec, bytes_of, fixed_binary, joined_pairs, offsets_of
 from lakecore.index.query import Among, Nulls, Present, Query, Range, Without
 from lakecore.index.values import decode_numbers
-from lakecore.row.roaring import decode_roaring, encode_roaring
+from lakecore.row.roaring.bitmap32 import decode_roaring, encode_roaring
 from lakecore.types.datatypes import AtomicType
 
 __all__ = ["BitmapRules", "BitmapWriter", "search"]

@@ -18,7 +18,7 @@ from lakecore.errors import CorruptDataError, UnsupportedError
 from lakecore.index.query import Among, Nulls, Present, Query, Range, Without
 from lakecore.index.slices import Slices, add_bits
 from lakecore.index.values import Numbers, stored_numbers
-from lakecore.row.roaring import decode_roaring, encode_roaring
+from lakecore.row.roaring.bitmap32 import decode_roaring, encode_roaring
 from lakecore.types.datatypes import AtomicType
 
 __all__ = ["BsiWriter", "search"]

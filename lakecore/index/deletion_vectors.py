@@ -16,7 +16,7 @@ from enum import Enum
 from pyroaring import BitMap
 
 from lakecore.errors import CorruptDataError, UnsupportedError, reason
-from lakecore.metadata.index_file import DeletionRange
+from lakecore.metadata.manifest.index_file import DeletionRange
 
 __all__ = [
     "VECTOR_FRAME",

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
-from lakecore.row.roaring import MAX_ARRAY, PLAIN, encode_roaring
+from lakecore.row.roaring.bitmap32 import MAX_ARRAY, PLAIN, encode_roaring
 
 __all__ = ["encode_groups"]
 

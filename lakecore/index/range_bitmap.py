@@ -24,7 +24,7 @@ from lakecore.index.keys import KeyCodec, bytes_of, offsets_of
 from lakecore.index.query import Among, Nulls, Present, Query, Range, Without
 from lakecore.index.slices import Slices, add_bits
 from lakecore.index.values import decode_numbers
-from lakecore.row.roaring import decode_roaring, encode_roaring
+from lakecore.row.roaring.bitmap32 import decode_roaring, encode_roaring
 from lakecore.types.datatypes import AtomicType, TypeRoot
 
 __all__ = ["RangeBitmapRules", "RangeBitmapWriter", "search"]

@@ -15,7 +15,7 @@ from lakecore.index import bitmap, bloom_filter, bsi, range_bitmap
 from lakecore.index.container import Blob, decode_head
 from lakecore.index.definition import IndexType, can_index
 from lakecore.index.query import Among, Nulls, Present, Query, Range, Without, query_of
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.schema import TableSchema
 from lakecore.predicate.tree import And, AtKey, Leaf, Not, Or, Predicate, negated
 from lakecore.types.datatypes import AtomicType, DataField, DataType, MapType, with_nullable

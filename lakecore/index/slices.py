@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
-from lakecore.row.roaring import BITSET_BYTES, MAX_ARRAY, PLAIN
+from lakecore.row.roaring.bitmap32 import BITSET_BYTES, MAX_ARRAY, PLAIN
 
 __all__ = ["Slices", "add_bits"]
 

@@ -7,7 +7,7 @@ import logging
 from lakecore.clock import Clock
 from lakecore.errors import BusyError, LakeError
 from lakecore.jobs import expire_snapshots
-from lakecore.jobs.chore import Lake, Report
+from lakecore.jobs.runner.chore import Lake, Report
 from lakecore.maintain.retention_options import SNAPSHOT_MAX, SNAPSHOT_MIN
 from lakecore.table import Table
 

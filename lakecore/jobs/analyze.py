@@ -9,16 +9,25 @@ from typing import Any
 from lakecore.clock import Clock
 from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor
-from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json, parameters
-from lakecore.jobs.counts import Change, counts_of_entries
+from lakecore.jobs.runner.chore import (
+    Chore,
+    Lake,
+    Report,
+    Safety,
+    begin,
+    job_from_json,
+    job_to_json,
+    parameters,
+)
+from lakecore.jobs.runner.counts import Change, counts_of_entries
 from lakecore.maintain.analyze.apply import Statistics, commit_statistics
 from lakecore.maintain.analyze.columns import can_analyze
 from lakecore.maintain.analyze.units import analyze_splits
+from lakecore.maintain.deletion.runs import Removal, RunState
 from lakecore.maintain.forecast.plan import Work
-from lakecore.maintain.runs import Removal, RunState
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.snapshot import CommitKind, Snapshot
-from lakecore.read.snapshot_rows import SnapshotRows
+from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.scan.support import check_readable
 from lakecore.types.datatypes import DataField
 

@@ -17,9 +17,9 @@ from lakecore.compact.work import Strategy
 from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.executor import Executor
 from lakecore.jobs import compact
-from lakecore.jobs.compact_many import Limits
-from lakecore.jobs.lake import Lake
-from lakecore.verify.shape import ProofMode
+from lakecore.jobs.compact.many import Limits
+from lakecore.jobs.runner.lake import Lake
+from lakecore.verify.digest.shape import ProofMode
 
 __all__ = ["Job", "Report", "run", "tables_of"]
 

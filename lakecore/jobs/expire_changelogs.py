@@ -8,7 +8,7 @@ from typing import Any
 
 from lakecore.clock import Clock
 from lakecore.executor import Executor
-from lakecore.jobs.chore import (
+from lakecore.jobs.runner.chore import (
     Lake,
     Report,
     Safety,
@@ -17,9 +17,9 @@ from lakecore.jobs.chore import (
     job_to_json,
     parameters,
 )
-from lakecore.jobs.retention import changelog_retention
+from lakecore.jobs.runner.retention import changelog_retention
 from lakecore.maintain.expire_changelogs.apply import apply_expiry, plan, settle
-from lakecore.maintain.quarantined import quarantined_roots
+from lakecore.maintain.deletion.quarantined import quarantined_roots
 
 __all__ = ["Job", "Report", "run"]
 

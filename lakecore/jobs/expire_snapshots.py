@@ -8,7 +8,7 @@ from typing import Any
 
 from lakecore.clock import Clock
 from lakecore.executor import Executor
-from lakecore.jobs.chore import (
+from lakecore.jobs.runner.chore import (
     Chore,
     Lake,
     Report,
@@ -18,10 +18,10 @@ from lakecore.jobs.chore import (
     job_to_json,
     parameters,
 )
-from lakecore.jobs.counts import Change
-from lakecore.jobs.retention import changelogs_live_longer, snapshot_retention
+from lakecore.jobs.runner.counts import Change
+from lakecore.jobs.runner.retention import changelogs_live_longer, snapshot_retention
 from lakecore.maintain.expire_snapshots.apply import ExpiryPlan, apply_expiry, plan, settle
-from lakecore.maintain.quarantined import quarantined_roots
+from lakecore.maintain.deletion.quarantined import quarantined_roots
 from lakecore.maintain.retention_options import CONSUMER_CHANGELOG_ONLY
 from lakecore.types.counted import counted
 

@@ -8,17 +8,17 @@ from typing import Any
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.errors import CorruptDataError
-from lakecore.jobs.chore import DAY_MS, job_from_json, job_to_json
 from lakecore.jobs.fsck_holds import after_check
-from lakecore.jobs.lake import Lake
 from lakecore.jobs.repair_plan import plan_repair
+from lakecore.jobs.runner.chore import DAY_MS, job_from_json, job_to_json
+from lakecore.jobs.runner.lake import Lake
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.holds.user import this_user
-from lakecore.maintain.lease import holder
+from lakecore.maintain.lease.lease import holder
 from lakecore.store.paths import MAIN_BRANCH
-from lakecore.verify.findings import Finding, FindingKind, FsckReport
-from lakecore.verify.fsck import fsck as check_table
-from lakecore.verify.settled import settled, without_orphans
+from lakecore.verify.fsck.check import fsck as check_table
+from lakecore.verify.fsck.findings import Finding, FindingKind, FsckReport
+from lakecore.verify.fsck.settled import settled, without_orphans
 
 __all__ = ["Checked", "Job", "plan", "run"]
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from lakecore.errors import LakeError
 from lakecore.jobs.holds import recorded
+from lakecore.maintain.deletion.runs import RunState, RunStore
 from lakecore.maintain.holds.gate import how_it_ends
 from lakecore.maintain.holds.plan import ended_by_check
 from lakecore.maintain.holds.record import EndsWith, Hold
 from lakecore.maintain.holds.store import HoldStore
-from lakecore.maintain.runs import RunState, RunStore
-from lakecore.verify.findings import Finding
+from lakecore.verify.fsck.findings import Finding
 
 __all__ = ["after_check"]
 

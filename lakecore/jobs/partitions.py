@@ -14,9 +14,9 @@ from lakecore.commit.duplicates import commits_of
 from lakecore.commit.request import Overwrite
 from lakecore.errors import InvalidInputError
 from lakecore.executor import Executor
-from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
-from lakecore.jobs.counts import Change, counts_of_entries
-from lakecore.jobs.tags import zone_offset_ms
+from lakecore.jobs.runner.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.jobs.runner.counts import Change, counts_of_entries
+from lakecore.jobs.versions.tags import zone_offset_ms
 from lakecore.maintain.partitions.apply import aged, described
 from lakecore.maintain.partitions.mark_done import check_actions, mark_done
 from lakecore.maintain.partitions.plan import ExpireRule, ExpireStrategy, expired_partitions
@@ -28,7 +28,7 @@ from lakecore.maintain.retention_options import (
     PARTITION_STRATEGY,
     PARTITION_TIME,
 )
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.row.partition_path import parse_partitions
 from lakecore.scan.filters import ScanFilter, select_entries
 from lakecore.table import Table

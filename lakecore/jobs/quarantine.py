@@ -10,13 +10,13 @@ from typing import Any
 from lakecore.clock import Clock, SystemClock
 from lakecore.executor import Executor
 from lakecore.fs.confined import vouched
-from lakecore.jobs.chore import Lake, Report, Safety, begin, job_from_json, job_to_json
-from lakecore.jobs.counts import UNKNOWN
-from lakecore.maintain.history import HistoryLine, HistoryStore
+from lakecore.jobs.runner.chore import Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.jobs.runner.counts import UNKNOWN
+from lakecore.maintain.deletion.quarantine import purge, undo
+from lakecore.maintain.deletion.runs import RunRecord, RunState, RunStore
+from lakecore.maintain.forecast.history import HistoryLine, HistoryStore
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.orphans.external import external_roots
-from lakecore.maintain.quarantine import purge, undo
-from lakecore.maintain.runs import RunRecord, RunState, RunStore
 from lakecore.types.counted import counted
 
 __all__ = ["Purge", "Undo", "run", "runs_of"]

@@ -9,7 +9,7 @@ from typing import Any
 from lakecore.clock import Clock
 from lakecore.executor import Executor
 from lakecore.fs.confined import vouched
-from lakecore.jobs.chore import (
+from lakecore.jobs.runner.chore import (
     DAY_MS,
     Lake,
     Report,
@@ -23,7 +23,7 @@ from lakecore.maintain.forecast.plan import Work
 from lakecore.maintain.orphans.apply import apply_removal, plan
 from lakecore.maintain.orphans.external import ExternalRoots, external_roots
 from lakecore.maintain.orphans.plan import OrphanLimits
-from lakecore.maintain.quarantined import quarantined_roots
+from lakecore.maintain.deletion.quarantined import quarantined_roots
 
 __all__ = ["Job", "Report", "run"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from lakecore.clock import Clock
 from lakecore.executor import Executor
-from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
-from lakecore.jobs.counts import Change
+from lakecore.jobs.runner.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.jobs.runner.counts import Change
 from lakecore.maintain.forecast.plan import Work
 from lakecore.maintain.hints import repair_earliest, repair_hints, wrong_hints
 from lakecore.maintain.manifests import compact_manifests

@@ -9,20 +9,20 @@ from typing import Any
 from lakecore.clock import Clock, SystemClock
 from lakecore.errors import InvalidInputError, reason
 from lakecore.executor import Executor, SerialExecutor
-from lakecore.jobs.chore import DAY_MS, Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
-from lakecore.jobs.counts import UNKNOWN
+from lakecore.jobs.runner.chore import DAY_MS, Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.jobs.runner.counts import UNKNOWN
+from lakecore.maintain.deletion.runs import RunStore
+from lakecore.maintain.deletion.sweep import Sweeper
 from lakecore.maintain.holds.gate import HoldGate
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.repair.apply import ORPHAN_STEP, apply_step, make_plan, open_changes
 from lakecore.maintain.repair.bench import Bench, Done
 from lakecore.maintain.repair.plan import RepairPlan, Step
-from lakecore.maintain.runs import RunStore
-from lakecore.maintain.sweep import Sweeper
 from lakecore.maintain.target import Target
 from lakecore.metadata.json_record import json_object
 from lakecore.store.paths import MAIN_BRANCH
 from lakecore.store.snapshots import SnapshotStore
-from lakecore.verify.findings import FsckReport
+from lakecore.verify.fsck.findings import FsckReport
 
 __all__ = ["Job", "plan_repair", "run"]
 

@@ -10,10 +10,19 @@ from lakecore.clock import Clock, SystemClock
 from lakecore.compact.planning import CompactTarget
 from lakecore.compact.rescale.apply import COMMIT_PICKS, RescaleOutcome, RescaleRequest, RescaleRun
 from lakecore.executor import Executor, SerialExecutor
-from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json, parameters
-from lakecore.jobs.compact_part import partitions_of
-from lakecore.jobs.counts import UNKNOWN
-from lakecore.maintain.runs import Removal, RunState
+from lakecore.jobs.compact.scope import partitions_of
+from lakecore.jobs.runner.chore import (
+    Chore,
+    Lake,
+    Report,
+    Safety,
+    begin,
+    job_from_json,
+    job_to_json,
+    parameters,
+)
+from lakecore.jobs.runner.counts import UNKNOWN
+from lakecore.maintain.deletion.runs import Removal, RunState
 
 __all__ = ["Job", "run"]
 

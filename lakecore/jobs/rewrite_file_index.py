@@ -15,18 +15,18 @@ from lakecore.compact.file_index.plan import Coverage, IndexNeed
 from lakecore.compact.lake.pool import PlanBudget, TableExecutor, UnitPool
 from lakecore.errors import InvalidInputError, LakeError, explained
 from lakecore.executor import Executor, SerialExecutor
-from lakecore.jobs.compact_part import partitions_of
-from lakecore.jobs.counts import Change, Counts, counts_of
-from lakecore.jobs.forecast import forecast_of, remember
-from lakecore.jobs.lake import Lake, target_of
-from lakecore.jobs.limits import Limits
-from lakecore.jobs.many import held, of_tables, unexpected
-from lakecore.jobs.metered import peak_memory
+from lakecore.jobs.compact.scope import partitions_of
+from lakecore.jobs.runner.counts import Change, Counts, counts_of
+from lakecore.jobs.runner.forecast import forecast_of, remember
+from lakecore.jobs.runner.lake import Lake, target_of
+from lakecore.jobs.runner.limits import Limits
+from lakecore.jobs.runner.many import held, of_tables, unexpected
+from lakecore.jobs.runner.metered import peak_memory
 from lakecore.maintain.forecast.plan import Forecast, Work
-from lakecore.maintain.heartbeat import Heartbeat
 from lakecore.maintain.holds.place import hold_because_of, holding_on_damage
 from lakecore.maintain.holds.store import HoldStore
-from lakecore.maintain.lease import leased
+from lakecore.maintain.lease.heartbeat import Heartbeat
+from lakecore.maintain.lease.lease import leased
 from lakecore.maintain.target import Target
 from lakecore.table import Table
 

@@ -12,8 +12,8 @@ from typing import Any
 from lakecore.clock import Clock
 from lakecore.commit.author import Author
 from lakecore.executor import Executor
-from lakecore.jobs.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
-from lakecore.jobs.counts import Change, counts_of_entries
+from lakecore.jobs.runner.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.jobs.runner.counts import Change, counts_of_entries
 from lakecore.maintain.forecast.plan import Work
 from lakecore.maintain.unexisting.files import GoneFiles, find_gone_files, remove_gone_files
 from lakecore.maintain.unexisting.manifests import (

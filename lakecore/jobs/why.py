@@ -9,7 +9,7 @@ from typing import Any
 from lakecore.clock import Clock
 from lakecore.executor import Executor
 from lakecore.jobs import expire_snapshots
-from lakecore.jobs.chore import Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.jobs.runner.chore import Lake, Report, Safety, begin, job_from_json, job_to_json
 from lakecore.maintain.holds.gate import how_it_ends
 from lakecore.maintain.why import holders_of_file, holders_of_snapshot, pins
 from lakecore.metadata.json_record import whole_number

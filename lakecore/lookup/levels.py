@@ -19,8 +19,8 @@ import pyarrow as pa
 from lakecore.lookup.located import FileRows, Located, LookupSource
 from lakecore.merge.key_columns import Keys, KeyTuple, concat
 from lakecore.merge.row_order import order_rows
-from lakecore.metadata.data_file import DataFile
-from lakecore.read.sizes import ReadSizes
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.read.file.sizes import ReadSizes
 
 __all__ = ["Found", "LevelsAbove"]
 

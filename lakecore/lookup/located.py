@@ -11,11 +11,11 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lakecore.lookup.wanted_pages import WantedPages
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.read.context import ReadContext
-from lakecore.read.file_reader import convert, read_columns, read_file
-from lakecore.read.key_range import key_pages, open_pages
-from lakecore.read.sizes import ReadSizes
+from lakecore.read.file.file_reader import convert, read_columns, read_file
+from lakecore.read.file.key_range import key_pages, open_pages
+from lakecore.read.file.sizes import ReadSizes
 
 __all__ = ["FileRows", "Located", "LookupSource"]
 

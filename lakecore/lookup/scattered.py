@@ -23,9 +23,9 @@ from lakecore.merge.key_columns import Keys, KeyTuple, concat
 from lakecore.merge.passes import Scratch
 from lakecore.merge.row_order import Bools, order_rows
 from lakecore.merge.row_sorter import RowSorter, keyed
-from lakecore.metadata.data_file import DataFile
-from lakecore.read.file_index import Found as Positions
-from lakecore.read.file_reader import read_file
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.read.file.file_index import Found as Positions
+from lakecore.read.file.file_reader import read_file
 from lakecore.row.hashing import hash_rows
 from lakecore.row.sort_rule import OrderStrategy, SortRule
 

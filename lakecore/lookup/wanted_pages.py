@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakecore.format.pages import KeyPage
+from lakecore.format.parquet.pages import KeyPage
 from lakecore.metadata.key_order import comparable
 from lakecore.row.values import array_values
 from lakecore.types.datatypes import RowType

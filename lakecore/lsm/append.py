@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 
 from lakecore.lsm.options import AppendPolicy
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.manifest.data_file import DataFile
 
 __all__ = ["pick_deleted", "pick_full_ordered", "pick_ordered", "pick_unordered"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from lakecore.lsm.sections import KeyOf, Section, sections
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.manifest.data_file import DataFile
 
 __all__ = ["OutputRules", "PickWork", "Upgrade", "divide", "worth_doing"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.manifest.data_file import DataFile
 
 __all__ = ["LevelRun", "Pick", "age_order", "drops_deletes", "level_runs", "number_of_levels"]
 

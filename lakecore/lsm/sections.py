@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from heapq import heappush, heapreplace
 from typing import Any
 
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.manifest.data_file import DataFile
 
 __all__ = ["KeyOf", "Section", "sections"]
 

@@ -11,7 +11,7 @@ from lakecore.commit.manifest_merge import MergePolicy
 from lakecore.commit.publish import ManifestDraft
 from lakecore.errors import CommitConflictError
 from lakecore.maintain.target import Target
-from lakecore.metadata.manifest_file import ManifestFile
+from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.metadata.snapshot import CommitKind
 from lakecore.metadata.successor import successor
 

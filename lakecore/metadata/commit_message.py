@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.index_file import IndexFile
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.index_file import IndexFile
 
 __all__ = ["CommitMessage"]
 

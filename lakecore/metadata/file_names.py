@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakecore.errors import printable
-from lakecore.metadata.byte_words import ByteWords
+from lakecore.metadata.manifest.byte_words import ByteWords
 
 __all__ = [
     "checked_location",

@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakecore.errors import UnsupportedError
-from lakecore.metadata.data_file import DataFile, EntryKind, FileSource
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest.data_file import DataFile, EntryKind, FileSource
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.options import BY_SNAPSHOT
 
 __all__ = ["number_of_rows", "stamped"]

@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakecore.fs.file_io import FileIO
 from lakecore.merge.engines.choice import engine_of
 from lakecore.merge.groups import Engine
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.row.binary_row import decode_row

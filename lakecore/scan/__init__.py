@@ -1,0 +1,1 @@
+"""Which snapshot, which files, and which splits a read needs: plans for batch reads and for streams."""

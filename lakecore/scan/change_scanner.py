@@ -9,10 +9,10 @@ from typing import TypeAlias
 import numpy as np
 
 from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
-from lakecore.metadata.data_file import EntryKind
-from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.index_file import DeletionFile
 from lakecore.metadata.key_order import key_order
+from lakecore.metadata.manifest.data_file import EntryKind
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.index_file import DeletionFile
 from lakecore.metadata.options import BucketMode, MergeEngine, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lakecore.errors import InvalidInputError
-from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.key_order import comparable
-from lakecore.metadata.manifest_file import ManifestFile
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.row.binary_row import decode_row
 from lakecore.types.datatypes import RowType
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakecore.lsm.sections import sections
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.options import Option, parse_size
 from lakecore.scan.split import SplitPlan
 from lakecore.scan.told_order import told_sections

@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from lakecore.index.definition import READ_ENABLED
 from lakecore.index.search import embedded_index, matching_rows, stored_columns
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.stats_rows import StatsPart, StatsRows
 from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
-from lakecore.metadata.stats_rows import StatsPart, StatsRows
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.stats import ColumnStats, may_match
 from lakecore.predicate.tree import Compare, Comparison, In, Predicate, columns_of, conjuncts, restricted

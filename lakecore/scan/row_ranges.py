@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from lakecore.errors import UnsupportedError
-from lakecore.metadata.dedicated import is_blob_file, is_ordinary_file
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.dedicated_columns import is_blob_file, is_ordinary_file
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.scan.plan import SplitPolicy, by_bucket, pack
 from lakecore.scan.split import SplitPlan
 

@@ -9,11 +9,11 @@ from typing import TypeVar
 import numpy as np
 
 from lakecore.errors import NotFoundError, UnsupportedError
-from lakecore.metadata.dedicated import splits_by_blob_size
-from lakecore.metadata.entries import NO_TIME, ManifestEntries
-from lakecore.metadata.index_file import DeletionFile, IndexFile
+from lakecore.metadata.dedicated_columns import splits_by_blob_size
 from lakecore.metadata.key_order import key_order
-from lakecore.metadata.netting import live
+from lakecore.metadata.manifest.entries import NO_TIME, ManifestEntries
+from lakecore.metadata.manifest.index_file import DeletionFile, IndexFile
+from lakecore.metadata.manifest.live_entries import live
 from lakecore.metadata.options import BY_OTHER_COLUMNS, BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot

@@ -9,9 +9,9 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.index_file import DeletionFile
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.index_file import DeletionFile
 
 __all__ = ["Split", "SplitPlan"]
 

@@ -9,15 +9,15 @@ from collections.abc import Iterable, Mapping
 
 from lakecore.errors import UnsupportedError
 from lakecore.index.definition import index_specs
-from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.dedicated import (
+from lakecore.metadata.dedicated_columns import (
     BLOB_AS_DESCRIPTOR,
     holds_blobs,
     is_blob,
     managed_columns,
     view_columns,
 )
-from lakecore.metadata.index_file import DELETION_VECTORS, IndexFile
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.index_file import DELETION_VECTORS, IndexFile
 from lakecore.metadata.options import (
     BY_OTHER_COLUMNS,
     ROW_TRACKING,

@@ -1,0 +1,1 @@
+"""Spark as an executor of units, and its session. The only package that imports pyspark."""

@@ -27,7 +27,7 @@ from lakecore.index.deletion_vectors import (
     decode_vectors,
     encode_vectors,
 )
-from lakecore.metadata.index_file import DELETION_VECTORS, HASH_INDEX, DeletionFile, IndexFile
+from lakecore.metadata.manifest.index_file import DELETION_VECTORS, HASH_INDEX, DeletionFile, IndexFile
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import Option, parse_bool, parse_size

@@ -11,8 +11,8 @@ from itertools import accumulate, pairwise
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.errors import CorruptDataError, InvalidOptionError, LakeError
-from lakecore.format.index_manifest import decode_index_manifest, encode_index_manifest
-from lakecore.format.manifest import (
+from lakecore.format.manifest.index_manifests import decode_index_manifest, encode_index_manifest
+from lakecore.format.manifest.manifests import (
     MANY_ENTRIES,
     count_entries,
     decode_manifest,
@@ -22,10 +22,10 @@ from lakecore.format.manifest import (
     encode_manifests,
 )
 from lakecore.fs.file_io import FileIO
-from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.index_file import IndexFile
-from lakecore.metadata.manifest_file import ManifestFile
-from lakecore.metadata.manifest_stats import describe_manifest
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.index_file import IndexFile
+from lakecore.metadata.manifest.manifest_file import ManifestFile
+from lakecore.metadata.manifest.manifest_stats import describe_manifest
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.options import Option, parse_size

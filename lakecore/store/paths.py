@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lakecore.errors import InvalidInputError
 from lakecore.fs.resolve import plain_path
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.options import TableOptions
 
 __all__ = ["MAIN_BRANCH", "TablePaths"]

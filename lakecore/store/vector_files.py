@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from pyroaring import BitMap
 
-from lakecore.metadata.index_file import IndexFile
+from lakecore.metadata.manifest.index_file import IndexFile
 from lakecore.store.indexes import IndexStore
 
 __all__ = ["replace_vectors"]

@@ -10,8 +10,8 @@ from urllib.parse import unquote
 
 from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lakecore.predicate.tree import Predicate
-from lakecore.read.readable import Readable
-from lakecore.read.scan import Scan
+from lakecore.read.source.readable import Readable
+from lakecore.read.source.scan import Scan
 from lakecore.row.binary_row import decode_row
 from lakecore.row.partition_path import partition_path
 from lakecore.system.columns import columns

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakecore.format.required_parts import filled
+from lakecore.format.parquet.not_null import filled
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_FIELD_ID, SEQUENCE_NAME, RowKind
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of, restricted
-from lakecore.read.change_reader import with_kind
-from lakecore.read.scan import RowSource
+from lakecore.read.source.scan import RowSource
+from lakecore.read.split.change_reader import with_kind
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import ArrayType, AtomicType, DataField, RowType, TypeRoot, with_nullable
 

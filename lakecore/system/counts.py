@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from lakecore.metadata.data_file import EntryKind
-from lakecore.metadata.index_file import DELETION_VECTORS
+from lakecore.metadata.manifest.data_file import EntryKind
+from lakecore.metadata.manifest.index_file import DELETION_VECTORS
 from lakecore.metadata.snapshot import Snapshot
-from lakecore.read.readable import Readable
+from lakecore.read.source.readable import Readable
 from lakecore.row.binary_row import decode_row
 from lakecore.system.columns import columns
 from lakecore.system.text import MILLI_NANOS, row_text, serialized_row_text

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from lakecore.metadata.data_file import DataFile, ManifestEntry
+from lakecore.metadata.manifest.data_file import DataFile, ManifestEntry
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
-from lakecore.read.cast import cast_atomic
+from lakecore.read.columns.cast import cast_atomic
 from lakecore.read.context import ReadContext
-from lakecore.read.readable import Readable
+from lakecore.read.source.readable import Readable
 from lakecore.row.binary_row import decode_row
 from lakecore.row.values import array_values, values_array
 from lakecore.system.columns import columns

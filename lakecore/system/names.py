@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.metadata.tag import Tag
-from lakecore.read.readable import Readable
+from lakecore.read.source.readable import Readable
 from lakecore.system.columns import columns
 from lakecore.system.text import MILLI_NANOS
 from lakecore.system.view import Listing, Row

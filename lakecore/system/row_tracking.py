@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of, restricted
-from lakecore.read.row_ids import tracked_type
-from lakecore.read.snapshot_rows import SnapshotRows
+from lakecore.read.file.row_ids import tracked_type
+from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.types.datatypes import RowType
 
 __all__ = ["TrackedRows"]

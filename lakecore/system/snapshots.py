@@ -8,7 +8,7 @@ from lakecore.errors import CorruptDataError, reason
 from lakecore.metadata.json_record import json_object
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
-from lakecore.read.readable import Readable
+from lakecore.read.source.readable import Readable
 from lakecore.system.columns import columns
 from lakecore.system.text import MILLI_NANOS, bracketed, flat_json, pretty_json
 from lakecore.system.view import Listing, Row

@@ -12,13 +12,13 @@ from lakecore.lsm.options import TreePolicy
 from lakecore.metadata.options import MergeEngine
 from lakecore.options import Option, parse_bool
 from lakecore.predicate.tree import Predicate
-from lakecore.read.batch import batch_source, history_of, named_start, schema_at
-from lakecore.read.changed_rows import ChangedRows, DiffRows
-from lakecore.read.fallback_rows import FallbackRows
-from lakecore.read.followed_rows import FollowedRows, followed, plain
-from lakecore.read.readable import Readable
-from lakecore.read.scan import RowSource, Scan
-from lakecore.read.snapshot_rows import SnapshotRows
+from lakecore.read.source.batch import batch_source, history_of, named_start, schema_at
+from lakecore.read.source.changed_rows import ChangedRows, DiffRows
+from lakecore.read.source.fallback_rows import FallbackRows
+from lakecore.read.source.readable import Readable
+from lakecore.read.source.resolve_blobs import FollowedRows, followed, plain
+from lakecore.read.source.scan import RowSource, Scan
+from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.scan.filters import ScanFilter
 from lakecore.scan.startup import Incremental, Startup
 from lakecore.scan.travel import Travel, batch_start

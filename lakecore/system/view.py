@@ -12,8 +12,8 @@ import pyarrow as pa
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate
-from lakecore.read.change_reader import with_kind
-from lakecore.read.readable import Readable
+from lakecore.read.source.readable import Readable
+from lakecore.read.split.change_reader import with_kind
 from lakecore.row.values import rows_batch
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import RowType

@@ -17,7 +17,7 @@ from lakecore.fs.file_io import FileIO
 from lakecore.fs.local import LocalFileIO
 from lakecore.merge.engines.choice import engine_of
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.data_file import DataFile, FileSource
+from lakecore.metadata.manifest.data_file import DataFile, FileSource
 from lakecore.metadata.options import BucketMode, ChangelogProducer, SequenceOrder, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
@@ -25,16 +25,10 @@ from lakecore.row.binary_row import decode_row
 from lakecore.row.partition_path import partition_path, partition_text
 from lakecore.store.indexes import IndexStore
 from lakecore.store.paths import TablePaths
-from lakecore.write.append_writer import AppendWriter
-from lakecore.write.blob_packs import BlobPacks
-from lakecore.write.bucket_state import BucketState
-from lakecore.write.cross_partition import CrossPartition, Emptied, KeyLimits, LiveKeys
-from lakecore.write.dynamic_buckets import DynamicBuckets
-from lakecore.write.incoming import Incoming, Rows
-from lakecore.write.key_value_writer import KeyValueSpec, KeyValueWriter
-from lakecore.write.local_merge import LocalMerge
-from lakecore.write.options import WriteRules
-from lakecore.write.postpone import (
+from lakecore.write.buckets.bucket_state import BucketState
+from lakecore.write.buckets.cross_partition import CrossPartition, Emptied, KeyLimits, LiveKeys
+from lakecore.write.buckets.dynamic_buckets import DynamicBuckets
+from lakecore.write.buckets.postpone import (
     POSTPONE_BUCKET,
     PartitionBuckets,
     PostponeWriter,
@@ -42,8 +36,14 @@ from lakecore.write.postpone import (
     writer_prefix,
     writes_real_buckets,
 )
-from lakecore.write.rolling import FileSpec, check_file_options
-from lakecore.write.routing import Placer, Router, Share
+from lakecore.write.buckets.routing import Placer, Router, Share
+from lakecore.write.files.append_writer import AppendWriter
+from lakecore.write.files.blob_packs import BlobPacks
+from lakecore.write.files.key_value_writer import KeyValueSpec, KeyValueWriter
+from lakecore.write.files.rolling import FileSpec, check_file_options
+from lakecore.write.options import WriteRules
+from lakecore.write.rows.incoming import Incoming, Rows
+from lakecore.write.rows.local_merge import LocalMerge
 
 __all__ = ["TableWrite", "WriteTarget"]
 

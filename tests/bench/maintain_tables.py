@@ -19,7 +19,7 @@ from pathlib import Path
 
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.data_file import EMPTY_ROW, DataFile, FileSource, SimpleStats
+from lakecore.metadata.manifest.data_file import EMPTY_ROW, DataFile, FileSource, SimpleStats
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER
 from lakecore.row.binary_row import encode_row
 from lakecore.table import Table

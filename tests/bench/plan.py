@@ -26,11 +26,11 @@ from statistics import median
 from typing import Any
 
 from lakecore.fs.local import LocalFileIO
-from lakecore.metadata.data_file import DataFile, EntryKind, FileSource, ManifestEntry, SimpleStats
-from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.key_order import key_order
-from lakecore.metadata.manifest_file import ManifestFile
-from lakecore.metadata.netting import live
+from lakecore.metadata.manifest.data_file import DataFile, EntryKind, FileSource, ManifestEntry, SimpleStats
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.live_entries import live
+from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.row.binary_row import encode_row

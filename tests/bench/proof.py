@@ -25,11 +25,11 @@ from lakecore.merge.sorted_merge import MergeSpec, merge_runs
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.types.datatypes import DataField, parse_type
-from lakecore.verify.certificate import Certifier
-from lakecore.verify.columns import read_covered
-from lakecore.verify.order import compare_neighbours, ranks
-from lakecore.verify.rows import tally_rows
-from lakecore.verify.shape import ProofMode, RowShape, shape_of
+from lakecore.verify.digest.columns import read_covered
+from lakecore.verify.digest.rows import tally_rows
+from lakecore.verify.digest.shape import ProofMode, RowShape, shape_of
+from lakecore.verify.proof.certificate import Certifier
+from lakecore.verify.rules.order import compare_neighbours, ranks
 from tests.bench.figures import FIGURES, conditions, write_figures
 
 RUNS = 5

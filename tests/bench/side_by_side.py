@@ -29,7 +29,7 @@ from typing import Any
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.cli.main import main as lakecore
-from lakecore.verify.shape import ProofMode
+from lakecore.verify.digest.shape import ProofMode
 from tests.bench.figures import FIGURES, conditions, write_figures
 from tests.support.oracle import Oracle, OracleError, findings
 

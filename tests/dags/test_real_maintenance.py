@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lakecore.jobs import tags
+from lakecore.jobs.versions import tags
 from tests.dags.conftest import WATCHED, AirflowLake
 
 pytestmark = pytest.mark.slow

@@ -24,7 +24,7 @@ from lakecore.errors import LakeError, UnavailableError
 from lakecore.fs.failures import translate
 from lakecore.jobs.compact import Job, Strategy, run
 from lakecore.table import Table
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
 from tests.support.fault_fs import FaultyFileIO
 from tests.support.lake import append_table, key_table, memory_catalog, put, rows_of
 

@@ -22,7 +22,7 @@ from lakecore.fs.failures import translate
 from lakecore.jobs.compact import Job, Strategy, run, run_many
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.table import Table
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
 from tests.support.fault_fs import FaultyFileIO
 from tests.support.lake import append_table, key_table, memory_catalog, paths_of, put, rows_of
 

@@ -9,8 +9,8 @@ import pytest
 
 from lakecore.errors import CommitUncertainError, LakeError
 from lakecore.jobs.compact import Job, OrderStrategy, run
-from lakecore.verify.findings import FindingKind
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
+from lakecore.verify.fsck.findings import FindingKind
 from tests.support.fault_fs import FaultMode, FaultyFileIO
 from tests.support.lake import append_table, live_files, memory_catalog, paths_of, put, rows_of
 

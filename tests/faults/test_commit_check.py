@@ -21,8 +21,8 @@ from lakecore.metadata.options import ChangelogProducer, MergeEngine, SequenceOr
 from lakecore.metadata.row_kind import RowKind
 from lakecore.store.vector_files import replace_vectors
 from lakecore.table import Table
-from lakecore.verify.findings import FindingKind
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
+from lakecore.verify.fsck.findings import FindingKind
 from tests.support.lake import append_table, key_table, memory_catalog, paths_of, put
 
 LOOKUP = {"changelog_producer": "lookup"}

@@ -19,8 +19,8 @@ from lakecore.fs.memory import MemoryFileIO
 from lakecore.jobs.compact import Job, Report, Strategy, run
 from lakecore.metadata.options import ChangelogProducer
 from lakecore.table import Table
-from lakecore.verify.findings import FindingKind
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
+from lakecore.verify.fsck.findings import FindingKind
 from tests.support.fault_fs import FaultMode, FaultyFileIO
 from tests.support.lake import append_table, key_table, live_files, memory_catalog, paths_of, put, rows_of
 

@@ -17,7 +17,7 @@ from lakecore.executor import SerialExecutor
 from lakecore.jobs.compact import Job, Report, Strategy, run
 from lakecore.metadata.snapshot import CommitKind
 from lakecore.table import Table
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
 from tests.support.lake import append_table, key_table, live_files, memory_catalog, put, rows_of
 
 Row = Mapping[str, Any]

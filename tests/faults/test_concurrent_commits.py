@@ -14,7 +14,7 @@ from lakecore.errors import CommitConflictError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.local import LocalFileIO
 from lakecore.fs.memory import MemoryFileIO
-from lakecore.metadata.netting import live
+from lakecore.metadata.manifest.live_entries import live
 from tests.support.builders import commit_message, data_file, table_schema
 from tests.support.commit_table import CommitTable
 

@@ -9,23 +9,13 @@ import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import CorruptDataError, LakeError, OnHoldError, ProofError, UnavailableError, explained
-from lakecore.jobs import (
-    compact,
-    expire_snapshots,
-    fsck,
-    holds,
-    partitions,
-    quarantine,
-    repair_plan,
-    rollback,
-    tags,
-    why,
-)
-from lakecore.jobs.chore_many import run_many
+from lakecore.jobs import compact, expire_snapshots, fsck, holds, partitions, quarantine, repair_plan, why
+from lakecore.jobs.runner.chore_many import run_many
+from lakecore.jobs.versions import rollback, tags
+from lakecore.maintain.deletion.sweep import Sweeper
 from lakecore.maintain.holds.record import EndsWith
 from lakecore.maintain.holds.store import HoldStore
-from lakecore.maintain.lease import holder
-from lakecore.maintain.sweep import Sweeper
+from lakecore.maintain.lease.lease import holder
 from tests.support import chores
 from tests.support.chores import CHORES, FUTURE
 from tests.support.fault_fs import FaultMode, FaultyFileIO

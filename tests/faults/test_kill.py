@@ -12,8 +12,8 @@ from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.cli.main import main
 from lakecore.clock import SystemClock
 from lakecore.jobs.compact import Job, Report, Strategy, run
-from lakecore.verify.findings import FindingKind, FsckReport
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
+from lakecore.verify.fsck.findings import FindingKind, FsckReport
 from tests.support.killing_fs import KillPoint, run_and_die
 from tests.support.lake import append_table, key_table, live_files, put, rows_of
 

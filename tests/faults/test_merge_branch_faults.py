@@ -11,8 +11,8 @@ import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import InvalidInputError, LakeError, UnsupportedError
-from lakecore.jobs import branches, merge_branch
-from lakecore.jobs.chore import Report, Safety
+from lakecore.jobs.runner.chore import Report, Safety
+from lakecore.jobs.versions import branches, merge_branch
 from tests.support.fault_fs import FaultMode, FaultyFileIO
 from tests.support.lake import append_table, key_table, memory_catalog, put, rows_of
 from tests.support.maintained import OWNER, History

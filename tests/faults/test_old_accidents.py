@@ -24,16 +24,9 @@ from lakecore.errors import (
 )
 from lakecore.executor import SerialExecutor
 from lakecore.fs.file_io import FileIO, FileStatus
-from lakecore.jobs import (
-    branches,
-    compact,
-    consumers,
-    expire_snapshots,
-    remove_orphan_files,
-    rollback,
-    tags,
-)
-from lakecore.jobs.chore import Report, Safety
+from lakecore.jobs import compact, expire_snapshots, remove_orphan_files
+from lakecore.jobs.runner.chore import Report, Safety
+from lakecore.jobs.versions import branches, consumers, rollback, tags
 from tests.support.fake_clock import FakeClock
 from tests.support.fault_fs import FaultMode, FaultyFileIO
 from tests.support.lake import put, rows_of

@@ -27,7 +27,7 @@ from lakecore.errors import (
 from lakecore.fs.local import LocalFileIO
 from lakecore.jobs.compact import Job, Strategy, run
 from lakecore.table import Table
-from lakecore.write.cross_partition import KeyLimits
+from lakecore.write.buckets.cross_partition import KeyLimits
 from lakecore.write.table_write import WriteTarget
 from tests.support.fault_fs import FaultyFileIO
 from tests.support.lake import memory_catalog, paths_of, put, rows_of

@@ -15,10 +15,10 @@ import pytest
 
 from lakecore.errors import ProofError
 from lakecore.fs.memory import MemoryFileIO
-from lakecore.metadata.data_file import DataFile
-from lakecore.verify.columns import StoredFile
-from lakecore.verify.proof import PickProof, prove_unit
-from lakecore.verify.shape import ProofMode
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.verify.digest.columns import StoredFile
+from lakecore.verify.digest.shape import ProofMode
+from lakecore.verify.proof.pick_proof import PickProof, prove_unit
 from tests.support.small_merge import Columns, Hooks, SmallTable, Window
 
 KEYS, SAMPLED, FULL = ProofMode

@@ -17,8 +17,8 @@ from lakecore.jobs import compact
 from lakecore.jobs.compact import Job, ProofMode, Strategy
 from lakecore.merge import sorted_merge
 from lakecore.store.paths import TablePaths
-from lakecore.verify.fsck import fsck
-from lakecore.write.rolling import RollingWriter
+from lakecore.verify.fsck.check import fsck
+from lakecore.write.files.rolling import RollingWriter
 from tests.support.golden import golden_table
 
 EACH = tuple(ProofMode)

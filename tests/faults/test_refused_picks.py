@@ -17,8 +17,8 @@ from lakecore.errors import LakeError, ProofError
 from lakecore.jobs import compact
 from lakecore.jobs.compact import Strategy
 from lakecore.table import Table
-from lakecore.verify.findings import FindingKind
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
+from lakecore.verify.fsck.findings import FindingKind
 from tests.support.false_entries import told_wrongly
 from tests.support.fault_fs import FaultMode, FaultyFileIO
 from tests.support.lake import key_table, live_files, memory_catalog, paths_of, put, rows_of

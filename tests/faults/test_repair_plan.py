@@ -14,12 +14,12 @@ import pytest
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.jobs import expire_snapshots, quarantine, repair_plan
-from lakecore.jobs.chore import Report
+from lakecore.jobs.runner.chore import Report
 from lakecore.maintain.repair.plan import RepairPlan
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.data_file import ManifestEntry
-from lakecore.verify.findings import Finding, FindingKind
-from lakecore.verify.fsck import fsck
+from lakecore.metadata.manifest.data_file import ManifestEntry
+from lakecore.verify.fsck.check import fsck
+from lakecore.verify.fsck.findings import Finding, FindingKind
 from tests.support.broken_writer import tell_wrong_statistics
 from tests.support.fake_clock import FakeClock
 from tests.support.fault_fs import FaultMode, FaultyFileIO

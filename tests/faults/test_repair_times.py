@@ -19,7 +19,7 @@ def written_by_an_earlier_version() -> History:
     catalog = memory_catalog("repair-times")
     table = key_table(catalog, ("k INT", "t TIMESTAMP(6)"), file__format="orc")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lakecore.format.orc_writer.is_early", lambda _: False)
+        patch.setattr("lakecore.format.orc.writer.is_early", lambda _: False)
         put(table, [{"k": 1, "t": np.datetime64("1960-01-01T00:00:00.000001")}])
     return History.of(catalog, table)
 

@@ -13,7 +13,7 @@ from lakecore.errors import ProofError
 from lakecore.jobs import rescale
 from lakecore.jobs.rescale import Job
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
 from tests.lakecore.compact.test_rescale import keyed, totals
 from tests.support.lake import memory_catalog, paths_of, rows_of
 

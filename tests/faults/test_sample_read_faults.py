@@ -16,7 +16,7 @@ from lakecore.compact.append import run as append_run
 from lakecore.compact.primary_key import run as key_run
 from lakecore.errors import LakeError, UnavailableError
 from lakecore.jobs.compact import Strategy
-from lakecore.verify.second_decoder import SecondDecoders
+from lakecore.verify.proof.second_decoder import SecondDecoders
 from tests.faults.test_compact_faults import Scenario
 from tests.support.fault_fs import FaultyFileIO
 from tests.support.lake import append_table, key_table, memory_catalog, rows_of

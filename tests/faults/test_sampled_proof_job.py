@@ -21,8 +21,8 @@ from lakecore.jobs.compact import ProofMode, Strategy
 from lakecore.merge.engines.events import Events
 from lakecore.merge.engines.functions import FieldRule
 from lakecore.table import Table
-from lakecore.write import file_meta
-from lakecore.write.rolling import RollingWriter
+from lakecore.write.files import file_meta
+from lakecore.write.files.rolling import RollingWriter
 from tests.support.lake import append_table, key_table, paths_of
 
 COLUMNS = ("k INT", "n BIGINT", "s STRING", "t TIMESTAMP(3)")

@@ -14,7 +14,7 @@ from lakecore.jobs.compact import Job, Report, Strategy, run
 from lakecore.metadata.schema import TableSchema
 from lakecore.table import Table
 from lakecore.types.datatypes import DataField
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
 from tests.support.lake import append_table, key_table, memory_catalog, put
 
 Fields = tuple[DataField, ...]

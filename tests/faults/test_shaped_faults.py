@@ -11,9 +11,9 @@ import pytest
 from lakecore.errors import LakeError
 from lakecore.format.data_reader import open_reader
 from lakecore.fs.memory import MemoryFileIO
-from lakecore.metadata.data_file import FileSource
+from lakecore.metadata.manifest.data_file import FileSource
 from lakecore.row.json_rows import json_to_batch
-from lakecore.write.rolling import FileSpec, RollingWriter
+from lakecore.write.files.rolling import FileSpec, RollingWriter
 from tests.support.fault_fs import FaultMode, FaultyFileIO
 from tests.support.lake import append_table, memory_catalog
 

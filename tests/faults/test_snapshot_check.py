@@ -13,12 +13,12 @@ from lakecore.commit.plan import Change
 from lakecore.commit.publish import ManifestDraft
 from lakecore.errors import ProofError
 from lakecore.jobs import compact
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.manifests import ManifestStore
 from lakecore.table import Table
-from lakecore.verify.findings import FindingKind
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
+from lakecore.verify.fsck.findings import FindingKind
 from tests.support.lake import key_table, memory_catalog, put, rows_of
 
 Change_ = Callable[[Change], Change]

@@ -26,10 +26,10 @@ from lakecore.errors import CommitUncertainError, LakeError, UnavailableError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.data_file import EntryKind
-from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.index_file import HASH_INDEX, IndexFile
-from lakecore.metadata.netting import live
+from lakecore.metadata.manifest.data_file import EntryKind
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.index_file import HASH_INDEX, IndexFile
+from lakecore.metadata.manifest.live_entries import live
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind
 from lakecore.metadata.successor import successor
 from tests.support.builders import commit_message, table_schema

@@ -12,10 +12,10 @@ from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import InvalidInputError, LakeError, UnavailableError, UnsupportedError
 from lakecore.fs.file_io import FileStatus
 from lakecore.jobs import quarantine, unexisting
-from lakecore.jobs.chore import Report
-from lakecore.maintain.reachable import Doomed
-from lakecore.maintain.runs import Removal, RunState, RunStore
-from lakecore.verify.fsck import fsck
+from lakecore.jobs.runner.chore import Report
+from lakecore.maintain.deletion.reachable import Doomed
+from lakecore.maintain.deletion.runs import Removal, RunState, RunStore
+from lakecore.verify.fsck.check import fsck
 from tests.support.fault_fs import FaultMode, FaultyFileIO
 from tests.support.lake import append_table, live_files, memory_catalog, put, rows_of
 from tests.support.maintained import OWNER, History

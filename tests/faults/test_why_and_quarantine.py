@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from lakecore.errors import InvalidInputError, LakeError, NotFoundError, UnavailableError
-from lakecore.jobs import expire_snapshots, quarantine, rollback, tags, why
-from lakecore.jobs.chore import Report, Safety
-from lakecore.maintain import quarantine as quarantine_of
-from lakecore.maintain.runs import RunState, RunStore
+from lakecore.jobs import expire_snapshots, quarantine, why
+from lakecore.jobs.runner.chore import Report, Safety
+from lakecore.jobs.versions import rollback, tags
+from lakecore.maintain.deletion import quarantine as quarantine_of
+from lakecore.maintain.deletion.runs import RunState, RunStore
 from tests.support.fake_clock import FakeClock
 from tests.support.maintained import History, history
 from tests.support.meddling_fs import Meddling

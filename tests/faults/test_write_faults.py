@@ -12,9 +12,9 @@ import pytest
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.errors import LakeError
-from lakecore.format.blob_references import REFERENCES_SUFFIX, decode_packs
+from lakecore.format.blob.sidecar import REFERENCES_SUFFIX, decode_packs
 from lakecore.fs.memory import MemoryFileIO
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.table import Commit, Table
 from tests.support.fake_clock import FakeClock

@@ -19,12 +19,12 @@ from pyroaring import BitMap
 from lakecore.format.canonical import canonical
 from lakecore.format.data_reader import open_reader
 from lakecore.format.data_writer import WriterOptions, open_shaped, open_writer
-from lakecore.format.index_manifest import decode_index_manifest
-from lakecore.format.manifest import decode_manifest, decode_manifest_list
-from lakecore.format.pages import FilePages
-from lakecore.format.row_reader import FOOTER, MAGIC, VERSION
-from lakecore.format.shapers import shaper_of
-from lakecore.format.shredded_variants import reassembled
+from lakecore.format.manifest.index_manifests import decode_index_manifest
+from lakecore.format.manifest.manifests import decode_manifest, decode_manifest_list
+from lakecore.format.parquet.pages import FilePages
+from lakecore.format.row.reader import FOOTER, MAGIC, VERSION
+from lakecore.format.shredders import shaper_of
+from lakecore.format.variant.assemble import reassembled
 from lakecore.fs.local import LocalFileIO
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.index.container import decode_head
@@ -39,11 +39,11 @@ from lakecore.metadata.tag import Tag
 from lakecore.predicate.parse import parse_where
 from lakecore.row.binary_row import decode_row, encode_row
 from lakecore.row.json_rows import json_to_batch
-from lakecore.row.roaring64 import united64
+from lakecore.row.roaring.bitmap64 import united64
 from lakecore.row.variant import parse_variant, variant_text
 from lakecore.types.arrow import arrow_schema, arrow_type
 from lakecore.types.datatypes import AtomicType, DataField, RowType, TypeRoot, parse_type
-from lakecore.verify.array_hash import hash_array
+from lakecore.verify.digest.array_hash import hash_array
 from tests.support.golden import golden_tables
 from tests.support.lake import memory_catalog
 from tests.support.serialized_sets import pool

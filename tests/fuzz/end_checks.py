@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakecore.fs.local import LocalFileIO
 from lakecore.store.paths import TablePaths
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
 from tests.fuzz.failures import Failed, TwinBrokenError, difference
 from tests.fuzz.history import FORK, LAKE, NEW, Step
 from tests.fuzz.java_steps import reason

@@ -26,10 +26,11 @@ from typing import Any
 
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.errors import LakeError, NotFoundError, printable
-from lakecore.format.blob_links import encode_reference
-from lakecore.jobs import branches, compact, consumers, partitions, tags
-from lakecore.read.blob_values import resolved
-from lakecore.verify.fsck import fsck
+from lakecore.format.blob.descriptors import encode_reference
+from lakecore.jobs import compact, partitions
+from lakecore.jobs.versions import branches, consumers, tags
+from lakecore.read.columns.blob_values import resolved
+from lakecore.verify.fsck.check import fsck
 from tests.fuzz.hostile_fields import FIELDS, LINKS, MARK, Case, Field, values_for
 from tests.support.chores import AT_ONCE, CHORES, Chore, branched, partitioned, run, undoable, with_changelogs
 from tests.support.lake import key_table, put, rows_of

@@ -16,14 +16,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lakecore.format.index_manifest import decode_index_manifest, encode_index_manifest
-from lakecore.format.manifest import (
+from lakecore.format.manifest.index_manifests import decode_index_manifest, encode_index_manifest
+from lakecore.format.manifest.manifests import (
     decode_manifest,
     decode_manifest_list,
     encode_manifest,
     encode_manifest_list,
 )
-from lakecore.metadata.index_file import DELETION_VECTORS, DeletionRange, IndexFile
+from lakecore.metadata.manifest.index_file import DELETION_VECTORS, DeletionRange, IndexFile
 from lakecore.row.binary_row import encode_row
 
 __all__ = ["FIELDS", "LINKS", "MARK", "Case", "Field", "values_for"]

@@ -10,8 +10,9 @@ from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.clock import SystemClock
 from lakecore.errors import UnsupportedError
 from lakecore.executor import SerialExecutor
-from lakecore.jobs import branches, compact, expire_snapshots, partitions, remove_orphan_files, rollback, tags
-from lakecore.jobs.chore import Safety
+from lakecore.jobs import compact, expire_snapshots, partitions, remove_orphan_files
+from lakecore.jobs.runner.chore import Safety
+from lakecore.jobs.versions import branches, rollback, tags
 from lakecore.row.json_rows import json_to_batch
 from lakecore.table import Table
 from lakecore.verify.mode import ProofMode

@@ -10,14 +10,14 @@ import pytest
 
 from lakecore.fs.allowed_paths import AllowedPaths
 from lakecore.fs.link_looks import LinkLooks
-from lakecore.maintain.candidates import Doomed
-from lakecore.maintain.history import HistoryLine
+from lakecore.maintain.deletion.candidates import Doomed
+from lakecore.maintain.deletion.runs import RunRecord
+from lakecore.maintain.forecast.history import HistoryLine
 from lakecore.maintain.repair.plan import RepairPlan, Step
-from lakecore.maintain.runs import RunRecord
 from lakecore.metadata.consumer import Consumer
-from lakecore.metadata.data_file import DataFile, ManifestEntry
-from lakecore.metadata.index_file import DeletionRange, IndexFile
-from lakecore.metadata.manifest_file import ManifestFile
+from lakecore.metadata.manifest.data_file import DataFile, ManifestEntry
+from lakecore.metadata.manifest.index_file import DeletionRange, IndexFile
+from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.metadata.snapshot import Snapshot
 from tests.fuzz.hostile import ALL_CHORES, ALL_FIELDS, Lab, run_case, run_cases
 from tests.support.chores import CHORES

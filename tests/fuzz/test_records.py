@@ -12,13 +12,13 @@ import pytest
 
 from lakecore.clock import SystemClock
 from lakecore.errors import CorruptDataError, LakeError, UnsupportedError
-from lakecore.format.manifest import decode_manifest, decode_manifest_list
+from lakecore.format.manifest.manifests import decode_manifest, decode_manifest_list
 from lakecore.fs.memory import MemoryFileIO
-from lakecore.jobs.new_snapshots import PositionStore
-from lakecore.maintain.history import HistoryStore
+from lakecore.jobs.watching.new_snapshots import PositionStore
+from lakecore.maintain.deletion.runs import RunRecord, RunStore
+from lakecore.maintain.forecast.history import HistoryStore
 from lakecore.maintain.holds.store import HoldStore
-from lakecore.maintain.lease import holder
-from lakecore.maintain.runs import RunRecord, RunStore
+from lakecore.maintain.lease.lease import holder
 from lakecore.maintain.sort_marks import SortMarkStore
 from lakecore.metadata.consumer import Consumer
 from lakecore.metadata.options import TableOptions
@@ -205,7 +205,7 @@ def test_a_list_of_files_is_read_line_by_line(lines: bytes) -> None:
 
 def _bomb(codec: bytes, block: bytes, schema: str) -> bytes:
     """An avro file of one block."""
-    from lakecore.format.avro_values import write_long
+    from lakecore.format.avro.values import write_long
 
     out = bytearray(b"Obj\x01")
     write_long(out, 2)
@@ -226,7 +226,7 @@ def test_a_block_that_grows_without_bound_is_damage(codec: str) -> None:
 
     from backports import zstd
 
-    from lakecore.format.manifest_schema import MANIFEST_LIST_SCHEMA
+    from lakecore.format.manifest.schemas import MANIFEST_LIST_SCHEMA
 
     machine = {
         "deflate": zlib.compressobj(1, wbits=-15), "zstandard": zstd.ZstdCompressor(1), "xz": lzma.LZMACompressor(preset=0),

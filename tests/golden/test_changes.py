@@ -12,7 +12,7 @@ import pytest
 import lakecore
 from lakecore.errors import LakeError, UnsupportedError
 from lakecore.metadata.row_kind import RowKind
-from lakecore.read.scan import Scan
+from lakecore.read.source.scan import Scan
 from lakecore.row.json_rows import batch_to_json
 from tests.support.golden import GoldenTable, golden_table, golden_tables
 from tests.support.oracle import Oracle, OracleError

@@ -7,8 +7,8 @@ import pytest
 
 import lakecore
 from lakecore.predicate.tree import Compare, Comparison
-from lakecore.read import scan as scans
-from lakecore.read.snapshot_rows import SnapshotRows
+from lakecore.read.source import scan as scans
+from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.types.datatypes import AtomicType, TypeRoot
 from tests.support.golden import GoldenTable, golden_tables
 

@@ -11,7 +11,7 @@ import pytest
 
 import lakecore
 from lakecore.metadata.row_kind import RowKind
-from lakecore.read.stream import Changes
+from lakecore.read.source.stream import Changes
 from lakecore.row.json_rows import batch_to_json
 from tests.support.golden import GoldenTable, golden_tables
 

@@ -15,10 +15,10 @@ import pytest
 import lakecore
 from lakecore.errors import InvalidInputError
 from lakecore.jobs import compact
-from lakecore.metadata.data_file import EMPTY_ROW, EMPTY_STATS
+from lakecore.metadata.manifest.data_file import EMPTY_ROW, EMPTY_STATS
 from lakecore.row.binary_row import encode_row
 from lakecore.row.json_rows import batch_to_json, json_to_batch
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
 from tests.support.builders import commit_message
 from tests.support.golden import canonical
 from tests.support.lake import live_files, rows_of

@@ -14,7 +14,7 @@ from lakecore.catalog.column_text import parse_type_text
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.catalog.type_change import can_change, needs_a_zone
 from lakecore.errors import InvalidInputError, NotFoundError
-from lakecore.read.evolve import evolve
+from lakecore.read.columns.evolve import evolve
 from lakecore.row.json_rows import batch_to_json, json_to_batch
 from lakecore.types.arrow import arrow_type
 from lakecore.types.datatypes import AtomicType, DataType

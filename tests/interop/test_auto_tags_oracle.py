@@ -13,9 +13,10 @@ import pyarrow as pa
 import pytest
 
 import lakecore
-from lakecore.jobs import auto_tags, batch_tags, compact, expire_snapshots
+from lakecore.jobs import compact, expire_snapshots
+from lakecore.jobs.versions import auto_tags, batch_tags
 from lakecore.table import Commit
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
 from tests.support.fake_clock import FakeClock
 from tests.support.lake import key_table, put
 from tests.support.oracle import Oracle, OracleError, findings

@@ -16,9 +16,10 @@ import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.errors import AlreadyExistsError, NotFoundError, UnavailableError
-from lakecore.jobs import compact, expire_snapshots, remove_orphan_files, tags
-from lakecore.jobs.chore import Safety
-from lakecore.verify.fsck import fsck
+from lakecore.jobs import compact, expire_snapshots, remove_orphan_files
+from lakecore.jobs.runner.chore import Safety
+from lakecore.jobs.versions import tags
+from lakecore.verify.fsck.check import fsck
 from tests.support.chores import tidy
 from tests.support.golden import canonical
 from tests.support.lake import key_table, put

@@ -15,7 +15,7 @@ from lakecore.errors import UnsupportedError
 from lakecore.jobs import compact
 from lakecore.row.json_rows import batch_to_json, json_to_batch
 from lakecore.table import Table
-from lakecore.verify.shape import ProofMode
+from lakecore.verify.digest.shape import ProofMode
 from tests.support.oracle import Oracle, OracleError, findings
 from tests.support.serialized_sets import SETS, pool
 

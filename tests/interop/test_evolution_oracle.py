@@ -14,14 +14,14 @@ import pytest
 
 from lakecore import load_catalog
 from lakecore.errors import CorruptDataError, InvalidInputError, NotFoundError
-from lakecore.format.blob_links import encode_reference, encode_view, is_reference
+from lakecore.format.blob.descriptors import encode_reference, encode_view, is_reference
 from lakecore.jobs import compact, remove_orphan_files
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.row.json_rows import batch_to_json
 from lakecore.table import Table
-from lakecore.verify.findings import FindingKind
-from lakecore.verify.fsck import fsck
-from lakecore.write import column_update
+from lakecore.verify.fsck.check import fsck
+from lakecore.verify.fsck.findings import FindingKind
+from lakecore.write.update import column_update
 from tests.support.golden import canonical
 from tests.support.lake import live_files
 from tests.support.oracle import Oracle, OracleError, findings

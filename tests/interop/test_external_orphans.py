@@ -11,8 +11,8 @@ import pytest
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.errors import InvalidOptionError
 from lakecore.jobs import expire_snapshots, quarantine, remove_orphan_files
-from lakecore.jobs.chore import Report, Safety
-from lakecore.verify.fsck import fsck
+from lakecore.jobs.runner.chore import Report, Safety
+from lakecore.verify.fsck.check import fsck
 from tests.support.oracle import Oracle
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ import pytest
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.index.definition import IndexType, can_index
 from lakecore.jobs import compact, rewrite_file_index
-from lakecore.read.file_index import open_index
+from lakecore.read.file.file_index import open_index
 from lakecore.row.json_rows import batch_to_json, json_to_batch
 from lakecore.table import Table
 from tests.support.golden import GoldenTable, canonical, golden_tables

@@ -10,7 +10,7 @@ import pytest
 
 from lakecore import load_catalog
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.index_file import IndexFile
+from lakecore.metadata.manifest.index_file import IndexFile
 from lakecore.row.json_rows import batch_to_json
 from tests.support.golden import View, canonical, golden_tables
 from tests.support.oracle import Oracle, findings

@@ -13,19 +13,16 @@ import pytest
 
 from lakecore.errors import AlreadyExistsError
 from lakecore.jobs import (
-    branches,
-    consumers,
     expire_changelogs,
     expire_snapshots,
     partitions,
     quarantine,
     remove_orphan_files,
     repair,
-    rollback,
-    tags,
 )
-from lakecore.jobs.chore import Safety
-from lakecore.verify.fsck import fsck
+from lakecore.jobs.runner.chore import Safety
+from lakecore.jobs.versions import branches, consumers, rollback, tags
+from lakecore.verify.fsck.check import fsck
 from tests.support.golden import GoldenTable, golden_tables
 from tests.support.oracle import Oracle
 from tests.support.twins import Twins

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from lakecore.errors import UnsupportedError
-from lakecore.jobs import merge_branch
-from lakecore.verify.fsck import fsck
+from lakecore.jobs.versions import merge_branch
+from lakecore.verify.fsck.check import fsck
 from tests.support.oracle import Oracle, OracleError, findings
 from tests.support.twins import Twins
 

@@ -16,8 +16,8 @@ from lakecore.jobs import compact
 from lakecore.row.json_rows import batch_to_json, json_to_batch
 from lakecore.table import Table
 from lakecore.types.datatypes import RowType
-from lakecore.write import cross_partition
-from lakecore.write.key_places import KeyPrints, key_prints
+from lakecore.write.buckets import cross_partition
+from lakecore.write.buckets.key_places import KeyPrints, key_prints
 from tests.support.oracle import Oracle, findings
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ from lakecore.jobs import expire_snapshots
 from lakecore.jobs.compact import Job, ProofMode, Strategy, run
 from lakecore.row.json_rows import batch_to_json, json_to_batch
 from lakecore.table import Table
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
 from tests.support.oracle import Oracle, findings
 
 pytestmark = pytest.mark.slow

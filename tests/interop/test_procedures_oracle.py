@@ -18,8 +18,9 @@ import pytest
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.errors import InvalidInputError, NotFoundError, UnavailableError
-from lakecore.jobs import branches, consumers, partitions, repair, rollback
-from lakecore.jobs.chore import Safety
+from lakecore.jobs import partitions, repair
+from lakecore.jobs.runner.chore import Safety
+from lakecore.jobs.versions import branches, consumers, rollback
 from tests.support.oracle import Oracle, OracleError
 from tests.support.twins import Twins
 

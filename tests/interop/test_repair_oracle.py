@@ -13,7 +13,7 @@ from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.jobs import compact, repair_plan
 from lakecore.maintain.repair.plan import RepairPlan
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
 from tests.support.broken_writer import tell_wrong_statistics
 from tests.support.golden import GoldenTable, golden_tables
 from tests.support.oracle import Oracle, findings

@@ -14,7 +14,7 @@ from lakecore.errors import UnsupportedError
 from lakecore.jobs import compact
 from lakecore.row.json_rows import batch_to_json
 from lakecore.table import Table
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
 from tests.support.golden import canonical
 from tests.support.lake import live_files
 from tests.support.oracle import Oracle

@@ -19,7 +19,7 @@ from lakecore.fs.file_io import FileIO
 from lakecore.jobs import compact
 from lakecore.metadata.snapshot import CommitKind
 from lakecore.table import Table
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
 from tests.support.oracle import Oracle, findings
 from tests.support.s3_server import S3Server, s3_server
 
@@ -204,7 +204,7 @@ def test_the_command_line_reaches_it(
             monkeypatch.setenv(f"LAKECORE_CATALOG__LAKE__{name}", value)
 
     def run(*arguments: str, stdin: str = "") -> Any:
-        monkeypatch.setattr("lakecore.cli.input_files._stdin", lambda: io.BytesIO(stdin.encode()))
+        monkeypatch.setattr("lakecore.cli.tables.input_files._stdin", lambda: io.BytesIO(stdin.encode()))
         capfd.readouterr()
         code = main([*arguments, "--json"])
         out, err = capfd.readouterr()

@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakecore
-from lakecore.format.map_notes import unpacked
+from lakecore.format.shared_map.footer_metadata import unpacked
 from lakecore.jobs import compact
 from lakecore.row.json_rows import batch_to_json, json_to_batch
 from lakecore.table import Table
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
 from tests.support.golden import canonical
 from tests.support.lake import live_files
 from tests.support.oracle import Oracle

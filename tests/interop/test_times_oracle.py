@@ -108,7 +108,7 @@ def test_times_of_earlier_versions_are_found_and_written_again(
     rows = json_to_batch(map(json.dumps, rows_of(TIMES)), table.schema.row_type)
     table.write(rows.slice(0, 5))
     with monkeypatch.context() as patch:
-        patch.setattr("lakecore.format.orc_writer.is_early", lambda _: False)
+        patch.setattr("lakecore.format.orc.writer.is_early", lambda _: False)
         table.write(rows)
     with pytest.raises(OracleError):
         oracle2.read(tmp_path, "d.t")

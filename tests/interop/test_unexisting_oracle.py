@@ -12,7 +12,7 @@ import pytest
 
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.jobs import repair_plan, unexisting
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
 from tests.support.golden import GoldenTable, golden_tables
 from tests.support.oracle import Oracle
 from tests.support.twins import Twins

@@ -15,7 +15,7 @@ from lakecore.compact.primary_key import inputs, level_run
 from lakecore.jobs import compact
 from lakecore.merge import passes
 from lakecore.table import Table
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
 from tests.support.lake import key_table, memory_catalog, rows_of
 
 SCHEMA = pa.schema([("k", pa.int32()), ("s", pa.int32()), ("v", pa.string()), ("_kind", pa.string())])

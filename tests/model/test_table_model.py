@@ -21,7 +21,7 @@ from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.jobs import compact
 from lakecore.table import Table
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
 
 _numbers = itertools.count()
 

@@ -88,7 +88,7 @@ def few_runs_open(wanted: bool) -> Iterator[None]:
 @contextmanager
 def _small_pages() -> Iterator[None]:
     """Pages of 100 rows, so that small files can be cut."""
-    from lakecore.format import parquet_writer
+    from lakecore.format.parquet import writer as parquet_writer
 
     before = parquet_writer._PAGE_ROWS
     parquet_writer._PAGE_ROWS = (1, 100)

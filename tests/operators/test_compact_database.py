@@ -13,8 +13,8 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.clock import SystemClock
-from lakecore.maintain.lease import leased
-from lakecore.verify.fsck import fsck
+from lakecore.maintain.lease.lease import leased
+from lakecore.verify.fsck.check import fsck
 from operators.compact_database import CompactDatabaseOperator
 from tests.operators.conftest import context
 from tests.support.golden import GoldenTable

@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 import operators
 from lakecore.catalog.filesystem import load_catalog
-from lakecore.jobs import chore
+from lakecore.jobs.runner import chore
 from operators.chore import ChoreOperator
 from operators.expire import ExpireSnapshotsOperator
 from operators.fsck import FsckOperator

@@ -17,7 +17,7 @@ from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome, SharedSt
 
 import lakecore
 from lakecore.jobs import compact
-from lakecore.jobs.watch import Mark
+from lakecore.jobs.watching.watch import Mark
 from operators.watch import SnapshotWatch, watched_asset
 from tests.support.golden import GoldenTable
 

@@ -14,7 +14,7 @@ from lakecore.errors import ProofError
 from lakecore.jobs import analyze, rescale
 from lakecore.jobs.compact import Job, OrderStrategy, Strategy, run, run_many
 from lakecore.spark.executor import SparkExecutor
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
 from tests.support.false_entries import told_wrongly
 from tests.support.lake import append_table, key_table, live_files, put, rows_of
 from tests.support.oracle import Oracle, findings

@@ -13,7 +13,7 @@ from lakecore.errors import UnavailableError
 from lakecore.jobs.compact import Job, Report, Strategy, run
 from lakecore.spark.executor import SparkExecutor
 from lakecore.table import Table
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
 from tests.support.killing_fs import KillingFileIO, KillPoint
 from tests.support.lake import key_table, live_files, put, rows_of
 

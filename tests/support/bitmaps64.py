@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from pyroaring import BitMap
 
-from lakecore.row.roaring import containers
-from lakecore.row.roaring64 import united64
+from lakecore.row.roaring.bitmap32 import containers
+from lakecore.row.roaring.bitmap64 import united64
 
 __all__ = ["bitmap64"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakecore.catalog.filesystem import FilesystemCatalog
-from lakecore.jobs.lake import target_of
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.jobs.runner.lake import target_of
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.snapshot import CommitKind
 from lakecore.metadata.successor import successor
 from lakecore.table import Table

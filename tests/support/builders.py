@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.data_file import EMPTY_ROW, DataFile, EntryKind, FileSource, ManifestEntry
+from lakecore.metadata.manifest.data_file import EMPTY_ROW, DataFile, EntryKind, FileSource, ManifestEntry
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.row.binary_row import encode_row

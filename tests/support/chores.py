@@ -14,14 +14,9 @@ from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.errors import InvalidInputError, LakeError, NotFoundError
 from lakecore.jobs import (
     analyze,
-    auto_tags,
-    batch_tags,
-    branches,
     compact,
-    consumers,
     expire_changelogs,
     expire_snapshots,
-    merge_branch,
     partitions,
     quarantine,
     remove_orphan_files,
@@ -29,12 +24,11 @@ from lakecore.jobs import (
     repair_plan,
     rescale,
     rewrite_file_index,
-    rollback,
-    tags,
     unexisting,
 )
-from lakecore.jobs.chore import Safety
-from lakecore.verify.fsck import fsck
+from lakecore.jobs.runner.chore import Safety
+from lakecore.jobs.versions import auto_tags, batch_tags, branches, consumers, merge_branch, rollback, tags
+from lakecore.verify.fsck.check import fsck
 from tests.support.fake_clock import FakeClock
 from tests.support.lake import append_table, key_table, live_files, memory_catalog, put
 from tests.support.maintained import NONE, OWNER, History, history

@@ -10,9 +10,9 @@ from lakecore.clock import Clock
 from lakecore.commit.committer import Committer
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.memory import MemoryFileIO
-from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.index_file import IndexFile
-from lakecore.metadata.netting import live
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.index_file import IndexFile
+from lakecore.metadata.manifest.live_entries import live
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot

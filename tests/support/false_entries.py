@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.data_file import EMPTY_ROW
+from lakecore.metadata.manifest.data_file import EMPTY_ROW
 from lakecore.table import Table
 
 __all__ = ["told_wrongly"]

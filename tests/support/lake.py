@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.fs.memory import MemoryFileIO
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.table import Table
 from tests.support.fake_clock import FakeClock
 

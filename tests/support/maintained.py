@@ -10,10 +10,10 @@ from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import LakeError
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.jobs import compact
-from lakecore.jobs.chore import Safety
+from lakecore.jobs.runner.chore import Safety
 from lakecore.table import Table
-from lakecore.verify.findings import FindingKind
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
+from lakecore.verify.fsck.findings import FindingKind
 from tests.support.lake import key_table, memory_catalog, paths_of, put, rows_of
 
 __all__ = ["NONE", "OWNER", "History", "Views", "history", "views"]

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from lakecore.fs.file_io import FileIO
-from lakecore.metadata.data_file import EMPTY_ROW, EntryKind, ManifestEntry
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest.data_file import EMPTY_ROW, EntryKind, ManifestEntry
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.metadata.successor import successor
 from tests.support.commit_table import CommitTable

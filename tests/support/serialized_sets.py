@@ -11,7 +11,7 @@ from datasketches import hll_sketch, hll_union, tgt_hll_type, update_theta_sketc
 from pyroaring import BitMap
 
 from lakecore.errors import CorruptDataError
-from lakecore.row.roaring64 import numbers_of
+from lakecore.row.roaring.bitmap64 import numbers_of
 from tests.support.bitmaps64 import bitmap64
 
 __all__ = ["SETS", "meaning", "pool"]

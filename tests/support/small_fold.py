@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from lakecore.metadata.options import TableOptions
-from lakecore.verify.columns import StoredFile
-from lakecore.verify.fold import FoldCertifier
-from lakecore.verify.fold_evidence import Fate, FoldedWindow, FoldEvidence
-from lakecore.verify.fold_rules import fold_rules
-from lakecore.verify.shape import ProofMode
+from lakecore.verify.digest.columns import StoredFile
+from lakecore.verify.digest.shape import ProofMode
+from lakecore.verify.recompute.account import FoldCertifier
+from lakecore.verify.recompute.evidence import Fate, FoldedWindow, FoldEvidence
+from lakecore.verify.rules.merge_rules import fold_rules
 from tests.support.small_merge import Hooks, SmallTable
 
 __all__ = ["FoldHooks", "Row", "Rows", "SmallFold"]

@@ -15,20 +15,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakecore.fs.memory import MemoryFileIO
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.row.binary_row import encode_row
 from lakecore.types.datatypes import DataField, RowType, parse_type
-from lakecore.verify.certificate import Certifier, UnitEvidence
-from lakecore.verify.columns import StoredFile
-from lakecore.verify.fold_rules import fold_rules
-from lakecore.verify.lookups import LookupFile
-from lakecore.verify.merge_sample import MergeSample, sample_merge
-from lakecore.verify.proof import PickProof, ProofContext, check_outputs, prove_unit
-from lakecore.verify.row_sample import sample_rows
-from lakecore.verify.sample_choice import RowSample
-from lakecore.verify.shape import ProofMode, RowShape, shape_of
+from lakecore.verify.digest.columns import StoredFile
+from lakecore.verify.digest.shape import ProofMode, RowShape, shape_of
+from lakecore.verify.proof.certificate import Certifier, UnitEvidence
+from lakecore.verify.proof.pick_proof import PickProof, ProofContext, check_outputs, prove_unit
+from lakecore.verify.rules.merge_rules import fold_rules
+from lakecore.verify.sample.choice import RowSample
+from lakecore.verify.sample.lookups import LookupFile
+from lakecore.verify.sample.merge_sample import MergeSample, sample_merge
+from lakecore.verify.sample.row_sample import sample_rows
 
 __all__ = ["Columns", "Hooks", "SmallTable", "Window"]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.row_range import first_row
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.row_range import first_row
 
 __all__ = ["BlobGroup", "BlobRules"]
 

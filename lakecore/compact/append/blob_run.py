@@ -10,14 +10,14 @@ import numpy as np
 from lakecore.compact.append.outputs import file_spec, stored
 from lakecore.compact.work import UnitResult, UnitTable
 from lakecore.errors import ProofError
-from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.row_range import first_row
-from lakecore.read.blob_values import locate_blobs
-from lakecore.read.column_givers import field_ids
-from lakecore.verify.blobs import check_blob_output, tally_blobs
-from lakecore.verify.file_tally import FileTally
-from lakecore.verify.proof import UnitProof
-from lakecore.write.dedicated_files import BlobFiles
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.row_range import first_row
+from lakecore.read.columns.blob_values import locate_blobs
+from lakecore.read.file.column_sources import field_ids
+from lakecore.verify.digest.file_tally import FileTally
+from lakecore.verify.proof.blobs import check_blob_output, tally_blobs
+from lakecore.verify.proof.pick_proof import UnitProof
+from lakecore.write.files.dedicated_files import BlobFiles
 
 __all__ = ["BlobUnit", "run_blobs"]
 

@@ -17,9 +17,9 @@ import numpy as np
 from lakecore.compact.append.blob_plan import BlobRules
 from lakecore.compact.append.plan import Deletions, JoinPick, JoinRequest
 from lakecore.compact.work import Place, Strategy
-from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.row_range import RowRange, row_ranges
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.row_range import RowRange, row_ranges
 
 __all__ = ["Columns", "plan_ranges"]
 

@@ -10,15 +10,15 @@ from lakecore.compact.append.outputs import file_spec
 from lakecore.compact.append.outputs import stored as stored_file
 from lakecore.compact.work import UnitResult, UnitTable
 from lakecore.errors import ProofError
-from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.index_file import DeletionFile
-from lakecore.metadata.row_range import first_row, row_ranges
-from lakecore.read.joined_rows import read_joined
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.index_file import DeletionFile
+from lakecore.metadata.manifest.row_range import first_row, row_ranges
+from lakecore.read.split.joined_rows import read_joined
 from lakecore.store.indexes import load_deletions
-from lakecore.verify.file_tally import FileTally
-from lakecore.verify.joined import tally_columns
-from lakecore.verify.proof import UnitProof, check_outputs
-from lakecore.write.rolling import FileSpec, RollingWriter
+from lakecore.verify.digest.file_tally import FileTally
+from lakecore.verify.proof.joined import tally_columns
+from lakecore.verify.proof.pick_proof import UnitProof, check_outputs
+from lakecore.write.files.rolling import FileSpec, RollingWriter
 
 __all__ = ["JoinedUnit", "run_unit"]
 

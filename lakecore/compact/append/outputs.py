@@ -7,9 +7,9 @@ from typing import Protocol
 
 from lakecore.compact.naming import attempt_name
 from lakecore.compact.work import UnitTable
-from lakecore.metadata.data_file import DataFile, FileSource
-from lakecore.verify.columns import StoredFile
-from lakecore.write.rolling import FileSpec
+from lakecore.metadata.manifest.data_file import DataFile, FileSource
+from lakecore.verify.digest.columns import StoredFile
+from lakecore.write.files.rolling import FileSpec
 
 __all__ = ["AppendUnit", "file_spec", "numbered", "stored"]
 

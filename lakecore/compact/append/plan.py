@@ -11,9 +11,9 @@ import numpy as np
 from lakecore.compact.work import Place, Strategy
 from lakecore.lsm import append
 from lakecore.lsm.options import AppendPolicy
-from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.index_file import DeletionFile
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.index_file import DeletionFile
 
 __all__ = ["Deletions", "JoinPick", "JoinRequest", "plan_joins"]
 

@@ -12,19 +12,19 @@ import pyarrow as pa
 from lakecore.compact.append.outputs import file_spec, numbered
 from lakecore.compact.append.outputs import stored as stored_file
 from lakecore.compact.work import UnitResult, UnitTable
-from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.index_file import DeletionFile
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.index_file import DeletionFile
 from lakecore.read.ahead import READ_AHEAD_BYTES, made_meanwhile, read_ahead
-from lakecore.read.file_reader import read_file
-from lakecore.read.sizes import row_bytes, sizes_for
+from lakecore.read.file.file_reader import read_file
+from lakecore.read.file.sizes import row_bytes, sizes_for
 from lakecore.store.indexes import load_deletions
-from lakecore.verify.digest import Tally
-from lakecore.verify.lookups import LookupFile
-from lakecore.verify.proof import UnitProof, check_outputs, tally_input
-from lakecore.verify.row_ids import prove_row_ids
-from lakecore.verify.row_sample import sample_rows
-from lakecore.verify.sample_choice import RowSample
-from lakecore.write.rolling import RollingWriter
+from lakecore.verify.digest.digest import Tally
+from lakecore.verify.proof.pick_proof import UnitProof, check_outputs, tally_input
+from lakecore.verify.proof.row_ids import prove_row_ids
+from lakecore.verify.sample.choice import RowSample
+from lakecore.verify.sample.lookups import LookupFile
+from lakecore.verify.sample.row_sample import sample_rows
+from lakecore.write.files.rolling import RollingWriter
 
 __all__ = ["JoinUnit", "run_unit"]
 

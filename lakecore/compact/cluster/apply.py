@@ -34,14 +34,14 @@ from lakecore.compact.rounds import CompactRequest
 from lakecore.compact.vectors import VectorUpkeep
 from lakecore.compact.work import Place, Strategy, UnitTable, WorkPick
 from lakecore.executor import Executor, SerialExecutor
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.options import CLUSTERING_COLUMNS, BucketMode
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from lakecore.row.sort_rule import OrderStrategy, SortRule
 from lakecore.scan.filters import ScanFilter
 from lakecore.scan.support import check_compactable, check_row_ids
 from lakecore.store.indexes import IndexStore
-from lakecore.verify.shape import ProofMode
+from lakecore.verify.digest.shape import ProofMode
 
 __all__ = ["ClusterPlan", "ClusterRun"]
 

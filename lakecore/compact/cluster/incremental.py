@@ -31,7 +31,7 @@ from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedEr
 from lakecore.lsm import universal
 from lakecore.lsm.options import TreePolicy, UniversalPolicy
 from lakecore.lsm.runs import LevelRun, Pick
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.options import CLUSTERING_COLUMNS, BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import Option, parse_bool, parse_duration_ms, parse_enum

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.schema import TableSchema
 from lakecore.row.sort_rule import SortRule
 

@@ -13,14 +13,14 @@ from typing import Any
 
 from lakecore.compact.cluster.plan import Bounds
 from lakecore.errors import CorruptDataError
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.schema import TableSchema
 from lakecore.row.binary_row import decode_row
 from lakecore.row.sort_rule import OrderStrategy, SortRule
 from lakecore.row.values import rows_batch
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import AtomicType, DataField, RowType, TypeRoot, with_nullable
-from lakecore.verify.sorted_rows import Bound
+from lakecore.verify.proof.sorted_rows import Bound
 
 __all__ = ["Edges", "file_edges", "files_by_range"]
 

@@ -17,21 +17,21 @@ from lakecore.compact.work import UnitResult, UnitTable
 from lakecore.merge.key_columns import Keys
 from lakecore.merge.passes import Scratch
 from lakecore.merge.row_sorter import KEY_NAME, RowSorter, keyed
-from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.index_file import DeletionFile
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.index_file import DeletionFile
 from lakecore.read.ahead import read_ahead
-from lakecore.read.file_reader import read_file
-from lakecore.read.sizes import row_bytes, sizes_for
+from lakecore.read.file.file_reader import read_file
+from lakecore.read.file.sizes import row_bytes, sizes_for
 from lakecore.row.sort_rule import SortRule
 from lakecore.store.indexes import load_deletions
-from lakecore.verify.columns import StoredFile
-from lakecore.verify.digest import Tally, total
-from lakecore.verify.drop_licence import DropClaim
-from lakecore.verify.outputs import OutputEvidence
-from lakecore.verify.proof import UnitProof, check_outputs, tally_input
-from lakecore.verify.sorted_rows import Bound, check_sorted
-from lakecore.verify.tracked_rows import tally_tracked
-from lakecore.write.rolling import RollingWriter
+from lakecore.verify.digest.columns import StoredFile
+from lakecore.verify.digest.digest import Tally, total
+from lakecore.verify.proof.outputs import OutputEvidence
+from lakecore.verify.proof.pick_proof import UnitProof, check_outputs, tally_input
+from lakecore.verify.proof.sorted_rows import Bound, check_sorted
+from lakecore.verify.proof.tracked_rows import tally_tracked
+from lakecore.verify.rules.drop_licence import DropClaim
+from lakecore.write.files.rolling import RollingWriter
 
 __all__ = ["SampleTask", "SortUnit", "keyed_rows", "run_unit", "sample", "tally"]
 

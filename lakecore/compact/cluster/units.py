@@ -14,9 +14,9 @@ from lakecore.compact.naming import place_name
 from lakecore.compact.vectors import counted
 from lakecore.compact.work import UnitTable, WorkPick
 from lakecore.executor import Executor
-from lakecore.metadata.index_file import DeletionFile
+from lakecore.metadata.manifest.index_file import DeletionFile
 from lakecore.row.sort_rule import SortRule
-from lakecore.verify.sorted_rows import Bound
+from lakecore.verify.proof.sorted_rows import Bound
 
 __all__ = ["UnitMaker"]
 

@@ -13,7 +13,7 @@ from lakecore.compact.primary_key.unit import AGE_NAME, ByLevel, MergeUnit
 from lakecore.compact.vectors import counted
 from lakecore.compact.work import UnitTable, WorkPick
 from lakecore.executor import Executor
-from lakecore.metadata.index_file import DeletionFile
+from lakecore.metadata.manifest.index_file import DeletionFile
 from lakecore.row.sort_rule import SortRule
 from lakecore.scan.change_scanner import Deletions
 from lakecore.types.datatypes import AtomicType, DataField, TypeRoot

@@ -18,9 +18,9 @@ import numpy as np
 
 from lakecore.compact.cluster.plan import CutPolicy, SortPick, cuts_of, deletions_of
 from lakecore.compact.work import Place
-from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.key_order import comparable
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.row.binary_row import decode_row

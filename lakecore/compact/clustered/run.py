@@ -14,11 +14,11 @@ from lakecore.compact.primary_key.unit import MergeUnit
 from lakecore.compact.work import UnitResult
 from lakecore.merge.passes import Scratch
 from lakecore.merge.row_sorter import RowSorter
-from lakecore.metadata.data_file import FileSource
+from lakecore.metadata.manifest.data_file import FileSource
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, retracting
-from lakecore.verify.certificate import DropCertifier
-from lakecore.verify.proof import UnitProof, check_outputs
-from lakecore.write.rolling import FileSpec, RollingWriter
+from lakecore.verify.proof.certificate import DropCertifier
+from lakecore.verify.proof.pick_proof import UnitProof, check_outputs
+from lakecore.write.files.rolling import FileSpec, RollingWriter
 
 __all__ = ["run_unit"]
 

@@ -34,15 +34,15 @@ from lakecore.executor import Executor
 from lakecore.index.container import INDEX_SUFFIX
 from lakecore.index.definition import IndexSpec, index_specs
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from lakecore.read.context import ReadContext
-from lakecore.read.file_index import index_path, open_index
+from lakecore.read.file.file_index import index_path, open_index
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.scan.scanner import Scanner
-from lakecore.verify.commit_check import Bucket, CommitClaim, check_commit
-from lakecore.verify.snapshot_check import SnapshotCheck
+from lakecore.verify.proof.commit_check import Bucket, CommitClaim, check_commit
+from lakecore.verify.proof.snapshot_check import SnapshotCheck
 
 __all__ = ["COMMIT_FILES", "MAX_COMMITS", "IndexOutcome", "IndexRequest", "IndexRun", "IndexTarget"]
 

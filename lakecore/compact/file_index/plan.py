@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from lakecore.compact.work import Place
 from lakecore.index.container import Blob
 from lakecore.index.definition import IndexSpec, can_index
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.schema import TableSchema
 from lakecore.types.datatypes import AtomicType, DataType, MapType
 

@@ -15,10 +15,10 @@ from lakecore.errors import CorruptDataError
 from lakecore.index.builder import FileIndexBuilder
 from lakecore.index.container import INDEX_SUFFIX, encode_container
 from lakecore.index.definition import IN_MANIFEST
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.read.context import ReadContext
-from lakecore.read.file_index import open_index
-from lakecore.read.file_reader import read_file
+from lakecore.read.file.file_index import open_index
+from lakecore.read.file.file_reader import read_file
 
 __all__ = ["IndexResult", "IndexUnit", "Rewritten", "index_name", "run_unit"]
 

@@ -17,16 +17,16 @@ from lakecore.compact.work import Place, UnitTable, WorkPick
 from lakecore.errors import ProofError, gravest
 from lakecore.executor import Executor
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.types.counted import counted
-from lakecore.verify.columns import StoredFile
-from lakecore.verify.commit_check import Bucket, CommitClaim, check_commit, check_rows
-from lakecore.verify.postponed import FoldTally, prove_fold
-from lakecore.verify.proof import PickProof
-from lakecore.verify.second_decoder import SecondDecoders
-from lakecore.verify.shape import ProofMode
-from lakecore.write.bucket_state import BucketState
-from lakecore.write.postpone import POSTPONE_BUCKET, new_buckets
+from lakecore.verify.digest.columns import StoredFile
+from lakecore.verify.digest.shape import ProofMode
+from lakecore.verify.proof.commit_check import Bucket, CommitClaim, check_commit, check_rows
+from lakecore.verify.proof.pick_proof import PickProof
+from lakecore.verify.proof.postponed import FoldTally, prove_fold
+from lakecore.verify.proof.second_decoder import SecondDecoders
+from lakecore.write.buckets.bucket_state import BucketState
+from lakecore.write.buckets.postpone import POSTPONE_BUCKET, new_buckets
 
 __all__ = ["Folding", "fold_picks"]
 

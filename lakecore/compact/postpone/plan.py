@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.entries import ManifestEntries
 
 __all__ = ["Fold", "cut", "plan_folds", "real_totals"]
 

@@ -17,15 +17,15 @@ from lakecore.compact.work import UnitTable
 from lakecore.errors import ProofError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.row_kind import KIND_NAME, RowKind
-from lakecore.read.file_reader import read_file
+from lakecore.read.file.file_reader import read_file
 from lakecore.row.bucket import assign_buckets
-from lakecore.verify.columns import StoredFile
-from lakecore.verify.postponed import FoldShare, FoldTally, check_fold, ignored_kinds
-from lakecore.verify.rescaled import BucketRule
-from lakecore.verify.table_rules import TableRules
-from lakecore.write.bucket_state import BucketState
-from lakecore.write.incoming import Rows
-from lakecore.write.postpone import POSTPONE_BUCKET
+from lakecore.verify.digest.columns import StoredFile
+from lakecore.verify.proof.postponed import FoldShare, FoldTally, check_fold, ignored_kinds
+from lakecore.verify.proof.rescaled import BucketRule
+from lakecore.verify.rules.table_rules import TableRules
+from lakecore.write.buckets.bucket_state import BucketState
+from lakecore.write.buckets.postpone import POSTPONE_BUCKET
+from lakecore.write.rows.incoming import Rows
 from lakecore.write.table_write import TableWrite, WriteTarget
 
 __all__ = ["FoldResult", "FoldUnit", "replaces", "run_unit"]

@@ -15,10 +15,10 @@ from lakecore.compact.vectors import counted
 from lakecore.compact.work import UnitTable, WorkPick
 from lakecore.executor import Executor
 from lakecore.lsm.sections import Section
-from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.index_file import DeletionFile
-from lakecore.read.key_cuts import ranges, sample_cuts
-from lakecore.read.key_range import KeyRange
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.index_file import DeletionFile
+from lakecore.read.file.key_range import KeyRange
+from lakecore.read.split.key_cuts import ranges, sample_cuts
 from lakecore.scan.change_scanner import Deletions
 
 __all__ = ["UnitBuilder"]

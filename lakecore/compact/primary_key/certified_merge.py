@@ -13,12 +13,12 @@ from lakecore.compact.primary_key.inputs import UnitInputs
 from lakecore.compact.primary_key.unit import MergeUnit, merge_spec
 from lakecore.merge.passes import Scratch, reduce_runs, stage_runs
 from lakecore.merge.sorted_merge import Evidence, FoldEvidence, MergedWindow, MergeSpec, merge_runs
-from lakecore.verify.certificate import Certifier, UnitEvidence
-from lakecore.verify.digest import total
-from lakecore.verify.fold import FoldCertifier
-from lakecore.verify.fold_evidence import Fate, FoldedWindow, join_passes
-from lakecore.verify.fold_evidence import FoldEvidence as UnitFolds
-from lakecore.verify.fold_rules import ChangeSource, fold_rules
+from lakecore.verify.digest.digest import total
+from lakecore.verify.proof.certificate import Certifier, UnitEvidence
+from lakecore.verify.recompute.account import FoldCertifier
+from lakecore.verify.recompute.evidence import Fate, FoldedWindow, join_passes
+from lakecore.verify.recompute.evidence import FoldEvidence as UnitFolds
+from lakecore.verify.rules.merge_rules import ChangeSource, fold_rules
 
 __all__ = ["CertifiedMerge"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from lakecore.metadata.key_order import comparable
-from lakecore.read.key_range import KeyRange
+from lakecore.read.file.key_range import KeyRange
 
 __all__ = ["check_tiling", "unit_count"]
 

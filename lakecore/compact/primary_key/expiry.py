@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakecore.errors import InvalidOptionError
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.row.binary_row import decode_row

@@ -12,11 +12,11 @@ from lakecore.compact.primary_key.level_merge import with_level
 from lakecore.compact.primary_key.unit import AGE_NAME, MergeUnit, Run, deleted_rows
 from lakecore.merge.passes import run_limit
 from lakecore.merge.row_order import Bools
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME
-from lakecore.read.file_reader import read_file
-from lakecore.read.key_range import read_range
-from lakecore.read.sizes import ReadSizes, row_bytes, sizes_for
+from lakecore.read.file.file_reader import read_file
+from lakecore.read.file.key_range import read_range
+from lakecore.read.file.sizes import ReadSizes, row_bytes, sizes_for
 
 __all__ = ["UnitInputs", "with_age"]
 

@@ -27,11 +27,11 @@ from lakecore.merge.sorted_merge import group_rows
 from lakecore.merge.windows import Part, windows
 from lakecore.metadata.options import MergeEngine
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, retracting
-from lakecore.read.sizes import ReadSizes
-from lakecore.verify.fold import FoldCertifier
-from lakecore.verify.fold_evidence import Fate, FoldedWindow, FoldEvidence, join_passes
-from lakecore.verify.fold_rules import ChangeSource, fold_rules
-from lakecore.verify.shape import ProofMode
+from lakecore.read.file.sizes import ReadSizes
+from lakecore.verify.digest.shape import ProofMode
+from lakecore.verify.recompute.account import FoldCertifier
+from lakecore.verify.recompute.evidence import Fate, FoldedWindow, FoldEvidence, join_passes
+from lakecore.verify.rules.merge_rules import ChangeSource, fold_rules
 
 __all__ = ["LevelMerge", "LevelWindow"]
 

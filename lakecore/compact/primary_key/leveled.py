@@ -12,8 +12,8 @@ from lakecore.compact.primary_key.mode import Derivation
 from lakecore.compact.primary_key.plan import BucketPick, stretch_runs
 from lakecore.compact.primary_key.unit import ByLevel, MergeUnit, Run
 from lakecore.lsm.sections import Section, sections
-from lakecore.metadata.data_file import DataFile
 from lakecore.metadata.key_order import key_order
+from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.options import ChangelogProducer
 
 __all__ = ["LeveledPick"]

@@ -14,7 +14,7 @@ from enum import Enum
 
 from lakecore.format.data_reader import file_format
 from lakecore.lsm.rewrites import Upgrade
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.options import ChangelogProducer, MergeEngine, TableOptions
 
 __all__ = ["Derivation", "MergeMode"]

@@ -15,8 +15,8 @@ from lakecore.lsm.options import TreePolicy
 from lakecore.lsm.rewrites import OutputRules, PickWork, divide, worth_doing
 from lakecore.lsm.runs import LevelRun, Pick, drops_deletes, level_runs, number_of_levels
 from lakecore.lsm.sections import KeyOf, Section
-from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.scan.change_scanner import Deletions
 
 __all__ = ["BucketPick", "PickRequest", "plan_bucket", "plan_picks", "stretch_runs"]

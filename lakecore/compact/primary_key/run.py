@@ -26,19 +26,19 @@ from lakecore.compact.work import UnitResult
 from lakecore.merge.passes import Scratch
 from lakecore.merge.row_sorter import RowSorter, keyed
 from lakecore.merge.sorted_merge import MergedWindow
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.row_kind import KEY_PREFIX
 from lakecore.read.ahead import READ_AHEAD_BYTES, made_meanwhile, read_ahead
 from lakecore.row.sort_rule import SortRule
-from lakecore.verify.digest import Tally, total
-from lakecore.verify.file_tally import FileTally
-from lakecore.verify.key_marks import Marks
-from lakecore.verify.lookups import LookupFile, search_keys, tally_positions
-from lakecore.verify.merge_sample import MergeSample, sample_merge
-from lakecore.verify.outputs import OutputEvidence
-from lakecore.verify.proof import UnitProof, check_changelog, check_outputs, tally_input
-from lakecore.verify.sample_choice import RowSample
-from lakecore.write.rolling import FileSpec, RollingWriter
+from lakecore.verify.digest.digest import Tally, total
+from lakecore.verify.digest.file_tally import FileTally
+from lakecore.verify.proof.outputs import OutputEvidence
+from lakecore.verify.proof.pick_proof import UnitProof, check_changelog, check_outputs, tally_input
+from lakecore.verify.sample.choice import RowSample
+from lakecore.verify.sample.key_marks import Marks
+from lakecore.verify.sample.lookups import LookupFile, search_keys, tally_positions
+from lakecore.verify.sample.merge_sample import MergeSample, sample_merge
+from lakecore.write.files.rolling import FileSpec, RollingWriter
 
 __all__ = ["run_unit"]
 

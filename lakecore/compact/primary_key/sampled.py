@@ -8,10 +8,10 @@ from dataclasses import replace
 from lakecore.compact.primary_key.inputs import UnitInputs
 from lakecore.compact.primary_key.mode import Derivation
 from lakecore.compact.primary_key.unit import MergeUnit, deleted_rows, stored
-from lakecore.metadata.data_file import DataFile
-from lakecore.verify.fold_rules import ChangeSource, FoldRules, fold_rules
-from lakecore.verify.lookups import LookupFile
-from lakecore.verify.merge_sample import MergeSample
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.verify.rules.merge_rules import ChangeSource, FoldRules, fold_rules
+from lakecore.verify.sample.lookups import LookupFile
+from lakecore.verify.sample.merge_sample import MergeSample
 
 __all__ = ["merge_sample"]
 

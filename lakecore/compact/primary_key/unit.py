@@ -12,17 +12,17 @@ from lakecore.compact.primary_key.mode import Derivation
 from lakecore.compact.work import UnitTable
 from lakecore.merge.engines.deduplicate import Deduplicate
 from lakecore.merge.sorted_merge import MergeSpec
-from lakecore.metadata.data_file import DataFile, FileSource
-from lakecore.metadata.index_file import DeletionFile
+from lakecore.metadata.manifest.data_file import DataFile, FileSource
+from lakecore.metadata.manifest.index_file import DeletionFile
 from lakecore.metadata.options import SequenceOrder
-from lakecore.read.key_range import KeyRange
+from lakecore.read.file.key_range import KeyRange
 from lakecore.row.sort_rule import SortRule
 from lakecore.store.indexes import load_deletions
-from lakecore.verify.asked_files import AskClaim
-from lakecore.verify.columns import StoredFile
-from lakecore.verify.drop_licence import DropClaim
-from lakecore.verify.shape import ProofMode
-from lakecore.write.rolling import FileSpec
+from lakecore.verify.digest.columns import StoredFile
+from lakecore.verify.digest.shape import ProofMode
+from lakecore.verify.rules.asked_files import AskClaim
+from lakecore.verify.rules.drop_licence import DropClaim
+from lakecore.write.files.rolling import FileSpec
 
 __all__ = [
     "AGE_NAME",

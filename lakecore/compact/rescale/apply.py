@@ -31,19 +31,19 @@ from lakecore.compact.work import Place, Strategy, UnitTable
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.index_file import DELETION_VECTORS, IndexFile
 from lakecore.metadata.key_order import key_order
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.index_file import DELETION_VECTORS, IndexFile
 from lakecore.metadata.snapshot import RESCALED, CommitKind, Snapshot
 from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.scan.support import check_rescalable
-from lakecore.verify.columns import StoredFile
-from lakecore.verify.proof import PickProof, proof_properties, prove_pick
-from lakecore.verify.rescaled import BucketRule
-from lakecore.verify.second_decoder import SecondDecoders
-from lakecore.verify.shape import ProofMode
-from lakecore.verify.snapshot_check import SnapshotCheck
+from lakecore.verify.digest.columns import StoredFile
+from lakecore.verify.digest.shape import ProofMode
+from lakecore.verify.proof.pick_proof import PickProof, proof_properties, prove_pick
+from lakecore.verify.proof.rescaled import BucketRule
+from lakecore.verify.proof.second_decoder import SecondDecoders
+from lakecore.verify.proof.snapshot_check import SnapshotCheck
 
 __all__ = ["RescaleOutcome", "RescaleRequest", "RescaleRun"]
 

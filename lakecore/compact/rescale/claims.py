@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from lakecore.compact.rescale.plan import RescalePick
 from lakecore.errors import ProofError
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.index_file import DELETION_VECTORS, IndexFile
-from lakecore.verify.commit_check import Bucket, CommitClaim, check_commit, check_rows
-from lakecore.verify.proof import PickProof
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.index_file import DELETION_VECTORS, IndexFile
+from lakecore.verify.proof.commit_check import Bucket, CommitClaim, check_commit, check_rows
+from lakecore.verify.proof.pick_proof import PickProof
 
 __all__ = ["commit_faults"]
 

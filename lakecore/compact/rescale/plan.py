@@ -10,9 +10,9 @@ import numpy as np
 
 from lakecore.compact.append.plan import Deletions
 from lakecore.errors import InvalidInputError, UnsupportedError
-from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.index_file import DeletionFile
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.index_file import DeletionFile
 from lakecore.metadata.options import BucketMode, TableOptions
 
 __all__ = [

@@ -14,20 +14,20 @@ from lakecore.compact.work import UnitTable
 from lakecore.errors import CorruptDataError
 from lakecore.merge.passes import Scratch, run_limit, stage_runs
 from lakecore.merge.sorted_merge import MergeSpec, merge_runs
-from lakecore.metadata.data_file import DataFile, FileSource
-from lakecore.metadata.index_file import DeletionFile
 from lakecore.metadata.key_value import key_names
-from lakecore.read.file_reader import read_file
-from lakecore.read.sizes import ReadSizes, row_bytes, sizes_for
+from lakecore.metadata.manifest.data_file import DataFile, FileSource
+from lakecore.metadata.manifest.index_file import DeletionFile
+from lakecore.read.file.file_reader import read_file
+from lakecore.read.file.sizes import ReadSizes, row_bytes, sizes_for
 from lakecore.row.bucket import assign_buckets
 from lakecore.store.indexes import load_deletions
-from lakecore.verify.certificate import UnitEvidence
-from lakecore.verify.columns import StoredFile
-from lakecore.verify.digest import ZERO, Tally
-from lakecore.verify.outputs import OutputEvidence
-from lakecore.verify.proof import UnitProof, check_outputs, tally_input
-from lakecore.verify.rescaled import BucketRule, check_bucket
-from lakecore.write.rolling import FileSpec, RollingWriter
+from lakecore.verify.digest.columns import StoredFile
+from lakecore.verify.digest.digest import ZERO, Tally
+from lakecore.verify.proof.certificate import UnitEvidence
+from lakecore.verify.proof.outputs import OutputEvidence
+from lakecore.verify.proof.pick_proof import UnitProof, check_outputs, tally_input
+from lakecore.verify.proof.rescaled import BucketRule, check_bucket
+from lakecore.write.files.rolling import FileSpec, RollingWriter
 
 __all__ = ["RescaleResult", "RescaleUnit", "run_unit"]
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakecore.types.datatypes import AtomicType, DataField, TypeRoot
-from lakecore.verify.array_hash import hash_array
+from lakecore.verify.digest.array_hash import hash_array
 
 __all__ = ["ColumnSketch", "can_analyze"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lakecore.executor import Executor
 from lakecore.maintain.analyze.columns import ColumnSketch
 from lakecore.read.context import ReadContext
-from lakecore.read.split_reader import read_split
+from lakecore.read.split.split_reader import read_split
 from lakecore.scan.split import Split, SplitPlan
 from lakecore.types.datatypes import DataField
 

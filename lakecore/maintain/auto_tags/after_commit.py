@@ -18,14 +18,14 @@ from lakecore.fs.file_io import FileIO
 from lakecore.maintain.auto_tags.apply import BATCH_PREFIX, due_tags, expired, make
 from lakecore.maintain.auto_tags.options import BATCH_NAME, MODE, PROCESS_ZONE, num_retained
 from lakecore.maintain.auto_tags.plan import AutoTag, CreationMode, surplus
+from lakecore.maintain.deletion.roots import Root, RootKind
+from lakecore.maintain.deletion.runs import RunStore
+from lakecore.maintain.deletion.sweep import Sweeper
 from lakecore.maintain.holds.gate import HoldGate
 from lakecore.maintain.holds.place import hold_because_of
 from lakecore.maintain.holds.store import HoldStore
-from lakecore.maintain.lease import leased
+from lakecore.maintain.lease.lease import leased
 from lakecore.maintain.retention_options import TAG_DEFAULT_TIME
-from lakecore.maintain.roots import Root, RootKind
-from lakecore.maintain.runs import RunStore
-from lakecore.maintain.sweep import Sweeper
 from lakecore.maintain.tags.apply import Lifetime, create, delete, deletion, point, replace
 from lakecore.maintain.target import Target
 from lakecore.maintain.wall_clock import WallClock

@@ -23,8 +23,8 @@ from lakecore.maintain.auto_tags.plan import (
     next_tags,
     surplus,
 )
+from lakecore.maintain.deletion.roots import Root, RootKind
 from lakecore.maintain.retention_options import TAG_DEFAULT_TIME
-from lakecore.maintain.roots import Root, RootKind
 from lakecore.maintain.tags.apply import Lifetime, aged_tags, create, makes_marks, mark_missing
 from lakecore.maintain.tags.plan import expired_tags
 from lakecore.maintain.target import Target, in_threads

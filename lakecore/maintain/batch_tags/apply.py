@@ -9,8 +9,8 @@ from typing import overload
 from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.maintain.auto_tags.options import MODE
 from lakecore.maintain.batch_tags.plan import Duty, Point, Series, State
-from lakecore.maintain.roots import NamedRoot, Root, RootKind, named_roots, root_reader
-from lakecore.maintain.sweep import Sweeper, Swept
+from lakecore.maintain.deletion.roots import NamedRoot, Root, RootKind, named_roots, root_reader
+from lakecore.maintain.deletion.sweep import Sweeper, Swept
 from lakecore.maintain.tags.apply import Lifetime, create, mark_missing, replace
 from lakecore.maintain.target import Target, in_threads
 from lakecore.scan.auto_tags import AutoTagNames

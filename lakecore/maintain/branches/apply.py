@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from lakecore.errors import AlreadyExistsError, CommitConflictError, InvalidInputError, NotFoundError
 from lakecore.fs.publish import publish_resolved
 from lakecore.fs.temporary import is_temporary
+from lakecore.maintain.deletion.reachable import Doomed
+from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
+from lakecore.maintain.deletion.runs import Removal, RunRecord, RunState
+from lakecore.maintain.deletion.sweep import Sweeper, Swept
 from lakecore.maintain.hints import repair_hints
-from lakecore.maintain.reachable import Doomed
-from lakecore.maintain.roots import Root, RootKind, RootSet, read_roots
-from lakecore.maintain.runs import Removal, RunRecord, RunState
-from lakecore.maintain.sweep import Sweeper, Swept
 from lakecore.maintain.target import Target
 from lakecore.metadata.json_record import json_object, whole_number
 from lakecore.metadata.snapshot import Snapshot

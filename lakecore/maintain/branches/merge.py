@@ -12,12 +12,12 @@ from lakecore.commit.unchanged import has_same_identity
 from lakecore.errors import CommitConflictError, CorruptDataError
 from lakecore.maintain.branches.plan import Side, check_mergeable, check_schemas, messages_of, only_in
 from lakecore.maintain.target import Target
-from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.netting import live
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.live_entries import live
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
-from lakecore.verify.references import bucket_directory
+from lakecore.verify.fsck.references import bucket_directory
 
 __all__ = ["Merge", "merge", "plan_merge"]
 

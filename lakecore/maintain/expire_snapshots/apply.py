@@ -9,16 +9,16 @@ from itertools import pairwise
 
 from lakecore.errors import CorruptDataError, LakeError
 from lakecore.fs.publish import publish_resolved
-from lakecore.maintain.candidates import Candidates, Doomed
-from lakecore.maintain.drop import Needs
+from lakecore.maintain.deletion.candidates import Candidates, Doomed
+from lakecore.maintain.deletion.drop import Needs
+from lakecore.maintain.deletion.reachable import Reach
+from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
+from lakecore.maintain.deletion.runs import Removal
+from lakecore.maintain.deletion.sweep import Sweeper, Swept
 from lakecore.maintain.expire_snapshots.plan import Aged, Expiry, Retention, plan_expiry
-from lakecore.maintain.quarantined import Quarantined
-from lakecore.maintain.reachable import Reach
-from lakecore.maintain.roots import Root, RootKind, RootSet, read_roots
-from lakecore.maintain.runs import Removal
-from lakecore.maintain.sweep import Sweeper, Swept
+from lakecore.maintain.deletion.quarantined import Quarantined
 from lakecore.maintain.target import Target
-from lakecore.metadata.data_file import EntryKind
+from lakecore.metadata.manifest.data_file import EntryKind
 
 __all__ = ["ExpiryPlan", "apply_expiry", "plan", "settle"]
 

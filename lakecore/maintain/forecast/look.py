@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from lakecore.errors import LakeError
 from lakecore.maintain.forecast.plan import Around, SeenCommit
-from lakecore.maintain.lease import holder
+from lakecore.maintain.lease.lease import holder
 from lakecore.maintain.target import Target
 from lakecore.maintain.why import pins
 from lakecore.metadata.snapshot import Snapshot

@@ -16,17 +16,17 @@ import numpy as np
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.fs.file_io import FileStatus
 from lakecore.fs.temporary import is_temporary
-from lakecore.maintain.drop import Needs
-from lakecore.maintain.name_sets import within
+from lakecore.maintain.deletion.drop import Needs
+from lakecore.maintain.deletion.hashed_names import within
+from lakecore.maintain.deletion.reachable import Doomed, Reach
+from lakecore.maintain.deletion.roots import RootSet, read_roots
+from lakecore.maintain.deletion.runs import Removal
+from lakecore.maintain.deletion.sweep import Sweeper, Swept
 from lakecore.maintain.orphans.external import is_made_by_writers
 from lakecore.maintain.orphans.listing import Lister
 from lakecore.maintain.orphans.plan import Found, OrphanLimits
 from lakecore.maintain.orphans.walk import Known, Walk
-from lakecore.maintain.quarantined import Quarantined
-from lakecore.maintain.reachable import Doomed, Reach
-from lakecore.maintain.roots import RootSet, read_roots
-from lakecore.maintain.runs import Removal
-from lakecore.maintain.sweep import Sweeper, Swept
+from lakecore.maintain.deletion.quarantined import Quarantined
 from lakecore.maintain.target import Target
 from lakecore.store.paths import TablePaths
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from lakecore.fs.file_io import FileStatus
 from lakecore.fs.temporary import is_temporary
-from lakecore.maintain.name_sets import Hashes, within
+from lakecore.maintain.deletion.hashed_names import Hashes, within
 from lakecore.maintain.orphans.listing import Listed, Lister
 from lakecore.maintain.target import Target
-from lakecore.metadata.byte_words import hash_bytes
-from lakecore.metadata.dedicated import is_shared
+from lakecore.metadata.dedicated_columns import is_shared
+from lakecore.metadata.manifest.byte_words import hash_bytes
 from lakecore.metadata.options import TableOptions
 
 __all__ = ["Known", "Look", "Walk"]

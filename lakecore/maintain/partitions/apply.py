@@ -9,7 +9,7 @@ import numpy as np
 
 from lakecore.maintain.partitions.plan import AgedPartition, ExpireStrategy
 from lakecore.maintain.target import Target
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.row.binary_row import decode_row
 from lakecore.row.partition_path import partition_text
 from lakecore.types.datatypes import AtomicType, TypeRoot

@@ -25,7 +25,7 @@ from lakecore.maintain.repair.plan import Advice, RepairPlan, Step, Work, remain
 from lakecore.maintain.repair.statistics import STATISTICS
 from lakecore.maintain.repair.times import TIMES
 from lakecore.store.paths import MAIN_BRANCH
-from lakecore.verify.findings import Finding, FindingKind
+from lakecore.verify.fsck.findings import Finding, FindingKind
 
 __all__ = ["ACTIONS", "ORPHAN_STEP", "apply_step", "make_plan", "open_changes"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from lakecore.commit.committer import Committer
 from lakecore.errors import CommitUncertainError, LakeError, NotFoundError
+from lakecore.maintain.deletion.roots import RootSet
+from lakecore.maintain.deletion.runs import Removal
+from lakecore.maintain.deletion.sweep import Sweeper, Swept, nothing
 from lakecore.maintain.repair.plan import Growth, Work
-from lakecore.maintain.roots import RootSet
-from lakecore.maintain.runs import Removal
-from lakecore.maintain.sweep import Sweeper, Swept, nothing
 from lakecore.maintain.target import Target
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER

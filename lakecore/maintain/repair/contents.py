@@ -7,14 +7,14 @@ from dataclasses import replace
 from lakecore.commit.author import Author
 from lakecore.commit.committer import Committer
 from lakecore.errors import CommitConflictError, InvalidInputError
+from lakecore.maintain.deletion.reachable import Doomed
+from lakecore.maintain.deletion.runs import Removal
 from lakecore.maintain.orphans.apply import apply_removal
 from lakecore.maintain.orphans.apply import plan as plan_orphans
 from lakecore.maintain.orphans.plan import OrphanLimits
-from lakecore.maintain.quarantined import quarantined_roots
-from lakecore.maintain.reachable import Doomed
+from lakecore.maintain.deletion.quarantined import quarantined_roots
 from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters, set_aside
 from lakecore.maintain.repair.plan import Growth, Work
-from lakecore.maintain.runs import Removal
 from lakecore.maintain.target import Target
 from lakecore.maintain.unexisting.files import (
     DAMAGED,
@@ -26,8 +26,8 @@ from lakecore.maintain.unexisting.manifests import find_gone_manifests, remove_g
 from lakecore.maintain.unexisting.plan import Accepted
 from lakecore.maintain.unexisting.vectors import discard, stale_vectors, without_vectors
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.index_file import IndexFile
-from lakecore.metadata.netting import live
+from lakecore.metadata.manifest.index_file import IndexFile
+from lakecore.metadata.manifest.live_entries import live
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from lakecore.store.indexes import IndexStore

@@ -11,9 +11,9 @@ from lakecore.errors import LakeError
 from lakecore.maintain.repair.bench import Bench, Done
 from lakecore.maintain.target import Target
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.data_file import DataFile, ManifestEntry
+from lakecore.metadata.manifest.data_file import DataFile, ManifestEntry
 from lakecore.metadata.options import TableOptions
-from lakecore.verify.references import bucket_directory
+from lakecore.verify.fsck.references import bucket_directory
 
 __all__ = ["copy_files", "put_in_place"]
 

@@ -17,18 +17,18 @@ from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters
 from lakecore.maintain.repair.plan import Work
 from lakecore.maintain.target import Target
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.index_file import HASH_INDEX, IndexFile
 from lakecore.metadata.key_value import key_names
-from lakecore.metadata.netting import live
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.index_file import HASH_INDEX, IndexFile
+from lakecore.metadata.manifest.live_entries import live
 from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.read.context import ReadContext
-from lakecore.read.file_reader import read_file
+from lakecore.read.file.file_reader import read_file
 from lakecore.row.binary_row import decode_row
 from lakecore.row.hashing import hash_rows
 from lakecore.row.partition_path import partition_text
 from lakecore.store.indexes import IndexStore
-from lakecore.verify.references import bucket_directory
+from lakecore.verify.fsck.references import bucket_directory
 
 __all__ = ["HASHES"]
 

@@ -22,9 +22,9 @@ from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters
 from lakecore.maintain.repair.copies import copy_files, put_in_place
 from lakecore.maintain.repair.plan import Work
 from lakecore.maintain.target import Target
-from lakecore.metadata.data_file import DataFile, ManifestEntry
 from lakecore.metadata.key_order import key_order
-from lakecore.metadata.netting import live
+from lakecore.metadata.manifest.data_file import DataFile, ManifestEntry
+from lakecore.metadata.manifest.live_entries import live
 from lakecore.metadata.options import ChangelogProducer, MergeEngine, TableOptions
 from lakecore.row.binary_row import decode_row
 from lakecore.row.partition_path import partition_text

@@ -15,14 +15,14 @@ from lakecore.errors import (
     NotFoundError,
     UnsupportedError,
 )
+from lakecore.maintain.deletion.reachable import Doomed
+from lakecore.maintain.deletion.runs import Removal
 from lakecore.maintain.hints import earliest_after_gap, repair_hints, wrong_earliest, wrong_hints
-from lakecore.maintain.reachable import Doomed
 from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters, set_aside
 from lakecore.maintain.repair.plan import Growth, Work
 from lakecore.maintain.repair.readable import broken_roots, lost_changelog, newest_whole
-from lakecore.maintain.runs import Removal
 from lakecore.maintain.target import Target
-from lakecore.metadata.netting import live
+from lakecore.metadata.manifest.live_entries import live
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from lakecore.metadata.successor import successor
 

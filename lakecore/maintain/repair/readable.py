@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.maintain.target import Target
-from lakecore.metadata.index_file import DELETION_VECTORS
+from lakecore.metadata.manifest.index_file import DELETION_VECTORS
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.indexes import IndexStore
 

@@ -18,17 +18,17 @@ from lakecore.format.statistics import DENSE_STORE, key_modes, simple_stats, sta
 from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters
 from lakecore.maintain.repair.plan import Work
 from lakecore.maintain.target import Target
-from lakecore.metadata.data_file import DataFile, ManifestEntry
-from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.key_value import key_fields
-from lakecore.metadata.netting import live
+from lakecore.metadata.manifest.data_file import DataFile, ManifestEntry
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.live_entries import live
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from lakecore.metadata.successor import successor
 from lakecore.types.datatypes import RowType
-from lakecore.verify.data_files import DataFileCheck, bounds_of
-from lakecore.verify.findings import FindingKind, Findings
-from lakecore.verify.references import DataReference, bucket_directory
+from lakecore.verify.fsck.data_files import DataFileCheck, bounds_of
+from lakecore.verify.fsck.findings import FindingKind, Findings
+from lakecore.verify.fsck.references import DataReference, bucket_directory
 from lakecore.write.options import FileRules
 
 __all__ = ["STATISTICS", "suspects"]

@@ -21,11 +21,11 @@ from lakecore.maintain.repair.copies import copy_files, put_in_place
 from lakecore.maintain.repair.plan import Work
 from lakecore.maintain.repair.statistics import suspects
 from lakecore.maintain.target import Target
-from lakecore.metadata.data_file import DataFile, ManifestEntry
 from lakecore.metadata.key_value import key_value_type
-from lakecore.metadata.netting import live
+from lakecore.metadata.manifest.data_file import DataFile, ManifestEntry
+from lakecore.metadata.manifest.live_entries import live
 from lakecore.metadata.schema import TableSchema
-from lakecore.read.row_ids import tracked_type
+from lakecore.read.file.row_ids import tracked_type
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import RowType
 from lakecore.write.options import FileRules

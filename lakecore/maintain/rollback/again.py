@@ -11,12 +11,12 @@ from dataclasses import replace as changed
 from lakecore.commit.author import Author
 from lakecore.commit.landing import land
 from lakecore.errors import CommitConflictError, NotFoundError
-from lakecore.maintain.roots import Root, RootKind
+from lakecore.maintain.deletion.roots import Root, RootKind
 from lakecore.maintain.tags.apply import create
 from lakecore.maintain.target import Target
-from lakecore.metadata.data_file import EntryKind
-from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.netting import live, only_in, remaining_deletes, turned
+from lakecore.metadata.manifest.data_file import EntryKind
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.live_entries import live, only_in, remaining_deletes, turned
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.metadata.successor import successor
 

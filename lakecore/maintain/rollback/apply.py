@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from lakecore.errors import CommitConflictError, InvalidInputError, NotFoundError
 from lakecore.fs.publish import publish_resolved
+from lakecore.maintain.deletion.reachable import Doomed
+from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
+from lakecore.maintain.deletion.runs import Removal
+from lakecore.maintain.deletion.sweep import Sweeper, Swept
 from lakecore.maintain.hints import repair_hints
-from lakecore.maintain.reachable import Doomed
-from lakecore.maintain.roots import Root, RootKind, RootSet, read_roots
-from lakecore.maintain.runs import Removal
-from lakecore.maintain.sweep import Sweeper, Swept
 from lakecore.maintain.target import Target
 from lakecore.metadata.json_record import json_object
 

@@ -12,22 +12,22 @@ import numpy.typing as npt
 from lakecore.commit.author import Author
 from lakecore.commit.committer import Committer
 from lakecore.errors import CommitConflictError, UnavailableError, UnsupportedError
-from lakecore.maintain.runs import RunState, RunStore
+from lakecore.maintain.deletion.runs import RunState, RunStore
 from lakecore.maintain.target import Target, in_threads
 from lakecore.maintain.unexisting.plan import Accepted, BucketLoss, losses, total_rows
 from lakecore.maintain.unexisting.vectors import VectorChange, discard, stale_vectors, without_vectors
-from lakecore.metadata.byte_words import hash_bytes
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.data_file import DataFile
-from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.netting import live
+from lakecore.metadata.manifest.byte_words import hash_bytes
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.live_entries import live
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.row.binary_row import decode_row
 from lakecore.row.partition_path import partition_text
-from lakecore.verify.data_files import DataFileCheck
-from lakecore.verify.findings import FindingKind, Findings
-from lakecore.verify.references import DataReference, bucket_directory
+from lakecore.verify.fsck.data_files import DataFileCheck
+from lakecore.verify.fsck.findings import FindingKind, Findings
+from lakecore.verify.fsck.references import DataReference, bucket_directory
 
 __all__ = ["DAMAGED", "GoneFiles", "damaged_files", "find_gone_files", "remove_gone_files"]
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from lakecore.commit.author import Author
 from lakecore.commit.landing import land
 from lakecore.errors import CommitConflictError, NotFoundError, UnsupportedError
-from lakecore.maintain.runs import RunStore
+from lakecore.maintain.deletion.runs import RunStore
 from lakecore.maintain.target import Target, in_threads
 from lakecore.maintain.unexisting.files import check_quarantine
 from lakecore.maintain.unexisting.plan import Accepted
 from lakecore.maintain.unexisting.vectors import VectorChange, discard, stale_vectors, without_vectors
-from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.index_file import IndexFile
-from lakecore.metadata.manifest_file import ManifestFile
-from lakecore.metadata.netting import live, remaining_deletes
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.index_file import IndexFile
+from lakecore.metadata.manifest.live_entries import live, remaining_deletes
+from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.metadata.successor import successor
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lakecore.errors import InvalidInputError, UnsupportedError
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.types.counted import counted
 
 __all__ = ["Accepted", "BucketLoss", "losses", "total_rows"]

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakecore.maintain.target import Target
-from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.index_file import DELETION_VECTORS, IndexFile
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.index_file import DELETION_VECTORS, IndexFile
 from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.store.indexes import IndexStore
 from lakecore.store.vector_files import replace_vectors

@@ -26,7 +26,7 @@ from lakecore.merge.engines.sketches import check_library, united_hll, united_th
 from lakecore.merge.engines.texts import ListAgg
 from lakecore.merge.groups import Column
 from lakecore.options import Option, parse_bool, parse_enum, parse_list
-from lakecore.row.roaring64 import united64
+from lakecore.row.roaring.bitmap64 import united64
 from lakecore.types.datatypes import ArrayType, AtomicType, DataField, MapType, RowType, TypeRoot
 
 __all__ = ["FieldRule", "field_option", "field_rule", "function_name"]

@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakecore.merge.engines.events import Events, Step
 from lakecore.merge.engines.values import fold_values
 from lakecore.merge.groups import Column
-from lakecore.row.roaring import decode_roaring, encode_roaring
+from lakecore.row.roaring.bitmap32 import decode_roaring, encode_roaring
 from lakecore.types.datatypes import AtomicType
 
 __all__ = ["SetUnion", "united32"]

@@ -52,7 +52,7 @@ def cli(warehouse: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch:
     def run(*arguments: str, stdin: str | None = None, warehouse: Path | None = warehouse) -> Answer:
         capfdbinary.readouterr()
         if stdin is not None:
-            monkeypatch.setattr("lakecore.cli.input_files._stdin", lambda: io.BytesIO(stdin.encode()))
+            monkeypatch.setattr("lakecore.cli.tables.input_files._stdin", lambda: io.BytesIO(stdin.encode()))
         prefix = [] if warehouse is None else ["--warehouse", str(warehouse)]
         code = main([*prefix, *arguments])
         out, err = capfdbinary.readouterr()

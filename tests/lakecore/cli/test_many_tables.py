@@ -11,7 +11,7 @@ import pytest
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.clock import SystemClock
-from lakecore.maintain.lease import leased
+from lakecore.maintain.lease.lease import leased
 from tests.lakecore.cli.conftest import Cli
 
 Held = Callable[[int], None]

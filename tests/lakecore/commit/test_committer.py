@@ -18,7 +18,7 @@ from lakecore.errors import (
     NotFoundError,
     UnavailableError,
 )
-from lakecore.metadata.data_file import EMPTY_ROW
+from lakecore.metadata.manifest.data_file import EMPTY_ROW
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind
 from lakecore.row.binary_row import encode_row
 from tests.support.builders import commit_message, data_file, table_schema

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from lakecore.commit.conflict import describe, find_conflicts, find_missing
 from lakecore.errors import CommitConflictError
-from lakecore.metadata.data_file import EntryKind, ManifestEntry
-from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.key_order import key_order
+from lakecore.metadata.manifest.data_file import EntryKind, ManifestEntry
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.snapshot import CommitKind
 from lakecore.row.binary_row import encode_row
 from tests.support import datadriven

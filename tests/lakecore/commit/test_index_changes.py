@@ -11,8 +11,8 @@ from pyroaring import BitMap
 from lakecore.commit.request import Overwrite
 from lakecore.errors import CommitConflictError, UnsupportedError
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.data_file import EMPTY_ROW
-from lakecore.metadata.index_file import IndexFile
+from lakecore.metadata.manifest.data_file import EMPTY_ROW
+from lakecore.metadata.manifest.index_file import IndexFile
 from lakecore.metadata.schema import TableSchema
 from lakecore.row.binary_row import encode_row
 from tests.support.builders import commit_message, data_file, table_schema

@@ -12,10 +12,10 @@ from lakecore.commit.partitions import PartitionBox
 from lakecore.commit.publish import ManifestDraft
 from lakecore.errors import UnsupportedError
 from lakecore.fs.local import LocalFileIO
-from lakecore.metadata.data_file import EntryKind, SimpleStats
-from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.manifest_file import ManifestFile
-from lakecore.metadata.netting import live
+from lakecore.metadata.manifest.data_file import EntryKind, SimpleStats
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.live_entries import live
+from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.row.binary_row import encode_row
 from lakecore.store.manifests import ManifestStore
 from lakecore.store.paths import TablePaths

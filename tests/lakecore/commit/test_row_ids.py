@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lakecore.errors import CommitConflictError
-from lakecore.metadata.data_file import FileSource
+from lakecore.metadata.manifest.data_file import FileSource
 from tests.support.builders import commit_message, data_file, table_schema
 from tests.support.commit_table import CommitTable
 from tests.support.fault_fs import FaultyFileIO

@@ -19,13 +19,13 @@ from lakecore.errors import ProofError
 from lakecore.jobs.compact import Job, Report, Strategy, run
 from lakecore.lookup import scattered
 from lakecore.merge import passes, row_sorter
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.row.binary_row import encode_row
 from lakecore.row.sort_rule import OrderStrategy, SortRule
 from lakecore.table import Table
-from lakecore.verify.findings import FindingKind
-from lakecore.verify.fsck import fsck
-from lakecore.verify.shape import ProofMode
+from lakecore.verify.digest.shape import ProofMode
+from lakecore.verify.fsck.check import fsck
+from lakecore.verify.fsck.findings import FindingKind
 from tests.lakecore.compact.test_cluster import Meddling, TwoCores, keys_of
 from tests.support.builders import data_file, manifest_entry
 from tests.support.lake import key_table, live_files, memory_catalog, put, rows_of

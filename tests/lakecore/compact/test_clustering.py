@@ -11,7 +11,7 @@ from lakecore.compact.cluster.plan import file_groups
 from lakecore.errors import UnsupportedError
 from lakecore.jobs import compact
 from lakecore.jobs.compact import Job, Strategy
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.row.sort_rule import OrderStrategy, SortRule
 from lakecore.table import Table
 from tests.lakecore.compact.test_cluster import Meddling, TwoCores, keys_of

@@ -17,8 +17,8 @@ from lakecore.compact.primary_key.cut import check_tiling, unit_count
 from lakecore.errors import ProofError
 from lakecore.executor import SerialExecutor
 from lakecore.jobs import compact
-from lakecore.read.key_cuts import boundaries, ranges
-from lakecore.read.key_range import KeyRange
+from lakecore.read.file.key_range import KeyRange
+from lakecore.read.split.key_cuts import boundaries, ranges
 from lakecore.table import Table
 from tests.support.lake import key_table, live_files, memory_catalog, paths_of
 

@@ -16,8 +16,8 @@ from lakecore.compact.append.plan import JoinRequest, plan_joins
 from lakecore.compact.primary_key.plan import BucketPick, PickRequest, plan_bucket
 from lakecore.compact.work import Place, Strategy
 from lakecore.lsm.options import AppendPolicy, TreePolicy
-from lakecore.metadata.data_file import DataFile, EntryKind
 from lakecore.metadata.key_order import key_order
+from lakecore.metadata.manifest.data_file import DataFile, EntryKind
 from lakecore.metadata.options import BucketMode, ChangelogProducer, MergeEngine, TableOptions
 from lakecore.metadata.snapshot import CommitKind
 from lakecore.table import Table

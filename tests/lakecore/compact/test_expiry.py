@@ -15,7 +15,7 @@ from lakecore.metadata.options import TableOptions
 from lakecore.row.json_rows import json_to_batch
 from lakecore.table import Table
 from lakecore.types.arrow import arrow_schema
-from lakecore.verify.shape import ProofMode
+from lakecore.verify.digest.shape import ProofMode
 from tests.support.builders import table_schema
 from tests.support.lake import memory_catalog
 

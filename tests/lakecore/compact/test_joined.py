@@ -16,7 +16,7 @@ from lakecore.compact.work import Strategy
 from lakecore.errors import CorruptDataError, ProofError, UnsupportedError
 from lakecore.jobs.compact import Job, ProofMode, run
 from lakecore.lsm.options import AppendPolicy
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.options import TableOptions
 from lakecore.scan.support import check_compactable, check_writable
 from lakecore.types.datatypes import ArrayType, DataField, parse_type

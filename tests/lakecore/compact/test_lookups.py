@@ -12,15 +12,15 @@ import pytest
 from lakecore.compact.primary_key import level_run
 from lakecore.errors import CommitConflictError
 from lakecore.executor import SerialExecutor
-from lakecore.format.pages import KeyPage
+from lakecore.format.parquet.pages import KeyPage
 from lakecore.jobs import compact
 from lakecore.lookup.wanted_pages import WantedPages
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.metadata.data_file import EMPTY_ROW
+from lakecore.metadata.manifest.data_file import EMPTY_ROW
 from lakecore.table import Table
 from lakecore.types.datatypes import AtomicType, DataField, RowType, TypeRoot
-from lakecore.verify.findings import FindingKind
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
+from lakecore.verify.fsck.findings import FindingKind
 from tests.support.lake import key_table, live_files, memory_catalog, put, rows_of
 
 KEY = RowType((DataField(0, "t", AtomicType(TypeRoot.VARCHAR)), DataField(1, "n", AtomicType(TypeRoot.INT))))

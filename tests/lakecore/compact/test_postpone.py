@@ -12,19 +12,19 @@ import pytest
 import lakecore.commit.attempt as attempt
 import lakecore.compact.postpone.plan as plans
 import lakecore.compact.postpone.run as fold
-import lakecore.verify.postponed as proofs
-import lakecore.write.postpone as writing
+import lakecore.verify.proof.postponed as proofs
+import lakecore.write.buckets.postpone as writing
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.compact.postpone.plan import cut, plan_folds
 from lakecore.errors import ProofError
 from lakecore.jobs.compact import Job, Report, Strategy, run
-from lakecore.metadata.data_file import EMPTY_ROW, EntryKind, ManifestEntry
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest.data_file import EMPTY_ROW, EntryKind, ManifestEntry
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.row.bucket import assign_buckets
 from lakecore.table import Table
-from lakecore.verify.shape import ProofMode
-from lakecore.write.incoming import Rows
-from lakecore.write.postpone import new_buckets, writer_prefix
+from lakecore.verify.digest.shape import ProofMode
+from lakecore.write.buckets.postpone import new_buckets, writer_prefix
+from lakecore.write.rows.incoming import Rows
 from tests.support.builders import data_file
 from tests.support.lake import key_table, live_files, memory_catalog, paths_of, put, rows_of
 

@@ -14,11 +14,11 @@ from lakecore.compact.rescale.plan import bucket_groups, target_count
 from lakecore.errors import CorruptDataError, InvalidInputError, LakeError, ProofError, UnsupportedError
 from lakecore.executor import SerialExecutor
 from lakecore.jobs import compact, rescale
-from lakecore.jobs.arrivals import Arrivals, Wanted
 from lakecore.jobs.rescale import Job
+from lakecore.jobs.watching.arrivals import Arrivals, Wanted
 from lakecore.metadata.snapshot import CommitKind
 from lakecore.table import Table
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
 from tests.lakecore.compact.test_cluster import Meddling
 from tests.support.lake import append_table, key_table, live_files, memory_catalog, put, rows_of
 

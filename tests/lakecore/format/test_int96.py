@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecore.errors import UnsupportedError
-from lakecore.format import parquet_int96
 from lakecore.format.canonical import canonical
 from lakecore.format.data_reader import open_reader
 from lakecore.format.data_writer import WriterOptions, open_writer
+from lakecore.format.parquet import int96 as parquet_int96
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.types.datatypes import parse_type
 

@@ -12,10 +12,10 @@ import pytest
 from backports import zstd
 
 from lakecore.errors import LakeError, UnsupportedError
-from lakecore.format import row_writer
 from lakecore.format.data_writer import WriterOptions, open_writer
-from lakecore.format.row_layout import check_row_files, row_columns
-from lakecore.format.row_reader import RowReader
+from lakecore.format.row import writer as row_writer
+from lakecore.format.row.layout import check_row_files, row_columns
+from lakecore.format.row.reader import RowReader
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.metadata.schema import TableSchema
 from lakecore.types.arrow import arrow_schema

@@ -26,7 +26,7 @@ from lakecore.format.statistics import (
 from lakecore.fs.local import LocalFileIO
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.read.context import ReadContext
-from lakecore.read.file_reader import read_file, read_type
+from lakecore.read.file.file_reader import read_file, read_type
 from lakecore.row.binary_row import decode_row
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore

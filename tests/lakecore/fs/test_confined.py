@@ -12,12 +12,12 @@ import pytest
 
 import lakecore
 from lakecore.errors import CorruptDataError, InvalidOptionError, LakeError, UnsupportedError
-from lakecore.format.blob_links import encode_reference
+from lakecore.format.blob.descriptors import encode_reference
 from lakecore.fs.allowed_paths import AllowedPaths
 from lakecore.fs.confined import ConfinedFileIO, ReferenceFileIO, service_files
 from lakecore.fs.local import LocalFileIO
 from lakecore.fs.memory import MemoryFileIO
-from lakecore.read.blob_values import resolved
+from lakecore.read.columns.blob_values import resolved
 
 OWN = AllowedPaths(
     warehouse="/wh", own="/wh/d.db/t", named=("/named",), declared=("/declared",), blob_roots=("/blobs",)

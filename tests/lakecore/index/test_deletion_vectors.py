@@ -15,7 +15,7 @@ from lakecore.index.deletion_vectors import (
     encode_vector,
     encode_vectors,
 )
-from lakecore.metadata.index_file import DeletionRange
+from lakecore.metadata.manifest.index_file import DeletionRange
 
 # one vector of the rows 3 and 5, as Java wrote it
 FILES = {

@@ -27,8 +27,8 @@ from lakecore.index.xxhash import xxhash64
 from lakecore.metadata.schema import TableSchema
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Compare, Comparison, In, IsNotNull, IsNull, NotIn, Predicate, StartsWith
-from lakecore.read.file_reader import read_file
-from lakecore.row.roaring import decode_roaring, encode_roaring
+from lakecore.read.file.file_reader import read_file
+from lakecore.row.roaring.bitmap32 import decode_roaring, encode_roaring
 from lakecore.row.values import values_array
 from lakecore.types.datatypes import AtomicType, DataField, DataType, MapType, TypeRoot
 from tests.support.golden import GoldenTable, golden_tables

@@ -20,7 +20,7 @@ from lakecore.maintain.analyze.columns import ColumnSketch
 from lakecore.metadata.snapshot import CommitKind
 from lakecore.table import Table
 from lakecore.types.datatypes import DataField, parse_type
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
 from tests.support.lake import append_table, key_table, memory_catalog, paths_of, put, rows_of
 
 

@@ -15,10 +15,10 @@ from lakecore.errors import BusyError, InvalidInputError
 from lakecore.executor import SerialExecutor
 from lakecore.jobs import compact
 from lakecore.jobs.compact_database import Job, Report, run, tables_of
-from lakecore.maintain.heartbeat import Heartbeat
-from lakecore.maintain.lease import leased
+from lakecore.maintain.lease.heartbeat import Heartbeat
+from lakecore.maintain.lease.lease import leased
 from lakecore.table import Table
-from lakecore.verify.fsck import fsck
+from lakecore.verify.fsck.check import fsck
 from tests.support.fake_clock import FakeClock
 from tests.support.killing_fs import ChangingFileIO, run_and_die
 from tests.support.lake import live_files, memory_catalog, paths_of, put, rows_of

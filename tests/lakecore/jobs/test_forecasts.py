@@ -10,26 +10,17 @@ import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import BusyError, UnavailableError
-from lakecore.jobs import (
-    branches,
-    compact,
-    expire_snapshots,
-    merge_branch,
-    quarantine,
-    repair,
-    rewrite_file_index,
-    tags,
-    unexisting,
-)
-from lakecore.jobs.chore import Report, Safety
-from lakecore.jobs.chore_many import run_many
-from lakecore.jobs.counts import Counts, counts_of_entries
-from lakecore.jobs.lake import target_of
-from lakecore.jobs.limits import Limits
-from lakecore.maintain.history import KEPT, HistoryStore
-from lakecore.maintain.lease import leased
+from lakecore.jobs import compact, expire_snapshots, quarantine, repair, rewrite_file_index, unexisting
+from lakecore.jobs.runner.chore import Report, Safety
+from lakecore.jobs.runner.chore_many import run_many
+from lakecore.jobs.runner.counts import Counts, counts_of_entries
+from lakecore.jobs.runner.lake import target_of
+from lakecore.jobs.runner.limits import Limits
+from lakecore.jobs.versions import branches, merge_branch, tags
+from lakecore.maintain.forecast.history import KEPT, HistoryStore
+from lakecore.maintain.lease.lease import leased
 from lakecore.maintain.target import Target
-from lakecore.metadata.netting import live
+from lakecore.metadata.manifest.live_entries import live
 from lakecore.table import Table
 from tests.support.chores import CHORES, Run
 from tests.support.fake_clock import FakeClock

@@ -15,7 +15,7 @@ import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.errors import CorruptDataError, InvalidOptionError
-from lakecore.format.manifest import decode_manifest, encode_manifest
+from lakecore.format.manifest.manifests import decode_manifest, encode_manifest
 from lakecore.jobs import compact, quarantine, remove_orphan_files
 from tests.support.chores import AT_ONCE, FUTURE, expire, expire_and_keep, remove_orphans
 from tests.support.lake import append_table, put, rows_of

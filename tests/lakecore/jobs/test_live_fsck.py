@@ -13,11 +13,12 @@ import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.compact.strategy import Strategy
-from lakecore.jobs import compact, expire_snapshots, fsck, tags
-from lakecore.maintain.lease import leased
+from lakecore.jobs import compact, expire_snapshots, fsck
+from lakecore.jobs.versions import tags
+from lakecore.maintain.lease.lease import leased
 from lakecore.table import Table
-from lakecore.verify.findings import Finding, FindingKind, FsckReport
-from lakecore.verify.settled import settled
+from lakecore.verify.fsck.findings import Finding, FindingKind, FsckReport
+from lakecore.verify.fsck.settled import settled
 from tests.support.lake import key_table, memory_catalog, put
 
 HOUR = 3_600_000

@@ -14,7 +14,8 @@ import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import InvalidInputError, InvalidOptionError, LakeError, NotFoundError, UnavailableError
-from lakecore.jobs import auto_tags, batch_tags, compact, expire_snapshots, tags
+from lakecore.jobs import compact, expire_snapshots
+from lakecore.jobs.versions import auto_tags, batch_tags, tags
 from lakecore.table import Commit, Table
 from tests.support.chores import repair_hints
 from tests.support.fake_clock import FakeClock

@@ -14,7 +14,7 @@ from lakecore.executor import SerialExecutor
 from lakecore.index.container import decode_head
 from lakecore.jobs import compact, rewrite_file_index
 from lakecore.jobs.rewrite_file_index import Job, Report
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.snapshot import CommitKind
 from lakecore.table import Table
 from tests.support.lake import append_table, key_table, live_files, memory_catalog, paths_of, put, rows_of

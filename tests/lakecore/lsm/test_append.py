@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lakecore.lsm import append
 from lakecore.lsm.options import AppendPolicy, small_file_size
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.manifest.data_file import DataFile
 from tests.support import datadriven
 
 TESTDATA = Path(__file__).parent / "testdata"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lakecore.lsm.rewrites import OutputRules, divide, worth_doing
 from lakecore.lsm.runs import drops_deletes, level_runs, number_of_levels
 from lakecore.lsm.sections import Section, sections
-from lakecore.metadata.data_file import DataFile
+from lakecore.metadata.manifest.data_file import DataFile
 from tests.support import datadriven
 
 TESTDATA = Path(__file__).parent / "testdata"

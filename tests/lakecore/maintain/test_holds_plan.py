@@ -12,7 +12,7 @@ import pytest
 import lakecore.jobs
 from lakecore.cli.commands import MAINTENANCE, TABLES
 from lakecore.errors import BusyError, CorruptDataError, ProofError
-from lakecore.jobs import chore
+from lakecore.jobs.runner import chore
 from lakecore.maintain.holds.plan import (
     EFFECTS,
     HoldEffect,
@@ -106,8 +106,8 @@ def test_every_command_is_a_chore_or_is_said_to_be_none() -> None:
 def test_every_job_begins_under_a_name_that_is_classified() -> None:
     """A job names itself in a table `_NAMES`, or in `NAME`, `_NAME`, `_JOB`, or where it calls `begin`."""
     found: set[str] = set()
-    for module in (one.name for one in pkgutil.iter_modules(lakecore.jobs.__path__)):
-        loaded = importlib.import_module(f"lakecore.jobs.{module}")
+    for module in (one.name for one in pkgutil.walk_packages(lakecore.jobs.__path__, "lakecore.jobs.")):
+        loaded = importlib.import_module(module)
         if getattr(loaded, "begin", None) is not chore.begin or loaded is chore:
             continue
         names = set(getattr(loaded, "_NAMES", {}).values())

@@ -8,16 +8,16 @@ from dataclasses import replace
 import pytest
 
 from lakecore.errors import CorruptDataError, InvalidOptionError
-from lakecore.format.manifest import (
+from lakecore.format.manifest.manifests import (
     decode_manifest,
     decode_manifest_list,
     encode_manifest,
     encode_manifest_list,
 )
-from lakecore.metadata.byte_words import ByteWords
 from lakecore.metadata.file_names import checked_location, checked_words, name_problem
 from lakecore.metadata.json_record import json_object, json_value, whole_number
-from lakecore.metadata.manifest_file import ManifestFile
+from lakecore.metadata.manifest.byte_words import ByteWords
+from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot

@@ -12,12 +12,12 @@ from pyroaring import BitMap
 
 from lakecore.format.data_writer import WriterOptions, open_writer
 from lakecore.fs.memory import MemoryFileIO
-from lakecore.metadata.data_file import EMPTY_ROW, DataFile
-from lakecore.metadata.index_file import DeletionFile
 from lakecore.metadata.key_value import key_value_type
+from lakecore.metadata.manifest.data_file import EMPTY_ROW, DataFile
+from lakecore.metadata.manifest.index_file import DeletionFile
 from lakecore.metadata.schema import TableSchema
 from lakecore.read.context import ReadContext
-from lakecore.read.split_reader import read_split
+from lakecore.read.split.split_reader import read_split
 from lakecore.row.binary_row import encode_row
 from lakecore.row.values import batch_rows, rows_batch
 from lakecore.scan.split import Split

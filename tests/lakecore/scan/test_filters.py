@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecore.errors import InvalidInputError
-from lakecore.metadata.data_file import EMPTY_STATS
-from lakecore.metadata.entries import ManifestEntries
-from lakecore.metadata.manifest_file import ManifestFile
-from lakecore.metadata.manifest_stats import describe_manifest
+from lakecore.metadata.manifest.data_file import EMPTY_STATS
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.manifest_file import ManifestFile
+from lakecore.metadata.manifest.manifest_stats import describe_manifest
 from lakecore.row.binary_row import encode_row
 from lakecore.scan.filters import EVERYTHING, ScanFilter, keeps_manifest, select_entries
 from tests.support.builders import data_file, manifest_entry, table_schema

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from lakecore.metadata.data_file import EMPTY_ROW, DataFile
-from lakecore.metadata.entries import ManifestEntries
 from lakecore.metadata.key_order import key_order
+from lakecore.metadata.manifest.data_file import EMPTY_ROW, DataFile
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.scan.plan import SplitPolicy, plan_splits
 from lakecore.scan.split import SplitPlan
 from tests.support.builders import data_file, manifest_entry, table_schema

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakecore.format import manifest as codec
-from lakecore.metadata.data_file import EMPTY_STATS, DataFile, SimpleStats
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.format.manifest import manifests as codec
+from lakecore.metadata.manifest.data_file import EMPTY_STATS, DataFile, SimpleStats
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.schema import TableSchema
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import (

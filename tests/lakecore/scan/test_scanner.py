@@ -9,7 +9,7 @@ import pytest
 
 from lakecore.errors import CorruptDataError, InvalidInputError, NotFoundError, UnsupportedError
 from lakecore.fs.local import LocalFileIO
-from lakecore.metadata.index_file import DELETION_VECTORS, HASH_INDEX
+from lakecore.metadata.manifest.index_file import DELETION_VECTORS, HASH_INDEX
 from lakecore.predicate.tree import Compare, Comparison
 from lakecore.scan.filters import ScanFilter
 from lakecore.scan.scanner import Scanner

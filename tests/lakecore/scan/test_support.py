@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from lakecore.errors import UnsupportedError
-from lakecore.metadata.data_file import EMPTY_ROW
-from lakecore.metadata.index_file import DELETION_VECTORS, HASH_INDEX, DeletionRange, IndexFile
+from lakecore.metadata.manifest.data_file import EMPTY_ROW
+from lakecore.metadata.manifest.index_file import DELETION_VECTORS, HASH_INDEX, DeletionRange, IndexFile
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.scan.support import (

@@ -9,7 +9,7 @@ import pytest
 from pyroaring import BitMap
 
 from lakecore.errors import CorruptDataError, UnavailableError
-from lakecore.metadata.data_file import EMPTY_ROW
+from lakecore.metadata.manifest.data_file import EMPTY_ROW
 from lakecore.row.binary_row import encode_row
 from tests.support.builders import table_schema
 from tests.support.commit_table import CommitTable

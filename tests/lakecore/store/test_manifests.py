@@ -8,7 +8,7 @@ import pytest
 
 from lakecore.errors import CorruptDataError, InvalidOptionError, NotFoundError
 from lakecore.fs.memory import MemoryFileIO
-from lakecore.metadata.entries import ManifestEntries
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.row.binary_row import encode_row
 from lakecore.store.manifests import ManifestStore
 from lakecore.store.paths import TablePaths
@@ -111,7 +111,7 @@ def test_an_unknown_format_is_refused(file_io: MemoryFileIO) -> None:
 def test_java_describes_manifests_the_same_way() -> None:
     """Every line of the latest lists of the golden tables, made again from the entries."""
     from lakecore.fs.local import LocalFileIO
-    from lakecore.metadata.manifest_stats import describe_manifest
+    from lakecore.metadata.manifest.manifest_stats import describe_manifest
     from lakecore.store.schemas import SchemaStore
 
     seen = 0

@@ -14,13 +14,10 @@ from pyroaring import BitMap
 
 from lakecore.errors import ProofError
 from lakecore.metadata.options import TableOptions
-from lakecore.verify.columns import StoredFile
-from lakecore.verify.digest import Tally
-from lakecore.verify.fold import FoldCertifier
-from lakecore.verify.fold_evidence import Fate, FoldedWindow, FoldEvidence
-from lakecore.verify.fold_rules import fold_rules
-from lakecore.verify.lookups import LookupFile, check_marks, search_keys, tally_positions
-from lakecore.verify.proof import (
+from lakecore.verify.digest.columns import StoredFile
+from lakecore.verify.digest.digest import Tally
+from lakecore.verify.digest.shape import ProofMode
+from lakecore.verify.proof.pick_proof import (
     PickProof,
     UnitProof,
     check_changelog,
@@ -28,7 +25,10 @@ from lakecore.verify.proof import (
     prove_pick,
     tally_input,
 )
-from lakecore.verify.shape import ProofMode
+from lakecore.verify.recompute.account import FoldCertifier
+from lakecore.verify.recompute.evidence import Fate, FoldedWindow, FoldEvidence
+from lakecore.verify.rules.merge_rules import fold_rules
+from lakecore.verify.sample.lookups import LookupFile, check_marks, search_keys, tally_positions
 from tests.support.small_fold import Row, Rows, SmallFold
 from tests.support.small_merge import Hooks, SmallTable
 

@@ -1,0 +1,1 @@
+"""Commands that keep tables healthy: compaction, expiry, tags, branches, checks and repairs."""

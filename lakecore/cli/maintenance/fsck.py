@@ -1,0 +1,159 @@
+"""`fsck`: check tables and print what is wrong. Exit code 2 means findings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lakecore.cli.output import end_on_errors, print_json, size_text, table_of
+from lakecore.cli.session import Session, session_of
+from lakecore.cli.table_names import expand_tables
+from lakecore.errors import InvalidInputError, LakeError
+from lakecore.jobs.fsck import Checked, Job, run
+from lakecore.jobs.repair_plan import plan_repair
+from lakecore.jobs.runner.moment import parse_moment
+from lakecore.maintain.repair.plan import RepairPlan
+from lakecore.verify.fsck.findings import FsckReport
+
+__all__ = ["fsck"]
+
+_FINDINGS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """Of one table: what was found, or the error that kept it from being checked."""
+
+    table: str
+    checked: Checked | None = None
+    error: str | None = None
+
+    @property
+    def report(self) -> FsckReport | None:
+        return None if self.checked is None else self.checked.report
+
+    def to_json(self) -> dict[str, Any]:
+        if self.checked is None:
+            return {"table": self.table, "seconds": 0.0, "error": self.error, "findings": []}
+        return {"table": self.table, "error": None, **self.checked.to_json()}
+
+
+def fsck(
+    context: typer.Context,
+    table: Annotated[list[str], typer.Argument(metavar="DB.TABLE...", help="Names and globs ('db.*').")],
+    no_data: Annotated[
+        bool, typer.Option("--no-data", help="Do not open data files: no row counts, no key order.")
+    ] = False,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Check every snapshot on its own; decode every column.")
+    ] = False,
+    no_hold: Annotated[
+        bool, typer.Option("--no-hold", help="Neither put tables on hold for damage nor end holds.")
+    ] = False,
+    plan: Annotated[
+        Path | None, typer.Option(help="Write here what could be done about it; `repair` applies it.")
+    ] = None,
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            help="Younger files that nobody refers to are only counted: a writer may need them. A day ago."
+        ),
+    ] = None,
+) -> None:
+    """Check hints, snapshots, manifests, data files, key order, levels, totals, orphans. Changes no table.
+
+    A damaged table is put on hold: nothing is removed from it until a check is clean or it is released.
+    """
+    session = session_of(context)
+    moment = None if older_than is None else parse_moment(older_than, "--older-than")
+    checked = []
+    names = expand_tables(session.catalog, table)
+    if plan is not None and len(names) != 1:
+        raise InvalidInputError(f"--plan is for one table, not for {len(names)}")
+    for name in names:
+        with session.err.status(f"checking {name}") if session.err.is_terminal else nullcontext():
+            job = Job(
+                table=name,
+                deep=deep,
+                read_data=not no_data,
+                older_than_ms=moment,
+                holds=not no_hold,
+            )
+            checked.append(_check(session, job))
+    if plan is not None:
+        _write_plan(session, plan, checked[0], moment)
+    if session.json:
+        print_json(session.out, [one.to_json() for one in checked])
+    else:
+        _print(session, checked)
+    end_on_errors(session, checked)
+    if any(one.report is not None and one.report.findings for one in checked):
+        raise typer.Exit(_FINDINGS)
+
+
+def _check(session: Session, job: Job) -> _Answer:
+    try:
+        return _Answer(job.table, run(job, session.catalog))
+    except LakeError as err:
+        return _Answer(job.table, error=str(err))
+
+
+def _write_plan(session: Session, path: Path, checked: _Answer, older_than_ms: int | None) -> None:
+    """Nothing is written for a table that cannot even be opened."""
+    if checked.report is None:
+        return
+    made = plan_repair(checked.table, session.catalog, checked.report, older_than_ms=older_than_ms)
+    path.write_text(json.dumps(made.to_json(), indent=2), encoding="utf-8")
+    if not session.json:
+        _print_plan(session, path, made)
+
+
+def _print_plan(session: Session, path: Path, plan: RepairPlan) -> None:
+    columns = ["step", "action", "branch", "changes", "rows lost", "undo", "why"]
+    rows = [
+        [s.number, s.action, s.branch, len(s.changes), s.rows_lost, "yes" if s.undo else "no", s.why]
+        for s in plan.steps
+    ]
+    session.out.print(table_of(columns, rows, whole=2))
+    for line in plan.later:
+        session.out.print(f"plan again after these steps, to see: {line}", markup=False)
+    for one in plan.advice:
+        session.out.print(f"no step for {one.path}: {one.problem}: {one.advice}", markup=False)
+    session.out.print(f"written to {path}; apply it with: lakecore repair {plan.table} --plan {path} --all")
+
+
+def _print(session: Session, checked: Sequence[_Answer]) -> None:
+    columns = ["table", "result", "damage", "other", "snapshots", "files", "rows read", "seconds"]
+    session.out.print(table_of(columns, [_row(one) for one in checked]))
+    for one in checked:
+        if one.error is not None:
+            session.out.print(f"{one.table}: error: {' '.join(one.error.split())}", markup=False)
+        for finding in one.report.findings if one.report is not None else ():
+            session.out.print(f"{one.table}: {finding}", markup=False)
+        for note in one.checked.holds if one.checked is not None else ():
+            session.out.print(f"{one.table}: {note}", markup=False)
+        if one.report is not None and one.report.young_orphans:
+            session.out.print(f"{one.table}: {_young(one.report)}", markup=False)
+
+
+def _young(report: FsckReport) -> str:
+    count = report.young_orphans
+    files = "1 file that nobody refers to is" if count == 1 else f"{count} files that nobody refers to are"
+    return f"{files} too young to be called lost ({size_text(report.young_bytes)}; see --older-than)"
+
+
+def _row(one: _Answer) -> list[Any]:
+    report = one.report
+    seconds = f"{0 if one.checked is None else one.checked.seconds:.1f}"
+    if report is None:
+        return [one.table, "failed", None, None, None, None, None, seconds]
+    damage = len(report.damage)
+    result = "damaged" if damage else "findings" if report.findings else "ok"
+    counts = [report.snapshots, report.data_files, report.rows_read]
+    return [one.table, result, damage, len(report.findings) - damage, *counts, seconds]

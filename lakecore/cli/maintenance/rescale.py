@@ -1,0 +1,48 @@
+"""`rescale`: another number of buckets for partitions."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakecore.cli.engine import Engine, key_values
+from lakecore.cli.maintenance.chores import Care, Options, Tables, run_jobs, tables_of
+from lakecore.cli.option_groups import AtOnce, RunName
+from lakecore.jobs import rescale as jobs
+
+__all__ = ["rescale"]
+
+
+def rescale(
+    context: typer.Context,
+    table: Tables,
+    bucket_num: Annotated[
+        int | None, typer.Option(help="How many buckets; without it, as option bucket says.")
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option("--where", "--partitions", help="Only these: 'dt=a,hh=b;dt=c'.")
+    ] = None,
+    engine: Annotated[Engine, typer.Option(help="Where units run.")] = Engine.SPARK,
+    option: Options = None,
+    *,
+    care: Care,
+    run_name: RunName,
+    at_once: AtOnce,
+) -> None:
+    """Give partitions another number of buckets; rows, levels and changelogs stay as they are."""
+    user = run_name.user_or_fresh
+    work = [
+        jobs.Job(
+            table=name,
+            bucket_num=bucket_num,
+            where=where,
+            options=key_values(option or [], "--option"),
+            commit_user=user,
+            commit_identifier=run_name.identifier,
+            dry_run=care.dry_run,
+            safety=care.safety,
+        )
+        for name in tables_of(context, table)
+    ]
+    run_jobs(context, work, jobs.run, engine, at_once=at_once)

@@ -1,0 +1,111 @@
+"""`rewrite-file-index`: make the file indexes that files lack; show how far indexes reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from lakecore.cli.engine import Engine, executor, key_values
+from lakecore.cli.lease_time import LeaseTimes
+from lakecore.cli.maintenance.chores import foretold
+from lakecore.cli.option_groups import AtOnce, RunName
+from lakecore.cli.output import end_on_errors, print_json, size_text, table_of
+from lakecore.cli.session import Session, session_of
+from lakecore.cli.table_names import expand_tables
+from lakecore.jobs import rewrite_file_index as jobs
+from lakecore.types.counted import counted
+
+__all__ = ["rewrite_file_index"]
+
+
+def rewrite_file_index(
+    context: typer.Context,
+    table: Annotated[list[str], typer.Argument(metavar="DB.TABLE...", help="Names and globs ('db.*').")],
+    where: Annotated[str | None, typer.Option(help="Only these partitions: 'dt=a,hh=b;dt=c'.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the coverage; change nothing.")] = False,
+    engine: Annotated[Engine, typer.Option(help="Where units run.")] = Engine.SPARK,
+    master: Annotated[str | None, typer.Option(help="Spark master; default local[*].")] = None,
+    conf: Annotated[list[str] | None, typer.Option(help="Spark setting: key=value.")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None,
+    *,
+    lease_times: LeaseTimes,
+    run_name: RunName,
+    at_once: AtOnce,
+) -> None:
+    """Make the file indexes that the options ask for and files lack; data files are not written again."""
+    session = session_of(context)
+    user = run_name.user_or_fresh
+    work = [
+        jobs.Job(
+            table=name,
+            where=where,
+            options=key_values(option or [], "--option"),
+            dry_run=dry_run,
+            commit_user=user,
+            commit_identifier=run_name.identifier,
+            lease_ms=lease_times.lease_ms,
+            wait_ms=lease_times.wait_ms,
+        )
+        for name in expand_tables(session.catalog, table)
+    ]
+    with executor(engine, master, key_values(conf or [], "--conf")) as workers:
+        reports = jobs.run_many(work, session.catalog, workers, limits=at_once.limits())
+    if session.json:
+        print_json(session.out, [report.to_json() for report in reports])
+    else:
+        _print(session, reports)
+    end_on_errors(session, reports)
+
+
+def _print(session: Session, reports: Sequence[jobs.Report]) -> None:
+    columns = ["table", "result", "files", "rows read", "size", "seconds", "snapshot"]
+    session.out.print(table_of(columns, [_row(report) for report in reports], whole=2))
+    rows = [row for report in reports for row in _coverage(report)]
+    if rows:
+        columns = ["table", "index", "type", "files", "lacking", "rows", "lacking", "size", "wanted"]
+        session.out.print(table_of(columns, rows, whole=3))
+    for report in reports:
+        for line in _remarks(report):
+            session.out.print(f"{report.table}: {line}", markup=False)
+
+
+def _row(report: jobs.Report) -> list[Any]:
+    files, rows = (report.planned, report.rows_planned) if report.dry_run else (report.files, report.rows)
+    size = None if report.dry_run else size_text(report.bytes)
+    return [report.table, _result(report), files, rows, size, f"{report.seconds:.1f}", report.snapshot]
+
+
+def _result(report: jobs.Report) -> str:
+    if report.error is not None:
+        return "failed in part" if report.snapshots else "failed"
+    if report.nothing_to_do:
+        return "nothing to do"
+    if report.dry_run:
+        return "planned"
+    return "in part" if report.files_left else "rewritten"
+
+
+def _coverage(report: jobs.Report) -> Iterator[list[Any]]:
+    for found in report.coverage:
+        yield [
+            report.table,
+            found.index,
+            found.type,
+            found.files,
+            found.files_lacking,
+            found.rows,
+            found.rows_lacking,
+            size_text(found.bytes),
+            "yes" if found.wanted else "no",
+        ]
+
+
+def _remarks(report: jobs.Report) -> Iterator[str]:
+    if report.error is not None:
+        yield f"error: {' '.join(report.error.split())}"
+    yield from (f"warning: {warning}" for warning in report.warnings)
+    yield from foretold(report)
+    if report.dropped:
+        yield f"{counted(len(report.dropped), 'file')} got no index: another commit replaced them first"

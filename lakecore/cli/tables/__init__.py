@@ -1,0 +1,1 @@
+"""Commands that read and change tables: create, alter, describe, read, stream, write, delete."""

@@ -1,0 +1,47 @@
+"""`delete`: rows that a condition finds."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakecore.cli.engine import key_values
+from lakecore.cli.session import session_of
+from lakecore.cli.tables.changed_rows import ChangedRows
+from lakecore.table import Commit
+from lakecore.types.counted import counted
+
+__all__ = ["delete"]
+
+
+def delete(
+    context: typer.Context,
+    table: Annotated[str, typer.Argument(metavar="DB.TABLE")],
+    where: Annotated[str, typer.Option(metavar="EXPR", help="Rows for which this is true: a = 1 and b > 2.")],
+    option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None,
+    commit_user: Annotated[
+        str | None, typer.Option(help="Who commits; with --identifier, once only.")
+    ] = None,
+    identifier: Annotated[int, typer.Option(help="Number of this commit of that user.")] = 1,
+    property_: Annotated[
+        list[str] | None, typer.Option("--property", help="Property of the snapshot: key=value.")
+    ] = None,
+) -> None:
+    """Delete rows: by deletion vectors, or by writing deletes when the table has a primary key."""
+    session = session_of(context)
+    loaded = session.catalog.load_table(table, key_values(option or [], "--option"))
+    commit = Commit(
+        user=commit_user,
+        identifier=identifier,
+        properties=key_values(property_ or [], "--property"),
+    )
+    deleted = loaded.delete(where, commit)
+    ChangedRows(
+        table=loaded,
+        rows=deleted.rows,
+        commit=deleted.commit,
+        verb="deleted",
+        done=f"{counted(deleted.rows, 'row')} deleted",
+        nothing="no such rows",
+    ).print(session)

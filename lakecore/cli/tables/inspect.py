@@ -1,0 +1,227 @@
+"""Commands that look: databases, tables, describe, snapshots, files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from lakecore.cli.output import print_json, print_rows, size_text, table_of, time_text
+from lakecore.cli.session import Session, session_of
+from lakecore.clock import SystemClock
+from lakecore.maintain.holds.record import Hold
+from lakecore.maintain.holds.store import HoldStore
+from lakecore.metadata.manifest.data_file import EMPTY_ROW
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.row.binary_row import decode_row
+from lakecore.row.partition_path import parse_partitions, partition_text
+from lakecore.scan.filters import EVERYTHING, ScanFilter
+from lakecore.scan.travel import Travel, travelled_snapshot
+from lakecore.store.two_writers import other_writers
+from lakecore.table import Table
+from lakecore.types.datatypes import RowType
+from lakecore.types.sql import type_text
+
+__all__ = ["databases", "describe", "files", "snapshots", "tables"]
+
+TableArgument = Annotated[str, typer.Argument(metavar="DB.TABLE", help="The table, or DB.TABLE$branch_B.")]
+
+
+def databases(context: typer.Context) -> None:
+    """List the databases of the warehouse."""
+    session = session_of(context)
+    print_rows(session, [{"database": name} for name in session.catalog.list_databases()], ["database"])
+
+
+def tables(
+    context: typer.Context,
+    database: Annotated[str | None, typer.Argument(help="Only tables of this database.")] = None,
+) -> None:
+    """List tables."""
+    session = session_of(context)
+    names = session.catalog.list_databases() if database is None else [database]
+    rows = [
+        {"database": name, "table": table, "name": f"{name}.{table}"}
+        for name in names
+        for table in session.catalog.list_tables(name)
+    ]
+    print_rows(session, rows, ["database", "table"])
+
+
+def describe(context: typer.Context, table: TableArgument) -> None:
+    """Show columns, keys, options and the latest snapshot of a table."""
+    session = session_of(context)
+    loaded = session.catalog.load_table(table)
+    latest = loaded.snapshots.latest()
+    holds = HoldStore(loaded.file_io, session.catalog.warehouse, SystemClock()).of(loaded.name)
+    if session.json:
+        print_json(session.out, _description(loaded, latest, holds))
+    else:
+        _print_description(session, loaded, latest, holds)
+
+
+def _description(table: Table, latest: Snapshot | None, holds: Sequence[Hold]) -> dict[str, Any]:
+    schema = table.schema
+    return {
+        "table": table.name,
+        "path": table.path,
+        "branch": table.paths.branch,
+        "schema_id": schema.id,
+        "fields": [field.to_json() for field in schema.fields],
+        "primary_keys": list(schema.primary_keys),
+        "partition_keys": list(schema.partition_keys),
+        "bucket": table.options.bucket,
+        "bucket_mode": table.options.bucket_mode.value,
+        "bucket_keys": list(schema.bucket_keys),
+        "merge_engine": table.options.merge_engine.value if schema.primary_keys else None,
+        "options": dict(schema.options),
+        "comment": schema.comment,
+        "snapshot": None if latest is None else _snapshot_row(latest, ()),
+        "tags": list(table.tags.list()),
+        "branches": list(table.branches.list()),
+        "warnings": list(table.warnings),
+        "other_writers": asdict(other_writers(schema.options, table.paths.root)),
+        "holds": [hold.to_json() for hold in holds],
+    }
+
+
+def _print_description(
+    session: Session, table: Table, latest: Snapshot | None, holds: Sequence[Hold]
+) -> None:
+    described = _description(table, latest, holds)
+    keys = ("table", "path", "schema_id", "primary_keys", "partition_keys", "bucket", "bucket_mode")
+    facts = [[key, _joined(described[key])] for key in (*keys, "bucket_keys", "tags", "branches", "comment")]
+    if latest is not None:
+        rows = "unknown" if latest.total_record_count is None else latest.total_record_count
+        facts.append(
+            ["snapshot", f"{latest.id} ({latest.commit_kind.value}, {time_text(latest.time_millis)})"]
+        )
+        facts.append(["records in files", str(rows)])
+    else:
+        facts.append(["snapshot", "none yet"])
+    others = described["other_writers"]
+    facts += [["other writers", f"lakecore: {others['lakecore']}"], ["", f"Java Paimon: {others['java']}"]]
+    facts += [["on hold", str(hold)] for hold in holds]
+    session.out.print(table_of(["", ""], [fact for fact in facts if fact[1]]))
+    session.warn(table.name, table.warnings)
+    columns = [
+        [field.id, field.name, type_text(field.type), field.default_value, field.description]
+        for field in table.schema.fields
+    ]
+    session.out.print(table_of(["id", "column", "type", "default", "comment"], columns))
+    if table.schema.options:
+        session.out.print(table_of(["option", "value"], sorted(table.schema.options.items())))
+
+
+def _joined(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, list) else "" if value is None else str(value)
+
+
+def snapshots(context: typer.Context, table: TableArgument) -> None:
+    """List the snapshots of a table, oldest first, with the tags that hold them."""
+    session = session_of(context)
+    loaded = session.catalog.load_table(table)
+    tags: dict[int, list[str]] = {}
+    for name in loaded.tags.list():
+        tags.setdefault(loaded.tags.load(name).id, []).append(name)
+    found = (loaded.snapshots.find(snapshot_id) for snapshot_id in loaded.snapshots.list_ids())
+    rows = [_snapshot_row(s, tags.get(s.id, ())) for s in found if s is not None]
+    shown = [
+        "id",
+        "kind",
+        "time",
+        "records",
+        "delta_records",
+        "schema_id",
+        "commit_identifier",
+        "commit_user",
+    ]
+    if not session.json:
+        rows = [{**row, "tags": ", ".join(row["tags"])} for row in rows]
+    print_rows(session, rows, [*shown, "tags"])
+
+
+def _snapshot_row(snapshot: Snapshot, tags: Any) -> dict[str, Any]:
+    return {
+        "id": snapshot.id,
+        "kind": snapshot.commit_kind.value,
+        "time": time_text(snapshot.time_millis),
+        "time_millis": snapshot.time_millis,
+        "records": snapshot.total_record_count,
+        "delta_records": snapshot.delta_record_count,
+        "changelog_records": snapshot.changelog_record_count,
+        "schema_id": snapshot.schema_id,
+        "commit_user": snapshot.commit_user,
+        "commit_identifier": snapshot.commit_identifier,
+        "watermark": snapshot.watermark,
+        "tags": list(tags),
+        "properties": dict(snapshot.properties or {}),
+    }
+
+
+def files(
+    context: typer.Context,
+    table: TableArgument,
+    snapshot: Annotated[int | None, typer.Option(help="Snapshot id.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Tag name.")] = None,
+    where: Annotated[str | None, typer.Option(help="Partitions: 'dt=a,hh=b;dt=c'.")] = None,
+) -> None:
+    """List the live data files of a table."""
+    session = session_of(context)
+    loaded = session.catalog.load_table(table)
+    found = travelled_snapshot(Travel(snapshot=snapshot, tag=tag), loaded.snapshots, loaded.tags)
+    schema = loaded.schema
+    wanted = EVERYTHING
+    if where is not None:
+        default = loaded.options.partition_default_name
+        wanted = ScanFilter(partitions=parse_partitions(where, schema.partition_type, default))
+    rows = [] if found is None else list(_file_rows(loaded, found, wanted))
+    if session.json:
+        print_json(session.out, rows)
+        return
+    columns = [
+        "partition",
+        "bucket",
+        "level",
+        "file",
+        "size",
+        "rows",
+        "delete_rows",
+        "min_key",
+        "max_key",
+        "schema_id",
+    ]
+    print_rows(session, [{**row, "size": size_text(row["size"])} for row in rows], columns)
+    total = size_text(sum(row["size"] for row in rows))
+    session.note(f"{len(rows)} files, {total}, {sum(row['rows'] for row in rows)} rows before merging")
+
+
+def _file_rows(table: Table, snapshot: Snapshot, wanted: ScanFilter) -> Iterator[dict[str, Any]]:
+    schema = table.schema
+    for entry in table.scanner.live_entries(snapshot, wanted):
+        file = entry.file
+        yield {
+            "partition": _row_text(entry.partition, schema.partition_type),
+            "bucket": entry.bucket,
+            "level": file.level,
+            "file": file.file_name,
+            "size": file.file_size,
+            "rows": file.row_count,
+            "delete_rows": file.delete_row_count,
+            "min_key": _row_text(file.min_key, schema.key_type),
+            "max_key": _row_text(file.max_key, schema.key_type),
+            "min_sequence": file.min_sequence_number,
+            "max_sequence": file.max_sequence_number,
+            "schema_id": file.schema_id,
+            "source": None if file.file_source is None else file.file_source.name,
+            "created": time_text(file.creation_time),
+            "external_path": file.external_path,
+        }
+
+
+def _row_text(data: bytes, kind: RowType) -> str | None:
+    if not kind.fields or data == EMPTY_ROW:
+        return None
+    return partition_text(decode_row(data, kind), kind)

@@ -1,0 +1,127 @@
+"""`read`: rows of a table at a snapshot, tag, branch or time, or what changed between two of them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+
+from lakecore.cli.engine import key_values
+from lakecore.cli.session import Session, session_of
+from lakecore.cli.tables.row_output import OutputFormat, RowOutput
+from lakecore.errors import InvalidInputError
+from lakecore.read.source.changed_rows import ChangedRows, DiffRows
+from lakecore.read.source.resolve_blobs import plain
+from lakecore.scan.startup import Incremental, IncrementalMode
+from lakecore.system.change_log import AuditRows
+from lakecore.types.text import parse_timestamp
+
+__all__ = ["column_names", "millis", "read"]
+
+_TABLE_ROWS = 1000
+
+
+def read(
+    context: typer.Context,
+    table: Annotated[str, typer.Argument(metavar="DB.TABLE")],
+    snapshot: Annotated[int | None, typer.Option(help="Snapshot id.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Tag name.")] = None,
+    branch: Annotated[str | None, typer.Option(help="Branch name.")] = None,
+    timestamp: Annotated[
+        str | None,
+        typer.Option(help="The last snapshot at or before: ms since 1970, or 'YYYY-MM-DD HH:MM:SS' (UTC)."),
+    ] = None,
+    watermark: Annotated[
+        int | None, typer.Option(help="The first snapshot with at least this watermark (ms).")
+    ] = None,
+    incremental: Annotated[
+        str | None,
+        typer.Option(
+            metavar="START..END", help="What changed after START up to END: snapshots, tags, times."
+        ),
+    ] = None,
+    mode: Annotated[
+        IncrementalMode, typer.Option(help="With --incremental: which changes.", case_sensitive=False)
+    ] = IncrementalMode.AUTO,
+    option: Annotated[
+        list[str] | None, typer.Option(help="Table option for this run, such as scan.version=v1.")
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option(help="Filter, as in SQL: \"a = 1 and b in ('x', 'y') or m['key'] > 5\".")
+    ] = None,
+    columns: Annotated[str | None, typer.Option(help="Only these columns: a,b.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, help="Read at most so many rows.")] = None,
+    form: Annotated[
+        OutputFormat | None,
+        typer.Option("--format", help="Default: a table on a terminal, else jsonl."),
+    ] = None,
+    output: Annotated[str | None, typer.Option(help="Write to this file instead.")] = None,
+) -> None:
+    """Print rows.
+
+    With jsonl every line is an object: `_kind` and the columns, or just the columns that --columns names.
+    Of changes the kind is always told; other formats have it in a first column, rowkind.
+    """
+    session = session_of(context)
+    chosen = form or _default_format(session, output)
+    shortened = chosen is OutputFormat.TABLE and output is None and limit is None
+    scan = session.catalog.load_table(table, key_values(option or [], "--option")).scan(
+        snapshot=snapshot,
+        tag=tag,
+        branch=branch,
+        timestamp_ms=None if timestamp is None else millis(timestamp, "--timestamp"),
+        watermark=watermark,
+        incremental=None if incremental is None else Incremental.parse(incremental, mode),
+        where=where,
+        columns=None if columns is None else column_names(columns),
+        limit=_TABLE_ROWS if shortened else limit,
+    )
+    changes = isinstance(plain(scan.source), ChangedRows | DiffRows)
+    if changes and chosen is not OutputFormat.JSONL:
+        scan = replace(scan, source=AuditRows(scan.source), columns=("rowkind", *scan.columns))
+    out = RowOutput(session, scan.row_type, output)
+    told = columns is None or changes
+    batches = scan.to_batches(kinds=told and chosen is OutputFormat.JSONL)
+    if output is None and sys.stdout.isatty():
+        out.write(batches, chosen)
+    else:
+        with session.counting(f"reading {table}") as count:
+            out.write(_counted(batches, count), chosen)
+    if shortened and out.rows == _TABLE_ROWS:
+        session.note(f"only the first {_TABLE_ROWS} rows; say --limit, or --format jsonl for all")
+
+
+def _counted(batches: Iterator[pa.RecordBatch], count: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        count(batch.num_rows)
+        yield batch
+
+
+def _default_format(session: Session, output: str | None) -> OutputFormat:
+    if output is not None:
+        suffix = output.rpartition(".")[2].lower()
+        if suffix in {form.value for form in OutputFormat}:
+            return OutputFormat(suffix)
+    return OutputFormat.TABLE if sys.stdout.isatty() and not session.json else OutputFormat.JSONL
+
+
+def column_names(text: str) -> list[str]:
+    """`a, b` as a list."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def millis(text: str, option: str) -> int:
+    """Milliseconds since the epoch, given so or as a time. Raises InvalidInputError naming `option`."""
+    if re.fullmatch(r"\s*\d{1,15}\s*", text):
+        return int(text)
+    try:
+        return parse_timestamp(text.strip()) // 1_000_000
+    except ValueError as err:
+        raise InvalidInputError(
+            f"{option} {text!r}: {err}, or milliseconds since 1970; times are UTC"
+        ) from err

@@ -1,0 +1,95 @@
+"""`stream`: the changes of a table, snapshot by snapshot, as JSON lines."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from lakecore.cli.engine import key_values
+from lakecore.cli.session import session_of
+from lakecore.cli.tables.read import column_names, millis
+from lakecore.cli.tables.row_output import json_lines
+from lakecore.read.source.stream import Changes, Stream
+from lakecore.scan.startup import StartupMode
+
+__all__ = ["stream"]
+
+
+def stream(
+    context: typer.Context,
+    table: Annotated[str, typer.Argument(metavar="DB.TABLE")],
+    from_snapshot: Annotated[
+        int | None, typer.Option(help="Start with the changes of this snapshot.")
+    ] = None,
+    mode: Annotated[
+        StartupMode | None, typer.Option(help="Where to start; by default with all rows of the table.")
+    ] = None,
+    timestamp: Annotated[
+        str | None,
+        typer.Option(
+            help="Start with the first snapshot since: ms since 1970, or 'YYYY-MM-DD HH:MM:SS' (UTC)."
+        ),
+    ] = None,
+    next_snapshot: Annotated[
+        int | None, typer.Option(help="Go on here, as an earlier stream said; an error where it expired.")
+    ] = None,
+    branch: Annotated[str | None, typer.Option(help="Branch name.")] = None,
+    consumer: Annotated[
+        str | None,
+        typer.Option(help="Go on where this consumer left off, and keep its position in the table."),
+    ] = None,
+    max_snapshots: Annotated[
+        int | None, typer.Option(min=1, help="End after the changes of so many snapshots.")
+    ] = None,
+    follow: Annotated[
+        float | None, typer.Option(min=0.01, help="Wait for more; look every so many seconds.")
+    ] = None,
+    option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None,
+    where: Annotated[str | None, typer.Option(help="Filter, as in SQL.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Only these columns: a,b.")] = None,
+) -> None:
+    """Print what changed, as JSON lines: `_snapshot`, `_kind` (+I, -U, +U, -D) and the columns.
+
+    Ends when there is no more, unless told to --follow. With --consumer the position is kept after the rows
+    of each snapshot are printed: a reader that was stopped gets the last ones again.
+    """
+    session = session_of(context)
+    loaded = session.catalog.load_table(table, key_values(option or [], "--option"))
+    found = loaded.stream(
+        snapshot=from_snapshot,
+        mode=None if mode is None else mode.value,
+        timestamp_ms=None if timestamp is None else millis(timestamp, "--timestamp"),
+        next_snapshot=next_snapshot,
+        branch=branch,
+        consumer=consumer,
+        where=where,
+        columns=None if columns is None else column_names(columns),
+    )
+    left = max_snapshots
+    while left is None or left > 0:
+        changes = found.poll()
+        if changes is None:
+            if follow is None or found.ended:
+                break
+            loaded.clock.sleep(follow)
+            continue
+        _print(changes)
+        left = None if left is None else left - 1
+        _keep(found)
+    _keep(found)
+    session.note(f"next snapshot: {found.next_snapshot}")
+
+
+def _print(changes: Changes) -> None:
+    head = f'{{"_snapshot":{changes.snapshot.id},'
+    for batch in changes.to_batches():
+        lines = json_lines(batch, changes.rows.row_type)
+        sys.stdout.buffer.writelines(f"{head}{line[1:]}\n".encode() for line in lines)
+    sys.stdout.buffer.flush()
+
+
+def _keep(found: Stream) -> None:
+    if found.consumer is not None:
+        found.acknowledge()

@@ -1,0 +1,69 @@
+"""`update-columns`: new values for some columns of rows that are there, found by row id."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+
+from lakecore.cli.engine import key_values
+from lakecore.cli.option_groups import RunName
+from lakecore.cli.session import session_of
+from lakecore.cli.tables.changed_rows import ChangedRows
+from lakecore.cli.tables.input_files import InputFormat, read_columns
+from lakecore.commit.request import CommitResult
+from lakecore.metadata.row_kind import ROW_ID_FIELD_ID, ROW_ID_NAME
+from lakecore.table import Commit, UpdatedRows
+from lakecore.types.counted import counted
+from lakecore.types.datatypes import AtomicType, DataField, RowType, TypeRoot
+
+__all__ = ["update_columns"]
+
+_ROW_ID = DataField(ROW_ID_FIELD_ID, ROW_ID_NAME, AtomicType(TypeRoot.BIGINT))
+
+
+def update_columns(
+    context: typer.Context,
+    table: Annotated[str, typer.Argument(metavar="DB.TABLE")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="_ROW_ID and the columns to set; '-' is standard input.")
+    ],
+    run_name: RunName,
+    form: Annotated[
+        InputFormat | None, typer.Option("--format", help="Default: by the extension; jsonl for '-'.")
+    ] = None,
+    option: Annotated[list[str] | None, typer.Option(help="Table option for this run: key=value.")] = None,
+    property_: Annotated[
+        list[str] | None, typer.Option("--property", help="Property of the snapshot: key=value.")
+    ] = None,
+) -> None:
+    """Give rows new values in some columns: tables with data-evolution.enabled; TABLE$row_tracking has ids.
+
+    The columns of the file are set, all others stay. A null, or an empty field in CSV, empties the column.
+    """
+    session = session_of(context)
+    loaded = session.catalog.load_table(table, key_values(option or [], "--option"))
+    commit = Commit(
+        user=run_name.user or None,
+        identifier=run_name.identifier,
+        properties=key_values(property_ or [], "--property"),
+    )
+    known = RowType((_ROW_ID, *loaded.schema.row_type.fields))
+    with session.counting(f"reading {file}") as count:
+        batches = []
+        for batch in read_columns(file, form, known):
+            count(batch.num_rows)
+            batches.append(batch)
+    data = pa.Table.from_batches(batches) if batches else None
+    updated = UpdatedRows(0, CommitResult()) if data is None else loaded.update_columns(data, commit)
+    columns = [name for name in ([] if data is None else data.column_names) if name != ROW_ID_NAME]
+    ChangedRows(
+        table=loaded,
+        rows=updated.rows,
+        commit=updated.commit,
+        verb="updated",
+        done=f"{', '.join(columns)} set in {counted(updated.rows, 'row')}",
+        nothing="nothing to update",
+        more={"columns": columns},
+    ).print(session)

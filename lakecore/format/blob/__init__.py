@@ -1,0 +1,1 @@
+"""Blob files, and the values of a BLOB column that refer to bytes elsewhere."""

@@ -1,0 +1,65 @@
+"""Fields that are never null, inside of rows that may be: what lies under null rows is made a value.
+
+pyarrow's parquet writer refuses nulls there, which nobody sees and which taking rows, or JSON, leave.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakecore.format.arrow_nested import map_children
+
+__all__ = ["filled", "has_required_parts"]
+
+
+def has_required_parts(kind: pa.DataType) -> bool:
+    """Whether a type has such fields."""
+    parts = [kind.field(i) for i in range(kind.num_fields)]
+    required = pa.types.is_struct(kind) and any(not part.nullable for part in parts)
+    return bool(required) or any(has_required_parts(part.type) for part in parts)
+
+
+def filled(array: pa.Array) -> pa.Array:
+    """The same values. A null that somebody would see stays one, so that the writer refuses it."""
+    return _filled(array, None) if has_required_parts(array.type) else array
+
+
+def _filled(array: pa.Array, hidden: pa.BooleanArray | None) -> pa.Array:
+    """`hidden`: rows that are null further up."""
+    kind = array.type
+    if not pa.types.is_struct(kind):
+        return map_children(array, kind, lambda child, _: filled(child))
+    unseen = array.is_null() if hidden is None else pc.or_(array.is_null(), hidden)
+    children = []
+    for i, field in enumerate(kind):
+        child = array.field(i)
+        if has_required_parts(field.type):
+            child = _filled(child, unseen)
+        if not field.nullable and child.null_count and pc.all(pc.or_(unseen, child.is_valid())).as_py():
+            child = _without_nulls(child)
+        children.append(child)
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
+
+
+def _without_nulls(array: pa.Array) -> pa.Array:
+    """Nulls become whatever lies there."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        return pa.StructArray.from_arrays([array.field(i) for i in range(kind.num_fields)], fields=list(kind))
+    if pa.types.is_fixed_size_list(kind):
+        return array
+    buffers = array.buffers()
+    if pa.types.is_map(kind):
+        entries = pa.StructArray.from_arrays(
+            [array.keys, array.items], fields=[kind.key_field, kind.item_field]
+        )
+        return pa.Array.from_buffers(
+            kind, len(array), [None, buffers[1]], 0, array.offset, children=[entries]
+        )
+    if pa.types.is_list(kind):
+        return pa.Array.from_buffers(
+            kind, len(array), [None, buffers[1]], 0, array.offset, children=[array.values]
+        )
+    return pa.Array.from_buffers(kind, len(array), [None, *buffers[1:]], 0, array.offset)

@@ -1,0 +1,145 @@
+"""A parquet file made of some pages of another: stretches of that file behind a rewritten footer.
+
+Nothing is copied: who reads it reads the original, as it goes.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from bisect import bisect_right
+from collections.abc import Callable, Container
+
+from lakecore.format.parquet.int96 import MAGIC
+from lakecore.format.parquet.page_index import ColumnPages, RowGroupPages
+from lakecore.format.parquet.thrift_compact import Field, Struct, ThriftList, WireType, encode_struct
+
+__all__ = ["PageFile", "ReadBytes", "page_file"]
+
+ReadBytes = Callable[[int, int], bytes]
+"""(offset, size) -> exactly that many bytes of the original file."""
+
+# field ids of parquet.thrift
+_FILE_ROWS, _ROW_GROUPS = 3, 4
+_GROUP_COLUMNS, _GROUP_BYTES, _GROUP_ROWS, _GROUP_OPTIONAL = 1, 2, 3, (4, 5, 6)
+_CHUNK_OFFSET, _META_DATA, _CHUNK_INDEXES = 2, 3, (4, 5, 6, 7)
+_NUM_VALUES, _RAW_SIZE, _SIZE, _PAGES_AT, _DICTIONARY_AT = 5, 6, 7, 9, 11
+_META_OPTIONAL = (10, 12, 13, 14, 15, 16)
+
+
+class PageFile:
+    """Stretches of a file one after another, as a Python file that can only be read."""
+
+    closed = False
+
+    def __init__(self, read: ReadBytes) -> None:
+        self._read = read
+        self._starts: list[int] = []
+        self._stretches: list[bytes | tuple[int, int]] = []
+        self._position = 0
+        self.size = 0
+
+    def add(self, stretch: bytes | tuple[int, int]) -> None:
+        """Append bytes, or (offset, size) of the original file."""
+        self._starts.append(self.size)
+        self._stretches.append(stretch)
+        self.size += len(stretch) if isinstance(stretch, bytes) else stretch[1]
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes, fewer at the end."""
+        stop = self.size if size < 0 else min(self._position + size, self.size)
+        parts = []
+        while self._position < stop:
+            parts.append(self._part(stop))
+            self._position += len(parts[-1])
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._position = (
+            offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}[whence]
+        )
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        """The original is closed by who opened it."""
+
+    def _part(self, stop: int) -> bytes:
+        """From the position to `stop` or to the end of its stretch."""
+        which = bisect_right(self._starts, self._position) - 1
+        begin, stretch = self._position - self._starts[which], self._stretches[which]
+        length = stop - self._position
+        if isinstance(stretch, bytes):
+            return stretch[begin : begin + length]
+        return self._read(stretch[0] + begin, min(length, stretch[1] - begin))
+
+
+def page_file(
+    meta: Struct, group: RowGroupPages, span: tuple[int, int], wanted: Container[int], read: ReadBytes
+) -> tuple[PageFile, bytes]:
+    """The file and its footer: rows `span` of `group`, of the `wanted` leaf columns; the others are empty.
+
+    `span` must begin and end at pages of every wanted column. Reads nothing yet.
+    """
+    file = PageFile(read)
+    file.add(MAGIC)
+    chunks: list[Struct] = []
+    for i, column in enumerate(group.columns):
+        chunks.append(_chunk(column, span, file) if i in wanted else _empty_chunk(column.chunk))
+    rows = span[1] - span[0]
+    kept = {key: value for key, value in group.group.items() if key not in _GROUP_OPTIONAL}
+    kept[_GROUP_COLUMNS] = Field(WireType.LIST, ThriftList(WireType.STRUCT, chunks))
+    kept[_GROUP_ROWS] = Field(WireType.I64, rows)
+    kept[_GROUP_BYTES] = Field(WireType.I64, file.size)
+    copy = dict(meta)
+    copy[_FILE_ROWS] = Field(WireType.I64, rows)
+    copy[_ROW_GROUPS] = Field(WireType.LIST, ThriftList(WireType.STRUCT, [kept]))
+    footer = encode_struct(copy)
+    file.add(footer + struct.pack("<I", len(footer)) + MAGIC)
+    return file, footer
+
+
+def _chunk(column: ColumnPages, span: tuple[int, int], file: PageFile) -> Struct:
+    """Its number of values stays that of the whole chunk, an upper bound: readers stop at the last page."""
+    first, last = column.covering(*span)
+    old = column.chunk[_META_DATA].value
+    meta = {key: value for key, value in old.items() if key not in _META_OPTIONAL}
+    at = file.size
+    if _DICTIONARY_AT in old and 0 < old[_DICTIONARY_AT].value < column.offsets[0]:
+        dictionary = int(old[_DICTIONARY_AT].value)
+        file.add((dictionary, int(column.offsets[0]) - dictionary))
+        meta[_DICTIONARY_AT] = Field(WireType.I64, at)
+    else:
+        meta.pop(_DICTIONARY_AT, None)
+    meta[_PAGES_AT] = Field(WireType.I64, file.size)
+    begin = int(column.offsets[first])
+    file.add((begin, int(column.offsets[last - 1] + column.sizes[last - 1]) - begin))
+    meta[_SIZE] = Field(WireType.I64, file.size - at)
+    return _with_meta(column.chunk, meta, at)
+
+
+def _empty_chunk(chunk: Struct) -> Struct:
+    """A column that is not read: it must only be there."""
+    meta = {key: value for key, value in chunk[_META_DATA].value.items() if key not in _META_OPTIONAL}
+    meta.pop(_DICTIONARY_AT, None)
+    meta[_PAGES_AT] = Field(WireType.I64, len(MAGIC))
+    meta[_NUM_VALUES] = meta[_RAW_SIZE] = meta[_SIZE] = Field(WireType.I64, 0)
+    return _with_meta(chunk, meta, len(MAGIC))
+
+
+def _with_meta(chunk: Struct, meta: Struct, at: int) -> Struct:
+    kept = {key: value for key, value in chunk.items() if key not in _CHUNK_INDEXES}
+    kept[_CHUNK_OFFSET] = Field(WireType.I64, at)
+    kept[_META_DATA] = Field(WireType.STRUCT, meta)
+    return kept

@@ -1,0 +1,126 @@
+"""The page indexes of one parquet file: where each page lies, its first row, and bounds of its values."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lakecore.format.bounds import internal_value
+from lakecore.format.parquet.page_locations import page_locations
+from lakecore.format.parquet.thrift_compact import Struct, decode_struct
+
+__all__ = ["ColumnPages", "RowGroupPages", "page_bounds", "read_row_groups"]
+
+# field ids of parquet.thrift
+_ROW_GROUPS = 4
+_COLUMNS, _GROUP_ROWS = 1, 3
+_META_DATA, _OFFSET_INDEX, _OFFSET_LENGTH, _COLUMN_INDEX, _COLUMN_LENGTH = 3, 4, 5, 6, 7
+_NULL_PAGES, _MIN_VALUES, _MAX_VALUES = 1, 2, 3
+_FORMATS = {pa.int8(): "<i", pa.int16(): "<i", pa.int32(): "<i", pa.int64(): "<q", pa.date32(): "<i"}
+_SHORT, _LONG = 9, 18
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPages:
+    """Pages of one leaf column in a row group. `first_rows` has one entry more: the rows of the group."""
+
+    chunk: Struct
+    offsets: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    first_rows: NDArray[np.int64]
+
+    def covering(self, start: int, stop: int) -> tuple[int, int]:
+        """Pages [first, last) that hold rows [start, stop) of the group; start < stop."""
+        first = int(np.searchsorted(self.first_rows, start, "right")) - 1
+        last = int(np.searchsorted(self.first_rows, stop, "left"))
+        return first, last
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroupPages:
+    """A row group: its first row in the file, its rows, and its leaf columns in order of the schema."""
+
+    group: Struct
+    first_row: int
+    rows: int
+    columns: tuple[ColumnPages, ...]
+
+
+def read_row_groups(source: Any, meta: Struct) -> tuple[RowGroupPages, ...] | None:
+    """Page locations of every column; None when the file has no offset index. Raises ValueError on damage."""
+    groups = []
+    first_row = 0
+    for group in meta[_ROW_GROUPS].value.values:
+        rows = int(group[_GROUP_ROWS].value)
+        columns = []
+        for chunk in group[_COLUMNS].value.values:
+            pages = _column_pages(source, chunk, rows)
+            if pages is None:
+                return None
+            columns.append(pages)
+        groups.append(RowGroupPages(group, first_row, rows, tuple(columns)))
+        first_row += rows
+    return tuple(groups)
+
+
+def page_bounds(
+    source: Any, column: ColumnPages, kind: pa.DataType
+) -> tuple[Sequence[Any], Sequence[Any]] | None:
+    """Lowest and highest value of each page, as values that compare as keys do (text as UTF-8 bytes).
+
+    They may be shortened text: still below and above every value. None when there are none: no column index,
+    pages of nulls only, or a type without order here.
+    """
+    if _COLUMN_INDEX not in column.chunk:
+        return None
+    index = decode_struct(_read(source, column.chunk, _COLUMN_INDEX, _COLUMN_LENGTH))
+    low, high = index[_MIN_VALUES].value.values, index[_MAX_VALUES].value.values
+    if any(index[_NULL_PAGES].value.values) or not len(low) == len(high) == len(column.offsets):
+        return None
+    try:
+        return [_value(raw, kind) for raw in low], [_value(raw, kind) for raw in high]
+    except _NoOrder:
+        return None
+
+
+class _NoOrder(Exception):
+    """A type whose bounds are not used as keys."""
+
+
+def _value(raw: bytes, kind: pa.DataType) -> Any:
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return raw
+    if pa.types.is_boolean(kind):
+        return raw != b"\0"
+    if pa.types.is_decimal(kind):
+        short = "<i" if kind.precision <= _SHORT and len(raw) == 4 else None
+        wide = "<q" if _SHORT < kind.precision <= _LONG and len(raw) == 8 else None
+        code = short or wide
+        return internal_value(struct.unpack(code, raw)[0] if code else raw, kind)
+    code = "<q" if pa.types.is_timestamp(kind) else "<i" if pa.types.is_time32(kind) else _FORMATS.get(kind)
+    if code is None:
+        raise _NoOrder
+    return internal_value(struct.unpack(code, raw)[0], kind)
+
+
+def _column_pages(source: Any, chunk: Struct, rows: int) -> ColumnPages | None:
+    if _OFFSET_INDEX not in chunk:
+        return None
+    offsets, sizes, firsts = page_locations(_read(source, chunk, _OFFSET_INDEX, _OFFSET_LENGTH))
+    first_rows = np.append(firsts, np.int64(rows))
+    if first_rows[0] != 0 or (np.diff(first_rows) <= 0).any():
+        raise ValueError("the first rows of pages in the offset index do not increase")
+    return ColumnPages(chunk, offsets, sizes, first_rows)
+
+
+def _read(source: Any, chunk: Struct, offset: int, length: int) -> bytes:
+    size, start = int(chunk[length].value), int(chunk[offset].value)
+    if not 0 <= start <= start + size <= source.size():  # damage must not ask for memory
+        raise ValueError("the file ends inside its page index")
+    return bytes(source.read_at(size, start))

@@ -1,0 +1,273 @@
+"""Reading a range of rows of a parquet file by its pages, for cutting one huge bucket into units.
+
+pyarrow has no page filter. So the wanted pages are put together as a file with a rewritten footer, and
+pyarrow streams that. Columns whose pages begin at the same rows share such a file; others get their own
+and are cut to the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakecore.format.bounds import leaves
+from lakecore.format.corruption import decoding
+from lakecore.format.parquet.dictionary_strings import LEAST_ROWS, coded_columns
+from lakecore.format.parquet.int96 import as_bytes
+from lakecore.format.parquet.page_file import PageFile, page_file
+from lakecore.format.parquet.page_index import ColumnPages, RowGroupPages, page_bounds, read_row_groups
+from lakecore.format.parquet.reader import (
+    BUFFER_SIZE,
+    open_parquet,
+    read_batches,
+    read_footer,
+    with_timestamps,
+)
+from lakecore.format.parquet.thrift_compact import Struct, decode_struct
+from lakecore.format.shared_map.assemble import ShreddedMaps
+from lakecore.fs.file_io import FileIO
+
+__all__ = ["FilePages", "KeyPage"]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPage:
+    """A page of the first key column. `first_row` counts from the start of the file.
+
+    `low` and `high` are bounds of as many key columns as the page pins down, compared like keys; text is
+    UTF-8 bytes and may be shortened.
+    """
+
+    first_row: int
+    rows: int
+    low: tuple[Any, ...]
+    high: tuple[Any, ...]
+
+
+class FilePages:
+    """An open parquet file with page indexes."""
+
+    def __init__(
+        self, path: str, source: Any, meta: Struct, groups: tuple[RowGroupPages, ...], file: Any
+    ) -> None:
+        self._path = path
+        self._source = source
+        self._meta = meta
+        self._groups = groups
+        self._stored: pa.Schema = file.schema_arrow
+        self._maps = ShreddedMaps.of(self._stored, file.metadata.metadata, path)
+        self.schema: pa.Schema = self._maps.schema
+        self._leaves = _leaf_ranges(self._stored)
+        self._int96 = any(file.schema.column(i).physical_type == "INT96" for i in range(len(file.schema)))
+        self._coded = coded_columns(file.metadata)
+
+    @classmethod
+    def open(cls, file_io: FileIO, path: str) -> FilePages | None:
+        """None when the file has no page index. Raises NotFoundError, CorruptDataError."""
+        source = file_io.open_input(path)
+        pages = None
+        try:
+            with decoding(path):
+                meta = decode_struct(read_footer(source))
+                groups = read_row_groups(source, meta)
+                if groups is not None:
+                    pages = cls(path, source, meta, groups, open_parquet(source))
+        finally:
+            if pages is None:
+                source.close()
+        return pages
+
+    @property
+    def num_rows(self) -> int:
+        return sum(group.rows for group in self._groups)
+
+    def close(self) -> None:
+        self._source.close()
+
+    def key_pages(self, columns: Sequence[str]) -> tuple[KeyPage, ...] | None:
+        """Pages by the first of `columns` (stored names of the key); None when it has no bounds.
+
+        A further key column narrows a page that holds one value of those before it, if its pages align.
+        """
+        out: list[KeyPage] = []
+        with decoding(self._path):
+            for group in self._groups:
+                pages = self._group_pages(group, columns)
+                if pages is None:
+                    return None
+                out.extend(pages)
+        return tuple(out)
+
+    def batches(
+        self, columns: Sequence[str], start: int, stop: int, batch_size: int, buffer_size: int = BUFFER_SIZE
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows [start, stop) of the file. Decodes only the pages that hold them.
+
+        Holds a page and a buffer of `buffer_size` bytes of each column.
+        """
+        schema = pa.schema([self._stored.field(name) for name in columns])
+        for group in self._groups:
+            first, last = max(start - group.first_row, 0), min(stop - group.first_row, group.rows)
+            if first < last:
+                with decoding(self._path):
+                    for batch in self._group_rows(group, schema, (first, last), batch_size, buffer_size):
+                        yield self._maps.restored(batch)
+
+    def page_starts(self) -> list[int]:
+        """Rows at which pages of all columns begin, ascending: the first of every row group, and others."""
+        found: list[int] = []
+        for group in self._groups:
+            rows = reduce(np.intersect1d, (column.first_rows[:-1] for column in group.columns))
+            found += (group.first_row + rows).tolist()
+        return found
+
+    def file_from(self, start: int) -> PageFile:
+        """All columns from row `start`, one of `page_starts`, to the end of its row group, as a parquet file.
+
+        It reads from this one, which must stay open.
+        """
+        group = next(group for group in reversed(self._groups) if group.first_row <= start)
+        span = (start - group.first_row, group.rows)
+        return page_file(self._meta, group, span, range(len(group.columns)), self._read)[0]
+
+    def _group_pages(self, group: RowGroupPages, columns: Sequence[str]) -> list[KeyPage] | None:
+        first: ColumnPages | None = None
+        lows: list[tuple[Any, ...]] = []
+        highs: list[tuple[Any, ...]] = []
+        for name in columns:
+            field = self.schema.field(name)
+            leaf = group.columns[self._leaves[name].start]
+            bounds = None if pa.types.is_nested(field.type) else page_bounds(self._source, leaf, field.type)
+            if first is None:
+                if bounds is None:
+                    return None
+                first = leaf
+                lows, highs = [(low,) for low in bounds[0]], [(high,) for high in bounds[1]]
+                continue
+            if bounds is None or leaf.first_rows.tolist() != first.first_rows.tolist():
+                break
+            pinned = [low == high and len(low) == len(lows[0]) for low, high in zip(lows, highs, strict=True)]
+            lows = [low + (b,) * pin for low, b, pin in zip(lows, bounds[0], pinned, strict=True)]
+            highs = [high + (b,) * pin for high, b, pin in zip(highs, bounds[1], pinned, strict=True)]
+        if first is None:
+            return None
+        rows = first.first_rows
+        return [
+            KeyPage(group.first_row + int(rows[i]), int(rows[i + 1] - rows[i]), lows[i], highs[i])
+            for i in range(len(lows))
+        ]
+
+    def _group_rows(
+        self,
+        group: RowGroupPages,
+        schema: pa.Schema,
+        rows: tuple[int, int],
+        batch_size: int,
+        buffer_size: int,
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows of one group: one virtual file per set of columns whose pages cover the same rows."""
+        if not len(schema):
+            yield from _empty_batches(rows[1] - rows[0], batch_size)
+            return
+        spans: dict[tuple[int, int], list[str]] = {}
+        for name in schema.names:
+            spans.setdefault(self._span(group, name, rows), []).append(name)
+        streams = [
+            _Stream(self._decode(group, names, span, batch_size, buffer_size), rows[0] - span[0])
+            for span, names in spans.items()
+        ]
+        order = [name for names in spans.values() for name in names]
+        left = rows[1] - rows[0]
+        while left:
+            count = min(left, batch_size)
+            parts = [stream.take(count) for stream in streams]
+            count = min(part.num_rows for part in parts)
+            if count == 0:
+                raise ValueError("the pages hold fewer rows than the page index records")
+            for stream, part in zip(streams, parts, strict=True):
+                stream.give_back(part.slice(count))
+            arrays = [column for part in parts for column in part.slice(0, count).columns]
+            by_name = dict(zip(order, arrays, strict=True))
+            yield pa.RecordBatch.from_arrays([by_name[name] for name in schema.names], schema=schema)
+            left -= count
+
+    def _span(self, group: RowGroupPages, name: str, rows: tuple[int, int]) -> tuple[int, int]:
+        """Rows that the pages of a column hold around `rows`; nested columns: the widest leaf's."""
+        firsts, ends = [], []
+        for i in self._leaves[name]:
+            pages = group.columns[i]
+            first, last = pages.covering(*rows)
+            firsts.append(int(pages.first_rows[first]))
+            ends.append(int(pages.first_rows[last]))
+        if len(set(firsts)) > 1 or len(set(ends)) > 1:
+            return 0, group.rows
+        return firsts[0], ends[0]
+
+    def _decode(
+        self,
+        group: RowGroupPages,
+        names: Sequence[str],
+        span: tuple[int, int],
+        batch_size: int,
+        buffer_size: int,
+    ) -> Iterator[pa.RecordBatch]:
+        wanted = {i for name in names for i in self._leaves[name]}
+        pages, footer = page_file(self._meta, group, span, wanted, self._read)
+        coded = set(self._coded).intersection(names) if batch_size >= LEAST_ROWS and not self._int96 else ()
+        file = open_parquet(pages, as_bytes(footer) if self._int96 else None, buffer_size, tuple(coded))
+        for batch in read_batches(file, names, batch_size):
+            yield with_timestamps(batch, self._stored) if self._int96 else batch
+
+    def _read(self, offset: int, size: int) -> bytes:
+        if not 0 <= offset <= offset + size <= self._source.size():  # damage must not ask for memory
+            raise ValueError(f"the file ends inside the page at byte {offset}")
+        return bytes(self._source.read_at(size, offset))
+
+
+class _Stream:
+    """Batches of one virtual file, taken in any portions."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch], skip: int) -> None:
+        self._batches = batches
+        self._skip = skip
+        self._rest: pa.RecordBatch | None = None
+
+    def take(self, count: int) -> pa.RecordBatch:
+        """At most `count` rows, at least one unless the file ended too early."""
+        batch = self._rest
+        while batch is None or batch.num_rows == 0:
+            batch = next(self._batches, None)
+            if batch is None:
+                raise ValueError("the pages hold fewer rows than the page index records")
+            dropped = min(self._skip, batch.num_rows)
+            self._skip -= dropped
+            batch = batch.slice(dropped)
+        self._rest = batch.slice(count)
+        return batch.slice(0, count)
+
+    def give_back(self, batch: pa.RecordBatch) -> None:
+        """Rows of the last `take` that another column did not have yet."""
+        if batch.num_rows and self._rest is not None:
+            self._rest = pa.concat_batches([batch, self._rest]) if self._rest.num_rows else batch
+
+
+def _empty_batches(rows: int, batch_size: int) -> Iterator[pa.RecordBatch]:
+    for start in range(0, rows, batch_size):
+        cells = pa.array([{}] * min(batch_size, rows - start), pa.struct([]))
+        yield pa.RecordBatch.from_struct_array(cells)
+
+
+def _leaf_ranges(schema: pa.Schema) -> dict[str, range]:
+    """Leaf columns of every top-level column."""
+    out: dict[str, range] = {}
+    at = 0
+    for field in schema:
+        count = leaves(field.type)
+        out[field.name] = range(at, at + count)
+        at += count
+    return out

@@ -1,0 +1,169 @@
+"""Parquet data files. One thread, buffered column streams instead of whole row groups in memory."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakecore.format.corruption import decoding
+from lakecore.format.parquet import int96 as parquet_int96
+from lakecore.format.parquet.dictionary_strings import LEAST_ROWS, coded_columns, with_text
+from lakecore.format.shared_map.assemble import ShreddedMaps
+from lakecore.fs.file_io import FileIO
+
+__all__ = ["BUFFER_SIZE", "ParquetReader", "open_parquet", "read_batches", "read_footer", "with_timestamps"]
+
+BUFFER_SIZE = 1 << 20
+_MIN_VALUE_BYTES = 8
+_TAIL = 8
+_MAGIC = b"PAR1"
+
+
+class ParquetReader:
+    """One parquet file. INT96 timestamps come out in nanoseconds, in a batch with times outside 1677..2262 in
+    microseconds.
+    """
+
+    def __init__(self, file_io: FileIO, path: str, buffer_size: int = BUFFER_SIZE) -> None:
+        self._path = path
+        self._buffer_size = buffer_size
+        self._source = file_io.open_input(path)
+        with decoding(path):
+            self.file = open_parquet(self._source, buffer_size=buffer_size)
+            self._int96 = any(
+                self.file.schema.column(i).physical_type == "INT96" for i in range(len(self.file.schema))
+            )
+            self._maps = ShreddedMaps.of(self.file.schema_arrow, self.file.metadata.metadata, path)
+            self.schema: pa.Schema = self._maps.schema
+
+    @property
+    def num_rows(self) -> int:
+        return int(self.file.metadata.num_rows)
+
+    @property
+    def row_groups(self) -> int:
+        return int(self.file.metadata.num_row_groups)
+
+    def row_bytes(self, columns: Collection[str] | None = None) -> int:
+        """By the uncompressed size of the columns; values in a dictionary count for at least 8 bytes.
+
+        Of the whole row when the file lacks one of `columns`: it may be there under another name.
+        """
+        metadata = self.file.metadata
+        groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+        if columns is None or not set(columns) <= set(self.schema.names):
+            leaves = list(range(metadata.num_columns))
+            encoded = sum(group.total_byte_size for group in groups)
+        else:
+            paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+            leaves = [i for i, path in enumerate(paths) if path in columns or path.split(".")[0] in columns]
+            encoded = sum(group.column(i).total_uncompressed_size for group in groups for i in leaves)
+        return int(encoded // max(metadata.num_rows, 1)) + _MIN_VALUE_BYTES * len(leaves)
+
+    @property
+    def metadata(self) -> Any:
+        """The footer (pyarrow FileMetaData)."""
+        return self.file.metadata
+
+    def batches(
+        self,
+        columns: Sequence[str] | None = None,
+        batch_size: int = 65536,
+        row_groups: Sequence[int] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows in file order; see DataFileReader."""
+        with decoding(self._path):
+            for batch in self._stored(columns, batch_size, row_groups):
+                yield self._maps.restored(batch)
+
+    def _stored(
+        self, columns: Sequence[str] | None, batch_size: int, row_groups: Sequence[int] | None
+    ) -> Iterator[pa.RecordBatch]:
+        if not self._int96:
+            file = self._coded(columns) if batch_size >= LEAST_ROWS else self.file
+            yield from read_batches(file, columns, batch_size, row_groups)
+            return
+        metadata = parquet_int96.as_bytes(read_footer(self._source))
+        raw = open_parquet(self._source, metadata, self._buffer_size)
+        for batch in read_batches(raw, columns, batch_size, row_groups):
+            yield with_timestamps(batch, self.file.schema_arrow)
+
+    def _coded(self, columns: Sequence[str] | None) -> Any:
+        """The file, opened so that text of few values comes as codes, where it has some among `columns`."""
+        coded = [name for name in coded_columns(self.file.metadata) if columns is None or name in columns]
+        if not coded:
+            return self.file
+        return open_parquet(self._source, self.file.metadata, self._buffer_size, coded)
+
+    def close(self) -> None:
+        self.file.close()
+        self._source.close()
+
+
+def with_timestamps(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch whose INT96 columns were read as bytes (`parquet_int96.as_bytes`), by the types of `schema` but
+    for times that nanoseconds cannot hold (`parquet_int96.timestamps`).
+    """
+    arrays = [parquet_int96.timestamps(array) for array in batch.columns]
+    named = zip(batch.schema.names, arrays, strict=True)
+    fields = [schema.field(name).with_type(array.type) for name, array in named]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def open_parquet(
+    source: Any, metadata: Any = None, buffer_size: int = BUFFER_SIZE, coded: Sequence[str] = ()
+) -> Any:
+    """A pyarrow ParquetFile that streams: no pre-buffering, small reads. Page checksums are verified.
+
+    `coded`: columns that it hands out as codes (`read_batches` makes text of them). Maps with nullable keys,
+    which pyarrow refuses, come as groups (`canonical` makes maps of them).
+    """
+    options: dict[str, Any] = {
+        "pre_buffer": False,
+        "buffer_size": buffer_size,
+        "read_dictionary": list(coded),
+        "page_checksum_verification": True,
+    }
+    try:
+        return pq.ParquetFile(source, metadata=metadata, **options)
+    except pa.ArrowInvalid as err:
+        groups = parquet_int96.with_groups(read_footer(source)) if "Map keys" in str(err) else None
+        if groups is None:
+            raise
+        return pq.ParquetFile(source, metadata=groups, **options)
+
+
+def read_batches(
+    file: Any, columns: Sequence[str] | None, batch_size: int, row_groups: Sequence[int] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Batches of an open ParquetFile with exactly `columns`, in that order."""
+    groups = None if row_groups is None else list(row_groups)
+    wanted = None if columns is None else list(columns)
+    if groups == []:
+        return
+    # pyarrow selects by dotted leaf path: a name with a dot of its own is selected after reading
+    dotted = any("." in name for name in file.schema_arrow.names)
+    stream = file.iter_batches(
+        batch_size=batch_size, row_groups=groups, columns=None if dotted else wanted, use_threads=False
+    )
+    for batch in stream:
+        batch = with_text(batch)
+        yield batch if wanted is None or batch.schema.names == wanted else batch.select(wanted)
+
+
+def read_footer(source: Any) -> bytes:
+    """The thrift bytes of a parquet footer. Raises ValueError when the file does not end with one."""
+    size = source.size()
+    source.seek(max(size - _TAIL, 0))
+    tail = source.read(_TAIL)
+    if len(tail) != _TAIL or tail[4:] != _MAGIC:
+        raise ValueError("it is not a parquet file: it does not end with the magic number")
+    length = struct.unpack("<I", tail[:4])[0]
+    if length + _TAIL + len(_MAGIC) > size:
+        raise ValueError(f"the footer claims {length} bytes in a file of {size} bytes")
+    source.seek(size - _TAIL - length)
+    return bytes(source.read(length))

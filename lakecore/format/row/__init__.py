@@ -1,0 +1,1 @@
+"""Data files of format `row`: blocks of whole rows, for lookups by the number of a row."""

@@ -1,0 +1,322 @@
+"""VARIANT columns taken apart into typed columns; `shredded_variants` puts them together again.
+
+A value is taken apart where it then comes back byte for byte: an object whose fields lie in the order of
+their names, a whole number in as few bytes as it needs, a decimal of the scale of its column. All other
+values, and what is no variant, stay whole. Java takes apart more: it keeps what a value means, not its bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lakecore.format.arrow_nested import relabel
+from lakecore.format.variant.keys import VariantDictionaries
+from lakecore.row.variant_bytes import Ints, Parts, VariantBytes, containers, copy_ranges, ragged
+from lakecore.types.arrow import arrow_type
+from lakecore.types.datatypes import (
+    MAX_LENGTH,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    RowType,
+    TypeRoot,
+    with_nullable,
+)
+
+__all__ = ["SCALARS", "UNTYPED", "shredded", "shredded_type"]
+
+UNTYPED = AtomicType(TypeRoot.VARIANT)
+_INTEGERS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
+_FLOATS = {TypeRoot.FLOAT: (14, np.float32, np.int32), TypeRoot.DOUBLE: (7, np.float64, np.int64)}
+SCALARS = frozenset(
+    {*_INTEGERS, *_FLOATS, TypeRoot.VARCHAR, TypeRoot.CHAR, TypeRoot.BOOLEAN, TypeRoot.DECIMAL}
+)
+"""What Java reads as the type of a typed column."""
+
+_BYTES = AtomicType(TypeRoot.VARBINARY, length=MAX_LENGTH)
+_STRING = AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)
+_OBJECT, _ARRAY = 2, 3
+_TRUE, _FALSE, _INT8, _INT64, _DECIMAL4, _DECIMAL8, _DECIMAL16, _LONG_STRING = 1, 2, 3, 6, 8, 9, 10, 16
+_MAX_SHORT = 63
+
+
+def shredded_type(kind: DataType, *, nullable: bool = True) -> RowType:
+    """The columns of a VARIANT whose values are mostly of type `kind`: a scalar, ROW or ARRAY of such."""
+    inner = _group_type(kind, field=False)
+    names = [("metadata", with_nullable(_BYTES, False)), *((f.name, f.type) for f in inner)]
+    return _numbered(names, nullable)
+
+
+def _group_type(kind: DataType, *, field: bool) -> RowType:
+    """Fields that an object lacks have null in both columns."""
+    match kind:
+        case RowType(fields=fields):
+            parts = [
+                DataField(f.id, f.name, with_nullable(_group_type(f.type, field=True), False)) for f in fields
+            ]
+            typed: DataType = RowType(tuple(parts))
+        case ArrayType(element=element):
+            typed = ArrayType(_group_type(element, field=False))
+        case AtomicType(root=TypeRoot.VARIANT):
+            return _numbered([("value", with_nullable(_BYTES, field))], True)
+        case AtomicType(root=TypeRoot.CHAR):
+            typed = _STRING
+        case _:
+            typed = with_nullable(kind, True)
+    return _numbered([("value", _BYTES), ("typed_value", typed)], True)
+
+
+def _numbered(names: Sequence[tuple[str, DataType]], nullable: bool) -> RowType:
+    return RowType(tuple(DataField(i, name, kind) for i, (name, kind) in enumerate(names)), nullable)
+
+
+def shredded(column: pa.StructArray, kind: DataType, target: pa.StructType) -> pa.StructArray:
+    """A VARIANT column as `target`, the Arrow type of `shredded_type(kind)`. Costs Python for each distinct
+    dictionary of keys. Memory: some ten times the batch.
+    """
+    valid = column.is_valid().to_numpy(zero_copy_only=False)
+    present = np.flatnonzero(valid)
+    values, metadata = (column.field(name).take(pa.array(present)) for name in ("value", "metadata"))
+    _, bounds, data = values.buffers()
+    offsets = np.frombuffer(bounds, np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
+    raw = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+    keys, dictionary = VariantDictionaries.of(metadata)
+    source = _Source(VariantBytes(raw), keys)
+    rows = _Rows(offsets[:-1], offsets[1:], dictionary)
+    parts = _taken_apart(source, rows, kind, ~keys.broken[dictionary] & (rows.end > rows.at))
+    places = None if valid.all() else _places(present, len(column))
+    arrays = [metadata, *(part for part in parts if part is not None)]
+    children = [_spread(array, places) for array in arrays]
+    filled = [
+        child if field.nullable or not child.null_count else child.fill_null(b"")
+        for child, field in zip(children, target, strict=True)
+    ]
+    mask = None if places is None else pa.array(~valid)
+    cast = [relabel(child, field.type) for child, field in zip(filled, target, strict=True)]
+    return pa.StructArray.from_arrays(cast, fields=list(target), mask=mask)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    bytes: VariantBytes
+    keys: VariantDictionaries
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Values: where they begin and end, and which dictionary each uses."""
+
+    at: Ints
+    end: Ints
+    dictionary: Ints
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def only(self, chosen: Ints) -> _Rows:
+        return _Rows(self.at[chosen], self.end[chosen], self.dictionary[chosen])
+
+
+def _taken_apart(
+    source: _Source, rows: _Rows, kind: DataType, whole: Ints | None = None
+) -> tuple[pa.Array, pa.Array | None]:
+    """Columns `value` and `typed_value`. `whole`: values that may be taken apart at all; None: all."""
+    may = np.ones(len(rows), bool) if whole is None else whole
+    match kind:
+        case RowType():
+            return _objects(source, rows, kind, may)
+        case ArrayType(element=element):
+            return _arrays(source, rows, element, may)
+        case AtomicType(root=TypeRoot.VARIANT):
+            return _binary(
+                len(rows), _Pieces(np.arange(len(rows)), source.bytes.data, rows.at, rows.end)
+            ), None
+    typed = _scalars(source.bytes, rows, kind, may)
+    left = np.flatnonzero(typed.is_null().to_numpy(zero_copy_only=False))
+    return _binary(len(rows), _Pieces(left, source.bytes.data, rows.at[left], rows.end[left])), typed
+
+
+def _objects(source: _Source, rows: _Rows, kind: RowType, may: Ints) -> tuple[pa.Array, pa.Array]:
+    basic, _ = source.bytes.basic(rows.at)
+    chosen = np.flatnonzero(may & (basic == _OBJECT))
+    some = rows.only(chosen)
+    fields = source.bytes.fields(some.at, some.end)
+    ranks = source.keys.of_fields(some.dictionary[fields.owner], fields.ids)
+    same = np.diff(fields.owner) == 0
+    wrong = ranks < 0
+    wrong[1:] |= same & (np.diff(ranks) <= 0)
+    apart = fields.exact & (np.bincount(fields.owner, wrong, len(chosen)) == 0)
+    inside = np.flatnonzero(apart[fields.owner])
+    inside = inside[np.argsort(ranks[inside], kind="stable")]
+    wanted = np.array([source.keys.rank_of.get(field.name, -2) for field in kind], np.int64)
+    first, last = (np.searchsorted(ranks[inside], wanted, side) for side in ("left", "right"))
+    children = []
+    for field, begin, end in zip(kind, first.tolist(), last.tolist(), strict=True):
+        found = inside[begin:end]
+        start, owner = fields.start[found], fields.owner[found]
+        parts = _taken_apart(
+            source, _Rows(start, start + fields.size[found], some.dictionary[owner]), field.type
+        )
+        places = _places(chosen[owner], len(rows))
+        children.append(_group([_spread(part, places) for part in parts if part is not None]))
+    typed = np.zeros(len(rows), bool)
+    typed[chosen[apart]] = True
+    names = [field.name for field in kind]
+    struct = pa.StructArray.from_arrays(children, names=names, mask=pa.array(~typed))
+    whole = np.flatnonzero(~typed)
+    left = np.sort(inside[~np.isin(ranks[inside], wanted)])
+    pieces = [_Pieces(whole, source.bytes.data, rows.at[whole], rows.end[whole])]
+    if len(left):
+        rest, ends, owners = _left_over(source.bytes.data, fields, left)
+        pieces.append(_Pieces(chosen[owners], rest, ends[:-1], ends[1:]))
+    return _binary(len(rows), *pieces), struct
+
+
+def _left_over(data: Ints, fields: Parts, left: Ints) -> tuple[Ints, Ints, Ints]:
+    """Objects of the fields that have no column, one for each owner that has some: bytes, ends, owners."""
+    owners, counts = np.unique(fields.owner[left], return_counts=True)
+    out, bounds = containers(counts, fields.ids[left], data, fields.start[left], fields.size[left])
+    return out, bounds, owners
+
+
+def _arrays(source: _Source, rows: _Rows, element: DataType, may: Ints) -> tuple[pa.Array, pa.Array]:
+    basic, _ = source.bytes.basic(rows.at)
+    chosen = np.flatnonzero(may & (basic == _ARRAY))
+    some = rows.only(chosen)
+    found = source.bytes.elements(some.at, some.end)
+    inside = np.flatnonzero(found.exact[found.owner])
+    start, owner = found.start[inside], found.owner[inside]
+    parts = _taken_apart(source, _Rows(start, start + found.size[inside], some.dictionary[owner]), element)
+    typed = np.zeros(len(rows), bool)
+    typed[chosen[found.exact]] = True
+    counts = np.bincount(chosen[owner], minlength=len(rows))
+    ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    group = _group([part for part in parts if part is not None])
+    lists = pa.ListArray.from_arrays(pa.array(ends), group, mask=pa.array(~typed))
+    whole = np.flatnonzero(~typed)
+    return _binary(len(rows), _Pieces(whole, source.bytes.data, rows.at[whole], rows.end[whole])), lists
+
+
+def _scalars(source: VariantBytes, rows: _Rows, kind: DataType, may: Ints) -> pa.Array:
+    """Null where a value is not of the type, or would not come back as it is."""
+    assert isinstance(kind, AtomicType)
+    basic, header = source.basic(rows.at)
+    primitive = may & (basic == 0)
+    if kind.root in (TypeRoot.VARCHAR, TypeRoot.CHAR):
+        return _texts(source, rows, may & (basic == 1), primitive & (header == _LONG_STRING))
+    if kind.root is TypeRoot.BOOLEAN:
+        fits = primitive & ((header == _TRUE) | (header == _FALSE)) & (rows.end - rows.at == 1)
+        return pa.array(header == _TRUE, mask=~fits)
+    fits = primitive & (source.sizes(rows.at) == rows.end - rows.at)
+    if kind.root in _INTEGERS:
+        fits &= (header >= _INT8) & (header <= _INT64)
+        return _integers(source, rows.at, header, fits, kind)
+    if kind.root is TypeRoot.DECIMAL:
+        fits &= (header >= _DECIMAL4) & (header <= _DECIMAL16)
+        return _decimals(source, rows.at, header, fits, kind)
+    number, real, word = _FLOATS[kind.root]
+    fits &= header == number
+    values = source.words(rows.at + 1).astype(word).view(real)
+    return pa.array(values, mask=~fits | np.isnan(values))
+
+
+def _integers(source: VariantBytes, at: Ints, header: Ints, fits: Ints, kind: AtomicType) -> pa.Array:
+    """Of 1, 2, 4 or 8 bytes, as few as they need."""
+    bits = 8 << np.clip(header.astype(np.int64) - _INT8, 0, 3)
+    values = source.words(at + 1) << 64 - bits >> 64 - bits
+    half = np.where(bits == 8, 64, bits // 2)
+    short = (bits > 8) & (values == values << 64 - half >> 64 - half)
+    size = _INTEGERS[kind.root]
+    fits = fits & ~short & (values == values << 64 - size >> 64 - size)
+    return pa.array(np.where(fits, values, 0), mask=~fits).cast(arrow_type(kind))
+
+
+def _decimals(source: VariantBytes, at: Ints, header: Ints, fits: Ints, kind: AtomicType) -> pa.Array:
+    """Of the column's scale, in as few bytes as they need."""
+    low = source.words(at + 2)
+    low = np.where(header == _DECIMAL4, low << 32 >> 32, low)
+    high = np.where(header == _DECIMAL16, source.words(np.where(header == _DECIMAL16, at + 10, 0)), low >> 63)
+    fits = fits & (source.data[at + 1] == kind.scale) & _below(low, high, kind.precision)
+    for number, digits in ((_DECIMAL4, 9), (_DECIMAL8, 18), (_DECIMAL16, 38)):
+        small = _below(low, high, digits) & (kind.scale <= digits)
+        fits &= np.where(header == number, small, (header < number) | ~small)
+    words = np.stack([low, high], axis=1)
+    validity = pa.py_buffer(np.packbits(fits, bitorder="little"))
+    return pa.Array.from_buffers(
+        arrow_type(kind), len(at), [validity, pa.py_buffer(np.ascontiguousarray(words))]
+    )
+
+
+def _below(low: Ints, high: Ints, digits: int) -> Ints:
+    """Whether 128-bit numbers have at most that many digits."""
+    negative = high < 0
+    upper = np.where(negative, ~high, high).view(np.uint64)
+    lower = np.where(negative, ~low, low).view(np.uint64)  # (one less than the absolute value)
+    limit = 10**digits
+    below = [_less(upper, lower, bound) for bound in (limit, limit - 1)]
+    found: Ints = np.where(negative, below[1], below[0])
+    return found
+
+
+def _less(upper: Ints, lower: Ints, bound: int) -> Ints:
+    most, least = np.uint64(bound >> 64), np.uint64(bound & (1 << 64) - 1)
+    less: Ints = (upper < most) | ((upper == most) & (lower < least))
+    return less
+
+
+def _texts(source: VariantBytes, rows: _Rows, short: Ints, long: Ints) -> pa.Array:
+    """Text that is no UTF-8 stays as it is, with all texts of its batch."""
+    long = long & (rows.end - rows.at > _MAX_SHORT + 5)
+    fits = (short | long) & (source.sizes(rows.at) == rows.end - rows.at)
+    chosen = np.flatnonzero(fits)
+    start = rows.at[chosen] + np.where(short[chosen], 1, 5)
+    array = _binary(len(rows), _Pieces(chosen, source.data, start, rows.end[chosen]))
+    try:
+        return array.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.nulls(len(rows), pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class _Pieces:
+    """Bytes of some rows: from `start` to `end` of `data`."""
+
+    rows: Ints
+    data: Ints
+    start: Ints
+    end: Ints
+
+
+def _binary(length: int, *pieces: _Pieces) -> pa.Array:
+    """Rows without a piece are null."""
+    sizes = np.full(length, -1, np.int64)
+    for piece in pieces:
+        sizes[piece.rows] = piece.end - piece.start
+    valid = sizes >= 0
+    ends = np.concatenate([[0], np.cumsum(np.maximum(sizes, 0))])
+    out = np.empty(int(ends[-1]), np.uint8)
+    for piece in pieces:
+        copy_ranges(out, ends[:-1][piece.rows], piece.data, piece.start, piece.end - piece.start)
+    return ragged(out, np.maximum(sizes, 0), valid)
+
+
+def _group(parts: Sequence[pa.Array]) -> pa.StructArray:
+    return pa.StructArray.from_arrays(list(parts), names=["value", "typed_value"][: len(parts)])
+
+
+def _places(rows: Ints, length: int) -> Ints | None:
+    """For each of `length` rows which item it takes, -1: none; None: each its own."""
+    if len(rows) == length:
+        return None
+    places = np.full(length, -1, np.int64)
+    places[rows] = np.arange(len(rows))
+    return places
+
+
+def _spread(array: pa.Array, places: Ints | None) -> pa.Array:
+    return array if places is None else array.take(pa.array(places, mask=places < 0))

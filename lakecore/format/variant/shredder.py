@@ -1,0 +1,199 @@
+"""VARIANT columns to typed columns: the shapes of the files of one writer (`stored_shape`).
+
+By a schema that the options give for columns of the table, or by what the first rows of each file look like,
+also inside of ROWs. Only parquet files have typed columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from lakecore.format.arrow_nested import relabel
+from lakecore.format.shredding import StoredShape
+from lakecore.format.variant.inference import Evidence, Limits, inferred
+from lakecore.format.variant.shred import SCALARS, shredded, shredded_type
+from lakecore.options import Option, parse_bool
+from lakecore.types.arrow import arrow_schema
+from lakecore.types.datatypes import ArrayType, AtomicType, DataField, DataType, RowType, TypeRoot, parse_type
+
+__all__ = ["VariantShaper", "check_inference"]
+
+Path = tuple[str, ...]
+_MAX_DEPTH = 100
+
+
+def _parse_schema(text: str) -> RowType | None:
+    try:
+        kind = parse_type(json.loads(text))
+    except (KeyError, TypeError, RecursionError) as err:
+        raise ValueError(f"must be a ROW in JSON: {err}") from err
+    if not isinstance(kind, RowType):
+        raise ValueError("must be a ROW in JSON")
+    for field in kind:
+        _check(field.type, field.name, _MAX_DEPTH)
+    return kind
+
+
+def _check(kind: DataType, path: str, depth: int) -> None:
+    """Raises ValueError for what Java does not read as typed columns."""
+    match kind:
+        case RowType(fields=fields) if fields and depth:
+            for field in fields:
+                _check(field.type, f"{path}.{field.name}", depth - 1)
+        case ArrayType(element=element) if depth:
+            _check(element, f"{path}.element", depth - 1)
+        case AtomicType(root=root) if root is TypeRoot.VARIANT or root in SCALARS:
+            return
+        case _:
+            raise ValueError(f"{path}: values cannot be stored as {kind}; write VARIANT there")
+
+
+def _natural(text: str) -> int:
+    if int(text) <= 0:
+        raise ValueError("must be above 0")
+    return int(text)
+
+
+def _share(text: str) -> float:
+    if not 0 <= float(text) <= 1:
+        raise ValueError("must be between 0 and 1")
+    return float(text)
+
+
+SCHEMA: Option[RowType | None] = Option(
+    "variant.shreddingSchema",
+    _parse_schema,
+    None,
+    "Types of VARIANT columns (a ROW as JSON) for which new files have typed columns.",
+    ("parquet.variant.shreddingSchema",),
+)
+INFER = Option(
+    "variant.inferShreddingSchema", parse_bool, False, "Whether these types are chosen by the first rows."
+)
+WIDTH = Option("variant.shredding.maxSchemaWidth", int, 300, "Maximum number of typed columns.")
+DEPTH = Option("variant.shredding.maxSchemaDepth", int, 50, "Maximum depth to which values are examined.")
+SHARE = Option(
+    "variant.shredding.minFieldCardinalityRatio",
+    _share,
+    0.1,
+    "Share of rows that must have a field.",
+)
+SAMPLE = Option("variant.shredding.maxInferBufferRow", _natural, 4096, "Number of rows that are examined.")
+
+
+def check_inference(raw: Mapping[str, str]) -> None:
+    """The options by which types are chosen. Raises InvalidOptionError."""
+    for option in (INFER, WIDTH, DEPTH, SHARE, SAMPLE):
+        option.read(raw)
+
+
+class VariantShaper:
+    """Shapes by the options. Each file is looked at alone: variant.shredding.inferenceMode=adaptive, which
+    only chooses other columns, is not obeyed.
+    """
+
+    def __init__(self, row_type: RowType, raw: Mapping[str, str]) -> None:
+        self._row_type = row_type
+        given = SCHEMA.read(raw)
+        self._given = None if given is None else _given(row_type, given)
+        self._limits = Limits(WIDTH.read(raw), DEPTH.read(raw), SHARE.read(raw))
+        self._paths = list(_paths(row_type, ()))
+        self.sample_rows = SAMPLE.read(raw) if self._given is None else 0
+
+    @classmethod
+    def of(cls, row_type: RowType, raw: Mapping[str, str], kind: str) -> VariantShaper | None:
+        """None: the columns are stored as they are. Raises InvalidOptionError."""
+        if kind != "parquet" or not any(_paths(row_type, ())):
+            return None
+        asked = SCHEMA.key in raw or SCHEMA.old_keys[0] in raw or INFER.read(raw)
+        shaper = cls(row_type, raw) if asked else None
+        return shaper if shaper is not None and shaper._given != {} else None
+
+    def shape(self, sample: Sequence[pa.RecordBatch]) -> StoredShape:
+        """By the first rows of `sample`, as many as the options say."""
+        if self._given is not None:
+            return _Shredded(self._row_type, self._given)
+        evidence = [Evidence.of(self._values(sample, path), self._limits) for path in self._paths]
+        kinds = inferred(evidence, self._limits)
+        return _Shredded(self._row_type, dict(zip(self._paths, kinds, strict=True)))
+
+    def finished(self, shape: StoredShape) -> None:
+        """Files do not depend on one another."""
+
+    def _values(self, sample: Sequence[pa.RecordBatch], path: Path) -> Iterator[tuple[bytes, bytes]]:
+        left = self.sample_rows
+        for batch in sample:
+            column = batch.slice(0, left).column(path[0])
+            left -= len(column)
+            for name in path[1:]:
+                column = _part(column, name)
+            for row in column.drop_null().to_pylist():
+                yield row["value"], row["metadata"]
+
+
+def _part(column: pa.StructArray, name: str) -> pa.Array:
+    """A field, null where the row is."""
+    return column.flatten()[column.type.get_field_index(name)]
+
+
+def _paths(row_type: RowType, above: Path) -> Iterator[Path]:
+    """VARIANT columns, also inside of ROWs."""
+    for field in row_type:
+        match field.type:
+            case AtomicType(root=TypeRoot.VARIANT):
+                yield (*above, field.name)
+            case RowType() as inner:
+                yield from _paths(inner, (*above, field.name))
+
+
+def _given(row_type: RowType, schema: RowType) -> dict[Path, DataType]:
+    kinds = {field.name: field.type for field in schema}
+    return {path: kinds[path[0]] for path in _paths(row_type, ()) if len(path) == 1 and path[0] in kinds}
+
+
+class _Shredded:
+    """One file."""
+
+    def __init__(self, row_type: RowType, kinds: Mapping[Path, DataType]) -> None:
+        self._kinds = kinds
+        self._fields = row_type.fields
+        self.schema = arrow_schema(RowType(tuple(_stored(field, (), kinds) for field in row_type)))
+
+    def stored(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        arrays = [
+            self._array(column, field, (), target.type)
+            for column, field, target in zip(batch.columns, self._fields, self.schema, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def notes(self) -> Mapping[str, Mapping[str, str]]:
+        return {}
+
+    def _array(self, column: pa.Array, field: DataField, above: Path, target: pa.DataType) -> pa.Array:
+        path = (*above, field.name)
+        if path in self._kinds:
+            return shredded(column, self._kinds[path], target)
+        if not isinstance(field.type, RowType) or not any(
+            known[: len(path)] == path for known in self._kinds
+        ):
+            return relabel(column, target)
+        children = [
+            self._array(_part(column, inner.name), inner, path, target.field(i).type)
+            for i, inner in enumerate(field.type)
+        ]
+        mask = column.is_null() if column.null_count else None
+        return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
+
+
+def _stored(field: DataField, above: Path, kinds: Mapping[Path, DataType]) -> DataField:
+    path = (*above, field.name)
+    if path in kinds:
+        return replace(field, type=shredded_type(kinds[path], nullable=field.type.nullable))
+    if isinstance(field.type, RowType):
+        inner = tuple(_stored(part, path, kinds) for part in field.type)
+        return replace(field, type=RowType(inner, field.type.nullable))
+    return field

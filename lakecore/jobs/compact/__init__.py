@@ -1,0 +1,70 @@
+"""The compaction job: one table, one request, one report; or many tables at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from lakecore.clock import Clock, SystemClock
+from lakecore.compact.outcome import Progress
+from lakecore.compact.work import Strategy
+from lakecore.executor import Executor, SerialExecutor
+from lakecore.jobs.compact.job import Job
+from lakecore.jobs.compact.many import Limits, reports_of
+from lakecore.jobs.compact.report import Report
+from lakecore.jobs.compact.task import CompactTask
+from lakecore.jobs.runner.lake import Lake
+from lakecore.jobs.runner.shape import Shape
+from lakecore.maintain.lease.heartbeat import Heartbeat
+from lakecore.row.sort_rule import OrderStrategy
+from lakecore.verify.digest.shape import ProofMode
+
+__all__ = [
+    "Job",
+    "Limits",
+    "OrderStrategy",
+    "Progress",
+    "ProofMode",
+    "Report",
+    "Shape",
+    "Strategy",
+    "run",
+    "run_many",
+]
+
+
+def run(
+    job: Job,
+    catalog: Lake,
+    executor: Executor | None = None,
+    clock: Clock | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Report:
+    """Compact one table.
+
+    Raises NotFoundError, InvalidInputError, UnsupportedError, BusyError before anything is touched. When
+    units of some picks fail, the others are committed first; then the first failure is raised.
+    """
+    with Heartbeat() as heartbeat:
+        task = CompactTask(job, executor or SerialExecutor(), clock or SystemClock(), on_progress, heartbeat)
+        report, error = task.of(catalog)
+    if error is not None:
+        raise error
+    return report
+
+
+def run_many(
+    jobs: Iterable[Job],
+    catalog: Lake,
+    executor: Executor | None = None,
+    clock: Clock | None = None,
+    on_progress: Callable[[Job, Progress], None] | None = None,
+    on_done: Callable[[Report], None] | None = None,
+    limits: Limits | None = None,
+) -> list[Report]:
+    """One report per job, in order. A failed job does not stop the rest: its report has an `error`.
+
+    The tables are worked on at once, within `limits`; see `compact_many`. The callbacks come from several
+    threads, one at a time.
+    """
+    engine, clock = executor or SerialExecutor(), clock or SystemClock()
+    return reports_of(list(jobs), catalog, engine, clock, limits or Limits(), on_progress, on_done)

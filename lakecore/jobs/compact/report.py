@@ -1,0 +1,142 @@
+"""What a compaction job reports, and how that is put together from what the run saw and did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from lakecore.compact.cluster.apply import ClusterRun
+from lakecore.compact.outcome import Outcome
+from lakecore.compact.rounds import CompactRun
+from lakecore.compact.work import Strategy, WorkPick
+from lakecore.errors import explained
+from lakecore.jobs.runner.shape import Shape
+from lakecore.maintain.forecast.plan import Forecast
+from lakecore.types.counted import counted
+from lakecore.verify.digest.digest import total
+from lakecore.verify.proof.pick_proof import PickProof
+from lakecore.verify.recompute.evidence import FoldEvidence
+
+__all__ = ["Report", "Shape", "with_run"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a job did. Rows, files and bytes in and out are those of rewritten files; `moved` files only
+    changed level.
+
+    `seconds`: from plan to last commit. `snapshot`: the last of `snapshots`, None without any. `dropped`:
+    picks that another commit made impossible. `planned`: what a dry run would do first; its `after` is what
+    that leaves, bytes and rows at most, and `forecast` what it takes and may meet. `proof`: what was
+    proven. `error_class`: the type of `error`, of `lakecore.errors`. `skipped`: why nothing was done, where
+    that is no error. `in_order`: partitions that were left alone, as they are in the order asked for.
+    `warnings`: why rows of the table may not be read, and what became of snapshots that other writers
+    replaced.
+    """
+
+    table: str
+    strategy: Strategy
+    engine: str
+    seconds: float = 0.0
+    rows_in: int = 0
+    rows_out: int = 0
+    files_in: int = 0
+    files_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    moved: int = 0
+    snapshot: int | None = None
+    snapshots: tuple[int, ...] = ()
+    proof: str = ""
+    error: str | None = None
+    error_class: str | None = None
+    skipped: str = ""
+    before: Shape = field(default_factory=Shape)
+    after: Shape = field(default_factory=Shape)
+    picks_done: int = 0
+    picks_left: int = 0
+    dropped: tuple[str, ...] = ()
+    planned: tuple[str, ...] = ()
+    forecast: Forecast | None = None
+    dry_run: bool = False
+    nothing_to_do: bool = False
+    in_order: int = 0
+    warnings: tuple[str, ...] = ()
+
+    def failed(self, error: BaseException | None) -> Report:
+        """With what ended the job early, if something did."""
+        if error is None:
+            return self
+        return replace(self, error=explained(error), error_class=type(error).__name__)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; levels as text, as JSON wants keys."""
+        raw = asdict(self)
+        for name in ("before", "after"):
+            raw[name]["levels"] = {str(level): count for level, count in raw[name]["levels"].items()}
+        lists = {name: list(raw[name]) for name in ("snapshots", "dropped", "planned", "warnings")}
+        told = {"strategy": self.strategy.value, "forecast": self.forecast and self.forecast.to_json()}
+        return raw | lists | told
+
+
+def with_run(report: Report, run: CompactRun | ClusterRun, planned: Sequence[WorkPick]) -> Report:
+    """`report` with the figures of `run`. `planned`: picks of a dry run."""
+    outcome = run.outcome
+    snapshots = run.landed.ids + outcome.snapshots
+    return replace(
+        report,
+        rows_in=outcome.rows_in,
+        rows_out=outcome.rows_out,
+        files_in=outcome.files_in,
+        files_out=outcome.files_out,
+        bytes_in=outcome.bytes_in,
+        bytes_out=outcome.bytes_out,
+        moved=outcome.moved,
+        snapshot=snapshots[-1] if snapshots else None,
+        snapshots=snapshots,
+        proof=_proof_text(outcome),
+        picks_done=outcome.picks_done,
+        picks_left=outcome.picks_left + len(planned),
+        dropped=outcome.dropped,
+        warnings=report.warnings + outcome.notes,
+        planned=tuple(_planned_text(pick) for pick in planned),
+        nothing_to_do=report.error is None and run.picks_planned == 0,
+        in_order=run.in_order if isinstance(run, ClusterRun) else 0,
+    )
+
+
+def _planned_text(pick: WorkPick) -> str:
+    parts = (
+        [f"merge {counted(len(pick.replaced), 'file')}, {counted(pick.rows, 'row')}"] if pick.replaced else []
+    )
+    if pick.moved:
+        parts.append(f"move {counted(len(pick.moved), 'file')}")
+    return f"{pick.name}: {pick.reason}: {', '.join(parts)}"
+
+
+def _proof_text(outcome: Outcome) -> str:
+    """What was proven, summed over all picks."""
+    kinds: dict[tuple[bool | None, bool], list[PickProof]] = {}
+    for proof in outcome.proofs:
+        kinds.setdefault((proof.placed, proof.fold is None), []).append(proof)
+    parts = [str(_sum(proofs)) for proofs in kinds.values()]
+    if outcome.decoded and outcome.proofs:
+        parts.append(outcome.decoded)
+    if outcome.moved:
+        parts.append(f"{counted(outcome.moved, 'file')} moved to another level, metadata only")
+    return "; ".join(parts)
+
+
+def _sum(proofs: Sequence[PickProof]) -> PickProof:
+    folds = [proof.fold for proof in proofs if proof.fold is not None]
+    return replace(
+        proofs[0],
+        pick="all",
+        inputs=total(proof.inputs for proof in proofs),
+        outputs=total(proof.outputs for proof in proofs),
+        lost=total(proof.lost for proof in proofs),
+        dropped=total(proof.dropped for proof in proofs),
+        ties=sum(proof.ties for proof in proofs),
+        fold=None if folds == [] else sum(folds, FoldEvidence()),
+    )

@@ -1,0 +1,80 @@
+"""Which partitions and buckets of a table a compaction is about."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from lakecore.errors import InvalidInputError
+from lakecore.jobs.compact.job import Job
+from lakecore.jobs.versions.tags import zone_offset_ms
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.options import BucketMode
+from lakecore.row.partition_path import parse_partitions
+from lakecore.row.sort_rule import OrderStrategy
+from lakecore.scan.filters import EVERYTHING, ScanFilter
+from lakecore.table import Table
+
+__all__ = ["part_of", "partitions_of"]
+
+_RANGE = re.compile(r"(\d+)(?:\s*-\s*(\d+))?")
+
+
+def part_of(table: Table, job: Job, now_ms: int) -> ScanFilter:
+    """What `job.where`, `job.buckets` and `job.partition_idle_ms` leave of the table now.
+
+    To find idle partitions costs a plan and some 1 us a file; without that limit nothing is read. Raises
+    InvalidInputError for what does not fit the table.
+    """
+    chosen = partitions_of(table, job.where)
+    if job.buckets is not None:
+        chosen = ScanFilter(partitions=chosen.partitions, buckets=_buckets(table, job.buckets))
+    if job.partition_idle_ms is None:
+        return chosen
+    if job.order_strategy is not OrderStrategy.NONE:
+        raise InvalidInputError("partition-idle-time cannot be used with an order strategy; use where")
+    snapshot = table.snapshots.latest()
+    if snapshot is None:
+        return chosen
+    local_ms = now_ms + zone_offset_ms(job.zone, now_ms)
+    entries = table.scanner.live_entries(snapshot, chosen)
+    idle = _idle_partitions(entries, local_ms - job.partition_idle_ms)
+    return ScanFilter(partitions=chosen.partitions, buckets=chosen.buckets, serialized=idle)
+
+
+def partitions_of(table: Table, where: str | None) -> ScanFilter:
+    """Raises InvalidInputError for text that names no partitions of the table."""
+    if where is None:
+        return EVERYTHING
+    kind = table.schema.partition_type
+    return ScanFilter(partitions=parse_partitions(where, kind, table.options.partition_default_name))
+
+
+def _buckets(table: Table, text: str) -> frozenset[int]:
+    """Buckets of `0-99,200`. Only a fixed number of buckets has names that mean the same tomorrow."""
+    options = table.options
+    if options.bucket_mode is not BucketMode.HASH_FIXED:
+        raise InvalidInputError(
+            f"buckets={text!r}: table {table.name} has no fixed number of buckets; leave buckets out"
+        )
+    found: set[int] = set()
+    for part in text.split(","):
+        match = _RANGE.fullmatch(part.strip())
+        low = int(match[1]) if match else 0
+        high = int(match[2] or low) if match else -1
+        if low > high:
+            raise InvalidInputError(f"buckets={text!r}: {part!r} is not a number or a range such as 0-99")
+        if high >= options.bucket:
+            raise InvalidInputError(
+                f"buckets={text!r}: table {table.name} has buckets 0 to {options.bucket - 1}, not {high}"
+            )
+        found.update(range(low, high + 1))
+    return frozenset(found)
+
+
+def _idle_partitions(entries: ManifestEntries, before_ms: int) -> frozenset[bytes]:
+    """Partitions whose youngest file was made then or earlier. `before_ms`: of the writers' wall clock."""
+    newest = entries.newest()
+    present = np.unique(entries.partition)
+    return frozenset(entries.partitions[code] for code in present[newest[present] <= before_ms].tolist())

@@ -1,0 +1,24 @@
+"""The marks of sorted partitions, as clusterings know them, in their store."""
+
+from __future__ import annotations
+
+from lakecore.compact.cluster.marks import Marks, SortMark
+from lakecore.jobs.runner.lake import Lake
+from lakecore.maintain.sort_marks import SortMarkStore
+
+__all__ = ["add", "load"]
+
+
+def load(lake: Lake, table: str) -> dict[bytes, SortMark]:
+    """Costs one read."""
+    found = SortMarkStore(lake.file_io, lake.warehouse).load(table)
+    return {partition: SortMark(*mark) for partition, mark in found.items()}
+
+
+def add(lake: Lake, table: str, marks: Marks) -> None:
+    """Costs a read and a write. Marks of partitions that are gone stay: some 150 bytes each."""
+    store = SortMarkStore(lake.file_io, lake.warehouse)
+    new = {partition: (mark.order, mark.files) for partition, mark in marks.items()}
+    before = store.load(table)
+    if before | new != before:
+        store.save(table, before | new)

@@ -1,0 +1,260 @@
+"""One compaction job on its way to a report."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+from lakecore.clock import Clock
+from lakecore.compact.cluster.apply import ClusterRun
+from lakecore.compact.cluster.plan import clusters
+from lakecore.compact.full_due import announces_nothing, full_is_due
+from lakecore.compact.lake.pool import PlanBudget
+from lakecore.compact.lake.weight import plan_bytes
+from lakecore.compact.outcome import Progress
+from lakecore.compact.planning import CompactTarget
+from lakecore.compact.rounds import CompactRequest, CompactRun
+from lakecore.compact.schedule import COMMIT_PICKS
+from lakecore.compact.strategy import Strategy
+from lakecore.compact.work import WorkPick
+from lakecore.errors import InvalidInputError, LakeError
+from lakecore.executor import Executor
+from lakecore.jobs.compact import sort_marks
+from lakecore.jobs.compact.job import Job
+from lakecore.jobs.compact.report import Report, with_run
+from lakecore.jobs.compact.scope import part_of
+from lakecore.jobs.runner.counts import snapshots_of
+from lakecore.jobs.runner.lake import Lake, target_of
+from lakecore.jobs.runner.metered import MeteredExecutor, peak_memory
+from lakecore.jobs.runner.shape import Shape, planned_shape
+from lakecore.maintain.holds.place import hold_because_of
+from lakecore.maintain.holds.store import HoldStore
+from lakecore.maintain.lease.heartbeat import Heartbeat
+from lakecore.row.sort_rule import OrderStrategy
+from lakecore.scan.filters import ScanFilter
+from lakecore.table import Table
+
+__all__ = ["CompactTask"]
+
+logger = logging.getLogger(__name__)
+
+Work = CompactRun | ClusterRun
+
+
+class CompactTask:
+    """One job on its way to a report.
+
+    `heartbeat` keeps the lease, of this table and maybe of others; `budget`: for plans of several at once.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        executor: Executor,
+        clock: Clock,
+        on_progress: Callable[[Progress], None] | None,
+        heartbeat: Heartbeat,
+        budget: PlanBudget | None = None,
+    ) -> None:
+        self._job = job
+        self._executor = executor
+        self._clock = clock
+        self._on_progress = on_progress
+        self._heartbeat = heartbeat
+        self._budget = budget
+        self._user = job.commit_user or f"lakecore-compact-{clock.fresh_id()}"
+        self._report = Report(
+            table=job.table, strategy=job.strategy, engine=executor.name, dry_run=job.dry_run
+        )
+
+    def of(self, lake: Lake) -> tuple[Report, LakeError | None]:
+        """The report, and the error that ended the job early if one did."""
+        try:
+            table = lake.load_table(self._job.table).with_options(self._job.options)
+            with ExitStack() as ends:
+                if self._budget is not None:
+                    ends.enter_context(self._budget.holding(plan_bytes(table.scanner)))
+                where = part_of(table, self._job, self._clock.now_ms())
+                run = self._compact_run(table, where, lake, ends)
+                self._report = replace(self._report, warnings=(*table.warnings, *self._put_off(table)))
+                return self._run(run, table, lake)
+        except LakeError as err:
+            self._hold(err, lake)
+            return self._report.failed(err), err
+
+    def _hold(self, error: LakeError, lake: Lake) -> None:
+        """Damage puts the table on hold, as long as the lease is held where it was taken."""
+        if not self._job.dry_run:
+            holds = HoldStore(lake.file_io, lake.warehouse, self._clock)
+            hold_because_of(error, holds, self._job.table, "compact", self._job.owner)
+
+    def _run(self, run: Work, table: Table, lake: Lake) -> tuple[Report, LakeError | None]:
+        started_ms = self._clock.now_ms()
+        executor = MeteredExecutor(self._executor)
+        started = self._clock.monotonic() - self._executor.startup_seconds
+        planned: tuple[WorkPick, ...] = ()
+        error: LakeError | None = None
+        try:
+            if self._job.dry_run:
+                planned = run.plan().picks
+            else:
+                run.run(executor)
+        except LakeError as err:
+            error = err
+            self._hold(err, lake)
+        if run.outcome.snapshots:
+            table.tag_after_commit(wrote=False)
+        if isinstance(run, ClusterRun) and run.new_marks:
+            sort_marks.add(lake, table.name, run.new_marks)
+        seconds = round(max(0, self._clock.monotonic() - started - self._executor.startup_seconds), 6)
+        report = replace(self._report.failed(error), seconds=seconds)
+        report = self._shaped(with_run(report, run, planned), run, table)
+        if planned:
+            return self._forecast(report, run, planned, table, lake), error
+        if report.snapshots or report.dropped:
+            self._remember(report, run, table, lake, started_ms, executor.peak or peak_memory())
+        return report, error
+
+    def _forecast(
+        self, report: Report, run: Work, planned: Sequence[WorkPick], table: Table, lake: Lake
+    ) -> Report:
+        """With what the picks would leave and take."""
+        from lakecore.jobs.runner import forecast
+
+        work = forecast.Work(
+            files=sum(len(pick.replaced) + len(pick.moved) for pick in planned),
+            bytes=sum(pick.size for pick in planned),
+            rows=sum(pick.rows for pick in planned),
+        )
+        keyed = _has_levels(table)
+        after = planned_shape(run.before, planned, table.options.target_file_size, keyed=keyed)
+        target = target_of(table, lake, self._clock)
+        found = forecast.forecast_of(target, _kind(run), work, self._executor.name)
+        count = snapshots_of(target)
+        folds = any(pick.place.bucket < 0 for pick in planned)  # a commit of their own
+        left = None if folds else count + -(-len(planned) // COMMIT_PICKS)
+        after = replace(after, snapshots=left)
+        return replace(report, before=replace(report.before, snapshots=count), after=after, forecast=found)
+
+    def _remember(
+        self, report: Report, run: Work, table: Table, lake: Lake, started_ms: int, memory: int
+    ) -> None:
+        """Add what the run took to the history of the table."""
+        from lakecore.jobs.runner import forecast
+
+        forecast.remember(
+            target_of(table, lake, self._clock),
+            _kind(run),
+            forecast.Work(files=report.files_in + report.moved, bytes=report.bytes_in, rows=report.rows_in),
+            self._executor.name,
+            started_ms=started_ms,
+            outcome={
+                "seconds": report.seconds,
+                "memory": memory,
+                "files_out": report.files_out,
+                "bytes_out": report.bytes_out,
+                "rows_out": report.rows_out,
+                "sorted_runs": [report.before.sorted_runs, report.after.sorted_runs],
+                "lost": len(report.dropped),
+                "error": report.error_class,
+            },
+        )
+
+    def _compact_run(self, table: Table, where: ScanFilter, lake: Lake, ends: ExitStack) -> Work:
+        """`ends` releases what the run will hold."""
+        job = self._job
+        if job.order_strategy is OrderStrategy.NONE and job.order_by:
+            raise InvalidInputError(
+                f"columns to order by ({', '.join(job.order_by)}) need order, zorder or hilbert as strategy"
+            )
+        target = CompactTarget(
+            reading=table.read_context(),
+            scanner=table.scanner,
+            committer=table.committer(),
+            clock=self._clock,
+        )
+        request = CompactRequest(
+            strategy=self._strategy(table),
+            commit_user=self._user,
+            identifier=job.commit_identifier,
+            where=where,
+            proof=job.proof,
+            proof_seed=job.proof_seed,
+            until_ms=job.until_ms,
+            repeatable=bool(job.commit_user),
+        )
+
+        def begin() -> None:
+            from lakecore.maintain.lease.lease import leased  # a table with nothing to do takes none
+
+            named = f"{self._user}:{job.commit_identifier}"  # the same for a second try
+            owner = (job.owner or named).replace(" ", "_")
+            held = leased(
+                lake.file_io,
+                lake.warehouse,
+                job.table,
+                owner,
+                self._clock,
+                job.lease_ms,
+                wait_ms=self._wait_ms(),
+            )
+            ends.enter_context(self._heartbeat.keeping(ends.enter_context(held)))
+
+        on_begin = begin if job.lease_ms and not job.dry_run else None
+        order = None if job.order_strategy is OrderStrategy.NONE else (job.order_strategy, job.order_by)
+        if order is None and not clusters(table.schema):
+            return CompactRun(target, request, self._on_progress, on_begin)
+        marks = {} if order is None or job.force else sort_marks.load(lake, table.name)
+        return ClusterRun(target, request, order, self._on_progress, on_begin, marks)
+
+    def _put_off(self, table: Table) -> tuple[str, ...]:
+        """What the compaction that is asked for leaves undone."""
+        universal = self._job.strategy is Strategy.UNIVERSAL
+        if not universal or not announces_nothing(table.schema, table.options):
+            return ()
+        return (
+            "changelog-producer=full-compaction: only full compactions write the changelog, "
+            "and few universal "
+            "ones are full; use the strategy full, or set full-compaction.delta-commits",
+        )
+
+    def _strategy(self, table: Table) -> Strategy:
+        """A universal compaction is a full one where the table's options say that it is time."""
+        asked = self._job.strategy
+        if asked is not Strategy.UNIVERSAL or not full_is_due(table.scanner, table.schema, table.options):
+            return asked
+        logger.info("%s: a full compaction is due (full-compaction.delta-commits)", table.name)
+        return Strategy.FULL
+
+    def _wait_ms(self) -> int:
+        """What the window leaves of the time to wait."""
+        job = self._job
+        if job.until_ms is None:
+            return job.wait_ms
+        return max(0, min(job.wait_ms, job.until_ms - self._clock.now_ms()))
+
+    def _shaped(self, report: Report, run: Work, table: Table) -> Report:
+        """With the table before and after; after an error, after is what could still be read."""
+        keyed = _has_levels(table)
+        before = after = Shape.of(run.before, keyed=keyed)
+        try:
+            latest = table.snapshots.latest() if run.outcome.snapshots else None
+            if latest is not None:
+                after = Shape.of(table.scanner.live_entries(latest, run.scope), keyed=keyed)
+        except LakeError as err:
+            logger.warning("%s: its figures after the compaction could not be read: %s", table.name, err)
+        return replace(report, before=before, after=after)
+
+
+def _kind(run: Work) -> str:
+    """Which history tells how long it takes."""
+    from lakecore.jobs.runner import forecast
+
+    return forecast.SORT if isinstance(run, ClusterRun) else forecast.COMPACT
+
+
+def _has_levels(table: Table) -> bool:
+    """Whether the files of a level are one sorted run."""
+    return bool(table.schema.primary_keys) or clusters(table.schema)

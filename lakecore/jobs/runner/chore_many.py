@@ -1,0 +1,111 @@
+"""One chore on many tables: several at once, each with its own report."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from lakecore.clock import SystemClock
+from lakecore.compact.lake.pool import PlanBudget
+from lakecore.errors import BusyError, LakeError, OnHoldError, explained
+from lakecore.jobs.runner.chore import Report
+from lakecore.jobs.runner.lake import Lake
+from lakecore.jobs.runner.limits import Limits
+from lakecore.jobs.runner.many import Telling, held, of_tables, unexpected
+from lakecore.maintain.deletion.quarantine import purge_quietly
+from lakecore.maintain.deletion.runs import RunStore
+
+__all__ = ["TABLES_AT_ONCE", "run_many"]
+
+logger = logging.getLogger(__name__)
+
+J = TypeVar("J")
+
+TABLES_AT_ONCE = 4
+"""Each asks storage for several files at once by itself."""
+_LIMITS = Limits(tables=TABLES_AT_ONCE)
+
+
+def run_many(
+    jobs: Sequence[J],
+    run: Callable[[J], Report],
+    lake: Lake,
+    *,
+    limits: Limits = _LIMITS,
+    on_done: Callable[[Report], None] | None = None,
+    passes_over: bool = True,
+) -> list[Report]:
+    """One report per job, in order. A failed one does not stop the rest: its report has an `error`; one that
+    a hold stops is `held`, not failed.
+
+    Of several, one whose table another chore holds is `skipped` where that is no failure: with `passes_over`,
+    and when the job does not wait for it.
+
+    Memory: within `limits`, and a report each. `on_done` is called from several threads, one at a time. The
+    quarantine is purged once at the end, instead of by each job (that reads the runs of all tables).
+    """
+    tell = Telling()
+    if len(jobs) < 2:
+        reports = [_tried(job, run, passes_over=False) for job in jobs]
+        for report in reports:
+            tell(on_done, report)
+        return reports
+    budget = PlanBudget(limits.plan_bytes)
+
+    def work(job: Any) -> Report:
+        with held(budget, lambda: lake.load_table(job.table, job.options)):
+            report = _tried(_without_purge(job), run, passes_over=passes_over and not job.safety.wait_ms)
+        tell(on_done, report)
+        return report
+
+    reports = of_tables(jobs, work, limits.tables)
+    _purge(lake, jobs, reports)
+    return reports
+
+
+def _tried(job: J, run: Callable[[J], Report], *, passes_over: bool) -> Report:
+    table, name = str(getattr(job, "table", "")), _name(job)
+    try:
+        return run(job)
+    except LakeError as err:
+        if isinstance(err, OnHoldError):
+            logger.warning("%s", err)
+            return Report(table=table, job=name, held=str(err))
+        if isinstance(err, BusyError) and passes_over:
+            logger.warning("%s of %s was not finished and is left to the next run: %s", name, table, err)
+            return Report(table=table, job=name, skipped=str(err))
+        logger.error("%s of %s failed: %s", name, table, explained(err))
+        return Report(table=table, job=name, error=explained(err), error_class=type(err).__name__)
+    except Exception as err:  # the border of one table: it must not stop the others
+        logger.exception("%s of %s", name, table)
+        return Report(table=table, job=name, error=unexpected(err), error_class=type(err).__name__)
+
+
+def _name(job: object) -> str:
+    """What its reports call it: `create-tag`, `expire-snapshots`."""
+    kind = type(job)
+    if kind.__name__ == "Job":
+        return kind.__module__.rpartition(".")[2].replace("_", "-")
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower()
+
+
+def _without_purge(job: Any) -> Any:
+    return replace(job, safety=replace(job.safety, purges=False))
+
+
+def _purge(lake: Lake, jobs: Sequence[Any], reports: Sequence[Report]) -> None:
+    runs = RunStore(lake.file_io, lake.warehouse, SystemClock())
+    kept = [(job, report) for job, report in zip(jobs, reports, strict=True) if report.quarantined]
+    done = [(job.safety, report) for job, report in kept if not report.dry_run and report.error is None]
+    for number, (safety, report) in enumerate(done):
+        if number == 0:
+            ttl, cap = safety.quarantine_ttl_ms, safety.quarantine_cap
+            purge_quietly(runs, report.table, ttl_ms=ttl, cap=cap)
+        elif report.run is not None:
+            try:
+                runs.forget(report.table)
+            except LakeError as err:
+                logger.warning("old records of the ledger of %s could not be removed: %s", report.table, err)

@@ -1,0 +1,105 @@
+"""How much a table has before a chore and would have after it, as far as that is cheap to know."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+
+from lakecore.errors import LakeError
+from lakecore.jobs.runner.shape import Shape
+from lakecore.maintain.target import Target
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.snapshot import Snapshot
+
+__all__ = ["UNKNOWN", "Change", "Counts", "counts_of", "counts_of_entries", "snapshots_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Live data files of the latest snapshot, their bytes, physical rows and sorted runs, and how many
+    `snapshots` there are. None: only every manifest tells.
+    """
+
+    files: int | None = None
+    bytes: int | None = None
+    rows: int | None = None
+    snapshots: int | None = None
+    sorted_runs: int | None = None
+
+    def towards(self, after: Counts) -> str:
+        """For people: `files 12 -> 10, rows 40, snapshots 5 -> 1`; what is not known is left out, or `?`."""
+        named = [
+            (one.name.replace("_", " "), getattr(self, one.name), getattr(after, one.name))
+            for one in fields(self)
+        ]
+        pairs = [(name, now, "?" if then is None else then) for name, now, then in named if now is not None]
+        return ", ".join(
+            f"{name} {now}" if now == then else f"{name} {now} -> {then}" for name, now, then in pairs
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a chore adds (or, below 0, takes). None: not known before."""
+
+    files: int | None = 0
+    bytes: int | None = 0
+    rows: int | None = 0
+    snapshots: int | None = 0
+    sorted_runs: int | None = 0
+
+    @classmethod
+    def adding(cls, entries: ManifestEntries, *, keyed: bool, snapshots: int | None) -> Change:
+        """Live entries that come, whole sorted runs, in so many commits."""
+        return cls(snapshots=snapshots, **_figures(Shape.of(entries, keyed=keyed)))
+
+    @classmethod
+    def removing(cls, entries: ManifestEntries, *, keyed: bool, snapshots: int | None) -> Change:
+        """Live entries that go, whole sorted runs."""
+        gone = _figures(Shape.of(entries, keyed=keyed))
+        return cls(snapshots=snapshots, **{name: -count for name, count in gone.items()})
+
+    def of(self, before: Counts) -> Counts:
+        """What is there afterwards."""
+        names = [one.name for one in fields(self)]
+        return Counts(**{name: _sum(getattr(before, name), getattr(self, name)) for name in names})
+
+
+def _sum(before: int | None, change: int | None) -> int | None:
+    return None if before is None or change is None else before + change
+
+
+UNKNOWN = Change(files=None, bytes=None, rows=None, snapshots=None, sorted_runs=None)
+"""Of a chore whose outcome shows only when it is done."""
+
+
+def counts_of(target: Target, snapshot: Snapshot | None = None) -> Counts:
+    """Of `snapshot`, else the latest. Costs a listing of the snapshots and reads of two manifest lists; no
+    manifest, so bytes and sorted runs are None. What cannot be read is None, too.
+    """
+    found = Counts()
+    with suppress(LakeError):
+        found = replace(found, snapshots=snapshots_of(target))
+        latest = snapshot or target.snapshots.latest()
+        if latest is None:
+            return replace(found, files=0, bytes=0, rows=0, sorted_runs=0)
+        found = replace(found, rows=latest.total_record_count)
+        lists = target.manifests.data_manifests(latest)
+        live = sum(file.num_added_files - file.num_deleted_files for file in lists)
+        found = replace(found, files=live)
+    return found
+
+
+def counts_of_entries(target: Target, entries: ManifestEntries) -> Counts:
+    """Of all live entries of the latest snapshot, which were read anyway."""
+    figures = _figures(Shape.of(entries, keyed=bool(target.schema.primary_keys)))
+    return Counts(snapshots=snapshots_of(target), **figures)
+
+
+def _figures(shape: Shape) -> dict[str, int]:
+    return {name: getattr(shape, name) for name in ("files", "bytes", "rows", "sorted_runs")}
+
+
+def snapshots_of(target: Target) -> int:
+    """How many there are, for a listing."""
+    return len(target.snapshots.list_ids())

@@ -1,0 +1,88 @@
+"""The live files of a table before a compaction, after it, and as planned picks would leave them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from lakecore.compact.work import WorkPick
+from lakecore.metadata.manifest.byte_words import hash_bytes
+from lakecore.metadata.manifest.entries import ManifestEntries
+
+__all__ = ["Shape", "planned_shape"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Live files of a table, or of the partitions asked for: bytes, physical rows, files by level.
+
+    `sorted_runs`: of all buckets together; an append table that is not clustered has as many as files.
+    `snapshots`: how many the table has; counted for dry runs only.
+    """
+
+    files: int = 0
+    sorted_runs: int = 0
+    levels: Mapping[int, int] = field(default_factory=dict)
+    bytes: int = 0
+    rows: int = 0
+    snapshots: int | None = None
+
+    @classmethod
+    def of(cls, entries: ManifestEntries, *, keyed: bool) -> Shape:
+        """From live entries."""
+        levels, counts = np.unique(entries.level, return_counts=True)
+        return cls(
+            files=len(entries),
+            sorted_runs=_sorted_runs(entries) if keyed else len(entries),
+            levels=dict(zip(levels.tolist(), counts.tolist(), strict=True)),
+            bytes=int(entries.file_size.sum()),
+            rows=int(entries.row_count.sum()),
+        )
+
+
+def planned_shape(
+    entries: ManifestEntries, picks: Sequence[WorkPick], target_size: int, *, keyed: bool
+) -> Shape:
+    """What `picks` would make of live `entries`. Bytes and rows are bounds: rows that replace each other,
+    and what packs better together, are not known before. Cost: a sort of all names by hash.
+    """
+    gone = [file for pick in picks for file in (*pick.replaced, *(before for before, _ in pick.moved))]
+    hashes = hash_bytes([file.file_name.encode() for file in gone])
+    kept = entries.select(~np.isin(entries.name_hash, hashes))
+    shape = Shape.of(kept, keyed=keyed)
+    levels = dict(shape.levels)
+    codes = {partition: code for code, partition in enumerate(kept.partitions)}
+    runs = set(zip(kept.partition.tolist(), kept.bucket.tolist(), kept.level.tolist(), strict=True))
+    fresh = 0
+    for pick in picks:
+        size = sum(file.file_size for file in pick.replaced)
+        outputs = -(-size // target_size) if pick.rows else 0
+        for level, count in ((_output_level(pick), outputs), *((after.level, 1) for _, after in pick.moved)):
+            levels[level] = levels.get(level, 0) + count
+            run = (codes.get(pick.place.partition, -1), pick.place.bucket, level)
+            fresh += bool(count) and (level == 0 or run not in runs)
+            runs.add(run)
+    added = sum(file.file_size for file in gone), sum(pick.rows for pick in picks)
+    moved = sum(before.row_count for pick in picks for before, _ in pick.moved)
+    files = sum(levels.values())
+    return replace(
+        shape,
+        files=files,
+        sorted_runs=shape.sorted_runs + fresh if keyed else files,
+        levels={level: count for level, count in sorted(levels.items()) if count},
+        bytes=shape.bytes + added[0],
+        rows=shape.rows + added[1] + moved,
+    )
+
+
+def _output_level(pick: WorkPick) -> int:
+    """Units of tables without keys say no level: there is one."""
+    return max((int(getattr(unit, "output_level", 0)) for unit in pick.units), default=0)
+
+
+def _sorted_runs(entries: ManifestEntries) -> int:
+    upper = entries.level > 0
+    places = np.stack([entries.partition, entries.bucket, entries.level])[:, upper]
+    return int((~upper).sum()) + int(np.unique(places, axis=1).shape[1])

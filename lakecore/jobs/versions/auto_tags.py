@@ -1,0 +1,91 @@
+"""The job `trigger-tag-automatic-creation`: what the table's options ask of automatic tags, done now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakecore.clock import Clock
+from lakecore.executor import Executor
+from lakecore.jobs.runner.chore import (
+    Chore,
+    Lake,
+    Report,
+    Safety,
+    begin,
+    job_from_json,
+    job_to_json,
+    parameters,
+)
+from lakecore.maintain.auto_tags.apply import DueTags, due_tags, expired, make
+from lakecore.maintain.auto_tags.plan import CreationMode
+from lakecore.maintain.tags import apply
+
+__all__ = ["Job", "run"]
+
+_JOB = "trigger-tag-automatic-creation"
+_IDLE = {
+    CreationMode.NONE: "option tag.automatic-creation is not set: no tag is created automatically",
+    CreationMode.BATCH: (
+        "option tag.automatic-creation=batch: only writes create tags (see create-batch-tags)"
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Make the automatic tags that are due, delete those that are too many and tags whose time has passed.
+
+    `zone`: of the wall clock that tags are written by, and of the days and hours of commits where option
+    sink.process-time-zone names none. `options`: for this run only, for example tag.automatic-creation.
+    """
+
+    table: str
+    zone: str = "UTC"
+    options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    safety: Safety = field(default_factory=Safety)
+
+    to_json = job_to_json
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Job:
+        """Raises InvalidInputError for unknown or missing keys."""
+        return job_from_json(cls, raw)
+
+
+def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
+    """`names` of the report: the tags that were made. On a table that is on hold none is deleted: `held`.
+
+    Raises NotFoundError, InvalidOptionError.
+    """
+    with begin(_JOB, job, lake, keeps=False, executor=executor, clock=clock) as chore:
+        return chore.timed(_run(job, chore))
+
+
+def _run(job: Job, chore: Chore) -> Report:
+    due = due_tags(chore.target, job.zone)
+    made = tuple(tag.name for tag in due.new) if job.dry_run else make(chore.target, due, job.zone)
+    surplus = tuple(sorted({*due.surplus, *expired(chore.target, job.zone)}))
+    gone = () if chore.holds else surplus
+    report = replace(
+        chore.report,
+        names=made,
+        snapshot=due.new[-1].snapshot if due.new else None,
+        notes=_notes(due, gone, "would be removed" if job.dry_run else "were removed"),
+        nothing_to_do=not made and not gone,
+        held=chore.held() if surplus else "",
+    )
+    if not gone:
+        return replace(report, quarantined=False)
+    planned = apply.deletion(chore.target, chore.sweeper, gone)
+    if job.dry_run:
+        return report.planned(planned[0])
+    swept = apply.delete(_JOB, planned, chore.sweeper, keeps=chore.keeps, parameters=parameters(job))
+    return report.swept(swept)
+
+
+def _notes(due: DueTags, gone: tuple[str, ...], verb: str) -> tuple[str, ...]:
+    idle = (_IDLE[due.mode],) if due.mode in _IDLE else ()
+    return (*idle, f"tags that {verb}: {', '.join(gone)}") if gone else idle

@@ -1,0 +1,345 @@
+"""The job `create-batch-tags`: a tag for each day or hour that is over, made exactly once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+from lakecore.clock import Clock
+from lakecore.errors import InvalidInputError, InvalidOptionError, NotFoundError, UnavailableError
+from lakecore.executor import Executor
+from lakecore.jobs.runner.chore import (
+    DAY_MS,
+    Chore,
+    Lake,
+    Report,
+    Safety,
+    begin,
+    job_from_json,
+    job_to_json,
+    parameters,
+)
+from lakecore.jobs.runner.moment import parse_moment
+from lakecore.maintain.auto_tags.options import PROCESS_ZONE, WATERMARK_ZONE, num_retained
+from lakecore.maintain.batch_tags.apply import Known, check_series, make, read_known, replace_others
+from lakecore.maintain.batch_tags.plan import Duty, Period, Series, State, periods_between, plan, retire
+from lakecore.maintain.deletion.sweep import Swept
+from lakecore.maintain.retention_options import TAG_DEFAULT_TIME
+from lakecore.maintain.tags import apply
+from lakecore.maintain.wall_clock import WallClock
+from lakecore.scan.auto_tags import AutoTagNames
+from lakecore.types.text import timestamp_text
+
+__all__ = ["By", "Job", "Report", "run"]
+
+_JOB = "create-batch-tags"
+_SHOWN = 31
+_LOOKS = 5
+_RANGE = 10_000
+"""Periods that are looked at where no range is given."""
+_DAY = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)")
+_PERIOD_KEYS = ("tag.creation-period", "tag.creation-period-duration")
+
+
+class By(Enum):
+    """What a period's end is compared with."""
+
+    COMMIT_TIME = "commit-time"
+    WATERMARK = "watermark"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Tag the last snapshot before the end of a period.
+
+    `date`: a time in the period (`2026-11-20`, an ISO time); "": the last period that was over at `as_of`
+    (default now). `start`, `end`: the range of periods that should have tags, by default from the oldest tag
+    of these names to that of `date`; missing ones are reported, and made with `backfill`. `period`: daily,
+    hourly, two-hours or a duration; it and `formatter` are the table's options by default. `name`: of the
+    tags, with `{period}` once. `delay_ms`: how long after its end a period still takes snapshots. `by`: the
+    time of commits or their watermarks. `replace`: set tags that stand for another snapshot than the rule
+    says. `num_retained_max`, `time_retained_ms`: None is the table's option. `zone` "": that of the table's
+    options, else UTC.
+    """
+
+    table: str
+    date: str = ""
+    as_of: str = ""
+    start: str = ""
+    end: str = ""
+    period: str = ""
+    formatter: str = ""
+    name: str = "{period}"
+    delay_ms: int = 0
+    by: str = By.COMMIT_TIME.value
+    replace: bool = False
+    backfill: bool = False
+    num_retained_max: int | None = None
+    time_retained_ms: int | None = None
+    zone: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    safety: Safety = field(default_factory=Safety)
+
+    to_json = job_to_json
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Job:
+        """Raises InvalidInputError for unknown or missing keys."""
+        return job_from_json(cls, raw)
+
+
+def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
+    """`names` of the report: the tags that were made or set.
+
+    Raises UnavailableError while the period of `date` is not over, NotFoundError when its snapshot has
+    expired: then the other tags are made nevertheless. On a table that is on hold no tag is
+    replaced or deleted: `held`.
+    """
+    with begin(_JOB, job, lake, keeps=True, executor=executor, clock=clock) as chore:
+        return chore.timed(_Work(job, chore).run())
+
+
+class _Work:
+    """One job on its way to a report."""
+
+    def __init__(self, job: Job, chore: Chore) -> None:
+        self._job = job
+        self._chore = chore
+        try:
+            self._by_watermark = By(job.by) is By.WATERMARK
+        except ValueError as err:
+            raise InvalidInputError(f"by {job.by!r}: write commit-time or watermark") from err
+        options = chore.target.schema.options
+        zone = WATERMARK_ZONE.read(options) if self._by_watermark else PROCESS_ZONE.read(options)
+        self._zone = job.zone or zone or "UTC"
+        self._wall = WallClock.of(self._zone)
+        self._series = Series(AutoTagNames.from_options(_period_options(job, options)), job.name)
+        check_series(chore.target, self._series)
+        self._most = _most(job, options)
+
+    def run(self) -> Report:
+        job = self._job
+        known, duties, asked = self._look()
+        asking = [duty for duty in duties if job.backfill or (asked and duty.period.name == asked.name)]
+        kept, surplus = retire(asking, self._series, known.tags, self._most)
+        replaces = job.replace and not self._chore.holds
+        others = [duty for duty in kept if duty.state is State.OTHER]
+        held = self._chore.held() if surplus or (others and job.replace) else ""
+        surplus = () if held else surplus
+        work = [duty for duty in kept if duty.state is not State.OTHER or replaces]
+        changed, report = self._apply(work, known, surplus)
+        asked_for = {duty.period for duty in asking}
+        unasked = [duty for duty in duties if duty.period not in asked_for]
+        notes = (*_notes(kept, unasked, replaces), *_retired(surplus, dry_run=job.dry_run))
+        self._complain(kept, asked, known)
+        snapshots = [duty.snapshot for duty in work if duty.period.name in changed]
+        return replace(
+            report,
+            names=changed,
+            snapshot=snapshots[-1] if snapshots else None,
+            notes=(*notes, *report.notes),
+            nothing_to_do=not changed and not surplus,
+            held=held,
+        )
+
+    def _look(self) -> tuple[Known, tuple[Duty, ...], Period | None]:
+        """What is left, what is to be done, and the period asked for. Looks again where snapshots expire."""
+        problem = ""
+        for _ in range(_LOOKS):
+            try:
+                known = read_known(self._chore.target, by_watermark=self._by_watermark)
+                wanted, asked = self._periods(known)
+                return known, plan(wanted, known.points, known.tags, over_ms=self._over_ms(known)), asked
+            except NotFoundError as err:
+                problem = str(err)
+        name = self._chore.target.name
+        raise UnavailableError(f"{name}: its snapshots keep expiring ({problem}): run again later")
+
+    def _periods(self, known: Known) -> tuple[list[Period], Period | None]:
+        """Those to look at, and the one that is asked for by `date` (None where only a range is)."""
+        job = self._job
+        only_range = bool(job.start or job.end) and not job.date
+        date = None if only_range else self._local(job.date, "date") if job.date else self._last_over(known)
+        times = [time for name in known.tags if (time := self._series.time_of(name)) is not None]
+        end = self._local(job.end, "to", last=True) if job.end else date
+        if end is None and only_range:
+            end = self._last_over(known)
+        if end is None:
+            raise UnavailableError(
+                f"{self._chore.target.name} has no watermark yet: run again when it has one"
+            )
+        oldest = max(min([*times, end]), end - _RANGE * self._series.names.length_ms)
+        start = self._local(job.start, "from") if job.start else oldest
+        found = {self._period(begin).name: begin for begin in periods_between(self._series, start, end)}
+        if date is None:
+            return [self._period(begin) for begin in found.values()], None
+        asked = self._period(self._series.names.floor(date))
+        return [self._period(b) for b in sorted({*found.values(), asked.begins_ms})], asked
+
+    def _period(self, begin: int) -> Period:
+        end = self._wall.utc_ms(begin + self._series.names.length_ms) + self._job.delay_ms
+        return Period(self._series.name_of(begin), begin, end)
+
+    def _over_ms(self, known: Known) -> int | None:
+        return known.newest_ms if self._by_watermark else self._chore.target.clock.now_ms()
+
+    def _last_over(self, known: Known) -> int | None:
+        """When the last period began that was over at `as_of`; None without any watermark."""
+        over = self._over_ms(known)
+        if over is None:
+            return None
+        if self._job.as_of:
+            over = min(over, parse_moment(self._job.as_of, "as-of", self._zone))
+        local = self._wall.local_ms(over - self._job.delay_ms)
+        length = self._series.names.length_ms
+        begin = self._series.names.floor(local or 0)
+        while self._period(begin).ends_ms > over:
+            begin -= length
+        return begin
+
+    def _local(self, text: str, argument: str, *, last: bool = False) -> int:
+        """A time on the wall: a day (`last`: its end), a date and time, or the name of a period."""
+        day = _DAY.fullmatch(text.strip())
+        nanos = self._series.names.time_of(text.strip())
+        if nanos is not None and day is None:
+            return nanos // 1_000_000
+        plain = "-".join(day.groups()) if day else text
+        local = self._wall.local_ms(parse_moment(plain, argument, self._zone))
+        if local is None:
+            raise InvalidInputError(f"{argument} {text!r}: this is not a date and time of the calendar")
+        return local + max(0, DAY_MS - self._series.names.length_ms) * (last and day is not None)
+
+    def _apply(
+        self, duties: Sequence[Duty], known: Known, surplus: tuple[str, ...]
+    ) -> tuple[tuple[str, ...], Report]:
+        """Make, then replace, then delete: whatever is interrupted, no tag is missing in between."""
+        job, chore = self._job, self._chore
+        removal = apply.deletion(chore.target, chore.sweeper, surplus) if surplus else None
+        if job.dry_run:
+            names = tuple(d.period.name for d in duties if d.state in (State.NEW, State.OTHER))
+            return names, chore.report if removal is None else chore.report.planned(removal[0])
+        lifetime = self._lifetime()
+        made = make(chore.target, duties, known, lifetime)
+        swept = replace_others(
+            chore.sweeper, duties, lifetime, keeps=chore.keeps, by_watermark=self._by_watermark
+        )
+        changed = (*made, *swept)
+        if surplus:
+            removal = apply.deletion(chore.target, chore.sweeper, surplus)
+            swept["deleted"] = apply.delete(
+                _JOB, removal, chore.sweeper, keeps=chore.keeps, parameters=parameters(job)
+            )
+        return changed, _swept(chore.report, swept)
+
+    def _lifetime(self) -> apply.Lifetime | None:
+        retained = self._job.time_retained_ms
+        if retained is None:
+            retained = TAG_DEFAULT_TIME.read(self._chore.target.schema.options)
+        return apply.Lifetime.starting(self._chore.target.clock.now_ms(), WallClock.of("UTC"), retained)
+
+    def _complain(self, duties: Sequence[Duty], asked: Period | None, known: Known) -> None:
+        """Raises for the period that was asked for by its date and has no tag now."""
+        duty = next((duty for duty in duties if duty.period == asked), None)
+        if duty is None or self._job.dry_run or duty.found is not None:
+            return
+        name = f"{self._chore.target.name}: tag {duty.period.name!r}"
+        if duty.state is State.OPEN:
+            raise UnavailableError(
+                f"{name}: its period ends at {_instant(duty.period.ends_ms)} ({self._job.by}, zone "
+                f"{self._zone}) and is not over: run again then"
+            )
+        if duty.state is State.LOST:
+            oldest = known.oldest
+            left = (
+                "no snapshot is left" if oldest is None else f"the oldest snapshot left is {oldest.snapshot}"
+            )
+            raise NotFoundError(
+                f"{name} can no longer be created: {duty.why}, {left}; keep snapshots longer than a period "
+                "(snapshot.time-retained), or run this in time"
+            )
+
+
+def _instant(millis: int) -> str:
+    return timestamp_text(millis * 1_000_000, 0, "T") + "Z"
+
+
+def _period_options(job: Job, options: Mapping[str, str]) -> dict[str, str]:
+    """The table's options with those of the job. Raises InvalidInputError naming the job's."""
+    given = {key: value for key, value in options.items() if not job.period or key not in _PERIOD_KEYS}
+    if job.formatter:
+        given["tag.period-formatter"] = job.formatter
+    if not job.period:
+        return given
+    for key in _PERIOD_KEYS:
+        try:
+            AutoTagNames.from_options({**given, key: job.period})
+        except InvalidOptionError:
+            continue
+        return {**given, key: job.period}
+    raise InvalidInputError(f"period {job.period!r}: write daily, hourly, two-hours or a time such as 15 min")
+
+
+def _most(job: Job, options: Mapping[str, str]) -> int | None:
+    if job.num_retained_max is None:
+        return num_retained(options)
+    if job.num_retained_max < 1:
+        raise InvalidInputError(
+            f"num-retained-max {job.num_retained_max}: the newest tag always stays; write 1 or more"
+        )
+    return job.num_retained_max
+
+
+def _notes(duties: Sequence[Duty], others: Sequence[Duty], replaces: bool) -> Iterator[str]:
+    """What is to be known of the periods, a line a kind. `others`: those that were only looked at."""
+    there = [duty for duty in duties if duty.state is State.THERE]
+    if there:
+        shown = f", of snapshot {there[0].found}" if len(there) == 1 else ""
+        yield f"tags that already exist: {_names(there)}{shown}"
+    for duty in [d for d in duties if d.state is State.OTHER and not replaces]:
+        yield (
+            f"{duty.period.name} is a tag of snapshot {duty.found}, but the rule gives snapshot "
+            f"{duty.snapshot}: "
+            "it was not changed; --replace moves it"
+        )
+    missing = [duty for duty in others if duty.state is State.NEW]
+    if missing:
+        yield f"tags that are missing: {_names(missing)}; --backfill creates them"
+    lost = [duty for duty in (*others, *duties) if duty.state is State.LOST]
+    for state, text in (
+        (State.LOST, "can no longer be created"),
+        (State.EMPTY, "not created, because there was nothing to tag"),
+        (State.OPEN, "not created"),
+        (State.RETIRED, "not created"),
+    ):
+        found = lost if state is State.LOST else [duty for duty in duties if duty.state is state]
+        for why in dict.fromkeys(duty.why for duty in found):
+            yield f"{text}: {_names([duty for duty in found if duty.why == why])} ({why})"
+
+
+def _swept(report: Report, swept: Mapping[str, Swept]) -> Report:
+    """With the figures of what was removed; several runs are told apart in notes."""
+    runs = [f"{name}: run {one.run}" for name, one in swept.items() if one.files or one.roots]
+    return replace(
+        report,
+        quarantined=report.quarantined and bool(runs),
+        run=next((one.run for one in reversed([*swept.values()]) if one.files or one.roots), None),
+        files=sum(one.roots + one.files for one in swept.values()),
+        bytes=sum(one.size for one in swept.values()),
+        spared=sum(len(one.spared) for one in swept.values()),
+        notes=tuple(runs) if len(runs) > 1 else (),
+    )
+
+
+def _retired(surplus: Sequence[str], *, dry_run: bool) -> Iterator[str]:
+    if surplus:
+        yield f"tags that {'would be removed' if dry_run else 'were removed'}: {', '.join(surplus)}"
+
+
+def _names(duties: Sequence[Duty]) -> str:
+    names = [duty.period.name for duty in duties]
+    rest = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,152 @@
+"""Jobs on branches: create, delete, rename, fast-forward."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakecore.clock import Clock
+from lakecore.executor import Executor
+from lakecore.jobs.runner.chore import (
+    Chore,
+    Lake,
+    Report,
+    Safety,
+    begin,
+    job_from_json,
+    job_to_json,
+    parameters,
+)
+from lakecore.jobs.runner.counts import Counts, counts_of
+from lakecore.maintain.branches import apply
+from lakecore.maintain.deletion.roots import RootKind
+
+__all__ = ["CreateBranch", "DeleteBranch", "FastForward", "RenameBranch", "run"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _BranchJob:
+    """`table`: without a branch. `branch`: which one it is about."""
+
+    table: str
+    branch: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    safety: Safety = field(default_factory=Safety)
+
+    to_json = job_to_json
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Any:
+        """Raises InvalidInputError for unknown or missing keys."""
+        return job_from_json(cls, raw)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreateBranch(_BranchJob):
+    """From `tag`, or empty with the present schemas. `ignore_if_exists`: a branch that is there stays as it
+    is, whatever it was made from; one that an interrupted run left half-made is finished.
+    """
+
+    tag: str | None = None
+    ignore_if_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeleteBranch(_BranchJob):
+    """Its snapshots, tags and schemas go; files that only they needed become orphans."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenameBranch(_BranchJob):
+    target_branch: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FastForward(_BranchJob):
+    """Main becomes what the branch is, from the branch's first snapshot on."""
+
+
+_NAMES = {
+    CreateBranch: "create-branch",
+    DeleteBranch: "delete-branch",
+    RenameBranch: "rename-branch",
+    FastForward: "fast-forward",
+}
+
+
+def run(
+    job: CreateBranch | DeleteBranch | RenameBranch | FastForward,
+    lake: Lake,
+    executor: Executor | None = None,
+    clock: Clock | None = None,
+) -> Report:
+    """Raises NotFoundError, AlreadyExistsError, InvalidInputError before anything is touched."""
+    with begin(_NAMES[type(job)], job, lake, keeps=True, executor=executor, clock=clock) as chore:
+        report = replace(chore.report, names=(job.branch,))
+        match job:
+            case CreateBranch():
+                return chore.timed(_create(job, chore, replace(report, quarantined=False)))
+            case DeleteBranch():
+                return chore.timed(_delete(job, chore, report))
+            case RenameBranch():
+                if not job.dry_run:
+                    sweeper = replace(chore.sweeper, target=chore.main())
+                    named: dict[str, object] = {"branch": job.branch, "target_branch": job.target_branch}
+                    apply.rename(job.branch, job.target_branch, sweeper, parameters=named)
+                names = (job.branch, job.target_branch)
+                return chore.timed(replace(report, names=names, quarantined=False))
+            case FastForward():
+                return chore.timed(_fast_forward(job, chore, report))
+
+
+def _create(job: CreateBranch, chore: Chore, report: Report) -> Report:
+    target = chore.main()
+    apply.check_name(job.branch)
+    sweeper = replace(chore.sweeper, target=target)
+    half_made = apply.is_half_made(sweeper, job.branch, job.tag)
+    if job.ignore_if_exists and not half_made and job.branch in target.branches.list():
+        return replace(report, nothing_to_do=True)
+    if half_made:
+        report = replace(
+            report,
+            notes=(f"branch {job.branch} was created only in part by an earlier run: it is complete now",),
+        )
+    made = True if job.dry_run else apply.create(sweeper, job.branch, job.tag)
+    return replace(report, nothing_to_do=not made)
+
+
+def _delete(job: DeleteBranch, chore: Chore, report: Report) -> Report:
+    target = chore.main()
+    if not job.dry_run and apply.remove_empty(target, job.branch):
+        return replace(report, quarantined=False)
+    planned = apply.branch_removal(target, job.branch)
+    report = report.planned(planned[0])
+    if job.dry_run:
+        return report
+    sweeper = replace(chore.sweeper, target=target)
+    swept = apply.delete(job.branch, planned, sweeper, keeps=chore.keeps, parameters=parameters(job))
+    return report.swept(swept)
+
+
+def _fast_forward(job: FastForward, chore: Chore, report: Report) -> Report:
+    target = chore.main()
+    plan = apply.fast_forward(target, job.branch)
+    ids = tuple(root.snapshot.id for root in plan.gone if root.kind is RootKind.SNAPSHOT)[::-1]
+    report = replace(report.planned(plan.removal), snapshots=ids, snapshot=plan.last)
+    chore.after = lambda before: _ahead(chore, job.branch, plan.first, before)
+    if job.dry_run:
+        return report
+    sweeper = replace(chore.sweeper, target=target)
+    return report.swept(plan.apply(sweeper, keeps=chore.keeps, parameters=parameters(job)))
+
+
+def _ahead(chore: Chore, branch: str, first: int, before: Counts) -> Counts:
+    """The branch's own state; its snapshots follow those of main before it."""
+    target = chore.main()
+    found = counts_of(replace(target, paths=target.paths.with_branch(branch)))
+    if before.snapshots is None or found.snapshots is None:
+        return replace(found, snapshots=None)
+    older = sum(number < first for number in target.snapshots.list_ids())
+    return replace(found, snapshots=older + found.snapshots)

@@ -1,0 +1,138 @@
+"""Jobs on consumers, the saved positions of streaming reads: reset one, clear some, expire idle ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakecore.clock import Clock
+from lakecore.errors import InvalidInputError
+from lakecore.executor import Executor
+from lakecore.jobs.runner.chore import (
+    Chore,
+    Lake,
+    Report,
+    Safety,
+    begin,
+    job_from_json,
+    job_to_json,
+    parameters,
+)
+from lakecore.maintain.deletion.reachable import Doomed
+from lakecore.maintain.deletion.roots import read_roots
+from lakecore.maintain.deletion.runs import Removal
+from lakecore.maintain.retention_options import CONSUMER_TIME
+from lakecore.metadata.consumer import Consumer
+
+__all__ = ["ClearConsumers", "ExpireConsumers", "ResetConsumer", "run"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ConsumerJob:
+    table: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    safety: Safety = field(default_factory=Safety)
+
+    to_json = job_to_json
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Any:
+        """Raises InvalidInputError for unknown or missing keys."""
+        return job_from_json(cls, raw)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResetConsumer(_ConsumerJob):
+    """Let the consumer go on at `next_snapshot`; None forgets it."""
+
+    consumer: str
+    next_snapshot: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClearConsumers(_ConsumerJob):
+    """Forget the consumers whose whole names match `including` (a regular expression) and not `excluding`."""
+
+    including: str = ".*"
+    excluding: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpireConsumers(_ConsumerJob):
+    """Forget consumers that have not moved for `expiration_ms`; None is option consumer.expiration-time."""
+
+    expiration_ms: int | None = None
+
+
+_NAMES = {
+    ResetConsumer: "reset-consumer",
+    ClearConsumers: "clear-consumers",
+    ExpireConsumers: "expire-consumers",
+}
+
+
+def run(
+    job: ResetConsumer | ClearConsumers | ExpireConsumers,
+    lake: Lake,
+    executor: Executor | None = None,
+    clock: Clock | None = None,
+) -> Report:
+    """Raises NotFoundError, InvalidInputError before anything is touched."""
+    with begin(_NAMES[type(job)], job, lake, keeps=True, executor=executor, clock=clock) as chore:
+        if isinstance(job, ResetConsumer):
+            return chore.timed(_reset(job, chore))
+        found = chore.target.consumers.list()
+        doomed = _cleared(job, found) if isinstance(job, ClearConsumers) else _expired(job, chore, found)
+        return chore.timed(_forget(job, chore, doomed))
+
+
+def _reset(job: ResetConsumer, chore: Chore) -> Report:
+    store = chore.target.consumers
+    if job.next_snapshot is None:
+        return _forget(job, chore, [store.load(job.consumer)])
+    if job.next_snapshot < 1:
+        raise InvalidInputError(f"next-snapshot {job.next_snapshot}: snapshots count from 1")
+    if not job.dry_run:
+        store.write(job.consumer, job.next_snapshot)
+    return replace(chore.report, names=(job.consumer,), snapshot=job.next_snapshot, quarantined=False)
+
+
+def _cleared(job: ClearConsumers, found: Sequence[Consumer]) -> list[Consumer]:
+    try:
+        wanted = re.compile(job.including)
+        unwanted = None if job.excluding is None else re.compile(job.excluding)
+    except re.error as err:
+        raise InvalidInputError(f"including/excluding: not a regular expression: {err}") from err
+    chosen = [consumer for consumer in found if wanted.fullmatch(consumer.id)]
+    return [consumer for consumer in chosen if unwanted is None or not unwanted.fullmatch(consumer.id)]
+
+
+def _expired(job: ExpireConsumers, chore: Chore, found: Sequence[Consumer]) -> list[Consumer]:
+    time = job.expiration_ms
+    time = CONSUMER_TIME.read(chore.target.schema.options) if time is None else time
+    if time is None:
+        raise InvalidInputError(
+            f"{job.table}: it is unknown how long consumers may be idle; set "
+            "consumer.expiration-time, or give "
+            "expiration-time"
+        )
+    now = chore.target.clock.now_ms()
+    return [consumer for consumer in found if 0 < consumer.updated_ms < now - time]
+
+
+def _forget(job: Any, chore: Chore, consumers: Sequence[Consumer]) -> Report:
+    target = chore.target
+    paths = [target.paths.consumer(consumer.id) for consumer in consumers]
+    removal = Removal(tuple(Doomed(path, 0, chore.report.job) for path in paths))
+    names = tuple(consumer.id for consumer in consumers)
+    report = replace(chore.report.planned(removal), names=names, nothing_to_do=not names)
+    if not names or job.dry_run:
+        return report
+    kept = read_roots(target.file_io, target.paths)
+    swept = chore.sweeper.sweep(
+        chore.report.job, removal, kept, keeps=chore.keeps, parameters=parameters(job)
+    )
+    return report.swept(swept)

@@ -1,0 +1,79 @@
+"""The job that appends to one branch what only another one has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakecore.clock import Clock
+from lakecore.executor import Executor
+from lakecore.jobs.runner.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
+from lakecore.jobs.runner.counts import Change, counts_of
+from lakecore.maintain.branches.merge import Merge, merge, plan_merge
+from lakecore.maintain.target import Target
+from lakecore.metadata.snapshot import CommitKind
+from lakecore.store.paths import MAIN_BRANCH
+
+__all__ = ["Job", "run"]
+
+NAME = "merge-branch"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """`table`: without a branch; append tables only. The source stays as it is.
+
+    (`commit_user`, `commit_identifier`) names the run: one that has committed is not repeated. An empty user
+    means a fresh one.
+    """
+
+    table: str
+    source_branch: str
+    target_branch: str = MAIN_BRANCH
+    commit_user: str = ""
+    commit_identifier: int = 1
+    options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    safety: Safety = field(default_factory=Safety)
+
+    to_json = job_to_json
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Job:
+        """Raises InvalidInputError for unknown or missing keys."""
+        return job_from_json(cls, raw)
+
+
+def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
+    """Raises NotFoundError, InvalidInputError before anything is touched; CommitConflictError."""
+    with begin(NAME, job, lake, keeps=False, executor=executor, clock=clock) as chore:
+        source, target = _at(chore, job.source_branch), _at(chore, job.target_branch)
+        author = chore.author(job)
+        if (landed := chore.landed(author, CommitKind.APPEND, target)) is not None:
+            return chore.timed(landed)
+        if job.dry_run:
+            merged = plan_merge(source, target)
+            chore.before = counts_of(target)
+            chore.after = Change.adding(merged.files, keyed=False, snapshots=1).of
+            return chore.timed(_report(job, chore, merged, None))
+        return chore.timed(_report(job, chore, *merge(source, target, author, target.clock)))
+
+
+def _at(chore: Chore, branch: str) -> Target:
+    table = chore.table.at_branch(branch)
+    return replace(chore.target, paths=table.paths, schema=table.schema)
+
+
+def _report(job: Job, chore: Chore, merged: Merge, snapshot: int | None) -> Report:
+    verb = "would be" if job.dry_run else "were"
+    count = len(merged.files)
+    chore.looks_through(merged.base, count)
+    note = f"{count} files with {merged.rows} rows {verb} appended to branch {job.target_branch!r}"
+    return replace(
+        chore.report,
+        snapshot=snapshot,
+        names=(job.source_branch, job.target_branch),
+        notes=(note,) if count else (),
+        nothing_to_do=not count,
+    )

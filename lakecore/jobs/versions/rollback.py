@@ -1,0 +1,131 @@
+"""Jobs that go back to an older state: remove what came after it, or commit it again as the latest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakecore.clock import Clock
+from lakecore.executor import Executor
+from lakecore.jobs.runner.chore import (
+    Chore,
+    Lake,
+    Report,
+    Safety,
+    begin,
+    job_from_json,
+    job_to_json,
+    parameters,
+)
+from lakecore.jobs.runner.counts import Change, Counts, counts_of
+from lakecore.maintain.deletion.roots import Root, RootKind
+from lakecore.maintain.rollback.again import commit_again
+from lakecore.maintain.rollback.apply import apply_rollback, choose, plan
+
+__all__ = ["RollbackTo", "RollbackToAsLatest", "run"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RollbackTo:
+    """Exactly one of the four: a snapshot's id, a tag, or the last snapshot up to a time or a watermark."""
+
+    table: str
+    snapshot: int | None = None
+    tag: str | None = None
+    timestamp_ms: int | None = None
+    watermark: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    safety: Safety = field(default_factory=Safety)
+
+    to_json = job_to_json
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> RollbackTo:
+        """Raises InvalidInputError for unknown or missing keys."""
+        return job_from_json(cls, raw)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RollbackToAsLatest:
+    """A snapshot's id or a tag. Nothing is removed; a tag is made for a snapshot, as Java's
+    expiry needs it.
+
+    With both, (`commit_user`, `commit_identifier`) names the run: one that landed is not repeated.
+    """
+
+    table: str
+    snapshot: int | None = None
+    tag: str | None = None
+    commit_user: str = ""
+    commit_identifier: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    safety: Safety = field(default_factory=Safety)
+
+    to_json = job_to_json
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> RollbackToAsLatest:
+        """Raises InvalidInputError for unknown or missing keys."""
+        return job_from_json(cls, raw)
+
+
+def run(
+    job: RollbackTo | RollbackToAsLatest,
+    lake: Lake,
+    executor: Executor | None = None,
+    clock: Clock | None = None,
+) -> Report:
+    """Raises NotFoundError, InvalidInputError before anything is touched; CommitConflictError,
+    while others write.
+    """
+    if isinstance(job, RollbackToAsLatest):
+        return _again(job, lake, executor, clock)
+    with begin("rollback-to", job, lake, keeps=True, executor=executor, clock=clock) as chore:
+        state = choose(
+            chore.target,
+            snapshot=job.snapshot,
+            tag=job.tag,
+            timestamp_ms=job.timestamp_ms,
+            watermark=job.watermark,
+        )
+        planned = plan(chore.target, state)
+        report = replace(
+            chore.report.planned(planned.removal),
+            snapshot=state.snapshot.id,
+            snapshots=tuple(r.snapshot.id for r in planned.gone if r.kind is RootKind.SNAPSHOT)[::-1],
+            names=tuple(root.name for root in planned.gone if root.kind is RootKind.TAG),
+            nothing_to_do=not planned.gone,
+            quarantined=chore.keeps and bool(planned.gone),
+        )
+        chore.after = lambda before: _back_at(chore, state, before)
+        if not job.dry_run:
+            swept = apply_rollback(planned, chore.sweeper, keeps=chore.keeps, parameters=parameters(job))
+            report = report.swept(swept)
+        return chore.timed(report)
+
+
+def _back_at(chore: Chore, state: Root, before: Counts) -> Counts:
+    """A state that only a tag has becomes a snapshot again."""
+    found = counts_of(chore.target, state.snapshot)
+    if before.snapshots is None:
+        return replace(found, snapshots=None)
+    kept = {number for number in chore.target.snapshots.list_ids() if number < state.snapshot.id}
+    return replace(found, snapshots=len(kept) + 1)
+
+
+def _again(job: RollbackToAsLatest, lake: Lake, executor: Executor | None, clock: Clock | None) -> Report:
+    with begin("rollback-to-as-latest", job, lake, keeps=False, executor=executor, clock=clock) as chore:
+        state = choose(chore.target, snapshot=job.snapshot, tag=job.tag)
+        report = replace(chore.report, notes=(f"to the state of {state}",))
+        chore.looks_through(state.snapshot)
+        chore.after = lambda before: replace(
+            counts_of(chore.target, state.snapshot), snapshots=Change(snapshots=1).of(before).snapshots
+        )
+        if job.dry_run:
+            return chore.timed(report)
+        done = commit_again(chore.target, state, chore.author(job))
+        found = replace(report, snapshot=done.snapshot_id, names=done.tags, nothing_to_do=done.repeated)
+        return chore.timed(found)

@@ -1,0 +1,188 @@
+"""Jobs on tags: create, replace, rename, delete, expire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakecore.clock import Clock
+from lakecore.executor import Executor
+from lakecore.jobs.runner.chore import (
+    Chore,
+    Lake,
+    Report,
+    Safety,
+    begin,
+    job_from_json,
+    job_to_json,
+    parameters,
+)
+from lakecore.maintain.retention_options import TAG_DEFAULT_TIME
+from lakecore.maintain.tags import apply
+from lakecore.maintain.tags.plan import expired_tags
+from lakecore.maintain.wall_clock import WallClock
+
+__all__ = ["CreateTag", "DeleteTag", "ExpireTags", "RenameTag", "ReplaceTag", "run", "zone_offset_ms"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _TagJob:
+    """`zone`: of the wall clock that tags are written by (Java: its machine's)."""
+
+    table: str
+    zone: str = "UTC"
+    options: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+    safety: Safety = field(default_factory=Safety)
+
+    to_json = job_to_json
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Any:
+        """Raises InvalidInputError for unknown or missing keys."""
+        return job_from_json(cls, raw)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreateTag(_TagJob):
+    """Tag a snapshot: of that id, the first at or after a time, the first with that watermark, or the latest.
+
+    `time_retained_ms`: None is the table's option. A tag that is already there for the same snapshot is no
+    error.
+    """
+
+    tag: str
+    snapshot: int | None = None
+    timestamp_ms: int | None = None
+    watermark: int | None = None
+    time_retained_ms: int | None = None
+    ignore_if_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplaceTag(_TagJob):
+    """Let an existing tag stand for another snapshot, and free what only the old one needed."""
+
+    tag: str
+    snapshot: int | None = None
+    time_retained_ms: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenameTag(_TagJob):
+    tag: str
+    target_tag: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeleteTag(_TagJob):
+    """Delete tags and free what only they need."""
+
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpireTags(_TagJob):
+    """Delete tags whose time has passed, and those made before `older_than_ms`.
+
+    `keep_newest`: so many of the tags that were made last stay in any case: a table whose writer has stopped
+    would lose them all.
+    """
+
+    older_than_ms: int | None = None
+    keep_newest: int = 0
+
+
+TagJob = CreateTag | ReplaceTag | RenameTag | DeleteTag | ExpireTags
+
+_NAMES = {
+    CreateTag: "create-tag",
+    ReplaceTag: "replace-tag",
+    RenameTag: "rename-tag",
+    DeleteTag: "delete-tag",
+    ExpireTags: "expire-tags",
+}
+
+
+def run(job: TagJob, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
+    """Raises NotFoundError, AlreadyExistsError, InvalidInputError before anything is touched."""
+    keeps = not isinstance(job, ExpireTags)
+    with begin(_NAMES[type(job)], job, lake, keeps=keeps, executor=executor, clock=clock) as chore:
+        return chore.timed(_run(job, chore))
+
+
+def _run(job: TagJob, chore: Chore) -> Report:
+    match job:
+        case CreateTag():
+            return _create(job, chore)
+        case ReplaceTag():
+            return _replace(job, chore)
+        case RenameTag():
+            found = chore.target.tags.load(job.tag)
+            apply.check_auto_name(chore.target, job.target_tag, found.id, instead_of=job.tag)
+            if not job.dry_run:
+                apply.rename(chore.target, job.tag, job.target_tag)
+            return replace(chore.report, names=(job.tag, job.target_tag), quarantined=False)
+        case DeleteTag():
+            if not chore.report.resumed:  # else an interrupted run may have deleted some of them
+                for name in job.tags:
+                    chore.target.tags.load(name)
+            return _delete(job, chore, job.tags)
+        case ExpireTags():
+            now, offset = chore.target.clock.now_ms(), zone_offset_ms(job.zone, chore.target.clock.now_ms())
+            tags = apply.aged_tags(chore.target, offset)
+            return _delete(job, chore, expired_tags(tags, now, job.older_than_ms, max(0, job.keep_newest)))
+
+
+def _create(job: CreateTag, chore: Chore) -> Report:
+    target = chore.target
+    report = replace(chore.report, names=(job.tag,), quarantined=False)
+    if job.ignore_if_exists and target.file_io.stat(target.paths.tag(job.tag)) is not None:
+        return replace(report, nothing_to_do=True)
+    root = apply.choose(target, snapshot=job.snapshot, timestamp_ms=job.timestamp_ms, watermark=job.watermark)
+    report = replace(report, snapshot=root.snapshot.id)
+    apply.check_auto_name(target, job.tag, root.snapshot.id)
+    if job.dry_run:
+        return report
+    made = apply.create(target, job.tag, root, _lifetime(job.time_retained_ms, job.zone, chore))
+    return replace(report, nothing_to_do=not made)
+
+
+def _replace(job: ReplaceTag, chore: Chore) -> Report:
+    """The new tag first; what only the old one needed goes afterwards."""
+    target = chore.target
+    target.tags.load(job.tag)
+    root = apply.choose(target, snapshot=job.snapshot, timestamp_ms=None, watermark=None)
+    report = replace(chore.report, names=(job.tag,), snapshot=root.snapshot.id)
+    apply.check_auto_name(target, job.tag, root.snapshot.id)
+    if job.dry_run:
+        return report
+    lifetime = _lifetime(job.time_retained_ms, job.zone, chore)
+    swept = apply.replace(
+        job.tag, root, lifetime, chore.sweeper, keeps=chore.keeps, parameters=parameters(job)
+    )
+    return report.swept(swept)
+
+
+def _delete(job: DeleteTag | ExpireTags, chore: Chore, names: Sequence[str]) -> Report:
+    planned = apply.deletion(chore.target, chore.sweeper, names)
+    report = replace(chore.report.planned(planned[0]), names=tuple(names), nothing_to_do=not planned[0].roots)
+    if not planned[0].roots or job.dry_run:
+        return report
+    swept = apply.delete(
+        _NAMES[type(job)], planned, chore.sweeper, keeps=chore.keeps, parameters=parameters(job)
+    )
+    return report.swept(swept)
+
+
+def _lifetime(retained_ms: int | None, zone: str, chore: Chore) -> apply.Lifetime | None:
+    if retained_ms is None:
+        retained_ms = TAG_DEFAULT_TIME.read(chore.target.schema.options)
+    return apply.Lifetime.starting(chore.target.clock.now_ms(), WallClock.of(zone), retained_ms)
+
+
+def zone_offset_ms(zone: str, now_ms: int) -> int:
+    """What that zone's wall clock is ahead of UTC now. Raises InvalidInputError."""
+    local = WallClock.of(zone).local_ms(now_ms)
+    return 0 if local is None else local - now_ms

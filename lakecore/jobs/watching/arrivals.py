@@ -1,0 +1,166 @@
+"""What arrived in a table since a snapshot, and whether it is as much as somebody waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakecore.errors import InvalidInputError, NotFoundError
+from lakecore.jobs.runner.moment import parse_moment
+from lakecore.jobs.watching.new_snapshots import NEW_DATA, SnapshotRange, only_moves_rows
+from lakecore.metadata.manifest.data_file import EntryKind
+from lakecore.metadata.snapshot import CommitKind, Snapshot
+from lakecore.row.partition_path import parse_partitions
+from lakecore.scan.filters import ScanFilter, keeps_manifest, select_entries
+from lakecore.table import Table
+
+__all__ = ["Arrivals", "Wanted", "added_entries"]
+
+Memo = MutableMapping[tuple[int, str], int | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What somebody waits for; all of it must hold.
+
+    `count`: so many snapshots; `rows`: that many rows added by them; `kinds`: of these commits only;
+    `partitions`: only commits that added files to one of these, `dt=a,hh=b;dt=c`; `watermark`: the table's
+    newest snapshot says that event time came so far, in milliseconds. With a watermark `count` may be 0.
+    """
+
+    count: int = 1
+    rows: int = 0
+    kinds: frozenset[CommitKind] = NEW_DATA
+    partitions: str | None = None
+    watermark: int | None = None
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Wanted:
+        """From texts as people write them; what is missing or empty has its default. Raises
+        InvalidInputError.
+        """
+        given = {key: value for key, value in raw.items() if str(value).strip() not in ("", "None")}
+        watermark = given.get("watermark")
+        return cls(
+            count=_number(given, "count", 1 if watermark is None else 0),
+            rows=_number(given, "rows", 0),
+            kinds=_kinds(given["kinds"]) if given.get("kinds") else NEW_DATA,
+            partitions=str(given["partitions"]) if "partitions" in given else None,
+            watermark=_moment(watermark),
+        )
+
+
+def _number(given: Mapping[str, Any], name: str, default: int) -> int:
+    try:
+        value = int(given.get(name, default))
+    except ValueError as err:
+        raise InvalidInputError(f"{name}={given[name]!r}: use a whole number") from err
+    if value < 0:
+        raise InvalidInputError(f"{name}={value}: use a number that is not negative")
+    return value
+
+
+def _moment(given: Any) -> int | None:
+    """A number is milliseconds."""
+    return given if given is None or isinstance(given, int) else parse_moment(str(given), "watermark")
+
+
+def _kinds(given: Sequence[str] | str) -> frozenset[CommitKind]:
+    names = given.split(",") if isinstance(given, str) else given
+    try:
+        return frozenset(CommitKind(str(name).strip().upper()) for name in names)
+    except ValueError as err:
+        known = ", ".join(kind.value.lower() for kind in CommitKind)
+        raise InvalidInputError(f"kinds={given!r}: use some of {known}") from err
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Looks at one table. `memo` spares a second look from reading the same manifests again.
+
+    A look reads a snapshot file per id above the position; with `partitions` (or `rows`, of commits that
+    overwrite) also the manifests of what each of them added.
+    """
+
+    table: Table
+    wanted: Wanted
+    memo: Memo = field(default_factory=dict)
+
+    def after(self, position: int) -> SnapshotRange | None:
+        """What arrived above snapshot `position`, when it is enough; else None."""
+        ids = (one for one in self.table.snapshots.list_ids() if one > position)
+        return self._enough(self.existing(ids))
+
+    def within(self, start_ms: int, end_ms: int) -> SnapshotRange | None:
+        """What was committed in [start_ms, end_ms). Reads snapshot files from the newest back to there."""
+        found = []
+        for snapshot in self.existing(sorted(self.table.snapshots.list_ids(), reverse=True)):
+            if snapshot.time_millis < start_ms:
+                break
+            if snapshot.time_millis < end_ms:
+                found.append(snapshot)
+        return self._enough(reversed(found))
+
+    def existing(self, ids: Iterable[int]) -> Iterable[Snapshot]:
+        """Snapshots may be expired while they are walked: a missing one is passed over."""
+        for snapshot_id in ids:
+            try:
+                yield self.table.snapshots.load(snapshot_id)
+            except NotFoundError:
+                continue
+
+    def _enough(self, snapshots: Iterable[Snapshot]) -> SnapshotRange | None:
+        wanted = self.wanted
+        found, rows = self.gather(snapshots)
+        ids = [snapshot.id for snapshot in found]
+        if len(ids) < wanted.count or rows < wanted.rows:
+            return None
+        if wanted.watermark is None:
+            return SnapshotRange(ids[0], ids[-1], len(ids)) if ids else None
+        latest = self.table.snapshots.latest()
+        if latest is None or latest.watermark is None or latest.watermark < wanted.watermark:
+            return None
+        return SnapshotRange(*((ids[0], ids[-1]) if ids else (latest.id, latest.id)), len(ids))
+
+    def gather(self, snapshots: Iterable[Snapshot]) -> tuple[list[Snapshot], int]:
+        """Those that are wanted, and the rows they added as far as rows are asked for."""
+        found, rows = [], 0
+        for snapshot in snapshots:
+            asked = snapshot.commit_kind in self.wanted.kinds and not only_moves_rows(snapshot)
+            added = self._added(snapshot) if asked else None
+            if added is not None:
+                found.append(snapshot)
+                rows += added
+        return found, rows
+
+    def _added(self, snapshot: Snapshot) -> int | None:
+        """Rows that the commit added, as far as they are asked for; None when it is not wanted at all."""
+        wanted = self.wanted
+        if wanted.partitions is None and not wanted.rows:
+            return 0
+        counted = snapshot.delta_record_count
+        if wanted.partitions is None and snapshot.commit_kind is CommitKind.APPEND and counted is not None:
+            return max(counted, 0)
+        key = snapshot.id, snapshot.delta_manifest_list
+        if key not in self.memo:
+            try:
+                entries = added_entries(self.table, snapshot, wanted.partitions)
+            except NotFoundError:
+                return None  # expired since its snapshot was read
+            found = int(entries.row_count.sum()) if len(entries) else None
+            self.memo[key] = found if found is not None or wanted.partitions is not None else 0
+        return self.memo[key]
+
+
+def added_entries(table: Table, snapshot: Snapshot, partitions: str | None = None) -> Any:
+    """The files that a commit added, of all partitions or some. Reads its delta manifests; raises
+    NotFoundError when they have expired.
+    """
+    kind = table.schema.partition_type
+    default = table.options.partition_default_name
+    where = ScanFilter(partitions=parse_partitions(partitions, kind, default) if partitions else None)
+    listed = table.manifests.read_list(snapshot.delta_manifest_list)
+    entries = table.manifests.read([file for file in listed if keeps_manifest(file, where, kind)])
+    chosen = select_entries(entries, where, kind)
+    return chosen.select(chosen.kind == int(EntryKind.ADD))

@@ -1,0 +1,107 @@
+"""What a task may wait for in a table: new snapshots, a tag, partitions that are done.
+
+A wait is a name and a JSON object of what is asked, so that it can be sent to a process that waits for
+somebody else. A look answers with a small JSON object, or None for not yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
+from lakecore.jobs.watching.arrivals import Arrivals, Memo, Wanted
+from lakecore.metadata.json_record import json_object
+from lakecore.metadata.options import TableOptions
+from lakecore.row.partition_path import parse_partitions, partition_path, partition_text
+from lakecore.table import Table
+
+__all__ = ["NEW_SNAPSHOTS", "PARTITIONS_DONE", "TAG", "look"]
+
+NEW_SNAPSHOTS = "new-snapshots"
+"""Asked: `after`, and what `Wanted` has. Answer: `first`, `last`, `count`."""
+TAG = "tag"
+"""Asked: `tag`. Answer: `tag`, `snapshot`, `time_millis`, `watermark` of its snapshot."""
+PARTITIONS_DONE = "partitions-done"
+"""Asked: `partitions`, all of them. Answer: `partitions`, `modified_millis` of the newest mark."""
+
+_SUCCESS = "_SUCCESS"
+_ACTION = "partition.mark-done-action"
+_SUCCESS_FILE = "success-file"
+
+
+class Tables(Protocol):
+    """What a look needs of a catalog."""
+
+    def load_table(self, name: str) -> Table: ...
+
+
+def look(
+    wait: str, tables: Tables, table: str, asked: Mapping[str, Any], memo: Memo | None = None
+) -> dict[str, Any] | None:
+    """One look. Raises NotFoundError for a table that is not there, InvalidInputError for what can never
+    come true, UnavailableError.
+    """
+    opened = tables.load_table(table)
+    if wait == NEW_SNAPSHOTS:
+        found = Arrivals(opened, Wanted.from_json(asked), {} if memo is None else memo).after(
+            int(asked["after"])
+        )
+        return None if found is None else found.to_json()
+    return _LOOKS[wait](opened, asked)
+
+
+def _tag(table: Table, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+    name = str(asked["tag"])
+    if table.file_io.stat(table.paths.tag(name)) is None:
+        return None
+    try:
+        snapshot = table.tags.load(name)
+    except NotFoundError:
+        return None  # deleted just now
+    return {
+        "tag": name,
+        "snapshot": snapshot.id,
+        "time_millis": snapshot.time_millis,
+        "watermark": snapshot.watermark,
+    }
+
+
+def _partitions_done(table: Table, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A mark that another engine is writing just now counts by the time at which it can be seen."""
+    kind, text = table.schema.partition_type, str(asked["partitions"])
+    options = TableOptions.from_schema(table.schema)
+    actions = table.schema.options.get(_ACTION, _SUCCESS_FILE)
+    if _SUCCESS_FILE not in [action.strip() for action in actions.split(",")]:
+        raise UnsupportedError(
+            f"table {table.name}: option {_ACTION}={actions}: only a mark by {_SUCCESS_FILE} can be waited "
+            "for; add it to the option"
+        )
+    names, newest = [], 0
+    for spec in parse_partitions(text, kind, options.partition_default_name):
+        missing = [name for name in kind.names if name not in spec]
+        if missing:
+            raise InvalidInputError(f"partitions {text!r}: one of them has no value of {', '.join(missing)}")
+        row = [spec[name] for name in kind.names]
+        below = partition_path(row, kind, options.partition_default_name, options.partition_legacy_name)
+        try:
+            mark = table.file_io.read(f"{table.paths.table_path}/{below}/{_SUCCESS}")
+        except NotFoundError:
+            return None
+        names.append(partition_text(row, kind))
+        newest = max(newest, _modified(mark))
+    return {"partitions": names, "modified_millis": newest or None}
+
+
+def _modified(mark: bytes) -> int:
+    """Zero for marks of engines that write an empty file."""
+    try:
+        return int(json_object(mark)["modificationTime"])
+    except (ValueError, KeyError, TypeError):
+        return 0
+
+
+_LOOKS: Mapping[str, Callable[[Table, Mapping[str, Any]], dict[str, Any] | None]] = {
+    TAG: _tag,
+    PARTITIONS_DONE: _partitions_done,
+}

@@ -1,0 +1,159 @@
+"""How far a watcher of a table came, and what it has to tell: each snapshot at least once.
+
+A watcher that only remembered an id would miss what is committed after a rollback, or to a table that was
+dropped and made anew, since ids begin again there. So a mark is an id and the time of that snapshot: where
+the two no longer belong together, whatever is not older than the mark is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from lakecore.errors import InvalidInputError, NotFoundError
+from lakecore.jobs.watching.arrivals import Arrivals, added_entries
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.row.binary_row import decode_row
+from lakecore.row.partition_path import partition_text
+from lakecore.store.snapshots import SnapshotStore
+from lakecore.table import Table
+
+__all__ = ["BEGINNING", "EARLIEST", "LATEST", "Mark", "first_mark", "mark_of", "newest", "news_since"]
+
+LATEST = "latest"
+EARLIEST = "earliest"
+
+_LISTED = 20
+_LOOKED_INTO = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Everything up to `snapshot` has been told; `time_millis` is when that one was committed."""
+
+    snapshot: int
+    time_millis: int
+
+    def to_json(self) -> dict[str, int]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Mark:
+        return cls(int(raw["snapshot"]), int(raw["time_millis"]))
+
+
+BEGINNING = Mark(0, 0)
+
+
+class Tables(Protocol):
+    """What a watcher needs of a catalog."""
+
+    def load_table(self, name: str) -> Table: ...
+
+
+def mark_of(snapshot: Snapshot | None) -> Mark:
+    """The mark at a snapshot."""
+    return BEGINNING if snapshot is None else Mark(snapshot.id, snapshot.time_millis)
+
+
+def first_mark(tables: Tables, table: str, start: str) -> Mark:
+    """Where a watcher begins that has never told anything: `latest` is after what there is now.
+
+    A table that is not there yet is watched from its first snapshot on.
+    """
+    if start not in (LATEST, EARLIEST):
+        raise InvalidInputError(f"start={start!r}: use {LATEST} or {EARLIEST}")
+    if start == EARLIEST:
+        return BEGINNING
+    try:
+        return mark_of(tables.load_table(table).snapshots.latest())
+    except NotFoundError:
+        return BEGINNING
+
+
+def newest(snapshots: SnapshotStore) -> Mark | None:
+    """Where the table stands: three small reads. None for a table without snapshots."""
+    found = snapshots.latest()
+    return None if found is None else mark_of(found)
+
+
+def news_since(arrivals: Arrivals, mark: Mark) -> tuple[dict[str, Any] | None, Mark]:
+    """What to tell of the snapshots after `mark`, if anything, and the mark to keep when it has been told.
+
+    While there is less than `wanted` asks for, the mark stays. The news are a small JSON object: `table`,
+    `first`, `last` and `snapshot` (the last), `count`, `watermark`, and, where they are known, `partitions`
+    (of at most 50 snapshots) and `tags`, the first 20 of each.
+    """
+    store, wanted = arrivals.table.snapshots, arrivals.wanted
+    ids = store.list_ids()
+    after = [
+        snapshot for snapshot in arrivals.existing(_candidates(store, ids, mark)) if _is_new(snapshot, mark)
+    ]
+    if not after:
+        return None, mark
+    found, rows = arrivals.gather(after)
+    if not found:
+        return None, mark_of(after[-1])
+    if len(found) < wanted.count or rows < wanted.rows:
+        return None, mark
+    return _told(arrivals.table, found, after[-1]), mark_of(after[-1])
+
+
+def _candidates(store: SnapshotStore, ids: Sequence[int], mark: Mark) -> Sequence[int]:
+    """Ids above the mark; all of them where history is another one than the mark was made in."""
+    there = store.find(mark.snapshot) if mark.snapshot in ids else None
+    other = bool(ids) and (ids[-1] < mark.snapshot or (there is not None and mark_of(there) != mark))
+    return ids if other else [one for one in ids if one > mark.snapshot]
+
+
+def _is_new(snapshot: Snapshot, mark: Mark) -> bool:
+    return snapshot.id > mark.snapshot or (
+        snapshot.time_millis >= mark.time_millis and mark_of(snapshot) != mark
+    )
+
+
+def _told(table: Table, found: Sequence[Snapshot], latest: Snapshot) -> dict[str, Any]:
+    news: dict[str, Any] = {
+        "table": table.name,
+        "first": found[0].id,
+        "last": found[-1].id,
+        "snapshot": found[-1].id,
+        "count": len(found),
+        "watermark": latest.watermark,
+    }
+    if table.schema.partition_keys and len(found) <= _LOOKED_INTO:
+        names = _partitions(table, found)
+        news |= {"partitions": names[:_LISTED], "partitions_count": len(names)}
+    tags = _tags(table, found)
+    return news | ({"tags": tags} if tags else {})
+
+
+def _partitions(table: Table, found: Sequence[Snapshot]) -> list[str]:
+    """Those that got files."""
+    kind, seen = table.schema.partition_type, set()
+    for snapshot in found:
+        try:
+            entries = added_entries(table, snapshot)
+        except NotFoundError:
+            continue  # expired meanwhile: it is told all the same
+        seen |= {entries.partitions[code] for code in np.unique(entries.partition).tolist()}
+    return sorted(partition_text(decode_row(one, kind, table.path), kind) for one in seen)
+
+
+def _tags(table: Table, found: Sequence[Snapshot]) -> list[str]:
+    """Those that stand for one of the snapshots; tags older than the first one are not opened."""
+    ids, oldest = {snapshot.id for snapshot in found}, found[0].time_millis
+    names = []
+    for status in table.file_io.list(table.paths.tag_dir):
+        name = status.name.removeprefix("tag-")
+        if status.is_dir or name == status.name or 0 < status.mtime_ms < oldest:
+            continue
+        try:
+            if table.tags.load(name).id in ids:
+                names.append(name)
+        except NotFoundError:
+            continue  # deleted meanwhile
+    return sorted(names)[:_LISTED]

@@ -1,0 +1,11 @@
+"""Deleting files, safely. All that removes data files or metadata goes through this package.
+
+1. Roots first: `roots` names every snapshot, changelog and tag of every branch; `reachable` is what they
+   refer to.
+2. A run is written down before it acts (`runs`), so that a killed one can be finished or undone.
+3. Before the first removal the latest snapshot is read (`latest`): older snapshots may be all that is left
+   of a sick table.
+4. `sweep` removes the roots that expire, looks again at what other roots reach, and only then removes
+   files.
+5. With a quarantine, files are moved aside and can be put back (`quarantine`).
+"""

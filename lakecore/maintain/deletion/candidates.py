@@ -1,0 +1,128 @@
+"""Files that may go, with what it takes to delete them, and without the manifests that named them.
+
+Memory: some 130 bytes a file, whatever its manifest entry says; more for files with extra files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lakecore.maintain.deletion.hashed_names import Hashes, name_set, within
+from lakecore.maintain.target import Target
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.verify.fsck.references import bucket_directory
+
+__all__ = ["Candidates", "Doomed", "Held"]
+
+
+@dataclass(frozen=True, slots=True)
+class Doomed:
+    """A file that nothing will need. `size` in bytes, 0 where nothing records it. `why`: for people."""
+
+    path: str
+    size: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Candidates that some root needs: data and changelog files as hashes of their names, and extra files
+    by name.
+    """
+
+    names: Hashes
+    extras: frozenset[str]
+
+    def joined(self, other: Held) -> Held:
+        return Held(name_set([self.names, other.names]), self.extras | other.extras)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plain:
+    """Data files alone, in columns. `folder`: codes into `folders`."""
+
+    hashes: Hashes
+    names: tuple[bytes, ...]
+    sizes: npt.NDArray[np.int64]
+    folder: npt.NDArray[np.int64]
+    folders: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Special:
+    """A data file with extra files (`extras`: names and paths), or in another root."""
+
+    name_hash: int
+    path: str
+    size: int
+    extras: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Files that entries name, perhaps several times."""
+
+    plain: tuple[_Plain, ...] = ()
+    special: tuple[_Special, ...] = ()
+
+    @classmethod
+    def of(cls, target: Target, entries: ManifestEntries) -> Candidates:
+        """Cost: 1 us an entry; some 50 us with extra files."""
+        directory = bucket_directory(target.paths, target.schema)
+        plain = entries.select(entries.extra_hash == 0)
+        places = plain.partition.astype(np.int64) << 32 | plain.bucket.astype(np.uint32)
+        _, first, codes = np.unique(places, return_index=True, return_inverse=True)
+        folders = [directory(plain.partition_of(i), int(plain.bucket[i])) for i in first.tolist()]
+        columns = _Plain(
+            hashes=plain.name_hash,
+            names=tuple(plain.names()),
+            sizes=plain.file_size,
+            folder=codes,
+            folders=tuple(folders),
+        )
+        lanes = np.flatnonzero(entries.extra_hash != 0)
+        special = []
+        for name_hash, entry in zip(entries.name_hash[lanes].tolist(), entries.rows(lanes), strict=True):
+            place, file = directory(entry.partition, entry.bucket), entry.file
+            extras = zip(file.extra_files, target.paths.extra_files(place, file), strict=True)
+            path = target.paths.data_file(place, file)
+            special.append(
+                _Special(name_hash=name_hash, path=path, size=file.file_size, extras=tuple(extras))
+            )
+        return cls((columns,) if len(plain) else (), tuple(special))
+
+    @classmethod
+    def joined(cls, parts: Iterable[Candidates]) -> Candidates:
+        """All of them."""
+        found = tuple(parts)
+        plain = tuple(one for part in found for one in part.plain)
+        return cls(plain, tuple(one for part in found for one in part.special))
+
+    def hashes(self) -> Hashes:
+        """Of the names of the data files; a set."""
+        special = np.array([one.name_hash for one in self.special], np.uint64)
+        return name_set([*(part.hashes for part in self.plain), special])
+
+    def doomed(self, held: Held, why: str) -> list[Doomed]:
+        """The data and extra files that nothing holds; each path once."""
+        out: dict[str, Doomed] = {}
+        for path, size in self._free(held):
+            if path not in out:
+                out[path] = Doomed(path, size, why)
+        return list(out.values())
+
+    def _free(self, held: Held) -> Iterator[tuple[str, int]]:
+        for part in self.plain:
+            free = np.flatnonzero(~within(part.hashes, held.names)).tolist()
+            for lane in free:
+                folder = part.folders[part.folder[lane]]
+                yield f"{folder}/{part.names[lane].decode()}", int(part.sizes[lane])
+        kept = within(np.array([one.name_hash for one in self.special], np.uint64), held.names).tolist()
+        for one, needed in zip(self.special, kept, strict=True):
+            if not needed:
+                yield one.path, one.size
+            yield from ((path, 0) for name, path in one.extras if name not in held.extras)

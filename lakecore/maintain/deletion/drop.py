@@ -1,0 +1,69 @@
+"""What goes when some roots go: the files that no other root reaches, those in the quarantine included.
+
+A snapshot or tag that waits in the quarantine still counts, or taking it back would bring up one with holes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from lakecore.maintain.deletion.reachable import Doomed, Held, Reach
+from lakecore.maintain.deletion.roots import Root, RootKind, RootSet
+from lakecore.maintain.deletion.runs import Removal
+from lakecore.maintain.deletion.quarantined import Quarantined
+from lakecore.maintain.target import Target
+from lakecore.metadata.manifest.data_file import EntryKind
+
+__all__ = ["Needs", "removal_of"]
+
+Hashes = npt.NDArray[np.uint64]
+
+
+class Needs:
+    """What stays needed: by roots that stay (strictly), and by roots in the quarantine (as far as
+    it is there).
+    """
+
+    def __init__(self, target: Target, staying: Sequence[Root], quarantined: Quarantined) -> None:
+        self._staying = (Reach(target), staying)
+        self._quarantined = (quarantined.reach(target), quarantined.roots)
+
+    def metadata(self) -> frozenset[str]:
+        """Paths."""
+        return frozenset(
+            path for reach, roots in (self._staying, self._quarantined) for path in reach.metadata(roots)
+        )
+
+    def data(self, wanted: Hashes) -> Held:
+        """Which of the data files."""
+        (reach, roots), (lenient, more) = self._staying, self._quarantined
+        return reach.data(roots, wanted).joined(lenient.data(more, wanted))
+
+
+def removal_of(
+    target: Target, gone: Sequence[Root], kept: RootSet, quarantined: Quarantined, why: str
+) -> Removal:
+    """The root files of `gone`, and what only they need. `kept`: the roots that stay."""
+    roots = tuple(Doomed(root.path, 0, why) for root in gone)
+    if not gone:
+        return Removal(roots)
+    old = Reach(target, strict=False)
+    lists = [
+        name
+        for root in gone
+        for name in (
+            root.snapshot.base_manifest_list,
+            root.snapshot.delta_manifest_list,
+            None if root.kind is RootKind.TAG else root.snapshot.changelog_manifest_list,
+        )
+        if name is not None
+    ]
+    candidates = old.candidates(lists, EntryKind.ADD)
+    needs = Needs(target, kept.roots, quarantined)
+    held = needs.data(candidates.hashes())
+    needed = needs.metadata()
+    metadata = [Doomed(path, size, why) for path, size in old.metadata(gone).items() if path not in needed]
+    return Removal(roots, (*candidates.doomed(held, why), *metadata))

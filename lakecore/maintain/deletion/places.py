@@ -1,0 +1,26 @@
+"""Whether what a run is about to remove, or to put back, is the table's own: looked at before any of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lakecore.fs.allowed_paths import AllowedPaths
+from lakecore.fs.confined import ConfinedFileIO
+from lakecore.maintain.deletion.candidates import Doomed
+from lakecore.maintain.target import Target
+
+__all__ = ["allowed_paths", "check_removable"]
+
+
+def allowed_paths(target: Target) -> AllowedPaths:
+    """What the work on the table may touch: as its catalog says, else its own directory only."""
+    if isinstance(target.file_io, ConfinedFileIO):
+        return target.file_io.allowed
+    return AllowedPaths(warehouse=target.warehouse.rstrip("/") or "/", own=target.paths.table_path)
+
+
+def check_removable(target: Target, files: Iterable[Doomed]) -> None:
+    """Raises as `AllowedPaths.check_removable` does for the first that is not. Cost: 1 us a file."""
+    allowed = allowed_paths(target)
+    for doomed in files:
+        allowed.check_removable(doomed.path)

@@ -1,0 +1,145 @@
+"""The quarantine: files that runs moved aside, until they are taken back, too old, or too many."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from lakecore.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    LakeError,
+    NotFoundError,
+    UnavailableError,
+    UnsupportedError,
+)
+from lakecore.maintain.deletion.places import check_removable
+from lakecore.maintain.deletion.runs import RunRecord, RunState, RunStore
+from lakecore.maintain.hints import repair_hints
+from lakecore.maintain.holds.store import HoldStore
+from lakecore.maintain.target import Target, in_threads
+from lakecore.store.paths import MAIN_BRANCH
+
+__all__ = ["Restored", "kept_size", "purge", "undo"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What `undo` put back. `missing`: entries of the run that were not in its quarantine."""
+
+    files: int
+    size: int
+    missing: int
+
+
+def undo(target: Target, runs: RunStore, record: RunRecord) -> Restored:
+    """Put back everything the run moved aside: files first, then the roots that need them. Repeatable.
+
+    Raises InvalidInputError for a run that kept nothing, AlreadyExistsError when a snapshot or tag has taken
+    the place of one of the run's, and as `check_removable` for a record that names files that are not the
+    table's: then nothing is moved.
+    """
+    if record.state not in (RunState.QUARANTINED, RunState.PLANNED) or not record.keeps:
+        raise InvalidInputError(
+            f"run {record.id} ({record.job} of {record.table}) is {record.state.value}: "
+            f"{_why_nothing(record)}, so there is nothing to take back"
+        )
+    removal = runs.removal(record)
+    check_removable(target, removal)
+    entries = list(enumerate(removal))
+    kept = {status.path: status.size for status in target.file_io.list(f"{runs.folder(record)}/kept")}
+    roots, files = entries[: len(removal.roots)], entries[len(removal.roots) :]
+    for number, doomed in roots:
+        _check_place(target, runs.kept_path(record, number, doomed.path), doomed.path, kept)
+    moves = [(runs.kept_path(record, number, doomed.path), doomed.path) for number, doomed in files]
+    found = [move for move in moves if move[0] in kept]
+    list(in_threads(lambda move: _put_back(target, *move), found))
+    for number, doomed in reversed(roots):
+        place = runs.kept_path(record, number, doomed.path)
+        if place in kept:
+            _put_back(target, place, doomed.path)
+            found.append((place, doomed.path))
+    for branch in (MAIN_BRANCH, *target.branches.list()) if roots else ():
+        repair_hints(target.file_io, target.paths.with_branch(branch))
+    size = sum(kept[place] for place, _ in found)
+    runs.finish(record, RunState.UNDONE, {"restored": len(found)})
+    return Restored(len(found), size, len(entries) - len(found))
+
+
+def _why_nothing(record: RunRecord) -> str:
+    if record.state is RunState.UNDONE:
+        return "it was taken back already"
+    if record.state is RunState.PURGED:
+        return "the quarantine has deleted its files since"
+    return "it moved no file into the quarantine"
+
+
+def kept_size(runs: RunStore, record: RunRecord) -> int:
+    """Bytes of the run in the quarantine; 0 where it is a symbolic link. Costs a listing."""
+    try:
+        return sum(status.size for status in runs.file_io.list(f"{runs.folder(record)}/kept"))
+    except UnsupportedError as err:
+        logger.warning("the quarantine of run %s was not measured: %s", record.id, err)
+        return 0
+
+
+def purge(runs: RunStore, *, ttl_ms: int, cap: int | None) -> list[tuple[RunRecord, int]]:
+    """Delete for good what is older than `ttl_ms`, and the oldest beyond `cap` bytes; the runs and their
+    bytes. Runs of tables that are on hold stay, and do not count for `cap`.
+    """
+    now = runs.clock.now_ms()
+    holds = HoldStore(runs.file_io, runs.warehouse, runs.clock)
+    on_hold = {hold.table for hold in holds.all()}
+    kept = [record for record in runs.list() if record.state is RunState.QUARANTINED]
+    kept = [record for record in kept if record.table not in on_hold]
+    sizes = {record.id: kept_size(runs, record) for record in kept}
+    total = sum(sizes.values())
+    gone = []
+    for record in kept:
+        old = now - (record.finished_ms or record.started_ms) > ttl_ms
+        if not old and (cap is None or total <= cap):
+            continue
+        try:
+            if holds.of(record.table):
+                continue  # since a moment ago
+            statuses = runs.file_io.list(f"{runs.folder(record)}/kept")
+            list(in_threads(lambda status: runs.file_io.delete(status.path), statuses))
+            runs.finish(record, RunState.PURGED, {"purged_bytes": sizes[record.id]})
+        except UnavailableError:
+            raise
+        except LakeError as err:
+            logger.warning("the quarantine of run %s could not be emptied: %s", record.id, err)
+            continue
+        total -= sizes[record.id]
+        gone.append((record, sizes[record.id]))
+    return gone
+
+
+def purge_quietly(runs: RunStore, table: str, *, ttl_ms: int, cap: int | None) -> None:
+    """After a run, with the oldest lines of its table's ledger: what cannot go now goes another time."""
+    try:
+        purge(runs, ttl_ms=ttl_ms, cap=cap)
+        runs.forget(table)
+    except LakeError as err:
+        logger.warning("old files of the quarantine %s could not be removed: %s", runs.root, err)
+
+
+def _check_place(target: Target, place: str, path: str, kept: dict[str, int]) -> None:
+    if place not in kept or target.file_io.stat(path) is None:
+        return
+    if target.file_io.read(path) != target.file_io.read(place):
+        raise AlreadyExistsError(
+            f"{path} exists again with other content, because the table was changed since; "
+            "create a branch or tag of what you want to keep, remove the file, and undo again"
+        )
+
+
+def _put_back(target: Target, place: str, path: str) -> None:
+    try:
+        target.file_io.move(place, path)
+    except AlreadyExistsError:
+        target.file_io.delete(place)
+    except NotFoundError:
+        logger.info("%s was already restored", path)

@@ -1,0 +1,106 @@
+"""Snapshots, tags and changelogs in the quarantine of a table. They count as roots, so that each run can be
+taken back alone.
+
+Their manifest lists, and the manifests that nothing else needs, lie in the quarantine and are read there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError
+from lakecore.fs.file_io import FileIO
+from lakecore.maintain.deletion.reachable import Reach
+from lakecore.maintain.deletion.roots import Root, RootKind
+from lakecore.maintain.deletion.runs import Removal, RunRecord, RunState, RunStore
+from lakecore.maintain.target import Target
+from lakecore.metadata.snapshot import Snapshot
+
+__all__ = ["Quarantined", "quarantined_roots"]
+
+logger = logging.getLogger(__name__)
+
+_KINDS = {"snapshot-": RootKind.SNAPSHOT, "tag-": RootKind.TAG, "changelog-": RootKind.CHANGELOG}
+_READ = "/manifest"
+"""The directory of the metadata by which files are reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """`roots`: those in the quarantine. `places`: where metadata is now, by the path it had in the table."""
+
+    roots: tuple[Root, ...] = ()
+    places: Mapping[str, str] = field(default_factory=dict)
+
+    def reach(self, target: Target) -> Reach:
+        """What the roots need; whatever cannot be read is left out."""
+        storage = cast(FileIO, _WithQuarantine(target.file_io, self.places))
+        return Reach(replace(target, file_io=storage), strict=False)
+
+
+def quarantined_roots(runs: RunStore, table: str) -> Quarantined:
+    """All of a table, with its branches. Reads the lists of files of all its runs in the quarantine.
+
+    Memory: some hundred bytes a metadata file in the quarantine.
+    """
+    found: list[Root] = []
+    places: dict[str, str] = {}
+    for record in runs.list(table):
+        if not record.keeps or record.state not in (RunState.QUARANTINED, RunState.PLANNED):
+            continue
+        removal = _removal_of(runs, record)
+        for number, doomed in enumerate(removal):
+            directory, _, name = doomed.path.rpartition("/")
+            place = runs.kept_path(record, number, doomed.path)
+            if directory.endswith(_READ):
+                places[doomed.path] = place
+            kind = next((kind for start, kind in _KINDS.items() if name.startswith(start)), None)
+            root = None if kind is None or number >= len(removal.roots) else _read(runs, place, kind)
+            if root is not None:
+                found.append(root)
+    return Quarantined(tuple(found), places)
+
+
+def _removal_of(runs: RunStore, record: RunRecord) -> Removal:
+    """Empty where the record is damaged: nobody can take that run back."""
+    try:
+        return runs.removal(record)
+    except (CorruptDataError, UnsupportedError) as err:
+        logger.warning(
+            "the quarantine of run %s cannot be restored and protects no files: %s", record.id, err
+        )
+        return Removal()
+
+
+def _read(runs: RunStore, path: str, kind: RootKind) -> Root | None:
+    try:
+        data = runs.file_io.read(path)
+    except (NotFoundError, UnsupportedError):
+        return None  # a symbolic link is none of the files that were moved there
+    try:
+        snapshot = Snapshot.from_json(data, path)
+    except CorruptDataError:
+        return None
+    return Root(kind, "main", f"{snapshot.id} in quarantine", path, snapshot)
+
+
+class _WithQuarantine:
+    """Storage that reads a file from the quarantine when it is not at its place in the table."""
+
+    def __init__(self, inner: FileIO, places: Mapping[str, str]) -> None:
+        self._inner, self._places = inner, places
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def read(self, path: str) -> bytes:
+        """Errors as of `FileIO.read`."""
+        try:
+            return self._inner.read(path)
+        except NotFoundError:
+            if path not in self._places:
+                raise
+            return self._inner.read(self._places[path])

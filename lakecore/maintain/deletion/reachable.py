@@ -1,0 +1,309 @@
+"""Which files roots reach, and which of given candidates none of them reaches.
+
+Rules of the format. A snapshot needs its lists, their manifests, the files live in them, its changelog files,
+index files and statistics. A tag needs the same without the changelog: that goes with the snapshot. A
+changelog that outlived its snapshot needs its changelog files; where the table's producer is `none`,
+instead what its delta named of files that writers (not compactions) made, with both its lists.
+
+Cost: every list and manifest of the roots is read once, however many share it, in groups, some 2-6 us an
+entry; of the entries only those are kept whose file is a candidate. Memory: 8 bytes a candidate, the entries
+that are about one, and the groups being decoded (each 8 MB of manifests, or one manifest).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TypeVar
+
+import numpy as np
+
+from lakecore.errors import CorruptDataError, NotFoundError
+from lakecore.format.manifest.index_manifests import decode_index_manifest
+from lakecore.fs.resolve import plain_path
+from lakecore.maintain.deletion.candidates import Candidates, Doomed, Held
+from lakecore.maintain.deletion.hashed_names import NO_NAMES, Hashes, name_set, within
+from lakecore.maintain.deletion.roots import Root, RootKind
+from lakecore.maintain.target import Target, in_threads
+from lakecore.metadata.manifest.data_file import EntryKind, FileSource
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.index_file import IndexFile
+from lakecore.metadata.manifest.live_entries import live
+from lakecore.metadata.manifest.manifest_file import ManifestFile
+from lakecore.metadata.options import ChangelogProducer, TableOptions
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.verify.fsck.references import bucket_directory
+
+__all__ = ["Doomed", "Held", "Mentioned", "Reach", "grouped"]
+
+T = TypeVar("T")
+
+_GROUP_BYTES = 8 << 20
+_GROUP_ENTRIES = 50_000
+_DECODERS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Mentioned:
+    """Hashes of all data files that any entry names, of those that a DELETE names, and all extra files."""
+
+    names: Hashes
+    deleted: Hashes
+    extras: frozenset[str]
+
+
+@dataclass
+class Reach:
+    """Reads what roots refer to. `strict`: a file that is missing is an error, else it is left out."""
+
+    target: Target
+    strict: bool = True
+    _lists: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _manifests: dict[str, ManifestFile] = field(default_factory=dict)
+    _index: dict[str, tuple[IndexFile, ...]] = field(default_factory=dict)
+    _about: dict[str, ManifestEntries] = field(default_factory=dict)
+    _wanted: Hashes = field(default_factory=lambda: NO_NAMES)
+
+    def metadata(self, roots: Sequence[Root]) -> dict[str, int]:
+        """Paths and sizes of lists, manifests, index manifests, index files and statistics."""
+        self._load_lists(roots)
+        out: dict[str, int] = {}
+        for root in roots:
+            out.update(self._lists_of(root))
+            out.update(self._side_files(root))
+        return out
+
+    def data(self, roots: Sequence[Root], wanted: Hashes) -> Held:
+        """Which data and changelog files among `wanted` (hashes of names) the roots reach, exactly."""
+        self._want(wanted)
+        if not len(self._wanted):
+            return Held(NO_NAMES, frozenset())
+        self._load_lists(roots)
+        self._load_entries(roots)
+        names: list[Hashes] = []
+        extras: set[str] = set()
+        for root in roots:
+            for part in self._needed(root):
+                names.append(part.name_hash)
+                special = np.flatnonzero(part.extra_hash != 0)
+                extras.update(name for file in part.files(special) for name in file.extra_files)
+        return Held(name_set(names), frozenset(extras))
+
+    def candidates(self, lists: Iterable[str], kind: EntryKind) -> Candidates:
+        """What the ADD or DELETE entries of all manifests of these lists name."""
+        names = list(dict.fromkeys(lists))
+        self._fetch(names)
+        files = list(dict.fromkeys(file for name in names for file in self._lists[name]))
+        return Candidates.joined(self._groups(files, lambda group: self._named(group, kind)))
+
+    def _named(self, group: Sequence[ManifestFile], kind: EntryKind) -> Candidates:
+        entries = self._entries(group)
+        return Candidates.of(self.target, entries.select(entries.kind == kind))
+
+    def mentioned(self, roots: Sequence[Root]) -> Mentioned:
+        """What any entry of the roots' manifests names."""
+        self._load_lists(roots)
+        files = list(
+            dict.fromkeys(n for root in roots for name in _all_lists(root) for n in self._list(name))
+        )
+        parts = list(self._groups(files, lambda group: _mentioned(self._entries(group))))
+        return Mentioned(
+            name_set(part.names for part in parts),
+            name_set(part.deleted for part in parts),
+            frozenset().union(*(part.extras for part in parts)),
+        )
+
+    def _groups(self, names: Sequence[str], work: Callable[[list[ManifestFile]], T]) -> Iterator[T]:
+        """`work` on groups of these manifests, in order; several at once, so it keeps little of them."""
+        return in_threads(work, grouped(self._manifests[name] for name in names), _DECODERS)
+
+    def _entries(self, group: Sequence[ManifestFile]) -> ManifestEntries:
+        try:
+            return self.target.manifests.read(group)
+        except (NotFoundError, CorruptDataError):
+            if self.strict:
+                raise
+            return ManifestEntries.concat([self._read(file) for file in group])
+
+    def _about_wanted(self, group: Sequence[ManifestFile]) -> list[ManifestEntries]:
+        """Of each manifest the entries about candidates, let go of the rest."""
+        try:
+            parts = self.target.manifests.read_each(group)
+        except (NotFoundError, CorruptDataError):
+            if self.strict:
+                raise
+            parts = [self._read(file) for file in group]
+        found = (part.select(within(part.name_hash, self._wanted)) for part in parts)
+        return [ManifestEntries.from_rows(part.rows()) if len(part) else part.empty() for part in found]
+
+    def _want(self, wanted: Hashes) -> None:
+        wanted = name_set([wanted])
+        if not np.array_equal(wanted, self._wanted):
+            self._wanted, self._about = wanted, {}
+
+    @property
+    def _streams_data(self) -> bool:
+        """Whether changelogs that outlive snapshots are the data files themselves."""
+        return TableOptions.from_schema(self.target.schema).changelog_producer is ChangelogProducer.NONE
+
+    def _needed(self, root: Root) -> Iterator[ManifestEntries]:
+        snapshot = root.snapshot
+        if root.kind is not RootKind.CHANGELOG:
+            state = [*self._list(snapshot.base_manifest_list), *self._list(snapshot.delta_manifest_list)]
+            yield live(self._concat(state), where=root.path)
+        if root.kind is not RootKind.TAG and snapshot.changelog_manifest_list is not None:
+            changelog = self._concat(self._list(snapshot.changelog_manifest_list))
+            yield changelog.select(changelog.kind == EntryKind.ADD)
+        if (
+            root.kind is RootKind.CHANGELOG
+            and snapshot.changelog_manifest_list is None
+            and self._streams_data
+        ):
+            yield _written(self._concat(self._list(snapshot.delta_manifest_list)))
+
+    def _concat(self, manifests: Iterable[str]) -> ManifestEntries:
+        parts = [self._about[name] for name in manifests]
+        return ManifestEntries.concat([part for part in parts if len(part)])
+
+    def _load_entries(self, roots: Sequence[Root]) -> None:
+        """The entries about candidates of every manifest the roots name and that was not read yet."""
+        names = dict.fromkeys(n for root in roots for name in _all_lists(root) for n in self._list(name))
+        missing = [name for name in names if name not in self._about]
+        parts = self._groups(missing, self._about_wanted)
+        self._about.update(zip(missing, chain.from_iterable(parts), strict=True))
+
+    def _load_lists(self, roots: Sequence[Root]) -> None:
+        optional = self._optional(roots)
+        for name in self._fetch(name for root in roots for name in _all_lists(root)):
+            if self.strict and name not in optional:
+                del self._lists[name]
+                path = self.target.paths.manifest(name)
+                raise NotFoundError(
+                    f"{path} is missing, so it is not known which files its snapshot needs; run fsck"
+                )
+
+    def _fetch(self, lists: Iterable[str]) -> list[str]:
+        """Read those lists that were not read yet; the names of missing ones, which count as empty."""
+        names = [name for name in dict.fromkeys(lists) if name not in self._lists]
+        missing = []
+        for name, files in zip(names, in_threads(self._read_list, names), strict=True):
+            if files is None:
+                missing.append(name)
+            self._manifests.update({file.file_name: file for file in files or ()})
+            self._lists[name] = tuple(file.file_name for file in files or ())
+        return missing
+
+    def _optional(self, roots: Sequence[Root]) -> frozenset[str]:
+        """Lists of changelogs that went with their snapshot (rule of the format)."""
+        needed = {n for root in roots for n in _all_lists(root) if root.kind is not RootKind.CHANGELOG}
+        needed |= {
+            root.snapshot.changelog_manifest_list or "" for root in roots if root.kind is not RootKind.TAG
+        }
+        return frozenset(n for root in roots for n in _all_lists(root)) - needed
+
+    def _list(self, name: str) -> tuple[str, ...]:
+        if name not in self._lists:
+            self._fetch([name])
+        return self._lists[name]
+
+    def _read_list(self, name: str) -> tuple[ManifestFile, ...] | None:
+        try:
+            return self.target.manifests.read_list(name)
+        except NotFoundError:
+            return None
+        except CorruptDataError:
+            if self.strict:
+                raise
+            return None
+
+    def _read(self, file: ManifestFile) -> ManifestEntries:
+        try:
+            return self.target.manifests.read([file])
+        except (NotFoundError, CorruptDataError):
+            if self.strict:
+                raise
+            return ManifestEntries.empty()
+
+    def _lists_of(self, root: Root) -> Iterator[tuple[str, int]]:
+        snapshot, paths = root.snapshot, self.target.paths
+        lists = [(snapshot.base_manifest_list, snapshot.base_manifest_list_size)]
+        lists += [(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)]
+        if root.kind is RootKind.CHANGELOG and (snapshot.changelog_manifest_list or not self._streams_data):
+            lists = []
+        if root.kind is not RootKind.TAG and snapshot.changelog_manifest_list is not None:
+            lists += [(snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size)]
+        for name, size in lists:
+            yield paths.manifest(name), size or 0
+            for manifest in self._list(name):
+                yield paths.manifest(manifest), self._manifests[manifest].file_size
+
+    def _side_files(self, root: Root) -> Iterator[tuple[str, int]]:
+        snapshot, paths = root.snapshot, self.target.paths
+        if root.kind is RootKind.CHANGELOG:
+            return
+        if snapshot.statistics is not None:
+            yield paths.statistics(snapshot.statistics), 0
+        if snapshot.index_manifest is not None:
+            yield paths.manifest(snapshot.index_manifest), 0
+            for file in self._index_files(snapshot):
+                for place in self._index_places(file):
+                    yield place, file.file_size
+
+    def _index_files(self, snapshot: Snapshot) -> tuple[IndexFile, ...]:
+        name = snapshot.index_manifest
+        if name is None:
+            return ()
+        if name not in self._index:
+            path = self.target.paths.manifest(name)
+            try:
+                self._index[name] = decode_index_manifest(self.target.file_io.read(path), path)
+            except (NotFoundError, CorruptDataError):
+                if self.strict:
+                    raise
+                self._index[name] = ()
+        return self._index[name]
+
+    def _index_places(self, file: IndexFile) -> Iterator[str]:
+        """Where an index file may be: the option index-file-in-data-file-dir can have changed."""
+        if file.external_path is not None:
+            yield plain_path(file.external_path)
+            return
+        yield self.target.paths.index_file(file.file_name)
+        if self.target.schema.options.get("index-file-in-data-file-dir", "").strip().lower() == "true":
+            directory = bucket_directory(self.target.paths, self.target.schema)
+            yield f"{directory(file.partition, file.bucket)}/{file.file_name}"
+
+
+def grouped(files: Iterable[ManifestFile]) -> Iterator[list[ManifestFile]]:
+    """In order, in groups of at most 8 MB and 50,000 entries, or one manifest."""
+    group: list[ManifestFile] = []
+    size = entries = 0
+    for file in files:
+        if group and (size + file.file_size > _GROUP_BYTES or entries + file.entry_count > _GROUP_ENTRIES):
+            yield group
+            group, size, entries = [], 0, 0
+        group.append(file)
+        size, entries = size + file.file_size, entries + file.entry_count
+    if group:
+        yield group
+
+
+def _mentioned(entries: ManifestEntries) -> Mentioned:
+    special = np.flatnonzero(entries.extra_hash != 0)
+    extras = frozenset(name for file in entries.files(special) for name in file.extra_files)
+    deleted = entries.name_hash[entries.kind == EntryKind.DELETE]
+    return Mentioned(name_set([entries.name_hash]), name_set([deleted]), extras)
+
+
+def _all_lists(root: Root) -> tuple[str, ...]:
+    snapshot = root.snapshot
+    lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+    extra = snapshot.changelog_manifest_list
+    return lists if extra is None or root.kind is RootKind.TAG else (*lists, extra)
+
+
+def _written(entries: ManifestEntries) -> ManifestEntries:
+    """Files that writers made; where that is not recorded, any."""
+    sources = [file.file_source for file in entries.files()]
+    return entries.select(np.array([source is not FileSource.COMPACT for source in sources], np.bool_))

@@ -1,0 +1,338 @@
+"""Removes what a chore planned: roots first, then the files that no root reaches any more.
+
+See the package for why in this order. Everything here can be interrupted anywhere and started again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from lakecore.errors import (
+    AlreadyExistsError,
+    CorruptDataError,
+    InvalidOptionError,
+    LakeError,
+    NotFoundError,
+    UnavailableError,
+)
+from lakecore.executor import Executor, SerialExecutor
+from lakecore.fs.file_io import FileIO
+from lakecore.maintain.deletion.hashed_names import name_set, within
+from lakecore.maintain.deletion.latest import check_latest
+from lakecore.maintain.deletion.places import check_removable
+from lakecore.maintain.deletion.reachable import Doomed, Reach
+from lakecore.maintain.deletion.roots import Root, RootSet, read_roots
+from lakecore.maintain.deletion.runs import Removal, RunRecord, RunState, RunStore
+from lakecore.maintain.holds.gate import HoldGate
+from lakecore.maintain.holds.plan import HoldEffect
+from lakecore.maintain.target import THREADS, Target, in_threads
+from lakecore.metadata.manifest.byte_words import hash_bytes
+
+__all__ = ["Sweeper", "Swept", "nothing"]
+
+logger = logging.getLogger(__name__)
+
+_BATCH = 500
+_LARGEST_BATCH = 5000
+
+
+def nothing() -> None:
+    """For a chore that has nothing to do between two steps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """What was removed: `roots` and `files` by count, `size` in bytes as far as recorded.
+
+    `spared`: planned, but reached by a root that appeared meanwhile.
+    """
+
+    run: str | None = None
+    roots: int = 0
+    files: int = 0
+    size: int = 0
+    spared: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """For the ledger, where `files` counts roots too, as reports do."""
+        files = self.roots + self.files
+        return {"files": files, "roots": self.roots, "bytes": self.size, "spared": len(self.spared)}
+
+
+@dataclass(frozen=True)
+class Sweeper:
+    """Removes files of one table. Many are deleted on the executor, in batches, each with several threads."""
+
+    target: Target
+    runs: RunStore
+    executor: Executor
+    gate: HoldGate
+    """Says whether anything may be removed from the table now."""
+    alive: Callable[[], None] = field(default=nothing)
+    """Called between steps, to renew a lease."""
+
+    def sweep(
+        self,
+        job: str,
+        removal: Removal,
+        kept: RootSet,
+        *,
+        keeps: bool = False,
+        prepare: Callable[[], None] = nothing,
+        settle: Callable[[], None] = nothing,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> Swept:
+        """Write down, `prepare`, remove the roots, `settle`, look at all roots again, remove the files.
+
+        `kept`: the roots that must still be there afterwards; `removal.files` are reached by none of them.
+        `keeps`: into the quarantine. Raises UnavailableError when roots are missing: then no file is touched,
+        and the next run on the table goes on. Raises OnHoldError when the table is on hold, or comes to be in
+        between; CorruptDataError when its latest snapshot cannot be read: then nothing is removed. Before
+        anything is written: as `check_removable`.
+        """
+        check_removable(self.target, removal)
+        self._may_remove(removal, keeps=keeps)
+        estimate = {"files": len(removal), "roots": len(removal.roots), "bytes": removal.size}
+        record = self.runs.begin(
+            self.target.name, job, removal, keeps=keeps, parameters=parameters, estimate=estimate
+        )
+        prepare()
+        for number, doomed in enumerate(removal.roots):
+            self._remove_root(record, number, doomed)
+        settle()
+        self.alive()
+        files = removal.files
+        spared: tuple[Doomed, ...] = ()
+        if files:
+            self.gate.check(keeps=keeps)
+            files, spared = self._still_free(files, kept)
+        return self._finish(record, removal, files, spared)
+
+    def resume(self, *, roots_only: bool = False) -> list[Swept]:
+        """Finish the files of runs that were interrupted; roots that are still there stay, and
+        keep theirs. `roots_only`: runs that remove nothing else; for these the table need not be readable.
+
+        A record that is damaged, or asks for the removal of what is not the table's, is logged and left
+        alone: what it wanted to remove stays, and `remove-orphan-files` finds it.
+        """
+        finished = []
+        for record in self.runs.pending(self.target.name):
+            removal = self._removal_of(record)
+            if removal is None:
+                continue
+            if roots_only and removal.files:
+                continue
+            logger.info("%s: the interrupted run %s is completed first", self.target.name, record.id)
+            if record.keeps:
+                self._drop_second_name(record, removal)
+            files: tuple[Doomed, ...] = ()
+            spared: tuple[Doomed, ...] = ()
+            if removal.files:
+                current = read_roots(self.target.file_io, self.target.paths)
+                if not current.roots:
+                    raise UnavailableError(
+                        f"{self.target.name}: run {record.id} was interrupted, but the table has no "
+                        "snapshot now, so nothing is removed; run fsck"
+                    )
+                files, spared = _split(removal.files, Reach(self.target), current.roots)
+            finished.append(self._finish(record, removal, files, spared, resumed=True))
+        return finished
+
+    def _removal_of(self, record: RunRecord) -> Removal | None:
+        try:
+            removal = self.runs.removal(record)
+            check_removable(self.target, removal)
+        except (CorruptDataError, InvalidOptionError) as err:
+            logger.warning(
+                "%s: the interrupted run %s cannot be completed: %s; look at %s and delete it",
+                self.target.name, record.id, err, self.runs.folder(record),
+            )  # fmt: skip
+            return None
+        return removal
+
+    def _may_remove(self, removal: Removal, *, keeps: bool) -> None:
+        if not len(removal):
+            return
+        self.gate.check(keeps=keeps)
+        if self.gate.effect is not HoldEffect.QUARANTINE_ONLY:
+            check_latest(self.target)
+
+    def _remove_root(self, record: RunRecord, number: int, doomed: Doomed) -> None:
+        if not record.keeps:
+            self.target.file_io.delete(doomed.path)
+            return
+        try:
+            self.target.file_io.move(doomed.path, self.runs.kept_path(record, number, doomed.path))
+        except NotFoundError:
+            logger.info("%s does not exist any more", doomed.path)
+        except AlreadyExistsError:
+            self.target.file_io.delete(doomed.path)  # a killed move left it under both names
+
+    def _drop_second_name(self, record: RunRecord, removal: Removal) -> None:
+        """Of the root that a killed move left under both names: it stays, and its copy goes.
+
+        Roots go one after another: it is the first that is still there, unless the run has put another file
+        in its place. A look a root.
+        """
+        storage = self.target.file_io
+        for number, doomed in enumerate(removal.roots):
+            if storage.stat(doomed.path) is None:
+                continue
+            copy = self.runs.kept_path(record, number, doomed.path)
+            if storage.stat(copy) is not None and storage.read(copy) == storage.read(doomed.path):
+                storage.delete(copy)
+            return
+
+    def _still_free(
+        self, files: Sequence[Doomed], kept: RootSet
+    ) -> tuple[tuple[Doomed, ...], tuple[Doomed, ...]]:
+        """The second look: no root may have vanished; what new ones reach is spared."""
+        current = read_roots(self.target.file_io, self.target.paths)
+        before, now = kept.identities(), current.identities()
+        lost = sorted(path for path, *_ in before - now)
+        if lost or not current.roots:
+            shown = ", ".join(lost[:3]) or "all"
+            raise UnavailableError(
+                f"{self.target.name}: snapshots or tags disappeared while the job ran ({shown}): "
+                "another job removed them, or storage answered wrongly; no file was removed, and "
+                "the next run continues"
+            )
+        fresh = [root for root in current.roots if root.identity not in before]
+        return _split(files, Reach(self.target), fresh)
+
+    def _finish(
+        self,
+        record: RunRecord,
+        removal: Removal,
+        files: Sequence[Doomed],
+        spared: Sequence[Doomed],
+        *,
+        resumed: bool = False,
+    ) -> Swept:
+        numbers = {doomed.path: number for number, doomed in enumerate(removal)} if record.keeps else {}
+        self._remove_files(record, files, numbers)
+        swept = Swept(
+            run=record.id,
+            roots=len(removal.roots),
+            files=len(files),
+            size=sum(doomed.size for doomed in (*removal.roots, *files)),
+            spared=tuple(doomed.path for doomed in spared),
+        )
+        moved = bool(removal.roots or files or (resumed and removal.files))  # resumed: perhaps before
+        state = RunState.QUARANTINED if record.keeps and moved else RunState.DONE
+        self.runs.finish(record, state, swept.to_json() | ({"resumed": True} if resumed else {}))
+        return swept
+
+    def _remove_files(self, record: RunRecord, files: Sequence[Doomed], numbers: Mapping[str, int]) -> None:
+        """Raises the first failure after all batches were tried."""
+        pairs: Iterator[tuple[str, str | None]]
+        if record.keeps:
+            pairs = ((d.path, self.runs.kept_path(record, numbers[d.path], d.path)) for d in files)
+        else:
+            pairs = ((d.path, None) for d in files)
+        failures: list[BaseException] = []
+        few = len(files) <= _BATCH  # not worth the start of an engine
+        size = _BATCH if few else _batch_size(len(files), self.executor.parallelism)
+        engine = SerialExecutor() if few else self.executor
+        left = -(-len(files) // size)
+        for result in engine.run(_remove_batch, _batches(self.target.file_io, pairs, size)):
+            self.alive()
+            left -= 1
+            if isinstance(result, BaseException):
+                failures.append(result)
+        if failures:
+            first = failures[0]
+            if isinstance(first, LakeError):
+                raise first
+            raise UnavailableError(f"{self.target.name}: files could not be removed: {first}") from first
+        if left:
+            raise UnavailableError(
+                f"{self.target.name}: the job stopped before all files were removed; run again"
+            )
+
+
+def _split(
+    files: Sequence[Doomed], reach: Reach, roots: Sequence[Root]
+) -> tuple[tuple[Doomed, ...], tuple[Doomed, ...]]:
+    """Files that no root reaches, and those that one does: by path, by name, or as an extra file."""
+    if not roots:
+        return tuple(files), ()
+    metadata = reach.metadata(roots)
+    hashes = hash_bytes([_name(doomed.path).encode() for doomed in files])
+    owners = hash_bytes([owner_of(_name(doomed.path)).encode() for doomed in files])
+    held = reach.data(roots, name_set([hashes, owners]))
+    taken = within(hashes, held.names)
+    free: list[Doomed] = []
+    spared: list[Doomed] = []
+    for doomed, reached in zip(files, taken.tolist(), strict=True):
+        kept = reached or doomed.path in metadata or _name(doomed.path) in held.extras
+        (spared if kept else free).append(doomed)
+    return tuple(free), tuple(spared)
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def owner_of(name: str) -> str:
+    """The data file of an extra file: `<data file>.index`, `<data file>-1.index`, `<data
+    file>.<…>.lookup`.
+    """
+    for suffix in (".index", ".lookup"):
+        if name.endswith(suffix):
+            stem = name.removesuffix(suffix)
+            return _stem(stem, suffix)
+    return name
+
+
+def _stem(stem: str, suffix: str) -> str:
+    if suffix == ".lookup":  # `.<length>.<processor>.<version>` follow the data file's name
+        return ".".join(stem.split(".")[:-3])
+    head, dash, number = stem.rpartition("-")
+    return head if dash and number.isdigit() else stem
+
+
+Task = tuple[FileIO, tuple[tuple[str, str | None], ...]]
+
+
+def _batch_size(files: int, parallelism: int) -> int:
+    """Work for everyone, twice; the lease is renewed after each batch, so it must not take long."""
+    return min(max(-(-files // (2 * parallelism)), _BATCH), _LARGEST_BATCH)
+
+
+def _batches(file_io: FileIO, pairs: Iterable[tuple[str, str | None]], size: int) -> Iterator[Task]:
+    waiting = iter(pairs)
+    while batch := tuple(islice(waiting, size)):
+        yield file_io, batch
+
+
+def _remove_batch(task: Task) -> int:
+    """One unit of work on the executor."""
+    file_io, pairs = task
+    step = -(-len(pairs) // THREADS)
+    parts = [pairs[low : low + step] for low in range(0, len(pairs), step)]
+    return sum(in_threads(partial(_remove_all, file_io), parts))
+
+
+def _remove_all(file_io: FileIO, pairs: Sequence[tuple[str, str | None]]) -> int:
+    """What one thread does: many small deletions cost less than handing each to a thread."""
+    return sum(_remove(file_io, pair) for pair in pairs)
+
+
+def _remove(file_io: FileIO, pair: tuple[str, str | None]) -> int:
+    path, keep = pair
+    if keep is None:
+        file_io.delete(path)
+        return 1
+    try:
+        file_io.move(path, keep)
+    except NotFoundError:
+        return 0
+    except AlreadyExistsError:
+        file_io.delete(path)  # a killed move left it under both names
+    return 1

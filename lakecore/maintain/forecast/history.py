@@ -1,0 +1,137 @@
+"""What the last runs of each job took: `<warehouse>/.lakecore/history/<table>/<job>.json`, one file each.
+
+A run adds its estimate and its outcome, and drops the oldest beyond `KEPT`: one read and one write. Two runs
+that end at once may lose one of the two lines; only estimates depend on them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from lakecore.errors import LakeError, NotFoundError, UnavailableError
+from lakecore.fs.confined import service_files
+from lakecore.fs.file_io import FileIO
+from lakecore.maintain.deletion.runs import LATEST_MS
+from lakecore.maintain.forecast.plan import PastRun, Work
+from lakecore.metadata.json_record import json_value
+
+__all__ = ["HistoryLine", "HistoryStore"]
+
+logger = logging.getLogger(__name__)
+
+KEPT = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryLine:
+    """One run. `work`: as in `Work`; `estimate`, `outcome`: seconds, memory and figures of the job.
+
+    `run`: its line in the ledger of removals, if it removed anything.
+    """
+
+    table: str
+    job: str
+    started_ms: int
+    engine: str
+    work: Mapping[str, int]
+    estimate: Mapping[str, Any] = field(default_factory=dict)
+    outcome: Mapping[str, Any] = field(default_factory=dict)
+    run: str | None = None
+
+    def past(self) -> PastRun:
+        """What an estimate learns from it."""
+        memory = self.outcome.get("memory")
+        return PastRun(
+            work=Work(**{one.name: int(self.work.get(one.name, 0)) for one in fields(Work)}),
+            seconds=float(self.outcome.get("seconds", 0.0)),
+            memory=None if memory is None else int(memory),
+            lost=bool(self.outcome.get("lost", False)),
+        )
+
+
+def _line(raw: Mapping[str, Any]) -> HistoryLine:
+    """A line of the right types. Raises ValueError, TypeError, ArithmeticError."""
+    line = HistoryLine(**raw)
+    for name in ("table", "job", "engine"):
+        if not isinstance(getattr(line, name), str):
+            raise TypeError(f"{name} is not a string")
+    for value in (line.work, line.estimate, line.outcome):
+        if not isinstance(value, Mapping):
+            raise TypeError("work, estimate or outcome is not an object")
+    if type(line.started_ms) is not int or not 0 <= line.started_ms < LATEST_MS:
+        raise ValueError("started_ms is not a time in milliseconds")
+    if not isinstance(line.run, str | None):
+        raise TypeError("run is not a string")
+    line.past()
+    return line
+
+
+@dataclass(frozen=True)
+class HistoryStore:
+    """The histories of a warehouse."""
+
+    file_io: FileIO
+    warehouse: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "file_io", service_files(self.file_io, self.warehouse))
+
+    @property
+    def root(self) -> str:
+        return f"{self.warehouse.rstrip('/')}/.lakecore/history"
+
+    def lines(self, table: str, job: str) -> tuple[HistoryLine, ...]:
+        """Oldest first. What cannot be read is no line."""
+        return self._read(self._path(table, job))
+
+    def of(self, table: str | None = None) -> Iterator[HistoryLine]:
+        """All lines of a table, or of the warehouse. Costs a read for each table and job."""
+        if table is None:
+            folders = [status.path for status in self.file_io.list(self.root) if status.is_dir]
+        else:
+            folders = [self._folder(table)]
+        for folder in folders:
+            for status in self.file_io.list(folder):
+                yield from self._read(status.path)
+
+    def past(self, table: str, job: str, engine: str) -> list[PastRun]:
+        """Earlier runs of a job on the same kind of engine."""
+        return [line.past() for line in self.lines(table, job) if line.engine == engine]
+
+    def add(self, line: HistoryLine) -> None:
+        """Remember a run. A failure is logged: the run itself is done."""
+        path = self._path(line.table, line.job)
+        try:
+            lines = (*self._read(path, strict=True), line)[-KEPT:]
+            text = json.dumps([asdict(one) for one in lines], default=str)
+            self.file_io.overwrite(path, text.encode())
+        except LakeError as err:
+            logger.warning(
+                "%s of %s succeeded, but could not be added to the history of runs: %s",
+                line.job,
+                line.table,
+                err,
+            )
+
+    def _read(self, path: str, *, strict: bool = False) -> tuple[HistoryLine, ...]:
+        """Damage is no line. `strict`: raises UnavailableError, as who writes then would forget the rest."""
+        try:
+            return tuple(_line(raw) for raw in json_value(self.file_io.read(path)))
+        except NotFoundError:
+            return ()
+        except (LakeError, ValueError, TypeError, ArithmeticError) as err:
+            if strict and isinstance(err, UnavailableError):
+                raise
+            logger.warning("%s is ignored: %s", path, err)
+            return ()
+
+    def _folder(self, table: str) -> str:
+        return f"{self.root}/{urllib.parse.quote(table, safe='')}"
+
+    def _path(self, table: str, job: str) -> str:
+        return f"{self._folder(table)}/{urllib.parse.quote(job, safe='')}.json"

@@ -1,0 +1,301 @@
+"""Entries of manifests as numpy columns; rows are made only for the entries that are asked for.
+
+A plan over a million files needs a few integers of each and the details of some. What every step needs is
+a column; the rest stays in an `EntrySource` (rows, or the bytes of the manifests) and is read by position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from lakecore.metadata.manifest.byte_words import ByteWords, hash_bytes
+from lakecore.metadata.manifest.data_file import DataFile, EntryKind, ManifestEntry
+from lakecore.metadata.manifest.stats_rows import StatsPart, StatsRows
+
+__all__ = ["EXTRA_WEIGHTS", "NO_TIME", "EntrySource", "ManifestEntries", "RowSource"]
+
+Ints = npt.NDArray[Any]
+Index = npt.NDArray[Any] | slice | Sequence[int]
+
+
+_ITER_CHUNK = 4096
+
+EXTRA_WEIGHTS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
+"""Of the extra files (as an avro array of strings), the embedded index and the external path."""
+
+NO_TIME = int(np.iinfo(np.int64).min)
+
+
+class EntrySource(Protocol):
+    """Where the details of entries are. Positions are the source's own."""
+
+    def files(self, at: Ints) -> list[DataFile]:
+        """The data files at these positions, in this order. Cost: some 30 us each."""
+
+    def names(self, at: Ints) -> ByteWords:
+        """Their file names (UTF-8). Cheap."""
+
+    def times(self, at: Ints) -> Ints:
+        """When the files were made: `DataFile.creation_time`, or NO_TIME. Some 1 us each."""
+
+    def stats(self, at: Ints, part: StatsPart) -> Iterator[tuple[Ints, StatsRows]]:
+        """Their statistics, in pieces of bounded size; each with its places in `at`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowSource:
+    """Data files that are already rows."""
+
+    rows: tuple[DataFile, ...]
+
+    def files(self, at: Ints) -> list[DataFile]:
+        return [self.rows[i] for i in at.tolist()]
+
+    def names(self, at: Ints) -> ByteWords:
+        return ByteWords.from_bytes([self.rows[i].file_name.encode() for i in at.tolist()])
+
+    def times(self, at: Ints) -> Ints:
+        times = (self.rows[i].creation_time for i in at.tolist())
+        return np.array([NO_TIME if time is None else time for time in times], np.int64)
+
+    def stats(self, at: Ints, part: StatsPart) -> Iterator[tuple[Ints, StatsRows]]:
+        for low in range(0, len(at), _ITER_CHUNK):
+            places = np.arange(low, min(low + _ITER_CHUNK, len(at)))
+            yield places, StatsRows.from_files(self.files(at[places]), part)
+
+
+def _extra_hashes(files: Sequence[DataFile]) -> Ints:
+    """Hash of the rarely used parts of each entry's identity; 0 when there are none.
+
+    It is a weighted sum over the hashes of what is there, so that columns can build it part by part.
+    """
+    lanes: list[int] = []
+    weights: list[int] = []
+    parts: list[bytes] = []
+    for lane, file in enumerate(files):
+        path = None if file.external_path is None else file.external_path.encode()
+        extra_files = _array_bytes(file.extra_files) if file.extra_files else None
+        for weight, part in zip(EXTRA_WEIGHTS, (extra_files, file.embedded_index, path), strict=True):
+            if part is not None:
+                lanes.append(lane)
+                weights.append(weight)
+                parts.append(part)
+    out = np.zeros(len(files), np.uint64)
+    if parts:
+        weighted = hash_bytes(parts).astype(np.uint64) * np.array(weights, np.uint64)
+        np.add.at(out, lanes, weighted)
+        present = np.unique(lanes)
+        out[present] = np.maximum(out[present], 1)
+    return out
+
+
+def _array_bytes(names: Sequence[str]) -> bytes:
+    """Names as avro encodes an array of strings, in one block."""
+    out = _count_bytes(len(names))
+    for name in map(str.encode, names):
+        out += _count_bytes(len(name)) + name
+    return out + b"\0"
+
+
+def _count_bytes(count: int) -> bytes:
+    count *= 2
+    out = b""
+    while count > 127:
+        out += bytes([count & 127 | 128])
+        count >>= 7
+    return out + bytes([count])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ManifestEntries:
+    """Columns of equal length, in manifest order. `partition` holds codes into `partitions`.
+
+    `delete_row_count` and `first_row_id` are -1 where unknown. `name_hash` and `extra_hash` only find
+    candidates: equality is decided by the bytes. `has_unknown_columns`: some manifest has columns that
+    rewriting it would lose.
+    """
+
+    kind: Ints
+    partition: Ints
+    bucket: Ints
+    total_buckets: Ints
+    level: Ints
+    schema_id: Ints
+    file_size: Ints
+    row_count: Ints
+    min_sequence: Ints
+    max_sequence: Ints
+    delete_row_count: Ints
+    first_row_id: Ints
+    name_hash: Ints
+    extra_hash: Ints
+    source: Ints
+    position: Ints
+    partitions: tuple[bytes, ...] = ()
+    sources: tuple[EntrySource, ...] = ()
+    has_unknown_columns: bool = False
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def __iter__(self) -> Iterator[ManifestEntry]:
+        for low in range(0, len(self), _ITER_CHUNK):
+            yield from self.rows(slice(low, low + _ITER_CHUNK))
+
+    @classmethod
+    def empty(cls) -> ManifestEntries:
+        return cls.from_rows(())
+
+    @classmethod
+    def from_rows(
+        cls, rows: Sequence[ManifestEntry], *, has_unknown_columns: bool = False
+    ) -> ManifestEntries:
+        """Columns over rows that are at hand."""
+        codes: dict[bytes, int] = {}
+        partition = [codes.setdefault(row.partition, len(codes)) for row in rows]
+        files = tuple(row.file for row in rows)
+
+        def column(values: Iterator[int], dtype: type = np.int64) -> Ints:
+            return np.fromiter(values, dtype, len(rows))
+
+        return cls(
+            kind=column((row.kind for row in rows), np.int8),
+            partition=np.array(partition, np.int32),
+            bucket=column((row.bucket for row in rows), np.int32),
+            total_buckets=column((row.total_buckets for row in rows), np.int32),
+            level=column((f.level for f in files), np.int32),
+            schema_id=column(f.schema_id for f in files),
+            file_size=column(f.file_size for f in files),
+            row_count=column(f.row_count for f in files),
+            min_sequence=column(f.min_sequence_number for f in files),
+            max_sequence=column(f.max_sequence_number for f in files),
+            delete_row_count=column(-1 if f.delete_row_count is None else f.delete_row_count for f in files),
+            first_row_id=column(-1 if f.first_row_id is None else f.first_row_id for f in files),
+            name_hash=hash_bytes([f.file_name.encode() for f in files]),
+            extra_hash=_extra_hashes(files),
+            source=np.zeros(len(rows), np.int32),
+            position=np.arange(len(rows), dtype=np.int64),
+            partitions=tuple(codes),
+            sources=(RowSource(files),),
+            has_unknown_columns=has_unknown_columns,
+        )
+
+    @classmethod
+    def concat(cls, parts: Sequence[ManifestEntries]) -> ManifestEntries:
+        """One after the other, in order."""
+        if len(parts) == 1:
+            return parts[0]
+        if not parts:
+            return cls.empty()
+        codes: dict[bytes, int] = {}
+        sources: list[EntrySource] = []
+        partition: list[Ints] = []
+        source: list[Ints] = []
+        for part in parts:
+            recode = [codes.setdefault(value, len(codes)) for value in part.partitions]
+            partition.append(np.array(recode, np.int32)[part.partition] if recode else part.partition)
+            source.append((part.source + len(sources)).astype(np.int32))
+            sources.extend(part.sources)
+        columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _PLAIN}
+        return cls(
+            **columns,
+            partition=np.concatenate(partition),
+            source=np.concatenate(source),
+            partitions=tuple(codes),
+            sources=tuple(sources),
+            has_unknown_columns=any(part.has_unknown_columns for part in parts),
+        )
+
+    def frozen(self) -> ManifestEntries:
+        """The same; whoever tries to change a column in place gets a ValueError."""
+        for name in _COLUMNS:
+            getattr(self, name).setflags(write=False)
+        return self
+
+    def select(self, index: Index) -> ManifestEntries:
+        """The entries of a boolean mask, an array of positions or a slice. Details are shared, not copied."""
+        if not isinstance(index, slice):
+            index = np.asarray(index)
+            index = index if index.dtype == bool else index.astype(np.int64)
+        return replace(self, **{name: getattr(self, name)[index] for name in _COLUMNS})
+
+    def row(self, index: int) -> ManifestEntry:
+        """One entry, whole."""
+        return self.rows(np.array([index]))[0]
+
+    def rows(self, index: Index | None = None) -> list[ManifestEntry]:
+        """Entries as values, in order; all of them when `index` is None. Cost: some 30 us each."""
+        part = self if index is None else self.select(index)
+        columns = (part.kind, part.partition, part.bucket, part.total_buckets)
+        return [
+            ManifestEntry(
+                kind=EntryKind(kind),
+                partition=self.partitions[code],
+                bucket=bucket,
+                total_buckets=total,
+                file=file,
+            )
+            for kind, code, bucket, total, file in zip(
+                *(column.tolist() for column in columns), part.files(), strict=True
+            )
+        ]
+
+    def files(self, index: Index | None = None) -> list[DataFile]:
+        """The data files, in order."""
+        part = self if index is None else self.select(index)
+        if len(part.sources) == 1:
+            return part.sources[0].files(part.position)
+        out: list[Any] = [None] * len(part)
+        for lanes, source in part.by_source():
+            found = source.files(part.position[lanes])
+            for lane, file in zip(lanes.tolist(), found, strict=True):
+                out[lane] = file
+        return out
+
+    def names(self) -> list[bytes]:
+        """The file names (UTF-8), in order."""
+        return self.name_words().to_list()
+
+    def name_words(self) -> ByteWords:
+        """The file names, to compare many at once."""
+        parts = [(lanes, source.names(self.position[lanes])) for lanes, source in self.by_source()]
+        return ByteWords.assemble(len(self), parts)
+
+    def times(self) -> Ints:
+        """When the files were made, by their writers' wall clocks (milliseconds), or NO_TIME."""
+        out = np.full(len(self), NO_TIME, np.int64)
+        for lanes, source in self.by_source():
+            out[lanes] = source.times(self.position[lanes])
+        return out
+
+    def newest(self) -> Ints:
+        """For each of `partitions`, when the newest of its files was made; 0 where none tells."""
+        out = np.zeros(len(self.partitions), np.int64)
+        np.maximum.at(out, self.partition, self.times())
+        return out
+
+    def partition_of(self, index: int) -> bytes:
+        """The serialised partition of one entry."""
+        return self.partitions[int(self.partition[index])]
+
+    def stats(self, part: StatsPart) -> Iterator[tuple[Ints, StatsRows]]:
+        """The statistics of all entries, in pieces; each with the places of its entries."""
+        for lanes, source in self.by_source():
+            for places, found in source.stats(self.position[lanes], part):
+                yield lanes[places], found
+
+    def by_source(self) -> Iterator[tuple[Ints, EntrySource]]:
+        """The places of the entries that share a source, and the source."""
+        for code in np.unique(self.source).tolist():
+            yield np.flatnonzero(self.source == code), self.sources[code]
+
+
+_COLUMNS = tuple(
+    f.name for f in fields(ManifestEntries) if f.name not in ("partitions", "sources", "has_unknown_columns")
+)
+_PLAIN = tuple(name for name in _COLUMNS if name not in ("partition", "source"))

@@ -1,0 +1,145 @@
+"""ADD and DELETE cancel: which files are live after a list of entries. Pure; vectorised; exact.
+
+The rule of the format: a file is added at most once per identity (partition, bucket, level, name, extra
+files, embedded index, external path), so an identity with a DELETE is dead and one without is live.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lakecore.errors import CorruptDataError
+from lakecore.metadata.manifest.byte_words import mix
+from lakecore.metadata.manifest.data_file import EntryKind
+from lakecore.metadata.manifest.entries import ManifestEntries
+
+__all__ = ["cancelled", "identity_hash", "live", "only_in", "remaining_deletes", "turned"]
+
+Ints = npt.NDArray[Any]
+
+
+def live(entries: ManifestEntries, *, strict: bool = True, where: str = "manifests") -> ManifestEntries:
+    """The ADD entries that no DELETE cancels, in order. DELETEs without an ADD are dropped.
+
+    `strict`: raise CorruptDataError naming the file when one identity is added twice; else keep the first.
+    Cost: a sort of 64-bit hashes (0.15 s a million).
+    """
+    keep = _outcome(entries, strict, where).add
+    return entries.select(keep)
+
+
+def remaining_deletes(entries: ManifestEntries) -> ManifestEntries:
+    """The DELETE entries whose ADD is not among `entries`, in order."""
+    return entries.select(_outcome(entries, False, "").delete)
+
+
+def turned(entries: ManifestEntries, kind: EntryKind) -> ManifestEntries:
+    """The same files, all added or all deleted."""
+    return replace(entries, kind=np.full(len(entries), kind, np.int8))
+
+
+def only_in(wanted: ManifestEntries, present: ManifestEntries) -> ManifestEntries:
+    """The files of `wanted` that `present` does not have, as ADDs; both live."""
+    lone = remaining_deletes(ManifestEntries.concat([present, turned(wanted, EntryKind.DELETE)]))
+    return turned(lone, EntryKind.ADD)
+
+
+def cancelled(entries: ManifestEntries, *, where: str = "manifests") -> ManifestEntries:
+    """What is left after pairs cancel, in order: live ADDs, and DELETEs whose ADD lies elsewhere."""
+    outcome = _outcome(entries, True, where)
+    return entries.select(outcome.add | outcome.delete)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    add: Ints
+    delete: Ints
+
+
+def identity_hash(entries: ManifestEntries) -> Ints:
+    """A 64-bit hash over what identifies an entry. The partition takes part as its code."""
+    place = (entries.partition.astype(np.uint64) << np.uint64(32)) | (
+        entries.bucket.astype(np.uint64) & np.uint64(0xFFFFFFFF)
+    )
+    state = mix(entries.name_hash, place)
+    return mix(mix(state, entries.level.astype(np.uint64)), entries.extra_hash)
+
+
+def _outcome(entries: ManifestEntries, strict: bool, where: str) -> _Outcome:
+    adds = entries.kind == EntryKind.ADD
+    lone_add, lone_delete = adds.copy(), ~adds
+    lanes, group = _candidates(identity_hash(entries))
+    if not len(lanes):
+        return _Outcome(lone_add, lone_delete)
+    group = _split_collisions(entries, lanes, group)
+    count = int(group.max()) + 1
+    added = np.bincount(group, weights=adds[lanes], minlength=count)
+    if strict and (added > 1).any():
+        _report_double(entries, lanes, group, int(np.flatnonzero(added > 1)[0]), where)
+    deleted = np.bincount(group, weights=~adds[lanes], minlength=count)
+    first = np.zeros(len(lanes), bool)
+    first[np.unique(group * 2 + adds[lanes], return_index=True)[1]] = True
+    lone_add[lanes] = adds[lanes] & (deleted[group] == 0) & first
+    lone_delete[lanes] = ~adds[lanes] & (added[group] == 0) & first
+    return _Outcome(lone_add, lone_delete)
+
+
+def _candidates(hashes: Ints) -> tuple[Ints, Ints]:
+    """Lanes whose hash occurs more than once, by group and then in order, and the group of each."""
+    order = np.argsort(hashes)
+    ranked = hashes[order]
+    same = ranked[1:] == ranked[:-1]
+    shared = np.zeros(len(hashes), np.bool_)
+    shared[1:] |= same
+    shared[:-1] |= same
+    places = np.flatnonzero(shared)
+    lanes = order[places]
+    starts = np.ones(len(places), np.bool_)
+    starts[1:] = ranked[places[1:]] != ranked[places[:-1]]
+    group = np.cumsum(starts) - 1
+    within = np.lexsort((lanes, group))
+    return lanes[within], group[within]
+
+
+def _split_collisions(entries: ManifestEntries, lanes: Ints, group: Ints) -> Ints:
+    """Groups of truly equal identities: compare each lane with its predecessor, regroup where one differs.
+
+    `lanes` come in order of group; equal hashes of different identities are possible and must not cancel.
+    """
+    part = entries.select(lanes)
+    later = np.flatnonzero(group[1:] == group[:-1]) + 1
+    equal = _same_identity(part, later - 1, later)
+    if equal.all():
+        return group
+    bad = np.isin(group, group[later[~equal]])
+    identities: dict[Any, int] = {}
+    out = group.copy()
+    rows = np.flatnonzero(bad)
+    base = int(group.max()) + 1
+    for lane, entry in zip(rows.tolist(), part.rows(rows), strict=True):
+        out[lane] = base + identities.setdefault(entry.identity, len(identities))
+    return np.unique(out, return_inverse=True)[1]
+
+
+def _same_identity(part: ManifestEntries, left: Ints, right: Ints) -> Ints:
+    equal = np.ones(len(left), bool)
+    for column in (part.partition, part.bucket, part.level, part.extra_hash):
+        equal &= column[left] == column[right]
+    equal &= part.name_words().same(left, right)
+    extras = np.flatnonzero(equal & (part.extra_hash[left] != 0))
+    if len(extras):
+        a, b = part.rows(left[extras]), part.rows(right[extras])
+        equal[extras] = [x.identity == y.identity for x, y in zip(a, b, strict=True)]
+    return equal
+
+
+def _report_double(entries: ManifestEntries, lanes: Ints, group: Ints, bad: int, where: str) -> None:
+    entry = entries.row(int(lanes[np.flatnonzero(group == bad)[0]]))
+    raise CorruptDataError(
+        where,
+        f"file {entry.file.file_name} of bucket {entry.bucket}, level {entry.file.level} is added twice",
+    )

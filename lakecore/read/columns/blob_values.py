@@ -1,0 +1,310 @@
+"""Values of a BLOB column: bytes, or references to them; found by the place of a row in its range of rows.
+
+Rules of the format: of the blob files of a column the newest (highest sequence number) that covers a row
+gives its value, unless it says that the row keeps an older one; a row that no file covers is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError
+from lakecore.format.blob.descriptors import decode_reference, encode_reference, is_reference
+from lakecore.format.blob.file import OLDER, BlobSource, load_blob_index
+from lakecore.format.blob.lists import decode_blobs
+from lakecore.fs.confined import references_of
+from lakecore.fs.file_io import FileIO
+from lakecore.metadata.dedicated_columns import is_blob
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.types.arrow import arrow_type
+from lakecore.types.datatypes import DataField, DataType, MapType
+
+__all__ = [
+    "BlobColumn",
+    "OpenSources",
+    "cut_by_size",
+    "locate_blobs",
+    "reference_sizes",
+    "resolved",
+]
+
+_MOST = (1 << 31) - 1
+_BATCH_BYTES = 64 << 20
+_MOST_OPEN = 16
+_PIECE = 1 << 20
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class BlobColumn:
+    """Per row of a range: which of `paths` has the value (-1: null), from which byte, and how many.
+
+    `kind`: BLOB, or a list or map of it.
+    """
+
+    file_io: FileIO
+    name: str
+    kind: DataType
+    paths: tuple[str, ...]
+    owner: npt.NDArray[np.int32]
+    starts: Ints
+    sizes: Ints
+
+    def references(self, rows: Ints) -> pa.Array:
+        """The references of these rows: nothing is read, but of lists and maps."""
+        if not is_blob(self.kind):
+            return self._nested(rows, referring=True)
+        found = [
+            None if owner < 0 else encode_reference(self.paths[owner], start, size)
+            for owner, start, size in zip(*self._places(rows), strict=True)
+        ]
+        return pa.array(found, pa.binary())
+
+    def values(self, rows: Ints) -> pa.Array:
+        """The bytes of these rows, each read on its own. Raises NotFoundError, CorruptDataError,
+        UnsupportedError for a value that no Arrow array can hold.
+        """
+        return _binary(self._payloads(rows)) if is_blob(self.kind) else self._nested(rows)
+
+    def _nested(self, rows: Ints, *, referring: bool = False) -> pa.Array:
+        found: list[Any] = []
+        for record, owner, start in zip(self._payloads(rows), *self._places(rows)[:2], strict=True):
+            if record is None:
+                found.append(None)
+                continue
+            path = self.paths[owner]
+            parts = decode_blobs(record, self.kind, path)
+            blobs = [
+                None
+                if place is None
+                else encode_reference(path, start + place[0], place[1])
+                if referring
+                else memoryview(record)[place[0] : sum(place)]
+                for place in parts.places
+            ]
+            found.append(
+                list(zip(parts.keys, blobs, strict=True)) if isinstance(self.kind, MapType) else blobs
+            )
+        return pa.array(found, arrow_type(self.kind))
+
+    def records(self, rows: Ints) -> Iterator[Iterator[bytes] | None]:
+        """What is stored for these rows, in pieces: each is to be read before the next row is asked for."""
+        with _OpenBlobs(self.file_io, self.paths) as files:
+            for owner, start, size in zip(*self._places(rows), strict=True):
+                yield None if owner < 0 else files[owner].pieces(start, size)
+
+    def _payloads(self, rows: Ints) -> list[bytes | None]:
+        found: list[bytes | None] = []
+        with _OpenBlobs(self.file_io, self.paths) as files:
+            for owner, start, size in zip(*self._places(rows), strict=True):
+                if size > _MOST:
+                    raise UnsupportedError(
+                        f"column {self.name}: a value of {size} bytes in {self.paths[owner]} does not fit "
+                        "into memory; read it with blob-as-descriptor=true"
+                    )
+                found.append(None if owner < 0 else files[owner].read(start, size))
+        return found
+
+    def _places(self, rows: Ints) -> tuple[list[int], list[int], list[int]]:
+        return self.owner[rows].tolist(), self.starts[rows].tolist(), self.sizes[rows].tolist()
+
+
+class _OpenBlobs:
+    """Blob files by their place in `paths`; a few stay open."""
+
+    def __init__(self, file_io: FileIO, paths: Sequence[str]) -> None:
+        self._file_io = file_io
+        self._paths = paths
+        self._open: dict[int, BlobSource] = {}
+
+    def __enter__(self) -> _OpenBlobs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for source in self._open.values():
+            source.close()
+
+    def __getitem__(self, owner: int) -> BlobSource:
+        if owner not in self._open:
+            if len(self._open) >= _MOST_OPEN:
+                self._open.pop(next(iter(self._open))).close()
+            self._open[owner] = BlobSource(self._file_io, self._paths[owner])
+        return self._open[owner]
+
+
+def locate_blobs(
+    file_io: FileIO, field: DataField, files: Sequence[tuple[str, DataFile]], first: int, count: int
+) -> BlobColumn:
+    """Where the values of a column are, of `count` rows from row id `first` on. `files`: with paths.
+
+    Reads the index of each file. Memory: 20 bytes a row. Raises NotFoundError, CorruptDataError, also where
+    files of one sequence number overlap or leave the range.
+    """
+    owner = np.full(count, -1, np.int32)
+    starts, sizes = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    open_rows = np.ones(count, np.bool_)
+    stops: dict[int, int] = {}
+    for number, (path, file) in sorted(
+        enumerate(files), key=lambda item: (-item[1][1].max_sequence_number, item[1][1].first_row_id or 0)
+    ):
+        low = (first if file.first_row_id is None else file.first_row_id) - first
+        if low < stops.get(file.max_sequence_number, 0):
+            raise CorruptDataError(
+                path, f"it has blobs of row {first + low}, which another file of its snapshot also has"
+            )
+        stops[file.max_sequence_number] = low + file.row_count
+        index = load_blob_index(file_io, path)
+        if len(index.sizes) != file.row_count or low < 0 or low + file.row_count > count:
+            raise CorruptDataError(
+                path, f"it has {len(index.sizes)} blobs for {file.row_count} rows from row {low} on"
+            )
+        here = slice(low, low + file.row_count)
+        ours = open_rows[here] & (index.sizes != OLDER)
+        stored = ours & (index.sizes >= 0)
+        owner[here][stored] = number
+        starts[here][stored] = index.starts[stored]
+        sizes[here][stored] = index.sizes[stored]
+        open_rows[here] &= ~ours
+    return BlobColumn(file_io, field.name, field.type, tuple(path for path, _ in files), owner, starts, sizes)
+
+
+def cut_by_size(sizes: Ints) -> Iterator[tuple[int, int]]:
+    """Rows of so many bytes as slices that fit into memory: some 64 MB, or one row, which is then alone."""
+    large = np.flatnonzero(sizes > _BATCH_BYTES)
+    marks = np.concatenate([np.flatnonzero(np.diff(np.cumsum(sizes) // _BATCH_BYTES)) + 1, large, large + 1])
+    yield from pairwise(np.unique([0, *marks.tolist(), len(sizes)]).tolist())
+
+
+def resolved(
+    file_io: FileIO, root: str, name: str, column: pa.Array, kind: DataType | None = None
+) -> pa.Array:
+    """A column of references as the bytes they mean; other bytes stay. `root`: path of the table.
+
+    `kind`: BLOB (None), or a list or map of it. Raises UnsupportedError for bytes of another storage than the
+    table's, InvalidOptionError for a file outside the warehouse and the roots of the catalog option
+    `blob-roots`, NotFoundError, CorruptDataError.
+    """
+    with OpenSources(file_io, root, name) as sources:
+        rows = column.to_pylist()
+        if kind is None or is_blob(kind):
+            return _binary([sources.bytes_of(row) for row in rows])
+        if isinstance(kind, MapType):
+            maps = [row and [(key, sources.bytes_of(value)) for key, value in row] for row in rows]
+            return pa.array(maps, column.type)
+        return pa.array([row and [sources.bytes_of(value) for value in row] for row in rows], column.type)
+
+
+def _binary(values: Sequence[bytes | None]) -> pa.Array:
+    """The values as an array; one that is alone is not copied."""
+    if len(values) != 1 or values[0] is None or len(values[0]) > _MOST:
+        return pa.array(values, pa.binary())
+    offsets = np.array([0, len(values[0])], np.int32)
+    return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(offsets), pa.py_buffer(values[0])])
+
+
+def reference_sizes(column: pa.Array) -> Ints:
+    """How many bytes each reference of a BLOB column means; 0 for null, some 64 MB where it does not tell."""
+    found = np.array([0 if row is None else _size(row) for row in column.to_pylist()], np.int64)
+    return np.where(found < 0, _BATCH_BYTES, found)
+
+
+def _size(value: bytes) -> int:
+    place = decode_reference(value) if is_reference(value) else None
+    return len(value) if place is None else place[2]
+
+
+class OpenSources:
+    """Files that references of one column point into; a few stay open. Errors as of `resolved`.
+
+    A row can name any file: only those below the warehouse and declared roots are opened, through no link.
+    """
+
+    def __init__(self, file_io: FileIO, root: str, name: str) -> None:
+        self._file_io = references_of(file_io, root)
+        self._root = root
+        self._name = name
+        self._open: dict[str, Any] = {}
+
+    def __enter__(self) -> OpenSources:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for source in self._open.values():
+            source.close()
+
+    def bytes_of(self, value: bytes | None) -> bytes | None:
+        """The bytes that a reference means; None, and bytes that are no reference, as they are."""
+        if value is None or not is_reference(value):
+            return value
+        source, path, size = self._opened(value)
+        found = bytes(source.read() if size < 0 else source.read(size))
+        self._check_whole(path, len(found), size)
+        return found
+
+    def pieces_of(self, value: bytes) -> Iterator[bytes]:
+        """The same in pieces of 1 MB, each to be taken before another value is asked for."""
+        if not is_reference(value):
+            yield value
+            return
+        source, path, size = self._opened(value)
+        done = 0
+        while size < 0 or done < size:
+            piece = bytes(source.read(_PIECE if size < 0 else min(_PIECE, size - done)))
+            if not piece:
+                break
+            done += len(piece)
+            yield piece
+        self._check_whole(path, done, size)
+
+    def _opened(self, value: bytes) -> tuple[Any, str, int]:
+        """The file at the place that a reference means, and how many bytes from there on (-1: all)."""
+        place = decode_reference(value)
+        if place is None:
+            problem = "a row has a reference to a blob that cannot be decoded"
+            raise CorruptDataError(f"{self._root} column {self._name}", problem)
+        uri, offset, size = place
+        source = self._source(uri)
+        source.seek(offset)
+        return source, _path(uri), size
+
+    def _check_whole(self, path: str, found: int, size: int) -> None:
+        if found < size:
+            problem = f"it has only {found} of the {size} bytes to which a row refers"
+            raise CorruptDataError(path, f"{problem} in column {self._name}")
+
+    def _source(self, uri: str) -> Any:
+        path = _path(uri)
+        if path in self._open:
+            return self._open[path]
+        if _scheme(path) != _scheme(self._root):
+            raise UnsupportedError(
+                f"column {self._name}: its values are at {uri}, which is not in the storage of "
+                "the table; read them "
+                "as references with blob-as-descriptor=true"
+            )
+        if len(self._open) >= _MOST_OPEN:
+            self._open.pop(next(iter(self._open))).close()
+        try:
+            self._open[path] = self._file_io.open_input(path)
+        except NotFoundError as err:
+            problem = f"column {self._name}: {uri}, to which a row refers, does not exist"
+            raise NotFoundError(problem) from err
+        return self._open[path]
+
+
+def _path(uri: str) -> str:
+    if not uri.startswith("file:"):
+        return uri
+    return "/" + uri.removeprefix("file:").lstrip("/")
+
+
+def _scheme(path: str) -> str:
+    return "/" if path.startswith("/") else path.partition("://")[0]

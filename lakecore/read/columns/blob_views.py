@@ -1,0 +1,188 @@
+"""Views of blobs: values that name a row and a column of another table, followed to where its bytes lie.
+
+Rule of the format: the latest snapshot of the other table says what is there, which may be another view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError
+from lakecore.format.blob.descriptors import View, decode_view
+from lakecore.metadata.dedicated_columns import BLOB_AS_DESCRIPTOR, BLOB_VIEW_RESOLVE, is_blob, view_columns
+from lakecore.metadata.manifest.row_range import RowRange, row_ranges
+from lakecore.metadata.row_kind import ROW_ID_NAME
+from lakecore.predicate.tree import In, Predicate
+from lakecore.read.context import ReadContext
+from lakecore.scan.scanner import Scanner
+from lakecore.scan.split import Split
+from lakecore.store.manifests import ManifestStore
+from lakecore.store.paths import TablePaths
+from lakecore.store.schemas import SchemaStore
+from lakecore.store.snapshots import SnapshotStore
+
+__all__ = ["BlobViews", "Joined"]
+
+_DATABASE = ".db"
+
+Joined: TypeAlias = Callable[
+    [ReadContext, str, RowRange, Sequence[str], Split, Predicate], Iterator[pa.RecordBatch]
+]
+"""Columns of some rows of a range, blobs as references."""
+
+
+def _decoded(value: bytes, where: str) -> View:
+    view = decode_view(value)
+    if view is None:
+        raise CorruptDataError(
+            where, f"it has a value of {len(value)} bytes that is not a reference to a blob view"
+        )
+    return view
+
+
+@dataclass(frozen=True)
+class BlobViews:
+    """Follows the views in columns of the table of `context`. Plans each table that they name once.
+
+    `joined` reads the other table. Holds the references of the rows of one batch.
+    """
+
+    context: ReadContext
+    joined: Joined
+    _tables: dict[str, _Upstream] = field(default_factory=dict)
+
+    def followed(self, name: str, column: pa.Array) -> pa.Array:
+        """References to the bytes that views mean, also views of views; null where there is none.
+
+        Raises NotFoundError for a table, column or row that is not there, UnsupportedError for what this
+        release does not follow, CorruptDataError for bytes that are no view, and for views that lead to
+        themselves.
+        """
+        where = f"{self.context.paths.table_path} column {name}"
+        views = [None if value is None else _decoded(value, where) for value in column.to_pylist()]
+        known: dict[View, View | bytes | None] = {}
+        wanted = set(filter(None, views))
+        while wanted:
+            known |= self._values(wanted, where)
+            wanted = {value for value in known.values() if isinstance(value, tuple)} - known.keys()
+        return pa.array([None if view is None else _end(view, known, where) for view in views], pa.binary())
+
+    def _values(self, views: Iterable[View], where: str) -> dict[View, View | bytes | None]:
+        """What is in the rows that views name: a reference, a null, or another view."""
+        wanted: dict[str, dict[int, set[int]]] = {}
+        for table, field_id, row_id in views:
+            wanted.setdefault(table, {}).setdefault(field_id, set()).add(row_id)
+        found: dict[View, View | bytes | None] = {}
+        for table, rows in wanted.items():
+            if table not in self._tables:
+                self._tables[table] = _opened(self.context, table, where)
+            found |= self._tables[table].values(self.joined, rows, where)
+        return found
+
+
+def _end(view: View, known: Mapping[View, View | bytes | None], where: str) -> bytes | None:
+    """What is behind the last view of a chain."""
+    seen: set[View] = set()
+    value: View | bytes | None = view
+    while isinstance(value, tuple):
+        if value in seen:
+            table, _, row_id = view
+            raise CorruptDataError(where, f"the blob view of row {row_id} of table {table} refers to itself")
+        seen.add(value)
+        value = known[value]
+    return value
+
+
+@dataclass(frozen=True)
+class _Upstream:
+    """A table that views name: its ranges of rows in the order of their ids."""
+
+    name: str
+    context: ReadContext
+    ranges: tuple[tuple[Split, RowRange], ...]
+
+    def values(
+        self, joined: Joined, wanted: Mapping[int, set[int]], where: str
+    ) -> dict[View, View | bytes | None]:
+        """`wanted`: row ids by field id."""
+        found: dict[View, View | bytes | None] = {}
+        for field_id, row_ids in wanted.items():
+            column = self._column(field_id, where)
+            viewing = column in view_columns(self.context.schema.options)
+            for row, value in self._rows(joined, column, row_ids):
+                further = viewing and value is not None
+                found[self.name, field_id, row] = _decoded(value or b"", where) if further else value
+            missing = [row for row in row_ids if (self.name, field_id, row) not in found]
+            if missing:
+                raise NotFoundError(
+                    f"{where}: table {self.name} has no row {min(missing)}, to which a blob view refers"
+                )
+        return found
+
+    def _rows(self, joined: Joined, column: str, row_ids: set[int]) -> Iterator[tuple[int, bytes | None]]:
+        """Row ids and values, of those of `row_ids` that there are."""
+        ids = np.array(sorted(row_ids), np.int64)
+        for split, rows in self.ranges:
+            low, high = np.searchsorted(ids, (rows.first, rows.first + rows.count)).tolist()
+            if low == high:
+                continue
+            ctx = self.context.in_partition(split.partition)
+            directory = ctx.bucket_dir(split.partition, split.bucket)
+            asked = In(ROW_ID_NAME, tuple(ids[low:high].tolist()))
+            for batch in joined(ctx, directory, rows, (ROW_ID_NAME, column), split, asked):
+                here = batch.filter(pc.is_in(batch.column(0), value_set=pa.array(ids[low:high])))
+                yield from zip(*(here.column(at).to_pylist() for at in (0, 1)), strict=True)
+
+    def _column(self, field_id: int, where: str) -> str:
+        schema = self.context.schema
+        column = next((one for one in schema.fields if one.id == field_id), None)
+        if column is None or not is_blob(column.type):
+            problem = (
+                f"table {self.name} has no BLOB column with field id {field_id}, to which a blob view refers"
+            )
+            raise NotFoundError(f"{where}: {problem}")
+        return column.name
+
+
+def _opened(context: ReadContext, name: str, where: str) -> _Upstream:
+    paths = _paths(context.paths, name, where)
+    schemas = SchemaStore(context.file_io, paths)
+    schema = schemas.latest()
+    if schema is None:
+        raise NotFoundError(
+            f"{where}: there is no table {name} at {paths.root}, although blob views refer to it"
+        )
+    referring = {BLOB_AS_DESCRIPTOR.key: "true", BLOB_VIEW_RESOLVE.key: "false"}
+    schema = replace(schema, options={**schema.options, **referring})
+    snapshots = SnapshotStore(context.file_io, paths)
+    scanner = Scanner(name, snapshots, schemas, ManifestStore(context.file_io, paths, schema))
+    reading = ReadContext(context.file_io, paths, schema, schemas, orc_zone=context.orc_zone)
+    if not reading.options.data_evolution:
+        raise UnsupportedError(
+            f"{where}: blob views refer to table {name}, which lacks option data-evolution.enabled=true; use "
+            "another engine"
+        )
+    latest = snapshots.latest()
+    splits = () if latest is None else scanner.plan(latest, schema)
+    ranges = ((split, rows) for split in splits for rows in row_ranges(split.files))
+    return _Upstream(name, reading, tuple(sorted(ranges, key=lambda found: found[1].first)))
+
+
+def _paths(paths: TablePaths, name: str, where: str) -> TablePaths:
+    """Rule of this catalog: a table lies in the directory of its database."""
+    parent, _, _ = paths.table_path.rpartition("/")
+    warehouse, _, folder = parent.rpartition("/")
+    database, dot, table = name.partition(".")
+    table, _, branch = table.partition("$branch_")
+    if not folder.endswith(_DATABASE) or not dot or "$" in table or not table:
+        raise UnsupportedError(
+            f"{where}: blob views refer to table {name}, whose location is unknown; use another engine"
+        )
+    found = TablePaths(f"{warehouse}/{database}{_DATABASE}/{table}")
+    return found.with_branch(branch) if branch else found

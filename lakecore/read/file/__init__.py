@@ -1,0 +1,3 @@
+"""One data file as batches of the table's columns: which row groups and pages are needed, deleted rows, row
+ids.
+"""

@@ -1,0 +1,95 @@
+"""Which files of a range of rows give which columns (data evolution). Reads schemas, no data.
+
+Rule of the format: the newest ordinary file that has a column gives it; what none has comes from the blob
+files of the column, else from vector files; those of the same schema, format and columns give it together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lakecore.errors import CorruptDataError
+from lakecore.format.data_reader import file_format
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.row_range import RowRange, first_row
+from lakecore.read.context import ReadContext
+from lakecore.read.file.row_ids import TRACKING_NAMES
+from lakecore.types.datatypes import DataField
+
+__all__ = ["Giver", "Givers", "field_ids", "givers_of"]
+
+Giver = tuple[DataFile, ...]
+"""Files that together give some columns of all rows of a range: one, or several that follow one another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Givers:
+    """`shares`: columns by who gives them; `blobs`: columns that lie in blob files, by name."""
+
+    shares: Mapping[Giver, Sequence[str]]
+    blobs: Mapping[str, Sequence[DataFile]]
+
+
+def givers_of(ctx: ReadContext, rows: RowRange, wanted: Iterable[DataField]) -> Givers:
+    """A column that no file has is in neither part. Raises CorruptDataError where it must not be null, and
+    where vector files do not tile the rows.
+    """
+    ordinary: list[tuple[Giver, frozenset[int]]] = [((f,), field_ids(ctx, f)) for f in rows.ordinary]
+    vectors = [(giver, field_ids(ctx, giver[0])) for giver in _vector_givers(ctx, rows)]
+    apart: dict[int, list[DataFile]] = {}
+    for file in rows.blobs:
+        for field_id in field_ids(ctx, file):
+            apart.setdefault(field_id, []).append(file)
+    shares: dict[Giver, list[str]] = {}
+    blobs: dict[str, Sequence[DataFile]] = {}
+    for field in wanted:
+        tracked = field.name in TRACKING_NAMES
+        giver = next((files for files, ids in ordinary if tracked or field.id in ids), None)
+        if giver is None and field.id in apart:
+            blobs[field.name] = apart[field.id]
+            continue
+        giver = giver or next((files for files, ids in vectors if field.id in ids), None)
+        if giver is not None:
+            shares.setdefault(giver, []).append(field.name)
+        elif not field.type.nullable:
+            name = rows.files[0].file_name
+            raise CorruptDataError(
+                name, f"neither it nor another file of its rows has column {field.name}, which is NOT NULL"
+            )
+    return Givers(shares, blobs)
+
+
+def field_ids(ctx: ReadContext, file: DataFile) -> frozenset[int]:
+    """The columns of a file. Reads its schema."""
+    names = file.write_cols
+    fields = ctx.file_schema(file.schema_id).fields
+    return frozenset(field.id for field in fields if names is None or field.name in names)
+
+
+def _vector_givers(ctx: ReadContext, rows: RowRange) -> list[Giver]:
+    """Rule of the format: columns are compared one by one, in the order that they have in the schema."""
+    found: dict[tuple[int, str, tuple[str, ...]], list[DataFile]] = {}
+    for file in rows.vectors:
+        held = field_ids(ctx, file)
+        names = (field.name for field in ctx.file_schema(file.schema_id).fields if field.id in held)
+        key = (file.schema_id, file_format(file.file_name), tuple(names) if file.write_cols else ())
+        found.setdefault(key, []).append(file)
+    return [_tiles(rows, found[key]) for key in sorted(found)]
+
+
+def _tiles(rows: RowRange, files: Sequence[DataFile]) -> Giver:
+    """`files` by first row, newest first: an older file that begins among the rows of one is covered."""
+    kept: list[DataFile] = []
+    at = rows.first
+    for file in files:
+        covered = first_row(file) < at
+        newer = bool(kept) and file.max_sequence_number >= kept[-1].max_sequence_number
+        if (covered and newer) or first_row(file) > at:
+            raise CorruptDataError(file.file_name, "the vector files do not cover their rows exactly once")
+        if not covered:
+            kept.append(file)
+            at += file.row_count
+    if at != rows.first + rows.count:
+        raise CorruptDataError(files[-1].file_name, "the vector files do not cover their rows exactly once")
+    return tuple(kept)

@@ -1,0 +1,233 @@
+"""One data file as batches of the table's columns: own schema, evolution, thin keys, ORC zones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lakecore.errors import CorruptDataError, NotFoundError
+from lakecore.format.canonical import canonical
+from lakecore.format.data_reader import BATCH_ROWS, BUFFER_SIZE, DataFileReader, file_format, open_reader
+from lakecore.format.parquet.int96 import has_nanos
+from lakecore.metadata.key_value import key_value_type
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.row_kind import KEY_PREFIX, SEQUENCE_NAME
+from lakecore.metadata.schema import TableSchema
+from lakecore.metadata.snapshot_order import number_of_rows
+from lakecore.predicate.tree import Predicate, columns_of
+from lakecore.read.columns.evolve import evolve, same_values
+from lakecore.read.context import ReadContext
+from lakecore.read.file.deletions import live_rows
+from lakecore.read.file.file_index import Found, IndexSearch
+from lakecore.read.file.orc_zone import to_instant
+from lakecore.read.file.row_groups import group_sizes, matching_row_groups
+from lakecore.read.file.row_ids import TRACKING_NAMES, numbered, tracked_type, with_row_ids
+from lakecore.read.file.selection import select_rows
+from lakecore.read.file.sizes import batch_rows
+from lakecore.types.arrow import arrow_schema, arrow_type
+from lakecore.types.datatypes import DataField, RowType
+
+__all__ = ["FileColumns", "convert", "expired", "read_columns", "read_file", "read_type"]
+
+Conversion = Callable[[pa.Array], pa.Array]
+
+
+@dataclass(frozen=True, slots=True)
+class FileColumns:
+    """How stored columns become wanted ones: `stored` to read, and per wanted column where it comes from.
+
+    `sources`: index into `stored`, or None for a column the file does not have. `constants`: columns that
+    have one value in the whole file, as arrays of one row. `plain`: all are stored as they are wanted.
+    """
+
+    stored: tuple[str, ...]
+    sources: tuple[int | None, ...]
+    fields: tuple[DataField | None, ...]
+    wanted: RowType
+    schema: pa.Schema
+    constants: Mapping[str, pa.Array]
+    plain: bool = False
+
+
+def read_type(ctx: ReadContext) -> RowType:
+    """All columns that `read_file` can give: system columns of key-value files and tracked rows too."""
+    return _with_system_columns(ctx.schema, ctx)
+
+
+def _with_system_columns(schema: TableSchema, ctx: ReadContext) -> RowType:
+    if ctx.keyed:
+        return key_value_type(schema)
+    return tracked_type(schema.row_type) if ctx.options.row_tracking else schema.row_type
+
+
+def read_file(
+    ctx: ReadContext,
+    bucket_dir: str,
+    file: DataFile,
+    columns: Sequence[str] | None = None,
+    *,
+    batch_size: int = BATCH_ROWS,
+    buffer_size: int = BUFFER_SIZE,
+    predicate: Predicate | None = None,
+    deletions: BitMap | None = None,
+    found: Found | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Rows of a file in file order, columns by the names and types of `ctx.schema` (`read_type`).
+
+    `batch_size`: rows of a batch at most; fewer where rows are wide. `predicate` leaves out row groups that
+    cannot match it by their statistics, and rows by file indexes; the rows that come are not filtered by it.
+    `deletions`: positions of rows that are left out. `found`: what its indexes say; None: they are asked.
+    Raises NotFoundError when the file is gone, CorruptDataError, UnsupportedError.
+    """
+    path = ctx.paths.data_file(bucket_dir, file)
+    found = IndexSearch(ctx, predicate).of(bucket_dir, file) if found is None else found
+    wanted = live_rows(deletions, file.row_count, path, found.rows)
+    if wanted is not None and not wanted:
+        return
+    reader = open_data_file(ctx, path, file, buffer_size)
+    try:
+        plan = read_columns(ctx, file, reader.schema, path, columns)
+        groups = matching_row_groups(reader, _prunable(ctx, file, reader, path, predicate), predicate)
+        rows = min(batch_size, batch_rows(reader.row_bytes(plan.stored)))
+        selection = select_rows(group_sizes(reader), groups, wanted)
+        if ctx.keyed or not set(TRACKING_NAMES).intersection(plan.wanted.names):
+            for batch in selection.of(reader.batches(plan.stored, rows, selection.groups)):
+                yield convert(ctx, path, plan, batch)
+            return
+        stored = plan.stored or reader.schema.names[:1]
+        batches = reader.batches(stored, rows, selection.groups)
+        for batch in selection.of(numbered(batches, group_sizes(reader), selection.groups)):
+            yield with_row_ids(convert(ctx, path, plan, batch), file, path, batch.columns[-1])
+    finally:
+        reader.close()
+
+
+def open_data_file(
+    ctx: ReadContext, path: str, file: DataFile, buffer_size: int = BUFFER_SIZE
+) -> DataFileReader:
+    """Open a file that a snapshot names. Raises NotFoundError that says what may have happened."""
+    schema = ctx.file_schema(file.schema_id)
+    try:
+        return open_reader(ctx.file_io, path, schema=schema, buffer_size=buffer_size)
+    except NotFoundError as err:
+        raise expired(path) from err
+
+
+def expired(path: str) -> NotFoundError:
+    """The error for a file that a snapshot names and that is gone."""
+    return NotFoundError(
+        f"data file {path} does not exist: the snapshot that is read may have expired; "
+        "read a newer snapshot, or run fsck"
+    )
+
+
+def _prunable(
+    ctx: ReadContext, file: DataFile, reader: DataFileReader, path: str, predicate: Predicate | None
+) -> dict[str, tuple[str, DataField]]:
+    """Predicate columns that the file stores with the type the predicate means."""
+    if predicate is None:
+        return {}
+    names = tuple(columns_of(predicate))
+    plan = read_columns(ctx, file, reader.schema, path, names)
+    return {
+        wanted.name: (plan.stored[source], wanted)
+        for wanted, source, stored in zip(plan.wanted.fields, plan.sources, plan.fields, strict=True)
+        if source is not None and stored is not None and same_values(stored.type, wanted.type)
+    }
+
+
+def read_columns(
+    ctx: ReadContext, file: DataFile, stored: pa.Schema, path: str, columns: Sequence[str] | None
+) -> FileColumns:
+    """Match the wanted columns with those of a file by field id, through the schema it was written with."""
+    everything = read_type(ctx)
+    wanted = everything if columns is None else everything.select(tuple(columns))
+    schema = _with_system_columns(ctx.file_schema(file.schema_id), ctx)
+    constants = _constants(ctx, file, wanted)
+    by_id = _stored_fields(schema, ctx, stored)
+    required = {field.id: field.name for field in schema.fields if not field.type.nullable}
+    names: list[str] = []
+    sources: list[int | None] = []
+    fields: list[DataField | None] = []
+    for field in wanted.fields:
+        found = None if field.name in constants else by_id.get(field.id)
+        fields.append(None if found is None else found[1])
+        if found is None:
+            if field.id in required and field.name not in constants:
+                raise CorruptDataError(
+                    path,
+                    f"column {required[field.id]} is missing; the file has the columns "
+                    f"{', '.join(stored.names)}",
+                )
+            sources.append(None)
+            continue
+        if found[0] not in names:
+            names.append(found[0])
+        sources.append(names.index(found[0]))
+    schema_of = arrow_schema(wanted)
+    plan = FileColumns(tuple(names), tuple(sources), tuple(fields), wanted, schema_of, constants)
+    return replace(plan, plain=file_format(path) != "orc" and _is_plain(plan, stored))
+
+
+def _constants(ctx: ReadContext, file: DataFile, wanted: RowType) -> Mapping[str, pa.Array]:
+    """Columns that have one value in all rows of the file: of its partition, or of its snapshot."""
+    if not ctx.options.by_snapshot or SEQUENCE_NAME not in wanted.names:
+        return ctx.partition_values
+    number = number_of_rows(file)
+    return ctx.partition_values | ({} if number is None else {SEQUENCE_NAME: pa.array([number], pa.int64())})
+
+
+def _is_plain(plan: FileColumns, stored: pa.Schema) -> bool:
+    columns = zip(plan.wanted.fields, plan.sources, plan.fields, plan.schema.types, strict=True)
+    return all(
+        source is not None
+        and field is not None
+        and same_values(field.type, wanted.type)
+        and stored.field(plan.stored[source]).type == kind
+        and not has_nanos(kind)  # INT96 comes out in microseconds too
+        for wanted, source, field, kind in columns
+    )
+
+
+def _stored_fields(schema: RowType, ctx: ReadContext, stored: pa.Schema) -> dict[int, tuple[str, DataField]]:
+    """Field id -> stored column and its field. A key column of a thin file is the value column of that name.
+
+    Columns that the file lacks are absent: null on reading, damage where they must not be null.
+    """
+    present = set(stored.names)
+    out: dict[int, tuple[str, DataField]] = {}
+    for field in schema.fields:
+        thin = field.name.removeprefix(KEY_PREFIX)
+        if field.name in present:
+            out[field.id] = (field.name, field)
+        elif ctx.keyed and field.name != thin and thin in present:
+            out[field.id] = (thin, field)
+    return out
+
+
+def convert(ctx: ReadContext, path: str, plan: FileColumns, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A stored batch (columns `plan.stored`) as the wanted columns."""
+    arrays: list[pa.Array] = []
+    if plan.plain and plan.stored:
+        arrays += [batch.column(source) for source in plan.sources]
+        return pa.RecordBatch.from_arrays(arrays, schema=plan.schema)
+    for field, source, stored in zip(plan.wanted.fields, plan.sources, plan.fields, strict=True):
+        if (constant := plan.constants.get(field.name)) is not None:
+            arrays.append(constant.take(pa.array(np.zeros(batch.num_rows, np.int32))))
+            continue
+        if source is None or stored is None:
+            arrays.append(pa.nulls(batch.num_rows, arrow_type(field.type)))
+            continue
+        array = canonical(batch.column(source), stored.type, path)
+        if file_format(path) == "orc":
+            array = to_instant(array, stored.type, ctx.orc_zone)
+        arrays.append(
+            array if same_values(stored.type, field.type) else evolve(array, stored.type, field.type)
+        )
+    if not arrays:
+        return batch.select([])
+    return pa.RecordBatch.from_arrays(arrays, schema=plan.schema)

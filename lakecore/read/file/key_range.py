@@ -1,0 +1,197 @@
+"""Rows of a sorted file within a range of keys: only the pages that can hold them are decoded.
+
+Bounds are keys or prefixes of keys (internal values, in key order): a row is inside when
+`low <= key[:len(low)]` and `key[:len(high)] < high`. Adjoining ranges therefore tile the key space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lakecore.errors import NotFoundError
+from lakecore.format.data_reader import BATCH_ROWS, BUFFER_SIZE, file_format
+from lakecore.format.parquet.pages import FilePages, KeyPage
+from lakecore.metadata.key_order import comparable
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.read.columns.evolve import same_values
+from lakecore.read.context import ReadContext
+from lakecore.read.file.deletions import live_rows
+from lakecore.read.file.file_reader import convert, expired, read_columns, read_file
+from lakecore.read.file.selection import Selection
+from lakecore.row.values import array_values
+from lakecore.types.arrow import arrow_type
+from lakecore.types.datatypes import RowType
+
+__all__ = ["KeyRange", "cut_points", "key_pages", "open_pages", "read_range"]
+
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """Keys from `low` (inclusive) to `high` (exclusive); None is unbounded. Pickles."""
+
+    low: Key | None = None
+    high: Key | None = None
+
+
+def open_pages(ctx: ReadContext, bucket_dir: str, file: DataFile) -> FilePages | None:
+    """The pages of a data file; None when it cannot be cut (not parquet, or no page index)."""
+    path = ctx.paths.data_file(bucket_dir, file)
+    if file_format(path) != "parquet":
+        return None
+    try:
+        return FilePages.open(ctx.file_io, path)
+    except NotFoundError as err:
+        raise expired(path) from err
+
+
+def cut_points(ctx: ReadContext, bucket_dir: str, file: DataFile) -> tuple[tuple[Key, int], ...] | None:
+    """(first key of a page or a prefix of it, rows of the page), in key order; None: the file cannot be cut.
+
+    Shortened text bounds are made valid text, which may move a cut a little but never splits a key.
+    """
+    pages = open_pages(ctx, bucket_dir, file)
+    if pages is None:
+        return None
+    try:
+        found = key_pages(ctx, bucket_dir, file, pages)
+    finally:
+        pages.close()
+    if found is None:
+        return None
+    text = [arrow_type(field.type) == pa.string() for field in ctx.schema.key_type]
+    return tuple(
+        (tuple(_readable(value, is_text=t) for value, t in zip(page.low, text, strict=False)), page.rows)
+        for page in found
+    )
+
+
+def _readable(value: Any, *, is_text: bool) -> Any:
+    """Bounds of text are bytes, perhaps cut inside a character."""
+    return value.decode("utf-8", "ignore") if is_text else value
+
+
+def read_range(
+    ctx: ReadContext,
+    bucket_dir: str,
+    file: DataFile,
+    columns: Sequence[str],
+    bounds: KeyRange,
+    *,
+    batch_size: int = BATCH_ROWS,
+    buffer_size: int = BUFFER_SIZE,
+    deletions: BitMap | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Rows of a key-value file inside `bounds`, in key order. `columns` must hold the key columns.
+
+    `deletions`: positions that are left out.
+    A file without usable page bounds is decoded from its start. Errors: see `read_file`.
+    """
+    pages = open_pages(ctx, bucket_dir, file)
+    found = None if pages is None else key_pages(ctx, bucket_dir, file, pages)
+    try:
+        if pages is None or found is None:
+            stream = read_file(
+                ctx,
+                bucket_dir,
+                file,
+                columns,
+                batch_size=batch_size,
+                buffer_size=buffer_size,
+                deletions=deletions,
+            )
+        else:
+            path = ctx.paths.data_file(bucket_dir, file)
+            plan = read_columns(ctx, file, pages.schema, path, columns)
+            rows = _rows(found, bounds, ctx.schema.key_type)
+            stored = pages.batches(plan.stored, *rows, batch_size, buffer_size)
+            live = live_rows(deletions, file.row_count, path)
+            if live is not None:
+                stored = Selection(None, (live & BitMap(range(*rows))).shift(-rows[0])).of(stored)
+            stream = (convert(ctx, path, plan, batch) for batch in stored)
+        yield from _inside(stream, bounds, ctx.schema.key_type)
+    finally:
+        if pages is not None:
+            pages.close()
+
+
+def key_pages(
+    ctx: ReadContext, bucket_dir: str, file: DataFile, pages: FilePages
+) -> tuple[KeyPage, ...] | None:
+    """Pages of the leading key columns that are stored with the type they are read as."""
+    path = ctx.paths.data_file(bucket_dir, file)
+    plan = read_columns(ctx, file, pages.schema, path, ctx.schema.trimmed_primary_keys)
+    names = []
+    for wanted, source, stored in zip(plan.wanted.fields, plan.sources, plan.fields, strict=True):
+        if source is None or stored is None or not same_values(stored.type, wanted.type):
+            break
+        names.append(plan.stored[source])
+    return pages.key_pages(names) if names else None
+
+
+def _rows(pages: Sequence[KeyPage], bounds: KeyRange, key_type: RowType) -> tuple[int, int]:
+    """Rows [start, stop) of the pages that can hold a key of the range; contiguous, for keys are sorted."""
+    low, high = _page_bound(bounds.low), _page_bound(bounds.high)
+    inside = [page for page in pages if not _below(page, low) and not _above(page, high)]
+    if not inside:
+        return 0, 0
+    return inside[0].first_row, inside[-1].first_row + inside[-1].rows
+
+
+def _below(page: KeyPage, low: Key | None) -> bool:
+    return low is not None and page.high[: len(low)] < low[: len(page.high)]
+
+
+def _above(page: KeyPage, high: Key | None) -> bool:
+    if high is None:
+        return False
+    known, bound = page.low[: len(high)], high[: len(page.low)]
+    return known > bound or (known == bound and len(known) == len(high))
+
+
+def _page_bound(bound: Key | None) -> Key | None:
+    """Text as the bytes that page bounds hold."""
+    if bound is None:
+        return None
+    return tuple(value.encode() if isinstance(value, str) else value for value in bound)
+
+
+def _inside(
+    stream: Iterator[pa.RecordBatch], bounds: KeyRange, key_type: RowType
+) -> Iterator[pa.RecordBatch]:
+    """The rows inside; stops at the first batch that begins above."""
+    for batch in stream:
+        start = 0 if bounds.low is None else _rank(batch, bounds.low, key_type)
+        stop = batch.num_rows if bounds.high is None else _rank(batch, bounds.high, key_type)
+        if start < stop:
+            yield batch if stop - start == batch.num_rows else batch.slice(start, stop - start)
+        if stop < batch.num_rows:
+            return
+
+
+def _rank(batch: pa.RecordBatch, bound: Key, key_type: RowType) -> int:
+    """Rows whose key (cut to the length of `bound`) is below `bound`: binary search in sorted rows."""
+    prefix = RowType(key_type.fields[: len(bound)])
+    target = tuple(map(comparable, bound))
+    low, high = 0, batch.num_rows
+    while low < high:
+        middle = (low + high) // 2
+        if _key(batch, middle, prefix) < target:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _key(batch: pa.RecordBatch, row: int, prefix: RowType) -> Key:
+    """One key as values that compare in key order."""
+    return tuple(
+        comparable(array_values(batch.column(field.name).slice(row, 1), field.type)[0])
+        for field in prefix.fields
+    )

@@ -1,0 +1,1 @@
+"""All that has rows: a snapshot, the changes between two, the difference of two states, a stream."""

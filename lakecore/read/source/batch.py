@@ -1,0 +1,127 @@
+"""What a batch read reads: a state, the changes of an interval, or the difference of two states."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakecore.errors import NotFoundError
+from lakecore.metadata.schema import TableSchema
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.metadata.time_travel import travelled
+from lakecore.options import Option
+from lakecore.read.source.changed_rows import ChangedRows, DiffRows
+from lakecore.read.source.fallback_rows import FallbackRows
+from lakecore.read.source.no_rows import NoRows
+from lakecore.read.source.readable import Readable
+from lakecore.read.source.resolve_blobs import followed
+from lakecore.read.source.scan import RowSource
+from lakecore.read.source.snapshot_rows import SnapshotRows
+from lakecore.scan.change_scanner import ChangeScanner
+from lakecore.scan.history import History, changelogs_live_longer
+from lakecore.scan.incremental import Difference, Interval, resolve_interval
+from lakecore.scan.startup import Incremental, Startup, StartupMode
+from lakecore.scan.support import check_streamable
+from lakecore.scan.travel import BatchStart, Travel, batch_start, snapshot_at
+
+__all__ = ["batch_source", "history_of", "named_start", "schema_at"]
+
+FALLBACK_BRANCH = Option("scan.fallback-branch", str.strip, "", "Stands in for partitions that are missing.")
+PRIMARY_BRANCH = Option("scan.primary-branch", str.strip, "", "Its partitions are read in place of ours.")
+_FIRST = 1
+
+
+def named_start(table: Readable, travel: Travel, incremental: Incremental | None) -> Startup:
+    """What was asked by name, else what the options of the table say. Raises InvalidOptionError."""
+    if incremental is not None:
+        return Startup(mode=StartupMode.INCREMENTAL, incremental=incremental)
+    if travel.is_latest:
+        return Startup.from_options(table.schema.options)
+    return Startup(
+        mode=StartupMode.FROM_SNAPSHOT if travel.timestamp_ms is None else StartupMode.FROM_TIMESTAMP,
+        snapshot=travel.snapshot,
+        tag=travel.tag,
+        timestamp_ms=travel.timestamp_ms,
+        watermark=travel.watermark,
+        version=travel.version,
+    )
+
+
+def batch_source(table: Readable, startup: Startup, *, deletes: bool = False) -> RowSource:
+    """Chooses the snapshots; nothing of them is read yet. `deletes`: a difference tells what is gone.
+
+    Raises NotFoundError naming what there is, UnsupportedError for what this release cannot read.
+    """
+    if startup.incremental is not None:
+        return followed(_changes(table, startup.incremental, deletes=deletes), table.read_context())
+    rows = _state(table, startup)
+    return followed(_with_fallback(table, startup, rows), rows.context)
+
+
+def _with_fallback(table: Readable, startup: Startup, rows: SnapshotRows) -> RowSource:
+    for key in (FALLBACK_BRANCH, PRIMARY_BRANCH):
+        branch = key.read(table.schema.options)
+        if branch and branch != table.paths.branch:
+            other = table.at_branch(branch)
+            stand_in = _state(other, _same_time(startup, rows, other))
+            pair = (rows, stand_in) if key is FALLBACK_BRANCH else (stand_in, rows)
+            return FallbackRows(*pair, main=rows)
+    return rows
+
+
+def _state(table: Readable, startup: Startup) -> SnapshotRows:
+    start = batch_start(startup, table.schema.options, history_of(table), table.tags)
+    schema = schema_at(table, start)
+    table.scanner.check(schema)
+    return SnapshotRows(table.scanner, table.read_context(schema), start.snapshot, start.created_ms)
+
+
+def _same_time(startup: Startup, rows: SnapshotRows, other: Readable) -> Startup:
+    """Ids mean nothing in another branch: there it is the last snapshot until then, or else the first."""
+    if startup.snapshot is None or rows.snapshot is None:
+        return startup
+    try:
+        found = snapshot_at(rows.snapshot.time_millis, other.snapshots)
+    except NotFoundError:
+        return replace(startup, snapshot=_FIRST)
+    return replace(startup, snapshot=found.id)
+
+
+def history_of(table: Readable) -> History:
+    """Snapshots, and changelogs where the options keep them longer."""
+    return History(table.snapshots, table.changelogs, changelogs_live_longer(table.schema.options))
+
+
+def schema_at(table: Readable, start: BatchStart) -> TableSchema:
+    """That of a travelled snapshot; else the handle's, unless the snapshot has a newer one."""
+    found = start.snapshot
+    if found is not None and (start.travelled or found.schema_id > table.schema.id):
+        return schema_of(table, found)
+    return table.schema
+
+
+def schema_of(table: Readable, snapshot: Snapshot) -> TableSchema:
+    """The schema of a snapshot, with the options of the handle; of an older one those that it overrides."""
+    if snapshot.schema_id == table.schema.id:
+        return table.schema
+    schema = table.schemas.load(snapshot.schema_id)
+    if schema.id < table.schema.id:
+        return travelled(schema, table.schema, table.overrides)
+    return replace(schema, options={**schema.options, **table.overrides})
+
+
+def _changes(table: Readable, asked: Incremental, *, deletes: bool) -> RowSource:
+    schema, options = table.schema, table.options
+    check_streamable(table.name, schema)
+    found = resolve_interval(asked, options.changelog_producer, schema.options, table.snapshots, table.tags)
+    scanner = ChangeScanner(table.scanner, schema)
+    context = table.read_context()
+    match found:
+        case None:
+            return NoRows(schema.row_type)
+        case Difference():
+            table.scanner.check(schema)
+            return DiffRows(scanner, context, found, deletes)
+        case Interval(first, last):
+            loaded = (table.snapshots.load(snapshot_id) for snapshot_id in range(first, last + 1))
+            wanted = tuple(snapshot for snapshot in loaded if found.wants(snapshot))
+            return ChangedRows(scanner, context, wanted, found.kind)

@@ -1,0 +1,163 @@
+"""Changes of a table as a source for scans: parts that are read raw, merged, or compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from lakecore.metadata.options import BucketMode
+from lakecore.metadata.row_kind import KIND_NAME, RowKind
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.predicate.tree import Predicate
+from lakecore.read.context import ReadContext
+from lakecore.read.split.change_reader import read_changes, with_kind
+from lakecore.read.split.diff_reader import read_difference
+from lakecore.read.split.split_reader import read_split
+from lakecore.scan.change_scanner import ChangeScanner, DiffSplit
+from lakecore.scan.filters import EVERYTHING, ScanFilter
+from lakecore.scan.incremental import Difference
+from lakecore.scan.split import Split
+from lakecore.scan.stream_policy import ChangeKind
+from lakecore.types.datatypes import RowType
+
+__all__ = ["ChangedRows", "DiffRows", "ReplacedRows", "StateRows"]
+
+
+@dataclass(frozen=True)
+class ChangedRows:
+    """Rows of the deltas or the changelogs of snapshots, bucket by bucket, in the order of the snapshots.
+
+    `postponed`: with rows that have no bucket yet, as streams without a changelog tell them. `as_batch`: see
+    `ChangeScanner.changes`.
+    """
+
+    scanner: ChangeScanner
+    context: ReadContext
+    snapshots: tuple[Snapshot, ...]
+    kind: ChangeKind
+    postponed: bool = False
+    as_batch: bool = False
+
+    @property
+    def row_type(self) -> RowType:
+        return self.context.schema.row_type
+
+    def plan(self, where: Predicate | None) -> Sequence[Split]:
+        """Errors: see `ChangeScanner.changes`."""
+        return self.scanner.changes(
+            self.snapshots, self.kind, where, postponed=self.postponed, as_batch=self.as_batch
+        )
+
+    def read(
+        self, part: Split, columns: Sequence[str], where: Predicate | None, *, kinds: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """See `read_changes`. With data evolution, columns that the snapshots did not write are null."""
+        if self.context.options.data_evolution:
+            return read_split(self.context, part, columns, where, kinds=kinds)
+        return _told(read_changes(self.context, part, columns, where), kinds=kinds)
+
+
+@dataclass(frozen=True)
+class StateRows:
+    """The whole state of a table at a snapshot, as the first rows of a stream. `where`: levels to read.
+
+    `postponed`: then rows that have no bucket yet, as they were written: the stream told, or tells them too.
+    """
+
+    scanner: ChangeScanner
+    context: ReadContext
+    snapshot: Snapshot
+    where: ScanFilter = EVERYTHING
+    created_ms: int | None = None
+    postponed: bool = False
+
+    @property
+    def row_type(self) -> RowType:
+        return self.context.schema.row_type
+
+    def plan(self, where: Predicate | None) -> Sequence[Split]:
+        """Errors: see `Scanner.plan`."""
+        plan = self.scanner.scanner.plan(
+            self.snapshot,
+            self.context.schema,
+            self.where,
+            where,
+            created_ms=self.created_ms,
+            with_level_0=True,
+        )
+        if not self.postponed or self.context.options.bucket_mode is not BucketMode.POSTPONE:
+            return plan
+        return (*plan, *self.scanner.postponed(self.snapshot, where, self.created_ms))
+
+    def read(
+        self, part: Split, columns: Sequence[str], where: Predicate | None, *, kinds: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """See `read_split`."""
+        if part.bucket < 0:
+            return _told(read_changes(self.context, part, columns, where), kinds=kinds)
+        return read_split(self.context, part, columns, where, kinds=kinds)
+
+
+ReplacedPart: TypeAlias = tuple[Split, bool]
+
+
+@dataclass(frozen=True)
+class ReplacedRows:
+    """What an overwrite changed: the rows it removed as deletes, then those it added."""
+
+    scanner: ChangeScanner
+    context: ReadContext
+    snapshot: Snapshot
+
+    @property
+    def row_type(self) -> RowType:
+        return self.context.schema.row_type
+
+    def plan(self, where: Predicate | None) -> Sequence[ReplacedPart]:
+        """Each part: a split, and whether its rows are gone. Removed ones of a bucket come before added."""
+        removed, added = self.scanner.replaced(self.snapshot, where)
+        return (*((split, True) for split in removed), *((split, False) for split in added))
+
+    def read(
+        self, part: ReplacedPart, columns: Sequence[str], where: Predicate | None, *, kinds: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Merged rows; what was removed comes out as deletes."""
+        split, gone = part
+        rows = read_split(self.context, split, columns, where, kinds=kinds and not gone)
+        return (with_kind(batch, RowKind.DELETE) for batch in rows) if kinds and gone else rows
+
+
+@dataclass(frozen=True)
+class DiffRows:
+    """Rows that differ between two states; `deletes`: also those that are gone."""
+
+    scanner: ChangeScanner
+    context: ReadContext
+    asked: Difference
+    deletes: bool = False
+
+    @property
+    def row_type(self) -> RowType:
+        return self.context.schema.row_type
+
+    def plan(self, where: Predicate | None) -> Sequence[DiffSplit]:
+        """Errors: see `ChangeScanner.difference`."""
+        return self.scanner.difference(self.asked, where, gone=self.deletes)
+
+    def read(
+        self, part: DiffSplit, columns: Sequence[str], where: Predicate | None, *, kinds: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """See `read_difference`; rows of append tables are new."""
+        if self.context.keyed:
+            found = read_difference(self.context, part, columns, where, deletes=self.deletes)
+            return _told(found, kinds=kinds)
+        if part.after is None:
+            return iter(())
+        return read_split(self.context, part.after, columns, where, kinds=kinds)
+
+
+def _told(batches: Iterator[pa.RecordBatch], *, kinds: bool) -> Iterator[pa.RecordBatch]:
+    return batches if kinds else (batch.drop_columns([KIND_NAME]) for batch in batches)

@@ -1,0 +1,154 @@
+"""A batch read of anything that has rows: a snapshot, the changes between two, a system table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from lakecore.errors import InvalidInputError
+from lakecore.predicate.parse import parse_where
+from lakecore.predicate.tree import Predicate
+from lakecore.read.ahead import in_turn
+from lakecore.read.source.snapshot_rows import SnapshotRows
+from lakecore.scan.split import SplitPlan
+from lakecore.types.arrow import arrow_schema
+from lakecore.types.datatypes import RowType
+
+__all__ = ["RowSource", "Scan", "checked_columns"]
+
+_LARGE = 16 << 20
+_MOST_WORKERS = 4
+
+
+class RowSource(Protocol):
+    """Rows of one type, in parts that can be read alone."""
+
+    @property
+    def row_type(self) -> RowType:
+        """All columns there are."""
+
+    def plan(self, where: Predicate | None) -> Sequence[Any]:
+        """The parts, without those that certainly hold no row for which `where` is true."""
+
+    def read(
+        self, part: Any, columns: Sequence[str], where: Predicate | None, *, kinds: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows of a part for which `where` is true; `kinds`: with `_VALUE_KIND` as the last column."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A batch read. Every `to_…` reads anew."""
+
+    source: RowSource
+    where: Predicate | None
+    columns: tuple[str, ...]
+    limit: int | None
+
+    @classmethod
+    def of(
+        cls,
+        source: RowSource,
+        where: str | Predicate | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> Scan:
+        """Raises InvalidInputError for an unknown column, a malformed `where` or a negative limit."""
+        if limit is not None and limit < 0:
+            raise InvalidInputError(f"limit {limit}: the limit must not be negative")
+        predicate = parse_where(where, source.row_type) if isinstance(where, str) else where
+        return cls(source, predicate, checked_columns(columns, source.row_type), limit)
+
+    @property
+    def row_type(self) -> RowType:
+        """The columns that are read."""
+        return self.source.row_type.select(self.columns)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that are read, with their Arrow types."""
+        return arrow_schema(self.row_type)
+
+    def plan(self) -> Sequence[Any]:
+        """The parts to read (of a table: its splits). Raises NotFoundError when the snapshot expired."""
+        return self.source.plan(self.where)
+
+    def read(self, part: Any, *, kinds: bool = False) -> Iterator[pa.RecordBatch]:
+        """Rows of one part, of the wanted columns and rows; `limit` does not count here.
+
+        `kinds`: with the row kind (0 insert, 1 and 2 update, 3 delete) in a last column, `_VALUE_KIND`.
+        """
+        return self.source.read(part, self.columns, self.where, kinds=kinds)
+
+    def to_batches(self, *, kinds: bool = False) -> Iterator[pa.RecordBatch]:
+        """Rows in batches, part by part. `kinds`: see `read`.
+
+        Holds what the merge of a part needs; of a large table some parts are read at once, one a core,
+        and their batches alternate. A large part alone is cut by keys for that.
+        With a limit, one after another."""
+        if self.limit is None:
+            yield from self._batches(self.plan(), kinds=kinds)
+            return
+        left = self.limit
+        for part in self.plan() if left else ():
+            for batch in self.read(part, kinds=kinds):
+                batch = batch.slice(0, left)
+                left -= batch.num_rows
+                if batch.num_rows:
+                    yield batch
+                if left == 0:
+                    return
+
+    def _batches(self, parts: Sequence[Any], *, kinds: bool) -> Iterator[pa.RecordBatch]:
+        """Large tables: some parts at once, a batch of each in turn."""
+        if isinstance(parts, SplitPlan) and parts.size >= _LARGE:
+            workers = min(os.cpu_count() or 1, _MOST_WORKERS)
+            batches = in_turn(self._readers(parts, workers, kinds=kinds), workers)
+        else:
+            batches = (batch for part in parts for batch in self.read(part, kinds=kinds))
+        with closing(batches):
+            for batch in batches:
+                if batch.num_rows:
+                    yield batch
+
+    def _readers(
+        self, parts: SplitPlan, workers: int, *, kinds: bool
+    ) -> Iterator[Callable[[], Iterator[pa.RecordBatch]]]:
+        """A read of each part; where there are fewer parts than workers, parts are cut."""
+        shares = -(-workers // max(len(parts), 1))
+        for part in parts:
+            if not isinstance(self.source, SnapshotRows):
+                yield partial(self.read, part, kinds=kinds)
+            elif shares > 1:
+                yield from self.source.shares(part, shares, self.columns, self.where, kinds=kinds)
+            elif (read := self.source.indexed(part, self.columns, self.where, kinds=kinds)) is not None:
+                yield read
+
+    def to_arrow(self) -> pa.Table:
+        """All rows in memory."""
+        return pa.Table.from_batches(self.to_batches(), schema=self.schema)
+
+    def to_pandas(self) -> Any:
+        """All rows as a pandas frame. Needs pandas (`pip install lakecore[pandas]`)."""
+        return self.to_arrow().to_pandas()
+
+
+def checked_columns(columns: Sequence[str] | None, row_type: RowType) -> tuple[str, ...]:
+    """The names to read, all for None. Raises InvalidInputError naming an unknown one."""
+    names = row_type.names
+    if columns is None:
+        return names
+    for name in columns:
+        if name not in names:
+            raise InvalidInputError(
+                f"column {name!r} is not in the table; the table has the columns {', '.join(names)}"
+            )
+    if not columns:
+        raise InvalidInputError("no columns are selected; name at least one column")
+    return tuple(columns)

@@ -1,0 +1,76 @@
+"""The rows of a table at one snapshot, as a source for scans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.predicate.tree import Predicate
+from lakecore.read.context import ReadContext
+from lakecore.read.split.split_reader import indexed_split, read_split, split_shares
+from lakecore.scan.filters import EVERYTHING, ScanFilter
+from lakecore.scan.scanner import Scanner
+from lakecore.scan.split import Split, SplitPlan
+from lakecore.types.datatypes import RowType
+
+__all__ = ["SnapshotRows"]
+
+
+@dataclass(frozen=True)
+class SnapshotRows:
+    """Merged rows of `snapshot` with the columns of `context.schema`; no rows where there is no snapshot.
+
+    `created_ms`: only rows of files made at or after this time. `where`: buckets and levels to read.
+    `retracts`: also keys whose latest row retracts; kinds are then those of the rows that won.
+    `with_level_0`: also rows that a batch read does not show before they are compacted.
+    """
+
+    scanner: Scanner
+    context: ReadContext
+    snapshot: Snapshot | None
+    created_ms: int | None = None
+    where: ScanFilter = EVERYTHING
+    retracts: bool = False
+    with_level_0: bool = False
+
+    @property
+    def row_type(self) -> RowType:
+        return self.context.schema.row_type
+
+    def plan(self, where: Predicate | None) -> SplitPlan:
+        """The splits to read. Errors: see `Scanner.plan`."""
+        return self.scanner.plan(
+            self.snapshot,
+            self.context.schema,
+            self.where,
+            where,
+            created_ms=self.created_ms,
+            with_level_0=self.with_level_0,
+        )
+
+    def read(
+        self, part: Split, columns: Sequence[str], where: Predicate | None, *, kinds: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """See `read_split`."""
+        split = self._merging(part)
+        return read_split(self.context, split, columns, where, kinds=kinds, retracts=self.retracts)
+
+    def indexed(
+        self, part: Split, columns: Sequence[str], where: Predicate | None, *, kinds: bool
+    ) -> Callable[[], Iterator[pa.RecordBatch]] | None:
+        """The same rows, file indexes asked now; see `indexed_split`."""
+        split = self._merging(part)
+        return indexed_split(self.context, split, columns, where, kinds=kinds, retracts=self.retracts)
+
+    def shares(
+        self, part: Split, count: int, columns: Sequence[str], where: Predicate | None, *, kinds: bool
+    ) -> tuple[Callable[[], Iterator[pa.RecordBatch]], ...]:
+        """The same rows by several reads, see `split_shares`."""
+        split = self._merging(part)
+        return split_shares(self.context, split, count, columns, where, kinds=kinds, retracts=self.retracts)
+
+    def _merging(self, part: Split) -> Split:
+        return replace(part, raw_convertible=False) if self.retracts and self.context.keyed else part

@@ -1,0 +1,241 @@
+"""A streaming read: the rows of a table, then the changes of one snapshot after the other.
+
+All state is one number, the next snapshot to read. Whoever stores it together with what was made of the
+changes before it gets every change exactly once; whoever stores it later gets some twice after a crash.
+A consumer is such a number, kept in the table: expiry spares what it still needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lakecore.errors import InvalidInputError, NotFoundError
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.options import Option, parse_bool
+from lakecore.predicate.parse import parse_where
+from lakecore.predicate.tree import Predicate
+from lakecore.read.source.batch import history_of
+from lakecore.read.source.changed_rows import ChangedRows, ReplacedRows, StateRows
+from lakecore.read.source.readable import Readable
+from lakecore.read.source.resolve_blobs import followed
+from lakecore.read.source.scan import RowSource, Scan, checked_columns
+from lakecore.scan.change_scanner import ChangeScanner
+from lakecore.scan.startup import Startup
+from lakecore.scan.stream_policy import ChangeKind, StreamPolicy
+from lakecore.scan.stream_start import StreamStart, stream_start
+from lakecore.scan.support import check_followed, check_overwrites_streamable, check_streamable
+
+__all__ = ["CONSUMER_ID", "Changes", "Stream", "open_stream"]
+
+CONSUMER_ID: Option[str | None] = Option("consumer-id", str, None, "Name under which the position is kept.")
+IGNORE_PROGRESS = Option("consumer.ignore-progress", parse_bool, False, "Start as if there were no consumer.")
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What one snapshot changed, or (`full`) the whole state at it. Reads when asked, any number of times.
+
+    `next_snapshot`: where to read on once these rows are dealt with.
+    """
+
+    snapshot: Snapshot
+    next_snapshot: int
+    full: bool
+    rows: Scan
+    parts: Sequence[Any]
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The wanted columns, then `_VALUE_KIND` (0 insert, 1 update before, 2 update after, 3 delete).
+
+        Rows of one key come in the order in which they were changed.
+        """
+        for part in self.parts:
+            yield from self.rows.read(part, kinds=True)
+
+
+class Stream:
+    """Iterate for the changes that are there by now; iterate again later for more.
+
+    `ended`: the bound was reached. Nothing is read ahead. Raises NotFoundError when the next snapshot
+    expired, or the table was made anew.
+    """
+
+    def __init__(
+        self,
+        table: Readable,
+        startup: Startup,
+        select: _Selection,
+        *,
+        consumer: str | None = None,
+        position: int | None = None,
+    ) -> None:
+        """`position`: go on there, whatever `startup` says."""
+        self._table = table
+        self._startup = startup
+        self._select = select
+        self._policy = StreamPolicy.from_schema(table.schema, table.options)
+        if self._policy.keyed and self._policy.reads_overwrites:
+            check_overwrites_streamable(table.name, table.schema, table.options)
+        self._history = history_of(table)
+        self._scanner = ChangeScanner(table.scanner, table.schema)
+        self.consumer = consumer
+        self._position = position
+        self.watermark: int | None = None
+        self.ended = False
+        self._empty_at_first = table.snapshots.latest_id() is None
+        self._full: StreamStart | None = None
+        if position is None:
+            self._find_start()
+
+    @property
+    def next_snapshot(self) -> int | None:
+        """The position to store. None while everything is still to be read: the table has no snapshot yet, or
+        the stream starts with the whole table, which was not polled yet. A stream that is opened with None
+        and the same start reads all of it.
+        """
+        return self._position if self._full is None else None
+
+    def __iter__(self) -> Iterator[Changes]:
+        while (found := self.poll()) is not None:
+            yield found
+
+    def poll(self) -> Changes | None:
+        """The next changes with at least one file; None when there are none by now, or at the end."""
+        if self._position is None:
+            self._find_start()
+        if (full := self._full) is not None and full.full is not None:
+            self._full = None
+            return self._first(full, full.full)
+        while not self.ended and self._position is not None:
+            snapshot = self._next(self._position)
+            if snapshot is None:
+                return None
+            self._position = snapshot.id + 1
+            source = self._source(snapshot)
+            if source is not None:
+                self.watermark = snapshot.watermark
+                rows = self._select.of(source)
+                if parts := rows.plan():
+                    return Changes(snapshot, snapshot.id + 1, False, rows, parts)
+        return None
+
+    def acknowledge(self, next_snapshot: int | None = None) -> None:
+        """Keep the position (by default the present one) in the table, for the consumer of this stream.
+
+        Call it when the rows of all earlier snapshots are safe: expiry may then remove them.
+        """
+        position = self.next_snapshot if next_snapshot is None else next_snapshot
+        if self.consumer is None:
+            raise InvalidInputError(
+                f"stream of {self._table.name}: the stream has no consumer; give its name (consumer=NAME)"
+            )
+        if position is not None:
+            self._table.consumers.write(self.consumer, position)
+
+    def _find_start(self) -> None:
+        start = stream_start(
+            self._startup, self._table.schema.options, self._history, latest_from_first=self._empty_at_first
+        )
+        if start is not None:
+            if start.full is not None:
+                self._table.scanner.check(self._table.schema)
+                self._full = start
+            self._position = start.next_snapshot
+            before = start.full or self._table.snapshots.find(start.next_snapshot - 1)
+            self.ended = before is not None and self._policy.ends_at(before)
+
+    def _first(self, start: StreamStart, snapshot: Snapshot) -> Changes:
+        self.watermark = snapshot.watermark
+        context = self._table.read_context()
+        state = StateRows(
+            self._scanner,
+            context,
+            snapshot,
+            self._policy.first_filter,
+            start.created_ms,
+            self._policy.tells_postponed,
+        )
+        rows = self._select.of(followed(state, context))
+        return Changes(snapshot, start.next_snapshot, True, rows, rows.plan())
+
+    def _next(self, snapshot_id: int) -> Snapshot | None:
+        """The snapshot, if it can be read now. Sets `ended` at the bound."""
+        snapshot = self._history.find(snapshot_id)
+        if snapshot is None:
+            self._check_range(snapshot_id)
+            return None
+        self.ended = self._policy.ends_at(snapshot)
+        if self.ended or self._policy.waits_for(snapshot, self._table.clock.now_ms()):
+            return None
+        return snapshot
+
+    def _source(self, snapshot: Snapshot) -> RowSource | None:
+        context = self._table.read_context()
+        match self._policy.changes_of(snapshot):
+            case ChangeKind.NOTHING:
+                return None
+            case ChangeKind.REPLACED:
+                return followed(ReplacedRows(self._scanner, context, snapshot), context)
+            case kind:
+                postponed = self._policy.tells_postponed
+                return followed(ChangedRows(self._scanner, context, (snapshot,), kind, postponed), context)
+
+    def _check_range(self, snapshot_id: int) -> None:
+        """Is it only not there yet? Looks again, for it may appear between two looks."""
+        earliest, latest = self._history.earliest_id(), self._table.snapshots.latest_id()
+        known = f"snapshots {earliest} to {latest} exist" if latest is not None else "no snapshots exist"
+        where = f"snapshot {snapshot_id} of {self._table.paths.root}"
+        if earliest is not None and earliest > snapshot_id and self._history.find(snapshot_id) is None:
+            raise NotFoundError(
+                f"{where}, which the stream needs next, has expired; {known}: start a new "
+                "stream, and keep snapshots or "
+                "changelogs longer, or name a consumer so that expiry waits"
+            )
+        if snapshot_id > (latest or 0) + 1 and self._history.find(snapshot_id) is None:
+            raise NotFoundError(
+                f"{where}, which the stream needs next, is after the latest; {known}: the table "
+                "was created again or "
+                "rolled back; start a new stream"
+            )
+
+
+@dataclass(frozen=True)
+class _Selection:
+    """What is wanted of each change."""
+
+    where: Predicate | None
+    columns: tuple[str, ...]
+
+    def of(self, source: RowSource) -> Scan:
+        return Scan(source, self.where, self.columns, None)
+
+
+def open_stream(
+    table: Readable,
+    startup: Startup,
+    *,
+    next_snapshot: int | None = None,
+    consumer: str | None = None,
+    where: str | Predicate | None = None,
+    columns: Sequence[str] | None = None,
+) -> Stream:
+    """A stream from `next_snapshot`, or where `consumer` (else option `consumer-id`) left off, or `startup`.
+
+    The former two are positions: where they expired, changes are lost, and reading them is an error. A start
+    that expired is the earliest there is.
+    Raises UnsupportedError for tables whose changes this release cannot read, InvalidInputError.
+    """
+    check_streamable(table.name, table.schema)
+    check_followed(table.name, table.schema.options)
+    name = consumer if consumer is not None else CONSUMER_ID.read(table.schema.options)
+    if next_snapshot is None and name is not None and not IGNORE_PROGRESS.read(table.schema.options):
+        found = table.consumers.find(name)
+        next_snapshot = None if found is None else found.next_snapshot
+    row_type = table.schema.row_type
+    predicate = parse_where(where, row_type) if isinstance(where, str) else where
+    select = _Selection(predicate, checked_columns(columns, row_type))
+    return Stream(table, startup, select, consumer=name, position=next_snapshot)

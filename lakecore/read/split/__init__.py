@@ -1,0 +1,1 @@
+"""One split as rows: files in order, a merge of sorted runs, or the difference of two states of a bucket."""

@@ -1,0 +1,355 @@
+"""A split to rows of the table: files in order, or a merge of sorted runs; projected and filtered.
+
+Rules of the format for primary-key tables: rows of one key are ordered by the sequence fields, then by
+`_SEQUENCE_NUMBER`; the last wins, or the merge engine makes one row of them; a key whose row retracts is not
+there. Only conditions on key columns may be applied below the merge: they hold for all rows of a key or for
+none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lakecore.lsm.sections import Section, sections
+from lakecore.merge.passes import Scratch, reduce_runs, run_limit, stage_runs
+from lakecore.merge.sorted_merge import MergeSpec, merge_runs
+from lakecore.metadata.key_order import key_order
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.options import SequenceOrder
+from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind, retracting
+from lakecore.predicate.evaluate import mask
+from lakecore.predicate.tree import Predicate, columns_of, restricted
+from lakecore.read.context import ReadContext
+from lakecore.read.file.file_index import Found, IndexSearch
+from lakecore.read.file.file_reader import read_file
+from lakecore.read.file.key_range import KeyRange, read_range
+from lakecore.read.file.sizes import ReadSizes, row_bytes, sizes_for
+from lakecore.read.split.joined_rows import read_joined
+from lakecore.read.split.key_cuts import ranges, sample_cuts
+from lakecore.scan.split import Split
+from lakecore.store.indexes import load_deletions
+
+__all__ = ["indexed_split", "read_split", "split_shares"]
+
+_FEW_RUNS = 4
+_SMALL_FILE = 1 << 20
+
+
+def read_split(
+    ctx: ReadContext,
+    split: Split,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    *,
+    kinds: bool = False,
+    retracts: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """Rows of a split: `columns` (None: all) of `ctx.schema` for which `predicate` is true.
+
+    `kinds`: with `_VALUE_KIND` as the last column, as other readers of the format tell it: the kind of the
+    winner where runs may overlap, insert where files are read as they are. `retracts`: also keys whose
+    winner retracts, of a split that is not raw convertible.
+    Holds some batches of every run that is open; more runs than memory allows are merged in passes over
+    local disk. Raises NotFoundError when a file is gone,
+    CorruptDataError, UnsupportedError.
+    """
+    rows = indexed_split(ctx, split, columns, predicate, kinds=kinds, retracts=retracts)
+    if rows is not None:
+        yield from rows()
+
+
+def indexed_split(
+    ctx: ReadContext,
+    split: Split,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    *,
+    kinds: bool = False,
+    retracts: bool = False,
+) -> Callable[[], Iterator[pa.RecordBatch]] | None:
+    """`read_split`, after file indexes were asked here; None: by them no row can match.
+
+    Looks into indexes are short and many: threads that do them at the same time wait for each other.
+    """
+    reader = _Reader(ctx, split, columns, predicate, kinds=kinds, retracts=retracts)
+    if not reader.may_match(split):
+        return None
+    return lambda: reader.finished(reader.rows(split))
+
+
+def split_shares(
+    ctx: ReadContext,
+    split: Split,
+    count: int,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    *,
+    kinds: bool = False,
+    retracts: bool = False,
+) -> tuple[Callable[[], Iterator[pa.RecordBatch]], ...]:
+    """A split as about `count` reads, or many more, that together give the rows of `read_split`.
+
+    They may be at work at the same time: each holds what a merge holds. Sections are read alone, and one
+    of more than its share is cut by keys; costs two small reads of each of its files. A split that needs no
+    merge, or of which keys are asked for, stays whole.
+    """
+    reader = _Reader(ctx, split, columns, predicate, kinds=kinds, retracts=retracts)
+    if count < 2 or not reader.merges(split) or reader.key_predicate is not None:
+        return (lambda: reader.finished(reader.rows(split)),)
+    found: list[Callable[[], Iterator[pa.RecordBatch]]] = []
+    for section in reader.sections(split):
+        size = sum(file.file_size for file in section.files)
+        cut = len(section.runs) > 1 and size * count > split.size
+        wanted = -(-size * count // split.size) if cut else 1
+        keys = sample_cuts(ctx, reader.bucket_dir, section.files, wanted) if cut else ()
+        found += [partial(reader.section, section, bounds) for bounds in (ranges(keys) if keys else (None,))]
+    return tuple(found)
+
+
+def _inserts(batch: pa.RecordBatch, *, kinds: bool) -> pa.RecordBatch:
+    if not kinds:
+        return batch
+    zeros = pa.repeat(pa.scalar(int(RowKind.INSERT), pa.int8()), batch.num_rows)
+    return batch.append_column(pa.field(KIND_NAME, pa.int8(), nullable=False), zeros)
+
+
+class _Reader:
+    """Reads the columns that a query and its filter need from the files of one bucket."""
+
+    def __init__(
+        self,
+        ctx: ReadContext,
+        split: Split,
+        columns: Sequence[str] | None,
+        predicate: Predicate | None,
+        *,
+        kinds: bool,
+        retracts: bool,
+    ) -> None:
+        self._ctx = ctx.in_partition(split.partition)
+        self.bucket_dir = ctx.bucket_dir(split.partition, split.bucket)
+        self._deletions = split.deletions_of
+        self._wanted = list(ctx.schema.row_type.names if columns is None else columns)
+        extra = sorted(columns_of(predicate) - set(self._wanted)) if predicate is not None else []
+        self._kinds = kinds
+        self._stored_kinds = kinds and ctx.keyed and not split.raw_convertible
+        needed = (*self._wanted, *extra)
+        self._columns = (*needed, KIND_NAME) if self._stored_kinds else needed
+        self._predicate = predicate
+        self._retracts = retracts
+        self._found: Mapping[str, Found] = {}
+
+    @property
+    def key_predicate(self) -> Predicate | None:
+        """What the predicate says about the key alone; partition columns are the same in all rows."""
+        return restricted(self._predicate, self._ctx.schema.primary_keys)
+
+    def merges(self, split: Split) -> bool:
+        """Does the split need a merge at all?"""
+        options = self._ctx.options
+        apart = options.by_other_columns or options.data_evolution
+        return self._ctx.keyed and not split.raw_convertible and not apart
+
+    def may_match(self, split: Split) -> bool:
+        """Asks the indexes of files that are read alone; False when they leave no row."""
+        if self._predicate is None or self.merges(split) or self._ctx.options.data_evolution:
+            return True
+        self._found = IndexSearch(self._ctx, self._predicate).of_files(self.bucket_dir, split.files)
+        return any(found.rows is None or found.rows for found in self._found.values())
+
+    def sections(self, split: Split) -> tuple[Section, ...]:
+        return sections(split.files, key_order(self._ctx.schema.key_type))
+
+    def finished(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Filtered, with the columns that are wanted."""
+        wanted, predicate = self._wanted, self._predicate
+        for batch in rows:
+            kept = batch if predicate is None else batch.filter(mask(predicate, batch))
+            if not kept.num_rows:
+                continue
+            if self._stored_kinds:
+                yield kept.select([*wanted, KIND_NAME])
+            else:
+                yield _inserts(kept.select(wanted), kinds=self._kinds)
+
+    def rows(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """Live rows of the split; a superset of those that match the predicate."""
+        if self._ctx.options.data_evolution:
+            yield from self._joined(split)
+        elif not self._ctx.keyed:
+            for file in self._possible(split):
+                yield from self._file(file, self._columns, self._predicate)
+        elif not self.merges(split):
+            for file in self._possible(split):
+                yield from self._live(file, self._predicate)
+        else:
+            for section in self.sections(split):
+                yield from self._section(section, None)
+
+    def _possible(self, split: Split) -> Iterator[DataFile]:
+        """The files without those whose indexes were asked and leave no row."""
+        for file in split.files:
+            found = self._found.get(file.file_name)
+            if found is None or found.rows is None or found.rows:
+                yield file
+
+    def section(self, section: Section, bounds: KeyRange | None) -> Iterator[pa.RecordBatch]:
+        """The rows of one section within `bounds`, finished."""
+        return self.finished(self._section(section, bounds))
+
+    def _section(self, section: Section, bounds: KeyRange | None) -> Iterator[pa.RecordBatch]:
+        if len(section.runs) > 1:
+            yield from self._merge(section, bounds)
+            return
+        for file in section.runs[0]:
+            yield from self._live(file, self._predicate)
+
+    def _joined(self, split: Split) -> Iterator[pa.RecordBatch]:
+        file_io = self._ctx.file_io
+        deletions = {name: load_deletions(file_io, where) for name, where in self._deletions.items()}
+        return read_joined(self._ctx, self.bucket_dir, split.files, self._columns, deletions, self._predicate)
+
+    def _live(self, file: DataFile, prunable: Predicate | None) -> Iterator[pa.RecordBatch]:
+        """Rows of a file without its retracting rows; a file that says it has none is not asked."""
+        if file.delete_row_count == 0 or self._retracts:
+            yield from self._file(file, self._columns, prunable)
+            return
+        for batch in self._file(file, tuple(dict.fromkeys((*self._columns, KIND_NAME))), prunable):
+            retracts = retracting(batch.column(KIND_NAME).to_numpy())
+            live = batch.filter(pa.array(~retracts)) if retracts.any() else batch
+            yield live.select(list(self._columns))
+
+    def _merge(self, section: Section, bounds: KeyRange | None) -> Iterator[pa.RecordBatch]:
+        options, engine = self._ctx.options, self._ctx.engine
+        keys = self._ctx.schema.trimmed_primary_keys
+        beside = () if engine is None else engine.needed(self._columns)
+        runs = sorted(_of_one_level(section.runs) if options.looks_up else section.runs, key=_age)
+        numbered = options.by_snapshot or not _in_sequence(runs)
+        kinds = any(file.delete_row_count != 0 for file in section.files)
+        system = (SEQUENCE_NAME,) * numbered + (KIND_NAME,) * kinds
+        needed = (*self._columns, *keys, *options.sequence_fields, *beside, *system)
+        columns = tuple(dict.fromkeys(needed))
+        sizes, limit = self._sizes(runs, columns)
+        spec = MergeSpec(
+            key_columns=keys,
+            sequence_columns=options.sequence_fields,
+            descending=options.sequence_order is SequenceOrder.DESCENDING,
+            drop_retracts=not self._retracts,
+            ignore_retracts=options.ignore_delete,
+            columns=self._columns,
+            engine=engine,
+            levels=tuple(run[0].level for run in runs) if options.looks_up else None,
+            numbered=numbered,
+            kinds=kinds,
+        )
+        opened = [self._run(run, columns, sizes, bounds) for run in runs]
+        with Scratch() as scratch:
+            if engine is None:
+                opened = reduce_runs(opened, limit, sizes.batch_rows, partial(_merged, spec), scratch)
+            else:
+                opened = stage_runs(opened, limit, sizes.batch_rows, scratch)
+            for window in merge_runs(opened, spec):
+                yield window.batch
+
+    def _run(
+        self,
+        files: tuple[DataFile, ...],
+        columns: tuple[str, ...],
+        sizes: ReadSizes,
+        bounds: KeyRange | None,
+    ) -> Iterator[pa.RecordBatch]:
+        predicate = self.key_predicate
+        for file in files:
+            if bounds is not None:
+                yield from self._file_range(file, columns, sizes, bounds)
+                continue
+            for batch in self._file(file, columns, predicate, sizes):
+                yield batch if predicate is None else batch.filter(mask(predicate, batch))
+
+    def _file_range(
+        self, file: DataFile, columns: tuple[str, ...], sizes: ReadSizes, bounds: KeyRange
+    ) -> Iterator[pa.RecordBatch]:
+        return read_range(
+            self._ctx,
+            self.bucket_dir,
+            file,
+            columns,
+            bounds,
+            batch_size=sizes.batch_rows,
+            buffer_size=sizes.buffer_size,
+            deletions=self._deleted(file),
+        )
+
+    def _file(
+        self,
+        file: DataFile,
+        columns: tuple[str, ...],
+        prunable: Predicate | None,
+        sizes: ReadSizes | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        sizes = sizes or ReadSizes()
+        yield from read_file(
+            self._ctx,
+            self.bucket_dir,
+            file,
+            columns,
+            batch_size=sizes.batch_rows,
+            buffer_size=sizes.buffer_size,
+            predicate=prunable,
+            deletions=self._deleted(file),
+            found=self._found.get(file.file_name),
+        )
+
+    def _deleted(self, file: DataFile) -> BitMap | None:
+        deletion = self._deletions.get(file.file_name)
+        return None if deletion is None else load_deletions(self._ctx.file_io, deletion)
+
+    def _sizes(self, runs: Sequence[tuple[DataFile, ...]], columns: tuple[str, ...]) -> tuple[ReadSizes, int]:
+        """What an open run may hold, and how many may be open. Large inputs cost some reads of footers."""
+        if len(runs) <= _FEW_RUNS and all(file.file_size < _SMALL_FILE for run in runs for file in run):
+            return ReadSizes(), _FEW_RUNS
+        paths = [self._ctx.paths.data_file(self.bucket_dir, file) for run in runs for file in run]
+        width = row_bytes(self._ctx.file_io, paths, columns)
+        limit = run_limit(len(columns), width)
+        return sizes_for(min(len(runs), limit), len(columns), width), limit
+
+
+def _merged(spec: MergeSpec, runs: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    """Some of the runs as one; retracting rows stay, for rows that they hide may be in other runs."""
+    for window in merge_runs(runs, replace(spec, drop_retracts=False, columns=None)):
+        yield window.batch
+
+
+def _of_one_level(runs: Sequence[tuple[DataFile, ...]]) -> list[tuple[DataFile, ...]]:
+    """The same files in runs of one level each: files of several levels may be in one run of a section, while
+    the level of a row says whether it stands for those below it.
+    """
+    return [
+        tuple(file for file in run if file.level == level)
+        for run in runs
+        for level in sorted({file.level for file in run})
+    ]
+
+
+def _age(run: tuple[DataFile, ...]) -> tuple[int, int]:
+    """Oldest first, by level and sequence numbers: what decides between rows that are equal in all else."""
+    return -max(file.level for file in run), max(file.max_sequence_number for file in run)
+
+
+def _in_sequence(runs: Sequence[tuple[DataFile, ...]]) -> bool:
+    """Does every row of a run have a higher sequence number than all rows of the runs before it?
+
+    That is the usual case: writers go on counting, compactions take neighbours. The numbers, which pack
+    badly, need not be read then.
+    """
+    ranges = [
+        (min(file.min_sequence_number for file in run), max(file.max_sequence_number for file in run))
+        for run in runs
+    ]
+    return all(before[1] < after[0] for before, after in pairwise(ranges))

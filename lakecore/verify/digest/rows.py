@@ -1,0 +1,46 @@
+"""Covered columns of batches, and their tallies: with or without each row's place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME
+from lakecore.verify.digest.digest import Tally, tally
+from lakecore.verify.digest.shape import RowShape
+
+__all__ = ["covered_columns", "tally_rows", "without_rows"]
+
+_POSITION_ID = -1
+
+
+def tally_rows(columns: Sequence[pa.Array], shape: RowShape, first_row: int) -> Tally:
+    """Count and digest of a batch. `first_row`: rows of the unit before it, where order counts."""
+    if not shape.positional:
+        return tally(columns, shape.field_ids)
+    places = pa.array(np.arange(first_row, first_row + len(columns[0])))
+    return tally([*columns, places], (*shape.field_ids, _POSITION_ID))
+
+
+def covered_columns(batch: pa.RecordBatch, shape: RowShape) -> list[pa.Array]:
+    """The covered columns of a key-value batch of the table's own types; thin batches have no key columns."""
+    names = set(batch.schema.names)
+    keys = [KEY_PREFIX + field.name for field in shape.key]
+    stored = [key if key in names else key.removeprefix(KEY_PREFIX) for key in keys]
+    wanted = [*stored, *(field.name for field in shape.values), SEQUENCE_NAME, KIND_NAME]
+    return [batch.column(name) for name in wanted]
+
+
+def without_rows(columns: Sequence[pa.Array], deleted: BitMap, start: int) -> list[pa.Array]:
+    """A batch that begins at position `start` of its file, without the rows at `deleted` positions."""
+    stop = start + len(columns[0])
+    low, high = deleted.rank(start - 1) if start else 0, deleted.rank(stop - 1) if stop else 0
+    if low == high:
+        return list(columns)
+    live = np.ones(stop - start, bool)
+    live[np.array(deleted[low:high].to_array(), np.int64) - start] = False
+    kept = pa.array(np.flatnonzero(live))
+    return [column.take(kept) for column in columns]

@@ -1,0 +1,167 @@
+"""What a proof looks at: the columns whose values make the digest, and how rows of one key are ordered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from lakecore.metadata.options import TableOptions
+from lakecore.metadata.row_kind import KEY_FIELD_ID_START, KIND_FIELD_ID, SEQUENCE_FIELD_ID
+from lakecore.metadata.schema import TableSchema
+from lakecore.types.datatypes import AtomicType, DataField, TypeRoot
+from lakecore.verify.digest.evolution import keeps_values
+from lakecore.verify.mode import ProofMode
+from lakecore.verify.rules.table_rules import TableRules, check_agreement
+
+__all__ = ["ProofMode", "RowShape", "shape_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowShape:
+    """The covered columns, in the order in which their arrays are passed around. Pickles.
+
+    `key`: key columns in key order, empty for append tables. `sequence`: user sequence fields. `values`:
+    table columns in the digest besides the key; begins with `sequence` in the modes `keys` and `sampled`.
+    `ignore_retracts`: rows of kind -U and -D do not count where a key has several rows (option
+    `ignore-delete`). `positional`: the digest includes each row's place, so outputs must be the inputs in
+    order. `uncompared`: columns that should be in the digest but are not, because their type changed in a way
+    that may change values. `by_snapshot`: rows of written files are numbered by their snapshot (option
+    `sequence.snapshot-ordering`). `blanks_count`: not where a file may be ORC, which keeps no blanks at the
+    end of a CHAR. `sorted_by`: the order that the outputs were checked to have, for the report; "" where none
+    is promised. `order`: columns that order the rows of a written file, and bound them in its description;
+    empty: the key. `seed`: what chooses the rows of a sample, and `sampled`: the columns that are compared in
+    these rows; empty where no sample is taken.
+    """
+
+    mode: ProofMode
+    key: tuple[DataField, ...] = ()
+    sequence: tuple[DataField, ...] = ()
+    descending: bool = False
+    ignore_retracts: bool = False
+    by_snapshot: bool = False
+    blanks_count: bool = True
+    values: tuple[DataField, ...] = ()
+    positional: bool = False
+    uncompared: tuple[str, ...] = ()
+    sorted_by: str = ""
+    order: tuple[DataField, ...] = ()
+    seed: str = ""
+    sampled: tuple[DataField, ...] = ()
+
+    @property
+    def samples(self) -> bool:
+        """Whether all columns of a part of the rows are compared, besides the digest."""
+        return self.mode is ProofMode.SAMPLED
+
+    @property
+    def wide(self) -> RowShape:
+        """The shape of sampled rows: all columns that can be compared."""
+        return replace(self, values=self.sampled, positional=False)
+
+    @property
+    def keys_only(self) -> RowShape:
+        """The shape of a reading that looks for keys."""
+        return replace(self, values=(), positional=False)
+
+    @property
+    def keyed(self) -> bool:
+        return bool(self.key)
+
+    @property
+    def field_ids(self) -> tuple[int, ...]:
+        """Ids of key, values, then sequence number and row kind (or nothing): the constants of a row hash."""
+        keys = tuple(KEY_FIELD_ID_START + field.id for field in self.key)
+        system = (SEQUENCE_FIELD_ID, KIND_FIELD_ID) if self.keyed else ()
+        return keys + tuple(field.id for field in self.values) + system
+
+
+_COLUMNS_PER_SAMPLE = 4
+_MOST_SAMPLES = 3
+_FORMATS = ("file.format", "file.format.per.level", "changelog-file.format")
+_VARIABLE = (
+    TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.VARIANT, TypeRoot.BLOB,
+)  # fmt: skip
+
+
+def shape_of(
+    schema: TableSchema,
+    options: TableOptions,
+    mode: ProofMode,
+    older: Iterable[TableSchema] = (),
+    seed: str = "",
+) -> RowShape:
+    """The columns that a proof of `mode` covers. `older`: schemas of the inputs. `seed`: of the run, for a
+    sample. Files in another order than the key's are not sampled: the default covers every column there.
+
+    Keys only, append table: one column of every four, at most three and at least one, in schema order,
+    columns of fixed width first. Reading and hashing them costs about a fifth of the job.
+
+    Rules are read from the raw schema. Raises ProofError where `options` take one for something else.
+    """
+    keyed = bool(schema.primary_keys)
+    rules = TableRules.of(schema.options, keyed=keyed)
+    check_agreement(rules, options)
+    if mode is ProofMode.SAMPLED and (options.by_other_columns or rules.data_evolution):
+        mode = ProofMode.FULL
+    full = mode is ProofMode.FULL
+    row = schema.row_type
+    sequence = tuple(row.field(name) for name in rules.sequence) if keyed else ()
+    ordering = sequence + tuple(field for field in _expiry(schema, rules) if field not in sequence)
+    values = _stored(schema) if full else ordering if keyed else _samples(schema)
+    sampled = _stored(schema) if mode is ProofMode.SAMPLED else ()
+    compared = {field.id: field for field in (*values, *sampled)}
+    before_these = tuple(older)
+    changed = {
+        field_id
+        for field_id, field in compared.items()
+        if not all(_keeps(before, field) for before in before_these)
+    }
+    return RowShape(
+        mode=mode,
+        key=schema.key_type.fields if keyed else (),
+        sequence=sequence,
+        descending=rules.descending,
+        ignore_retracts=rules.ignore_delete,
+        by_snapshot=rules.by_snapshot,
+        blanks_count=not any("orc" in schema.options.get(key, "").lower() for key in _FORMATS),
+        values=tuple(field for field in values if field.id not in changed),
+        positional=not keyed,
+        uncompared=tuple(field.name for field_id, field in compared.items() if field_id in changed),
+        order=tuple(row.field(name) for name in rules.ordered_by),
+        sorted_by=", ".join(rules.ordered_by),
+        seed=seed,
+        sampled=tuple(field for field in sampled if field.id not in changed),
+    )
+
+
+def _stored(schema: TableSchema) -> tuple[DataField, ...]:
+    """Columns that files of append tables hold: partition columns are read from the manifest."""
+    given = set(() if schema.primary_keys else schema.partition_keys)
+    return tuple(field for field in schema.fields if field.name not in given) or schema.fields
+
+
+def _expiry(schema: TableSchema, rules: TableRules) -> tuple[DataField, ...]:
+    """The column by which rows expire."""
+    name = schema.options.get("record-level.time-field")
+    if rules.expire_ms is None or name is None:
+        return ()
+    return tuple(field for field in schema.fields if field.name == name)
+
+
+def _keeps(before: TableSchema, field: DataField) -> bool:
+    old = next((other for other in before.fields if other.id == field.id), None)
+    return old is None or keeps_values(old.type, field.type)
+
+
+def _samples(schema: TableSchema) -> tuple[DataField, ...]:
+    count = min(_MOST_SAMPLES, max(1, len(schema.fields) // _COLUMNS_PER_SAMPLE))
+    constant = set(schema.partition_keys)
+    cheapest = sorted(schema.fields, key=lambda field: (field.name in constant, _cost(field)))
+    chosen = {field.id for field in cheapest[:count]}
+    return tuple(field for field in schema.fields if field.id in chosen)
+
+
+def _cost(field: DataField) -> int:
+    if not isinstance(field.type, AtomicType):
+        return 2
+    return int(field.type.root in _VARIABLE)

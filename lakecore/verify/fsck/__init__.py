@@ -1,0 +1,1 @@
+"""Is a table whole? From hints to the rows of each file, changing nothing."""

@@ -1,0 +1,397 @@
+"""One branch of a table, from hints to manifests: what fsck checks without opening data files.
+
+The files that must exist follow from the state at the first snapshot and what each later one added, so each
+manifest is decoded once or twice whatever the number of snapshots. Checking every state on its own (`deep`)
+also finds a snapshot whose base manifests disagree with its predecessor; it decodes all manifests of all
+snapshots.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from lakecore.errors import CorruptDataError, LakeError, NotFoundError, UnavailableError, printable
+from lakecore.format.manifest.index_manifests import decode_index_manifest
+from lakecore.fs.file_io import FileIO
+from lakecore.fs.resolve import plain_path
+from lakecore.metadata.key_order import key_order
+from lakecore.metadata.manifest.data_file import EntryKind
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.index_file import IndexFile
+from lakecore.metadata.manifest.live_entries import live, remaining_deletes
+from lakecore.metadata.manifest.manifest_file import ManifestFile
+from lakecore.metadata.options import BY_OTHER_COLUMNS
+from lakecore.metadata.schema import TableSchema
+from lakecore.metadata.snapshot import CommitKind, Snapshot
+from lakecore.store.manifests import ManifestStore
+from lakecore.store.paths import TablePaths
+from lakecore.store.schemas import SchemaStore
+from lakecore.store.snapshots import SnapshotStore
+from lakecore.store.tags import TagStore
+from lakecore.verify.fsck.findings import FindingKind, Findings
+from lakecore.verify.fsck.index_files import IndexFileCheck
+from lakecore.verify.fsck.references import References
+
+__all__ = ["Lineage"]
+
+_CHANGELOG = re.compile(r"changelog-([0-9]+)")
+
+
+@dataclass(slots=True)
+class Lineage:
+    """Checks one branch and adds what it refers to. `paths` are those of the branch."""
+
+    file_io: FileIO
+    paths: TablePaths
+    schema: TableSchema
+    references: References
+    findings: Findings
+    deep: bool
+    states: set[tuple[str, str]]
+    """States already checked, as pairs of manifest lists: tags and branches share those of snapshots."""
+    schemas: SchemaStore = field(init=False)
+    _recent: dict[str, ManifestEntries] = field(default_factory=dict)
+    """Decoded manifests of the snapshot before: the next one shares most of them."""
+    _used: dict[str, ManifestEntries] = field(default_factory=dict)
+    _total: int | None = None
+    _live: ManifestEntries | None = None
+    """What is live at the snapshot that is checked, where that is known."""
+    latest: tuple[tuple[tuple[IndexFile, str], ...], ManifestEntries, str] | None = None
+    """Of the latest snapshot, where it can be read: index files with their paths, live files, its name."""
+    _placed: tuple[tuple[IndexFile, str], ...] | None = ()
+    _indexes: IndexFileCheck = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.schemas = SchemaStore(self.file_io, self.paths)
+        self._indexes = IndexFileCheck(self.file_io, self.findings)
+
+    def check(self) -> tuple[int, ...]:
+        """Check everything; the ids of the snapshots found."""
+        snapshots = SnapshotStore(self.file_io, self.paths)
+        ids = snapshots.list_ids()
+        self._check_hints(ids)
+        before: int | None = None
+        for snapshot_id in ids:
+            path = self.paths.snapshot(snapshot_id)
+            if before is not None and snapshot_id != before + 1:
+                problem = f"snapshots {before + 1} to {snapshot_id - 1} are missing before it"
+                self.findings.add(FindingKind.SNAPSHOT, path, problem)
+                self._total = None
+            whole = self.deep or before != snapshot_id - 1 or snapshot_id == ids[-1]
+            self._check_file(path, f"snapshot {snapshot_id}", whole=whole)
+            before = snapshot_id
+        if self._live is not None and self._placed is not None:
+            self.latest = self._placed, self._live, self._owner(f"snapshot {before}")
+        for tag in TagStore(self.file_io, self.paths).list():
+            self._total = None
+            self._check_file(self.paths.tag(tag), f"tag {tag}", whole=True)
+        self._check_changelogs()
+        self._recent, self._used = {}, {}
+        return ids
+
+    def _owner(self, name: str) -> str:
+        return name if self.paths.branch == "main" else f"{name} of branch {self.paths.branch}"
+
+    def _check_hints(self, ids: tuple[int, ...]) -> None:
+        if not ids:
+            return
+        for path, right, needed in (
+            (self.paths.latest_hint, ids[-1], self.paths.branch == "main"),
+            (self.paths.earliest_hint, ids[0], False),
+        ):
+            try:
+                text = self.file_io.read(path).decode(errors="replace").strip()
+            except NotFoundError:
+                if needed:
+                    problem = f"it is missing, so readers must list the directory; the snapshot is {right}"
+                    self.findings.add(FindingKind.HINT, path, problem)
+                continue
+            if text != str(right) and not (path == self.paths.earliest_hint and _after_gap(text, ids)):
+                self.findings.add(
+                    FindingKind.HINT, path, f"it says '{printable(text, 40)}', but the snapshot is {right}"
+                )
+
+    def _check_file(self, path: str, name: str, *, whole: bool) -> None:
+        """A snapshot or tag file."""
+        self.findings.snapshots += 1
+        owner = self._owner(name)
+        try:
+            snapshot = Snapshot.from_json(self.file_io.read(path), path)
+            if not name.startswith("tag") and not path.endswith(f"-{snapshot.id}"):
+                raise CorruptDataError(path, f"the file says that it is snapshot {snapshot.id}")
+        except UnavailableError:
+            raise
+        except LakeError as err:
+            self.findings.failed(FindingKind.SNAPSHOT, path, err, owner)
+            self._total = None
+            return
+        self._check_schemas({snapshot.schema_id}, owner)
+        self._check_snapshot(snapshot, path, owner, whole=whole)
+        self._check_side_files(snapshot, owner, changelog=not name.startswith("tag"))
+        self._recent, self._used = self._used, {}
+
+    def _check_schemas(self, ids: set[int], owner: str) -> None:
+        for schema_id in sorted(ids):
+            path = self.paths.schema(schema_id)
+            try:
+                self.schemas.load(schema_id)
+            except UnavailableError:
+                raise
+            except NotFoundError:
+                self.findings.add(FindingKind.SCHEMA, path, f"it is missing (needed by {owner})")
+            except LakeError as err:
+                self.findings.failed(FindingKind.SCHEMA, path, err, owner)
+
+    def _check_snapshot(self, snapshot: Snapshot, path: str, owner: str, *, whole: bool) -> None:
+        self._live = None
+        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+        known = lists in self.states
+        self.states.add(lists)
+        base = self._list(lists[0], snapshot.base_manifest_list_size, owner)
+        delta = self._list(lists[1], snapshot.delta_manifest_list_size, owner)
+        if base is None or delta is None:
+            self._total = None
+            return
+        if known and not self.deep:
+            self._total = snapshot.total_record_count
+            return
+        changes = self._entries(delta, owner)
+        if changes is None:
+            self._total = None
+            return
+        added = _signed_rows(changes)
+        self._equal_total(path, "deltaRecordCount", snapshot.delta_record_count, added)
+        replaced = snapshot.commit_kind is CommitKind.OVERWRITE and not len(changes)  # a repair's state
+        if whole or replaced:
+            self._check_state(snapshot, path, owner, (base, changes))
+            if not replaced:
+                self._check_follows(snapshot, path, added)
+        else:
+            self._expect(changes.select(changes.kind == EntryKind.ADD), owner)
+            if self._total is not None:
+                self._equal_total(path, "totalRecordCount", snapshot.total_record_count, self._total + added)
+        self._total = snapshot.total_record_count
+
+    def _check_follows(self, snapshot: Snapshot, path: str, added: int) -> None:
+        """The count of rows goes on from the snapshot before, where both say it and neither is wrong by
+        itself.
+        """
+        if self._total is None or snapshot.total_record_count is None:
+            return
+        pair = (path, self.paths.snapshot(snapshot.id - 1))
+        if any(known.kind is FindingKind.TOTALS and known.path in pair for known in self.findings.found):
+            return
+        expected = self._total + added
+        if snapshot.total_record_count != expected:
+            problem = (
+                f"totalRecordCount is {snapshot.total_record_count}, but the snapshot before gives "
+                f"{expected}: it was built on another snapshot, which a writer replaced "
+                "afterwards; the changes of "
+                f"the snapshot before are missing in it"
+            )
+            self.findings.add(FindingKind.TOTALS, path, problem)
+
+    def _check_state(
+        self,
+        snapshot: Snapshot,
+        path: str,
+        owner: str,
+        parts: tuple[tuple[ManifestFile, ...], ManifestEntries],
+    ) -> None:
+        """Everything live at a snapshot."""
+        before = self._entries(parts[0], owner)
+        if before is None:
+            return
+        entries = ManifestEntries.concat([before, parts[1]])
+        try:
+            files = live(entries, where=path)
+            for name in remaining_deletes(entries).names():
+                problem = f"it deletes {name.decode(errors='replace')}, which it does not have"
+                self.findings.add(FindingKind.MANIFEST, path, problem)
+            self._equal_total(
+                path, "totalRecordCount", snapshot.total_record_count, int(files.row_count.sum())
+            )
+            self._expect(files, owner)
+            self._live = files
+            if self.schema.primary_keys and not BY_OTHER_COLUMNS.read(self.schema.options):
+                self._check_levels(files, path)
+        except CorruptDataError as err:
+            self.findings.failed(FindingKind.MANIFEST, path, err, owner)
+
+    def _check_levels(self, files: ManifestEntries, path: str) -> None:
+        """Files of a level above 0 share no key. Cost: decodes two keys a file."""
+        order_of = key_order(self.schema.key_type)
+        upper = files.select((files.level > 0) & (files.bucket >= 0))
+        order = np.lexsort((upper.level, upper.bucket, upper.partition))
+        places = np.stack((upper.partition, upper.bucket, upper.level), axis=1)[order]
+        cuts = np.flatnonzero((places[1:] != places[:-1]).any(axis=1)) + 1
+        for rows in np.split(order, cuts) if len(order) else ():
+            ranges = sorted(
+                (order_of(f.min_key), order_of(f.max_key), f.file_name) for f in upper.files(rows)
+            )
+            where = f"level {int(upper.level[rows[0]])} of bucket {int(upper.bucket[rows[0]])}"
+            for left, right in pairwise(ranges):
+                if left[1] >= right[0]:
+                    problem = f"{left[2]} and {right[2]} overlap on {where}"
+                    self.findings.add(FindingKind.LEVELS, path, problem)
+
+    def _check_side_files(self, snapshot: Snapshot, owner: str, *, changelog: bool) -> None:
+        """Index and statistics of a snapshot, and its changelog: that goes with the snapshot, not
+        its tags.
+        """
+        if snapshot.changelog_manifest_list is not None and changelog:
+            self._check_changelog(
+                snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size, owner
+            )
+        if snapshot.statistics is not None:
+            self.references.expect(self.paths.statistics(snapshot.statistics), None, owner)
+        self._placed = () if snapshot.index_manifest is None else None
+        if snapshot.index_manifest is None:
+            return
+        path = self.paths.manifest(snapshot.index_manifest)
+        known = path in self.references.files
+        if known and self._live is None:
+            return
+        self.references.expect(path, None, owner)
+        try:
+            placed = tuple(
+                (file, self._index_path(file))
+                for file in decode_index_manifest(self.file_io.read(path), path)
+            )
+            for file, place in placed:
+                self.references.expect(place, file.file_size, owner)
+            self._indexes.check(placed, path, owner, self._live)
+            self._placed = placed
+        except UnavailableError:
+            raise
+        except LakeError as err:
+            self.findings.failed(FindingKind.INDEX_FILE, path, err, owner)
+
+    def _index_path(self, file: IndexFile) -> str:
+        """In `index/`, or with the data (option index-file-in-data-file-dir), or where it says."""
+        if file.external_path is not None:
+            return plain_path(file.external_path)
+        if self.schema.options.get("index-file-in-data-file-dir", "").lower() == "true":
+            beside = f"{self.references.directory(file.partition, file.bucket)}/{file.file_name}"
+            if self.file_io.stat(beside) is not None:
+                return beside
+        return self.paths.index_file(file.file_name)
+
+    def _check_changelog(self, name: str, size: int | None, owner: str) -> None:
+        files = self._list(name, size, owner)
+        entries = None if files is None else self._entries(files, owner)
+        if entries is not None:
+            self._expect(entries.select(entries.kind == EntryKind.ADD), owner, changelog=True)
+
+    def _check_changelogs(self) -> None:
+        """Changelogs that outlive their snapshots. Their data lists may be gone (rule of the format)."""
+        for status in self.file_io.list(self.paths.changelog_dir):
+            match = _CHANGELOG.fullmatch(status.name)
+            if match is None:
+                continue
+            owner = self._owner(f"changelog {match[1]}")
+            try:
+                snapshot = Snapshot.from_json(self.file_io.read(status.path), status.path)
+            except (CorruptDataError, NotFoundError) as err:  # one that is gone has expired just now
+                self.findings.failed(FindingKind.SNAPSHOT, status.path, err, owner)
+                continue
+            if snapshot.changelog_manifest_list is not None:
+                self._check_changelog(
+                    snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size, owner
+                )
+            elif snapshot.commit_kind is not CommitKind.COMPACT and self._has_delta(snapshot):
+                self._check_changelog(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size, owner)
+            self._keep_lists(snapshot, owner)
+
+    def _has_delta(self, snapshot: Snapshot) -> bool:
+        return self.file_io.stat(self.paths.manifest(snapshot.delta_manifest_list)) is not None
+
+    def _keep_lists(self, snapshot: Snapshot, owner: str) -> None:
+        """Lists of an expired snapshot that are still there belong to its changelog."""
+        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
+            path = self.paths.manifest(name)
+            if self.file_io.stat(path) is None or path in self.references.files:
+                continue
+            for file in self._list(name, None, owner, whole=False) or ():
+                place = self.paths.manifest(file.file_name)
+                if self.file_io.stat(place) is not None:
+                    self.references.expect(place, file.file_size, owner)
+
+    def _expect(self, files: ManifestEntries, owner: str, *, changelog: bool = False) -> None:
+        self._check_schemas(set(np.unique(files.schema_id).tolist()), owner)
+        try:
+            for partition in np.unique(files.partition).tolist():
+                self.references.directory(files.partitions[partition], 0)
+        except CorruptDataError as err:
+            self.findings.failed(FindingKind.MANIFEST, err.path, err, owner)
+            return
+        self.references.expect_data(files, owner, self.schemas, changelog=changelog)
+
+    def _list(
+        self, name: str, size: int | None, owner: str, *, whole: bool = True
+    ) -> tuple[ManifestFile, ...] | None:
+        """The lines of a manifest list; with `whole`, its manifests must exist."""
+        path = self.paths.manifest(name)
+        self.references.expect(path, size, owner)
+        try:
+            files = ManifestStore(self.file_io, self.paths, self.schema).read_list(name)
+            for file in files if whole else ():
+                self.references.expect(self.paths.manifest(file.file_name), file.file_size, owner)
+            return files
+        except UnavailableError:
+            raise
+        except LakeError as err:
+            self.findings.failed(FindingKind.MANIFEST, path, err, owner)
+            return None
+
+    def _entries(self, files: tuple[ManifestFile, ...], owner: str) -> ManifestEntries | None:
+        """The entries of manifests, in order; None when some cannot be read."""
+        parts = [self._manifest(file, owner) for file in files]
+        held = [part for part in parts if part is not None]
+        return ManifestEntries.concat(held) if len(held) == len(parts) else None
+
+    def _manifest(self, file: ManifestFile, owner: str) -> ManifestEntries | None:
+        known = self._used.get(file.file_name, self._recent.get(file.file_name))
+        if known is None:
+            known = self._read(file, owner)
+        if known is not None:
+            self._used[file.file_name] = known
+        return known
+
+    def _read(self, file: ManifestFile, owner: str) -> ManifestEntries | None:
+        path = self.paths.manifest(file.file_name)
+        self.findings.manifests += 1
+        try:
+            entries = ManifestStore(self.file_io, self.paths, self.schema).read([file])
+        except UnavailableError:
+            raise
+        except LakeError as err:
+            self.findings.failed(FindingKind.MANIFEST, path, err, owner)
+            return None
+        added = int((entries.kind == EntryKind.ADD).sum())
+        if (added, len(entries) - added) != (file.num_added_files, file.num_deleted_files):
+            problem = (
+                f"it adds {added} files and deletes {len(entries) - added}, but its list says "
+                f"{file.num_added_files} and {file.num_deleted_files} (needed by {owner})"
+            )
+            self.findings.add(FindingKind.MANIFEST, path, problem)
+        return entries
+
+    def _equal_total(self, path: str, what: str, said: int | None, found: int) -> None:
+        if said is not None and said != found:
+            self.findings.add(FindingKind.TOTALS, path, f"{what} is {said}, but its files hold {found} rows")
+
+
+def _after_gap(text: str, ids: tuple[int, ...]) -> bool:
+    """EARLIEST may also say where the unbroken row that ends with the latest begins."""
+    starts = [right for left, right in pairwise(ids) if right != left + 1]
+    return bool(starts) and text == str(starts[-1])
+
+
+def _signed_rows(entries: ManifestEntries) -> int:
+    signs = np.where(entries.kind == EntryKind.ADD, 1, -1)
+    return int((entries.row_count * signs).sum())

@@ -1,0 +1,95 @@
+"""What the bytes of a new file do not say of it, and later merges and reads go by all the same. Pure.
+
+Level, schema, who made it, and in append tables sequence numbers and row ids: found from the files that were
+read and from the rules of the table. What the bytes do say is compared when they are read back (`outputs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+
+from lakecore.errors import ProofError
+from lakecore.metadata.manifest.data_file import DataFile, FileSource
+from lakecore.verify.rules.table_rules import TableRules
+
+__all__ = ["check_joined_rows", "check_made"]
+
+
+def check_made(
+    pick: str,
+    read: Sequence[DataFile],
+    made: Sequence[DataFile],
+    told: Sequence[DataFile],
+    levels: Collection[int],
+    schema_id: int,
+    rules: TableRules,
+) -> None:
+    """Raises ProofError naming the first file whose description does not follow from what was read.
+
+    `read`, `made`: inputs and new files of a pick, each in the order of their rows; `told`: its changelog.
+    `levels`: those that its units were allowed to write to, empty where levels do not order rows.
+    `schema_id`: that new files are written with.
+    """
+    for file in (*made, *told):
+        if file.schema_id != schema_id:
+            raise ProofError(
+                pick, f"{file.file_name} has schema {file.schema_id}, it was made with {schema_id}"
+            )
+    for file in made:
+        if file.file_source is not FileSource.COMPACT:
+            raise ProofError(pick, f"{file.file_name} does not say that a compaction made it")
+        if levels and file.level not in levels:
+            raise ProofError(
+                pick, f"{file.file_name} is on level {file.level}, where it was to be on {levels}"
+            )
+        if rules.ordered_by and file.level == 0:
+            raise ProofError(pick, f"{file.file_name} is not in the order of keys, and lies on level 0")
+    for file in told:
+        if file.file_source is FileSource.COMPACT:
+            raise ProofError(pick, f"{file.file_name} is a changelog, and says that a compaction made it")
+    if rules.keeps_order and made:
+        _check_numbers(pick, read, made)
+
+
+def check_joined_rows(unit: str, read: Sequence[DataFile], made: Sequence[DataFile]) -> None:
+    """Files that hold columns of rows that were there: a new one has the ids of all rows that were read, and
+    the oldest and the newest of their sequence numbers. Raises ProofError.
+
+    `read`, `made`: of one unit of a table with data evolution.
+    """
+    if not made:
+        return
+    first = min(_first(unit, file) for file in read)
+    stop = max(_first(unit, file) + file.row_count for file in read)
+    numbers = min(file.min_sequence_number for file in read), max(file.max_sequence_number for file in read)
+    for file in made:
+        if (file.first_row_id, file.row_count) != (first, stop - first):
+            raise ProofError(unit, f"{file.file_name} says its first row is {file.first_row_id}, not {first}")
+        if (file.min_sequence_number, file.max_sequence_number) != numbers:
+            raise ProofError(
+                unit, f"{file.file_name} does not have the sequence numbers {numbers} of its rows"
+            )
+
+
+def _check_numbers(pick: str, read: Sequence[DataFile], made: Sequence[DataFile]) -> None:
+    """The order of rows is that of sequence numbers: new files take the place of the old ones in it."""
+    low, high = read[0].min_sequence_number, max(file.max_sequence_number for file in read)
+    if made[0].min_sequence_number != low:
+        raise ProofError(
+            pick, f"{made[0].file_name} begins with {made[0].min_sequence_number}, its rows with {low}"
+        )
+    for file in made:
+        if file.max_sequence_number - file.min_sequence_number + 1 != file.row_count:
+            raise ProofError(pick, f"{file.file_name} has other sequence numbers than rows")
+    for left, right in pairwise(made):
+        if left.max_sequence_number >= right.min_sequence_number:
+            raise ProofError(pick, f"{right.file_name} does not come after {left.file_name}")
+    if made[-1].max_sequence_number > high:
+        raise ProofError(pick, f"{made[-1].file_name} ends behind the rows that were read, at {high}")
+
+
+def _first(unit: str, file: DataFile) -> int:
+    if file.first_row_id is None:
+        raise ProofError(unit, f"{file.file_name} holds columns of rows, and has no row ids")
+    return file.first_row_id

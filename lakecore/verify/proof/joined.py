@@ -1,0 +1,68 @@
+"""Rows whose columns lie in several files, through a compaction: covered columns, value by value, in order.
+
+Each column is counted on its own, with the place of its values: no file has to be joined with another for
+that. Rule of the format: of the files with the same rows the newest that has a column gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from lakecore.errors import ProofError
+from lakecore.types.datatypes import DataField
+from lakecore.verify.digest.columns import StoredFile, read_covered
+from lakecore.verify.digest.context import ProofContext
+from lakecore.verify.digest.digest import ZERO, Tally, tally
+
+__all__ = ["tally_columns"]
+
+_POSITION_ID = -1
+
+
+def tally_columns(context: ProofContext, unit: str, ranges: Sequence[Sequence[StoredFile]]) -> Tally:
+    """Rows of `ranges` (files of the same rows each, in order), and the digest of their covered columns.
+
+    Raises ProofError where a file has other rows than it says, CorruptDataError. Reads each column once.
+    """
+    whole = ZERO
+    for files in ranges:
+        count = files[0].file.row_count
+        newest = sorted(files, key=lambda stored: -stored.file.max_sequence_number)
+        digest = 0
+        for field in context.shape.values:
+            digest += _column(context, unit, newest, field, whole.rows, count)
+        whole += Tally(count, digest)
+    return whole
+
+
+def _column(
+    context: ProofContext, unit: str, files: Sequence[StoredFile], field: DataField, first: int, count: int
+) -> int:
+    giver = next((stored for stored in files if _has(context, stored, field)), None)
+    columns = iter([pa.nulls(count)]) if giver is None else _read(context, giver, field)
+    digest = seen = 0
+    for column in columns:
+        places = pa.array(np.arange(first + seen, first + seen + len(column)))
+        digest += tally([column, places], (field.id, _POSITION_ID)).digest
+        seen += len(column)
+    if seen != count:
+        path = files[0].path if giver is None else giver.path
+        raise ProofError(unit, f"{path} has {seen} rows instead of {count}")
+    return digest
+
+
+def _has(context: ProofContext, stored: StoredFile, field: DataField) -> bool:
+    held = stored.file.write_cols
+    fields = context.schemas[stored.file.schema_id].fields
+    return any(other.id == field.id and (held is None or other.name in held) for other in fields)
+
+
+def _read(context: ProofContext, stored: StoredFile, field: DataField) -> Iterator[pa.Array]:
+    shape = replace(context.shape, values=(field,))
+    schema = context.schemas[stored.file.schema_id]
+    for (column,) in read_covered(context.file_io, stored.path, shape, schema):
+        yield column

@@ -1,0 +1,443 @@
+"""The proof before a commit: what a unit wrote is what it read, less what its merge gave account of.
+
+Primary-key tables, merge engine deduplicate: inputs = outputs read back + rows lost + deletes dropped, by
+count and digest; keys of outputs strictly increase; the merge's certificate holds. Engines that make new
+rows (`fold`): inputs = the rows that the merge accounted for, outputs = the results that these rows must
+have. Append tables: outputs are the inputs in order, by count and digest; where they are sorted on purpose,
+in any order (`verify.sorted_rows`). An upgrade changes a level and nothing else. What a digest covers:
+`shape_of`.
+
+A pick may be cut into units by key ranges. Then inputs are tallied once, whole, and compared with the sum
+of the units: rows that no unit read, or that two units read, show up. `prove_unit` is both halves for a
+pick of one unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pyroaring import BitMap
+
+from lakecore.errors import ProofError
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.types.counted import counted
+from lakecore.verify.digest.columns import StoredFile, read_covered
+from lakecore.verify.digest.context import ProofContext
+from lakecore.verify.digest.digest import DIGEST_VERSION, ZERO, Tally, total
+from lakecore.verify.digest.file_tally import FileTally, files_of, positions_of
+from lakecore.verify.digest.rows import tally_rows, without_rows
+from lakecore.verify.digest.shape import RowShape
+from lakecore.verify.proof.certificate import UnitEvidence, join_evidence
+from lakecore.verify.proof.outputs import OutputEvidence, check_output_file
+from lakecore.verify.recompute.evidence import FoldEvidence, join_folds
+from lakecore.verify.sample.choice import RowSample, join_samples
+from lakecore.verify.sample.key_marks import KeyMarks, Marks
+
+__all__ = [
+    "PickProof",
+    "ProofContext",
+    "UnitProof",
+    "check_changelog",
+    "check_outputs",
+    "check_upgrade",
+    "proof_properties",
+    "prove_pick",
+    "prove_unit",
+    "tally_input",
+]
+
+_PROPERTY = "lakecore.proof"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitProof:
+    """One unit's half: its outputs as read back, and its merge's evidence (None for append tables).
+
+    `changes`: its changelog files as read back (`check_changelog`). `looked_up`: rows at the positions that
+    its merge looked up (`lookups.tally_positions`). `searched`: rows found by searching for the keys in
+    `FoldEvidence.asked` (`lookups.search_keys`); the full mode needs it where keys were asked for. `sample`:
+    the rows of which all columns were compared; the sampled mode needs it.
+    """
+
+    unit: str
+    outputs: OutputEvidence
+    evidence: UnitEvidence | FoldEvidence | None = None
+    changes: Tally = ZERO
+    looked_up: Tally = ZERO
+    searched: Tally | None = None
+    sample: RowSample | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PickProof:
+    """A pick that holds. `covered`: names of the columns in the digest, besides key and system columns.
+
+    `uncompared`: columns that should be, but changed their type in a way that may change values. `fold`: the
+    account of a merge that makes new rows; then `lost` and `dropped` are empty. `placed`: rows without a
+    bucket got one (`verify.postponed`); True where whole rows were compared, False where keys were.
+    `sorted_by`: the order that the outputs have, where it is not that of the inputs. `sample`: rows of which
+    all columns were compared, chosen by `seed`.
+    `read`, `made`, `told`: the inputs, outputs and changelog files that were read. `asked`: rows that were
+    looked up, by file.
+    """
+
+    pick: str
+    mode: str
+    inputs: Tally
+    outputs: Tally
+    lost: Tally = ZERO
+    dropped: Tally = ZERO
+    ties: int = 0
+    keyed: bool
+    covered: tuple[str, ...] = ()
+    uncompared: tuple[str, ...] = ()
+    fold: FoldEvidence | None = None
+    placed: bool | None = None
+    sorted_by: str = ""
+    sample: RowSample | None = None
+    seed: str = ""
+    read: tuple[DataFile, ...] = ()
+    made: tuple[DataFile, ...] = ()
+    told: tuple[DataFile, ...] = ()
+    asked: Mapping[str, BitMap] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """What was proven, for a report."""
+        return self._rows_text() + _sample_text(self)
+
+    def _rows_text(self) -> str:
+        if self.fold is not None:
+            return _folded_text(self, self.fold)
+        if self.placed is not None:
+            return _placed_text(self, whole=self.placed)
+        what = (
+            f"{self.mode} proof v{DIGEST_VERSION}: {self.inputs.rows} input rows = "
+            f"{self.outputs.rows} output rows"
+        )
+        if self.keyed:
+            what += f" + {self.lost.rows} replaced rows + {self.dropped.rows} dropped deletes"
+        text = f"{what}, by count and digest of {_columns(self)}"
+        if self.sorted_by:
+            return f"{text}; the rows of the outputs are in the order of {self.sorted_by}"
+        if self.keyed:
+            text += (
+                "; the keys of the outputs strictly increase; each replaced row comes before a "
+                "newer row of its key"
+            )
+        return text
+
+
+def _columns(proof: PickProof) -> str:
+    if proof.mode == "full":
+        parts: tuple[str, ...] = ("every column",)
+    else:
+        parts = (("key",) if proof.keyed else ()) + proof.covered
+    order = () if proof.sorted_by else ("row order",)
+    text = ", ".join(parts + (("sequence number", "row kind") if proof.keyed else order))
+    if proof.uncompared:
+        text += f" (without {', '.join(proof.uncompared)}, whose type changed)"
+    return text
+
+
+def _sample_text(proof: PickProof) -> str:
+    if proof.sample is None:
+        return ""
+    sample = proof.sample
+    where = f"{counted(sample.rows, 'row')} in {counted(sample.windows, 'window')}"
+    text = f"; every column was compared in a sample of {where} (seed {proof.seed})"
+    if sample.tied:
+        text += f", without {sample.tied} keys whose latest row is ambiguous"
+    if sample.left_out:
+        text += f", except {', '.join(sorted(sample.left_out))}"
+    return text
+
+
+def _order(proof: PickProof) -> str:
+    by = proof.sorted_by
+    return (
+        f"the rows of the outputs are in the order of {by}"
+        if by
+        else "the keys of the outputs strictly increase"
+    )
+
+
+def _placed_text(proof: PickProof, *, whole: bool) -> str:
+    rest = f"{proof.lost.rows} older rows of these keys + {proof.dropped.rows} deletes that the table ignores"
+    what = f"{proof.inputs.rows} postponed rows = {proof.outputs.rows} keys + {rest}"
+    text = f"{proof.mode} proof v{DIGEST_VERSION}: {what}; "
+    if not whole:
+        return text + "every key was written once, by count and digest of keys"
+    columns = _columns(proof).replace("sequence number, ", "")
+    return text + f"the last row of every key was written and no other, by count and digest of {columns}"
+
+
+def _folded_text(proof: PickProof, fold: FoldEvidence) -> str:
+    left = [
+        f"{tally.rows} {word}"
+        for word, tally in (
+            ("ignored retracts", fold.ignored),
+            ("expired rows", fold.expired),
+            ("rows that a lower level replaces", fold.superseded),
+        )
+        if tally.rows
+    ]
+    looked_up = f" (and {fold.outside.rows} rows that were looked up)" if fold.outside.rows else ""
+    text = (
+        f"{proof.mode} proof v{DIGEST_VERSION}: {proof.inputs.rows} input rows{looked_up} = the rows merged"
+        f"{''.join(f' + {part}' for part in left)}, by count and digest of {_columns(proof)}; "
+        f"{fold.keys} keys = {proof.outputs.rows} output rows + {fold.vanished} keys that may have no row; "
+        f"{_order(proof)}; the sequence number and row kind of each output row follow from the "
+        "rows of its key"
+    )
+    if fold.changes.rows:
+        text += (
+            f"; {fold.changes.rows} changes are in the changelog, and each follows from the rows "
+            "before and after it"
+        )
+    if proof.mode == "full":
+        text += "; the values were recomputed"
+        text += (
+            f", except {', '.join(sorted(fold.taken))}, which equal the result of the merge"
+            if fold.taken
+            else ""
+        )
+    return text
+
+
+def tally_input(
+    context: ProofContext,
+    unit: str,
+    stored: StoredFile,
+    first_row: int = 0,
+    deleted: BitMap | None = None,
+    marks: Marks | None = None,
+) -> Tally:
+    """Count and digest of the live rows of one input, read whole.
+
+    `first_row`: live rows of the inputs before it (append tables). `deleted`: positions that do not count.
+    `marks`: gets those of the file, which has its keys in order.
+    Raises ProofError when the file does not hold as many rows as its manifest entry says, CorruptDataError.
+    """
+    rows, seen = ZERO, 0
+    schema = context.schemas[stored.file.schema_id]
+    number = stored.number(context.shape)
+    found = KeyMarks()
+    for columns in read_covered(context.file_io, stored.path, context.shape, schema, number=number):
+        if marks is not None:
+            found.add(columns[: len(context.shape.key)])
+        live = columns if deleted is None else without_rows(columns, deleted, seen)
+        rows += tally_rows(live, context.shape, first_row + rows.rows)
+        seen += len(columns[0])
+    if seen != stored.file.row_count:
+        raise ProofError(
+            unit, f"input {stored.path} has {seen} rows, but its description says {stored.file.row_count}"
+        )
+    if marks is not None:
+        marks[stored.path] = found
+    if deleted is not None and rows.rows != seen - len(deleted):
+        raise ProofError(
+            unit, f"the deletion vector of input {stored.path} deletes rows that the file does not have"
+        )
+    return FileTally(rows.rows, rows.digest, (stored.file,))
+
+
+def check_outputs(
+    context: ProofContext, unit: str, outputs: Sequence[StoredFile], marks: Marks | None = None
+) -> OutputEvidence:
+    """Read the outputs of a unit back, in key order (append tables: in row order). Raises ProofError.
+
+    `marks`: gets those of the files.
+    """
+    whole = OutputEvidence()
+    for stored in outputs:
+        schema = context.schemas[stored.file.schema_id]
+        found = None if marks is None else marks.setdefault(stored.path, KeyMarks())
+        first = whole.rows.rows
+        part = check_output_file(unit, context.file_io, stored, context.shape, schema, first, marks=found)
+        whole = _join_outputs(unit, whole, part)
+    return whole
+
+
+def check_changelog(context: ProofContext, unit: str, files: Sequence[StoredFile]) -> Tally:
+    """Read the changelog files of a unit back. Raises ProofError."""
+    rows = ZERO
+    for stored in files:
+        schema = context.schemas[stored.file.schema_id]
+        rows += check_output_file(unit, context.file_io, stored, context.shape, schema, changelog=True).rows
+    return FileTally(rows.rows, rows.digest, tuple(stored.file for stored in files))
+
+
+def prove_unit(
+    context: ProofContext,
+    unit: str,
+    inputs: Sequence[StoredFile],
+    outputs: Sequence[StoredFile],
+    evidence: UnitEvidence | FoldEvidence | None = None,
+    sample: RowSample | None = None,
+) -> PickProof:
+    """The whole proof of a pick of one unit. `inputs` of an append table: in the order they were read.
+    `sample`: of the rows, where the mode asks for one.
+
+    Raises ProofError naming `unit`. Cost: reads the covered columns of inputs and outputs once.
+    """
+    tallies: list[Tally] = []
+    for stored in inputs:
+        tallies.append(tally_input(context, unit, stored, sum(part.rows for part in tallies)))
+    proof = UnitProof(
+        unit=unit,
+        outputs=check_outputs(context, unit, outputs),
+        evidence=evidence,
+        sample=sample,
+    )
+    return prove_pick(context.shape, unit, tallies, [proof])
+
+
+def prove_pick(shape: RowShape, pick: str, inputs: Iterable[Tally], units: Sequence[UnitProof]) -> PickProof:
+    """Compare whole inputs with the sum of the units, given in key order. Pure. Raises ProofError."""
+    given = tuple(inputs)
+    before = total(given)
+    outputs = OutputEvidence()
+    for unit in units:
+        _check_unit(shape, unit)
+        outputs = _join_outputs(pick, outputs, unit.outputs)
+    proof = PickProof(
+        pick=pick,
+        mode=shape.mode.value,
+        inputs=before,
+        outputs=outputs.rows,
+        keyed=shape.keyed,
+        covered=tuple(field.name for field in shape.values),
+        uncompared=shape.uncompared,
+        sorted_by=shape.sorted_by,
+        sample=_sampled(shape, pick, before, units),
+        seed=shape.seed,
+        read=files_of(given),
+        made=outputs.proven,
+        told=files_of(unit.changes for unit in units),
+        asked=positions_of(unit.looked_up for unit in units),
+    )
+    folds = [unit.evidence for unit in units if isinstance(unit.evidence, FoldEvidence)]
+    if folds and len(folds) == len(units):
+        return _prove_fold(proof, join_folds(pick, folds), units)
+    kept = [unit.evidence for unit in units if isinstance(unit.evidence, UnitEvidence)]
+    return _prove_kept(proof, join_evidence(pick, kept))
+
+
+def _sampled(shape: RowShape, pick: str, inputs: Tally, units: Sequence[UnitProof]) -> RowSample | None:
+    """Raises ProofError where the mode asks for a sample that a unit did not take."""
+    if not shape.samples:
+        return None
+    parts = [unit.sample for unit in units if unit.sample is not None]
+    if len(parts) != len(units):
+        raise ProofError(pick, "a sample of its rows was not compared column by column")
+    for unit, part in zip(units, parts, strict=True):
+        if unit.outputs.rows.rows and not part.windows and not shape.uncompared:
+            raise ProofError(unit.unit, "no window of its rows was compared column by column")
+    return join_samples(parts)
+
+
+def _prove_kept(proof: PickProof, evidence: UnitEvidence) -> PickProof:
+    """Every input row is in the outputs, or its merge gave account of it."""
+    before, after = proof.inputs, proof.outputs + evidence.lost + evidence.dropped
+    if before != after:
+        raise ProofError(
+            proof.pick,
+            f"its inputs hold {before}, but its outputs and the rows left out hold {after} "
+            f"(outputs: {proof.outputs}; "
+            f"replaced rows: {evidence.lost}; dropped deletes: {evidence.dropped})",
+        )
+    return replace(proof, lost=evidence.lost, dropped=evidence.dropped, ties=evidence.ties)
+
+
+def _prove_fold(proof: PickProof, evidence: FoldEvidence, units: Sequence[UnitProof]) -> PickProof:
+    """The merge saw the rows of the inputs, and the outputs are the results of the rows it saw."""
+    if proof.inputs != evidence.inputs:
+        raise ProofError(proof.pick, f"its inputs hold {proof.inputs}, but its merge read {evidence.inputs}")
+    if proof.outputs != evidence.results:
+        raise ProofError(
+            proof.pick, f"its rows give {evidence.results} as results, but its outputs hold {proof.outputs}"
+        )
+    changes = total(unit.changes for unit in units)
+    if changes != evidence.changes:
+        raise ProofError(
+            proof.pick, f"its rows give {evidence.changes} as changes, but its changelog holds {changes}"
+        )
+    _prove_lookups(proof.pick, evidence, units)
+    return replace(proof, ties=evidence.ties, fold=evidence)
+
+
+def _prove_lookups(pick: str, evidence: FoldEvidence, units: Sequence[UnitProof]) -> None:
+    """Rows looked up lie where the merge says, and are all that a search finds."""
+    there = total(unit.looked_up for unit in units)
+    if there != evidence.outside:
+        raise ProofError(pick, f"its merge looked up {evidence.outside}, but {there} are at their positions")
+    if not evidence.asked:
+        return
+    if any(unit.searched is None for unit in units):
+        raise ProofError(pick, "the rows that its merge looked up were not searched for")
+    found = total(unit.searched for unit in units if unit.searched is not None)
+    if found != evidence.outside:
+        raise ProofError(pick, f"its merge looked up {evidence.outside}, but a search finds {found}")
+
+
+def _check_unit(shape: RowShape, proof: UnitProof) -> None:
+    """The merge's account of a unit agrees with the unit's outputs."""
+    if not shape.keyed:
+        return
+    seen, found = proof.evidence, proof.outputs
+    if seen is None:
+        raise ProofError(proof.unit, "its merge did not count the rows that it left out")
+    if isinstance(seen, FoldEvidence):
+        kept = seen.results.rows
+    else:
+        kept = seen.rows - seen.lost.rows - seen.dropped.rows
+    if kept != found.rows.rows:
+        raise ProofError(proof.unit, f"its merge kept {kept} rows, but its outputs hold {found.rows.rows}")
+    if found.first_key is None or found.last_key is None:
+        return
+    first, last = seen.first_key, seen.last_key
+    if first is None or last is None or first > found.first_key or last < found.last_key:
+        reach = f"from {found.first_key} to {found.last_key}"
+        raise ProofError(proof.unit, f"its outputs have keys {reach}, which the merged rows lack")
+
+
+def _join_outputs(unit: str, whole: OutputEvidence, part: OutputEvidence) -> OutputEvidence:
+    if whole.last_key is not None and part.first_key is not None and part.first_key <= whole.last_key:
+        raise ProofError(
+            unit,
+            f"an output that begins with key {part.first_key} follows an output that ends with "
+            f"key {whole.last_key}",
+        )
+    return OutputEvidence(
+        rows=whole.rows + part.rows,
+        files=whole.files + part.files,
+        proven=whole.proven + part.proven,
+        first_key=part.first_key if whole.first_key is None else whole.first_key,
+        last_key=whole.last_key if part.last_key is None else part.last_key,
+    )
+
+
+def check_upgrade(unit: str, before: DataFile, after: DataFile) -> None:
+    """An upgraded file is the same file on a higher level. Raises ProofError."""
+    if replace(before, level=after.level) != after or after.level < before.level:
+        raise ProofError(unit, f"the upgrade of {before.file_name} changes more than its level, or lowers it")
+
+
+def proof_properties(proofs: Iterable[PickProof]) -> dict[str, str]:
+    """What a commit's snapshot records: mode, version, rows and the digests of what its picks read and wrote.
+
+    Empty when nothing was rewritten.
+    """
+    held = list(proofs)
+    if not held:
+        return {}
+    inputs, outputs = total(proof.inputs for proof in held), total(proof.outputs for proof in held)
+    return {
+        _PROPERTY: held[0].mode,
+        f"{_PROPERTY}.version": str(DIGEST_VERSION),
+        f"{_PROPERTY}.rows-in": str(inputs.rows),
+        f"{_PROPERTY}.rows-out": str(outputs.rows),
+        f"{_PROPERTY}.digest-in": f"{inputs.digest:016x}",
+        f"{_PROPERTY}.digest-out": f"{outputs.digest:016x}",
+    }

@@ -1,0 +1,134 @@
+"""Deletion vectors about to be committed, compared with the old ones and with what was looked up. Pure.
+
+After the commit the vectors of a bucket must be: the old ones, without those of files that go, joined with
+the rows that the units of its picks replaced. Marks of several units on one file add up. No other is marked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyroaring import BitMap
+
+from lakecore.errors import ProofError
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.index_file import DELETION_VECTORS, IndexFile
+
+__all__ = ["VectorChange", "check_vectors", "joined_marks", "moved_marks"]
+
+Marks = Mapping[str, BitMap]
+_BLOB_SUFFIX = ".blob"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorChange:
+    """The vectors of one bucket. `before`: those of the index files that go, read; `after`: of the new ones,
+    read back. `new`: these index files. `known`: all index files of the bucket with vectors, as they were.
+    `gone`: the names of those that go.
+    """
+
+    before: Marks = field(default_factory=dict)
+    after: Marks = field(default_factory=dict)
+    new: Sequence[IndexFile] = ()
+    known: Sequence[IndexFile] = ()
+    gone: Collection[str] = ()
+
+
+def check_vectors(unit: str, change: VectorChange, removed: Collection[str], marks: Marks) -> None:
+    """`removed`: data files that go. `marks`: rows that are deleted now, by file that stays or comes.
+
+    Raises ProofError naming `unit`.
+    """
+    _check_index_files(unit, change)
+    staying = {
+        vector.data_file
+        for file in change.known
+        if file.file_name not in change.gone
+        for vector in file.deletions
+    }
+    if left := staying & (set(removed) | marks.keys() | change.after.keys()):
+        raise ProofError(unit, f"the old deletion vector of {min(left)} stays although a new one replaces it")
+    kept = {name: rows for name, rows in change.before.items() if name not in removed}
+    if wrong := marks.keys() & set(removed):
+        raise ProofError(
+            unit, f"a deletion vector would delete rows of {min(wrong)}, but the commit removes that file"
+        )
+    wanted = joined_marks([kept, marks])
+    found = {name: rows for name, rows in change.after.items() if rows}
+    if wanted != found:
+        raise ProofError(unit, _difference(wanted, found))
+
+
+def joined_marks(parts: Iterable[Marks]) -> dict[str, BitMap]:
+    """Rows by file, those of all parts together."""
+    found: dict[str, BitMap] = {}
+    for part in parts:
+        for name, rows in part.items():
+            if rows:
+                found[name] = found.get(name, BitMap()) | rows
+    return found
+
+
+def moved_marks(
+    unit: str, before: Marks, removed: Iterable[DataFile], added: Iterable[DataFile]
+) -> dict[str, BitMap]:
+    """Deleted rows of files that go, at their places in the files that come: a row keeps its id.
+
+    For files whose rows have ids of their own (data evolution). Raises ProofError for a deleted row that has
+    no new file.
+    """
+    marked = [file for file in removed if before.get(file.file_name)]
+    base = min((_first_id(unit, file) for file in marked), default=0)
+    ids = BitMap()
+    for file in marked:
+        ids |= before[file.file_name].shift(_first_id(unit, file) - base)
+    found: dict[str, BitMap] = {}
+    for file in added if ids else ():
+        first = _first_id(unit, file) - base
+        inside = ids & BitMap(range(max(first, 0), max(first + file.row_count, 0)))
+        if inside and not file.file_name.endswith(_BLOB_SUFFIX):
+            found[file.file_name] = inside.shift(-first)
+    placed = sum(map(len, found.values()))
+    if placed != len(ids):
+        raise ProofError(unit, f"only {placed} of {len(ids)} deleted rows are in a new file")
+    return found
+
+
+def _first_id(unit: str, file: DataFile) -> int:
+    if file.first_row_id is None:
+        raise ProofError(unit, f"{file.file_name} has deleted rows, but no row ids")
+    return file.first_row_id
+
+
+def _check_index_files(unit: str, change: VectorChange) -> None:
+    """New index files hold vectors, those that were read and with as many rows; the old ones were there."""
+    strange = set(change.gone) - {file.file_name for file in change.known}
+    if strange:
+        raise ProofError(
+            unit, f"the commit removes index file {min(strange)}, which its bucket does not have"
+        )
+    told: dict[str, int | None] = {}
+    for file in change.new:
+        if file.index_type != DELETION_VECTORS:
+            raise ProofError(
+                unit, f"index file {file.file_name} has type {file.index_type} instead of {DELETION_VECTORS}"
+            )
+        for vector in file.deletions:
+            if vector.data_file in told:
+                raise ProofError(unit, f"the commit adds two deletion vectors of {vector.data_file}")
+            told[vector.data_file] = vector.cardinality
+    found: dict[str, int | None] = {name: len(rows) for name, rows in change.after.items()}
+    if told != found:
+        raise ProofError(
+            unit, "the new deletion vectors delete another number of rows than their description says"
+        )
+
+
+def _difference(wanted: Marks, found: Marks) -> str:
+    for name in sorted(wanted.keys() | found.keys()):
+        due, there = wanted.get(name, BitMap()), found.get(name, BitMap())
+        if due != there:
+            wrong = f"{len(due - there)} are missing and {len(there - due)} too many"
+            return f"the deletion vector of {name} deletes {len(there)} rows instead of {len(due)}: {wrong}"
+    return "its deletion vectors differ from the expected ones"

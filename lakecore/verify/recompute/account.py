@@ -1,0 +1,337 @@
+"""The account of a merge that does not conserve rows: many rows of a key become a new one. No IO.
+
+Merge engines first-row, partial-update and aggregation, and merges that look rows up. Such a merge shows,
+window by window, all its rows in merge order and one result a key. The certifier finds the keys' borders and
+what every result must be by itself: sequence number and row kind always, values in the full mode
+(`recompute`); and which lines of the change stream are due (`expected_changes`). What it saw is bound to
+bytes later: rows that came from the inputs must add up to the inputs read apart, rows looked up to what lies
+at their positions, results and change lines to the outputs read back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakecore.errors import ProofError
+from lakecore.metadata.options import MergeEngine
+from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME
+from lakecore.verify.digest.array_hash import hash_unordered
+from lakecore.verify.digest.digest import ZERO, Tally, column_constant, hash_rows, tally
+from lakecore.verify.digest.merge_order import check_merge_order
+from lakecore.verify.digest.rows import covered_columns
+from lakecore.verify.digest.shape import ProofMode, RowShape
+from lakecore.verify.recompute.evidence import Fate, FoldedWindow, FoldEvidence, join_folds
+from lakecore.verify.recompute.expected import Expected, expect_results
+from lakecore.verify.recompute.expected_changes import ChangeLines, KeyRows, expect_changes, same_where_known
+from lakecore.verify.recompute.values import recompute
+from lakecore.verify.rules.expiry import is_expired
+from lakecore.verify.rules.kinds import retracting
+from lakecore.verify.rules.merge_rules import ChangeSource, FoldRules
+from lakecore.verify.rules.order import Bools, KeyValues, key_at
+
+__all__ = ["FoldCertifier"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A window taken apart: covered columns of its rows, the first row of each key, fates of rows."""
+
+    window: FoldedWindow
+    columns: list[pa.Array]
+    keys: list[pa.Array]
+    starts: npt.NDArray[np.int64]
+    fates: npt.NDArray[np.int8]
+
+    @property
+    def folded(self) -> Bools:
+        return np.asarray(self.fates == Fate.FOLDED)
+
+    @property
+    def outside(self) -> Bools:
+        if self.window.outside is None:
+            return np.zeros(len(self.fates), bool)
+        return self.window.outside
+
+    @property
+    def levels(self) -> npt.NDArray[np.int64]:
+        """Raises ValueError where the merge did not show them."""
+        if self.window.levels is None:
+            raise ValueError("levels of rows are needed where levels matter")
+        return np.asarray(self.window.levels).astype(np.int64)
+
+    def any_of_key(self, rows: Bools) -> Bools:
+        """The keys with one of `rows`."""
+        return np.asarray(np.logical_or.reduceat(rows, self.starts))
+
+    def key_of(self, place: int) -> KeyValues:
+        return key_at(self.keys, int(self.starts[place]))
+
+
+class FoldCertifier:
+    """Checks the windows of one merge, in order; sections follow each other in key order.
+
+    `may_drop`: results that retract may be left out (no older row of the key exists outside the pick).
+    `now_ms`: the time of record-level expiry, needed where rows expire.
+    """
+
+    def __init__(
+        self, unit: str, shape: RowShape, rules: FoldRules, *, may_drop: bool, now_ms: int = 0
+    ) -> None:
+        self._unit = unit
+        self._shape = shape
+        self._rules = rules
+        self._may_drop = may_drop
+        self._now_ms = now_ms
+        self._evidence = FoldEvidence()
+
+    @property
+    def evidence(self) -> FoldEvidence:
+        """What the windows so far add up to."""
+        return self._evidence
+
+    def expired(self, rows: pa.RecordBatch, *, outside: bool = False) -> None:
+        """Rows that expired before the merge saw them, in any order; columns as in `FoldedWindow.rows`.
+
+        `outside`: they were looked up.
+        """
+        if rows.num_rows:
+            self._check_expired(rows, np.ones(rows.num_rows, bool))
+            gone = tally(covered_columns(rows, self._shape), self._shape.field_ids)
+            known = self._evidence
+            beyond = known.outside + gone if outside else known.outside
+            self._evidence = replace(known, expired=known.expired + gone, outside=beyond)
+
+    def window(self, window: FoldedWindow) -> None:
+        """Check one window. Raises ProofError naming the first key that is wrong.
+
+        Cost: digests of its rows and results, 15-50 ns a row; the full mode recomputes every column, in as
+        many numpy steps as the largest key has rows.
+        """
+        if not window.rows.num_rows:
+            return
+        columns = covered_columns(window.rows, self._shape)
+        keys = columns[: len(self._shape.key)]
+        order = [*map(window.rows.column, self._sequence), window.rows.column(SEQUENCE_NAME)]
+        same, ties = check_merge_order(self._unit, keys, order, descending=self._shape.descending)
+        starts = np.concatenate(([0], np.flatnonzero(~same) + 1))
+        shown = _Shown(window, columns, keys, starts, _fates(window))
+        self._check_fates(shown)
+        numbers, kinds = window.rows.column(SEQUENCE_NAME), window.rows.column(KIND_NAME)
+        self._check_groups(shown, expect_results(self._rules, starts, shown.fates, kinds, numbers))
+        results, taken = self._results(shown)
+        part = FoldEvidence(
+            **self._tally_fates(shown),
+            results=tally(results, self._shape.field_ids) if len(window.groups) else ZERO,
+            changes=self._tally_changes(shown, results),
+            asked=self._asked(shown),
+            keys=len(starts),
+            vanished=len(starts) - len(window.groups),
+            ties=ties,
+            taken=taken,
+            first_key=key_at(keys, 0),
+            last_key=key_at(keys, -1),
+        )
+        self._evidence = join_folds(self._unit, (self._evidence, part))
+
+    @property
+    def _sequence(self) -> list[str]:
+        return [field.name for field in self._shape.sequence]
+
+    def _check_fates(self, shown: _Shown) -> None:
+        fates = shown.fates
+        ignored = fates == Fate.IGNORED
+        if ignored.any():
+            kinds = shown.window.rows.column(KIND_NAME).to_numpy()
+            if not self._rules.ignore_retracts or (ignored & ~retracting(kinds)).any():
+                self._refuse(
+                    "a row was ignored although it is no retract, or although the table does "
+                    "not ignore retracts"
+                )
+            if self._rules.single_rows_pass and (ignored & _alone(shown)).any():
+                self._refuse("the only row of a key was ignored")
+        self._check_expired(shown.window.rows, fates == Fate.EXPIRED)
+        if (fates == Fate.SUPERSEDED).any():
+            self._check_superseded(shown)
+        if shown.window.outside is not None and (shown.outside & ~(shown.folded | ignored)).any():
+            self._refuse("a row was looked up, but no result uses it")
+
+    def _check_expired(self, rows: pa.RecordBatch, expired: Bools) -> None:
+        if not expired.any():
+            return
+        rules = self._rules
+        if rules.expire_column is None:
+            self._refuse("rows expired although the table has no record-level expiry")
+        times = rows.column(rules.expire_column).filter(pa.array(expired))
+        if not is_expired(times, self._now_ms, rules.expire_seconds).all():
+            self._refuse(f"a row expired before its time ({rules.expire_column})")
+
+    def _check_superseded(self, shown: _Shown) -> None:
+        """Each such row is above level 0, and a row of its key that counts is on a lower level above 0.
+
+        A retract that the table ignores counts too: it stands for its level, and adds nothing to the result.
+        """
+        levels, superseded = shown.levels, shown.fates == Fate.SUPERSEDED
+        counts = shown.folded | (shown.fates == Fate.IGNORED)
+        high = np.where((levels > 0) & counts, levels, np.iinfo(np.int64).max)
+        lowest = np.repeat(np.minimum.reduceat(high, shown.starts), _sizes(shown))
+        if (superseded & (lowest >= levels)).any():
+            self._refuse("a row was superseded although no row of its key is on a lower level")
+
+    def _check_groups(self, shown: _Shown, expected: Expected) -> None:
+        """Results are those of their keys, and keys without one may be without."""
+        window, groups = shown.window, shown.window.groups
+        if len(groups) != window.results.num_rows:
+            raise ValueError("every result needs the place of its key")
+        if len(groups) and (groups[0] < 0 or groups[-1] >= len(shown.starts) or (np.diff(groups) <= 0).any()):
+            self._refuse("a key has two results, or the results are out of order")
+        kinds = window.results.column(KIND_NAME).to_numpy()
+        numbers = window.results.column(SEQUENCE_NAME).to_numpy()
+        known = self._known(shown)
+        for wrong, problem in (
+            (known[groups], "has a result although a higher level has its first row"),
+            (expected.nothing[groups], "has a result although all of its rows are left out"),
+            (
+                numbers != expected.numbers[groups],
+                "has a result with another sequence number than its rows give",
+            ),
+            (~expected.allows(groups, kinds), "has a result with another row kind than its rows give"),
+        ):
+            if wrong.any():
+                self._refuse(f"key {shown.key_of(int(groups[wrong.argmax()]))} {problem}")
+        absent = np.ones(len(shown.starts), bool)
+        absent[groups] = False
+        may = expected.no_rows | known
+        if self._may_drop:
+            may |= expected.may_vanish
+        if (absent & ~may).any():
+            place = int((absent & ~may).argmax())
+            self._refuse(f"key {shown.key_of(place)} has no result although it must have one")
+
+    def _known(self, shown: _Shown) -> Bools:
+        """Merge engine first-row: keys whose first row lies outside the pick."""
+        if self._rules.engine is not MergeEngine.FIRST_ROW:
+            return np.zeros(len(shown.starts), bool)
+        return shown.any_of_key(shown.outside)
+
+    def _tally_fates(self, shown: _Shown) -> dict[str, Any]:
+        found = {fate.name.lower(): self._tally(shown.columns, shown.fates == fate) for fate in Fate}
+        return {**found, "outside": self._tally(shown.columns, shown.outside)}
+
+    def _tally(self, columns: list[pa.Array], which: Bools) -> Tally:
+        if which.all():
+            return tally(columns, self._shape.field_ids)
+        return self._tally_rows(columns, np.flatnonzero(which))
+
+    def _tally_rows(self, columns: list[pa.Array], rows: Any, kinds: Any = None) -> Tally:
+        """`kinds`: row kinds in place of the rows' own."""
+        if not len(rows):
+            return ZERO
+        picked = [column.take(pa.array(rows)) for column in columns]
+        if kinds is not None:
+            picked[-1] = pa.array(kinds)
+        return tally(picked, self._shape.field_ids)
+
+    def _results(self, shown: _Shown) -> tuple[list[pa.Array], frozenset[str]]:
+        """What the outputs must hold: keys by the rows, values recomputed (full mode), the rest as shown."""
+        window = shown.window
+        first = pa.array(shown.starts[window.groups])
+        keys = [column.take(first) for column in shown.keys]
+        names = [field.name for field in self._shape.values]
+        values = dict(zip(names, map(window.results.column, names), strict=True))
+        taken: frozenset[str] = frozenset()
+        if self._shape.mode is ProofMode.FULL and len(window.groups):
+            found = recompute(self._rules, window.rows, shown.starts, shown.fates, window.groups, names)
+            taken = frozenset(names) - found.keys()
+            self._check_unordered(shown, found)
+            values |= {name: made for name, made in found.items() if name not in self._rules.unordered}
+        system = [window.results.column(SEQUENCE_NAME), window.results.column(KIND_NAME)]
+        return [*keys, *(values[name] for name in names), *system], taken
+
+    def _check_unordered(self, shown: _Shown, found: Mapping[str, pa.Array]) -> None:
+        """Arrays in the order of a hash map: the merge shows them in its order, with the right elements."""
+        constant = column_constant(0)
+        for name in self._rules.unordered & found.keys():
+            made = hash_unordered(found[name], constant)
+            wrong = made != hash_unordered(shown.window.results.column(name), constant)
+            if wrong.any():
+                key = shown.key_of(int(shown.window.groups[wrong.argmax()]))
+                self._refuse(f"key {key}: column {name} is not what its rows make")
+
+    def _tally_changes(self, shown: _Shown, results: list[pa.Array]) -> Tally:
+        """What the changelog must hold for this window."""
+        if self._rules.changes is ChangeSource.NONE:
+            return ZERO
+        window = shown.window
+        rows = KeyRows(
+            starts=shown.starts,
+            counted=shown.fates != Fate.EXPIRED,
+            levels=shown.levels,
+            groups=window.groups,
+            kinds=window.rows.column(KIND_NAME).to_numpy(),
+            result_kinds=window.results.column(KIND_NAME).to_numpy(),
+        )
+        none = np.empty(0, np.int64)
+        if window.unchanged is not None and len(window.unchanged):
+            self._check_unchanged(shown, expect_changes(self._rules, rows, none), window.unchanged)
+        due = expect_changes(self._rules, rows, none if window.unchanged is None else window.unchanged)
+        before = self._tally_rows(shown.columns, due.before, due.before_kinds)
+        return before + self._tally_rows(results, due.after, due.after_kinds)
+
+    def _check_unchanged(self, shown: _Shown, due: ChangeLines, unchanged: npt.NDArray[np.int64]) -> None:
+        """Keys left out of the changelog kept their values, as far as the mode looks at values."""
+        names = self._rules.compared
+        if not names:
+            self._refuse("changes are left out of the changelog although the table records every change")
+        keys, before, after = due.pairs
+        at = np.searchsorted(keys, unchanged)
+        at = (
+            at[(at < len(keys)) & (keys[np.minimum(at, len(keys) - 1)] == unchanged)] if len(keys) else at[:0]
+        )
+        if self._shape.mode is not ProofMode.FULL or not len(at):
+            return
+        old, new = pa.array(before[at]), pa.array(after[at])
+        batch, results = shown.window.rows, shown.window.results
+        same = same_where_known(
+            [batch.column(name).take(old) for name in names],
+            [results.column(name).take(new) for name in names],
+        )
+        if not same.all():
+            place = int(keys[at[same.argmin()]])
+            self._refuse(f"key {shown.key_of(place)} changed, but its change is not in the changelog")
+
+    def _asked(self, shown: _Shown) -> bytes:
+        """Full mode: keys with a row of level 0 and no input row above it; their old row is looked up."""
+        if self._shape.mode is not ProofMode.FULL or not self._rules.looks_up or shown.window.levels is None:
+            return b""
+        inside = shown.any_of_key((shown.levels > 0) & ~shown.outside)
+        asked = np.flatnonzero(shown.any_of_key(shown.levels == 0) & ~inside)
+        first = pa.array(shown.starts[asked])
+        ids = self._shape.field_ids[: len(shown.keys)]
+        if not len(asked):
+            return b""
+        return hash_rows([column.take(first) for column in shown.keys], ids).tobytes()
+
+    def _refuse(self, problem: str) -> NoReturn:
+        raise ProofError(self._unit, problem)
+
+
+def _fates(window: FoldedWindow) -> npt.NDArray[np.int8]:
+    if window.fates is None:
+        return np.zeros(window.rows.num_rows, np.int8)
+    return window.fates
+
+
+def _sizes(shown: _Shown) -> Any:
+    return np.diff(np.append(shown.starts, len(shown.fates)))
+
+
+def _alone(shown: _Shown) -> Bools:
+    """Whether a row is the only one of its key that did not expire."""
+    counted = np.add.reduceat((shown.fates != Fate.EXPIRED).astype(np.int64), shown.starts)
+    return np.asarray(np.repeat(counted == 1, _sizes(shown)))

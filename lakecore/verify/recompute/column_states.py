@@ -1,0 +1,287 @@
+"""One column of many keys while their rows are applied: what each aggregate function makes of a value. Pure.
+
+A state takes the rows of a round: `keys` (each at most once) and `rows` (places in the window). Most
+functions choose a value, so their state is the place of the chosen row, whatever the type; sums and products
+hold numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Context, Decimal
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakecore.verify.rules.order import Bools, ranks
+
+__all__ = ["ColumnState", "NotRecomputableError", "PickedState", "Places", "dense_ranks", "flat_state"]
+
+Places = npt.NDArray[np.int64]
+_EXACT = Context(prec=76)
+
+
+class NotRecomputableError(Exception):
+    """The rows of a column are such that its function is not written down here: the proof says so."""
+
+
+class ColumnState(Protocol):
+    """`set`: the row's value, null or not. `add_late`: a row that belongs before those added (of a group)."""
+
+    def set(self, keys: Places, rows: Places) -> None: ...
+    def clear(self, keys: Places) -> None: ...
+    def add(self, keys: Places, rows: Places) -> None: ...
+    def add_late(self, keys: Places, rows: Places) -> None: ...
+    def retract(self, keys: Places, rows: Places) -> None: ...
+    def values(self) -> pa.Array: ...
+
+
+def dense_ranks(columns: list[pa.Array]) -> npt.NDArray[np.int64]:
+    """One integer a row, ordered like the rows of `columns`; nulls are lowest."""
+    total = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        for rank in ranks(column):
+            if isinstance(rank.values, np.ndarray):
+                own = np.unique(rank.values, return_inverse=True)[1]
+            else:
+                own = pc.rank(rank.values, "ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+            total = total * (int(own.max(initial=0)) + 1) + own
+            total = np.unique(total, return_inverse=True)[1].astype(np.int64)
+    return total
+
+
+class PickedState:
+    """A column whose result is the value of one row, or null (-1)."""
+
+    def __init__(self, column: pa.Array, count: int) -> None:
+        self._column = column
+        self.valid = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+        self.row = np.full(count, -1, np.int64)
+
+    def set(self, keys: Places, rows: Places) -> None:
+        self.row[keys] = np.where(self.valid[rows], rows, -1)
+
+    def set_valid(self, keys: Places, rows: Places) -> None:
+        """Values that are not null replace what was before."""
+        valid = self.valid[rows]
+        self.row[keys[valid]] = rows[valid]
+
+    def clear(self, keys: Places) -> None:
+        self.row[keys] = -1
+
+    def add(self, keys: Places, rows: Places) -> None:
+        self.set(keys, rows)
+
+    def add_late(self, keys: Places, rows: Places) -> None:
+        """A late row changes nothing."""
+
+    def retract(self, keys: Places, rows: Places) -> None:
+        self.clear(keys)
+
+    def values(self) -> pa.Array:
+        return self._column.take(pa.array(self.row, mask=self.row < 0))
+
+
+class _Key(PickedState):
+    def retract(self, keys: Places, rows: Places) -> None:
+        self.set(keys, rows)
+
+
+class _LastNonNull(PickedState):
+    def add(self, keys: Places, rows: Places) -> None:
+        self.set_valid(keys, rows)
+
+    def add_late(self, keys: Places, rows: Places) -> None:
+        empty = self.row[keys] < 0
+        self.set(keys[empty], rows[empty])
+
+    def retract(self, keys: Places, rows: Places) -> None:
+        self.clear(keys[self.valid[rows]])
+
+
+class _First(PickedState):
+    """The first value, or the first that is not null. It cannot take a row back."""
+
+    def __init__(self, column: pa.Array, count: int, *, null_counts: bool) -> None:
+        super().__init__(column, count)
+        self._known = np.zeros(count, bool)
+        self._null_counts = null_counts
+
+    def add(self, keys: Places, rows: Places) -> None:
+        new = ~self._known[keys] & (self._null_counts | self.valid[rows])
+        self._known[keys[new]] = True
+        self.set(keys[new], rows[new])
+
+    def add_late(self, keys: Places, rows: Places) -> None:
+        """The rule with both values exchanged: the row's counts as the one before (rule of the format)."""
+        begins = ~self._known[keys] & (self._null_counts | (self.row[keys] >= 0))
+        self._known[keys[begins]] = True
+        self.set(keys[~begins], rows[~begins])
+
+    def retract(self, keys: Places, rows: Places) -> None:
+        raise NotRecomputableError
+
+
+class _Extreme(PickedState):
+    """The highest or lowest value; of booleans: whether any, or all, are true."""
+
+    def __init__(self, column: pa.Array, count: int, *, highest: bool) -> None:
+        super().__init__(column, count)
+        ranked = dense_ranks([column])
+        self._rank = ranked if highest else -ranked
+
+    def add(self, keys: Places, rows: Places) -> None:
+        now = self.row[keys]
+        better = self.valid[rows] & ((now < 0) | (self._rank[now] < self._rank[rows]))
+        self.row[keys[better]] = rows[better]
+
+    def add_late(self, keys: Places, rows: Places) -> None:
+        self.add(keys, rows)
+
+    def retract(self, keys: Places, rows: Places) -> None:
+        raise NotRecomputableError
+
+
+_Operation = Callable[[Any, Any], Any]
+
+
+class _Computed:
+    """A sum or a product, applied in merge order: the rounding of floats depends on it.
+
+    `begins`: a row that is taken back from nothing leaves its negative value; else it leaves nothing. A
+    decimal that is too long for its type is null, and the next value starts anew (rule of the format).
+    """
+
+    def __init__(
+        self, column: pa.Array, count: int, operation: _Operation, back: _Operation, *, begins: bool
+    ) -> None:
+        self._type = column.type
+        self.valid = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+        self._numbers = _numbers(column, exact=not begins)
+        self._begins = begins
+        self._operation = operation
+        self._back = back
+        self._limit = 10**column.type.precision if pa.types.is_decimal(column.type) else 0
+        self._filled = np.zeros(count, bool)
+        self._totals = np.zeros(count, self._numbers.dtype)
+
+    def set(self, keys: Places, rows: Places) -> None:
+        self._filled[keys] = self.valid[rows]
+        self._totals[keys] = self._numbers[rows]
+
+    def clear(self, keys: Places) -> None:
+        self._filled[keys] = False
+
+    def add(self, keys: Places, rows: Places) -> None:
+        self._combine(keys, rows, self._operation, self._numbers)
+
+    def add_late(self, keys: Places, rows: Places) -> None:
+        self.add(keys, rows)
+
+    def retract(self, keys: Places, rows: Places) -> None:
+        if not self._begins:
+            filled = self._filled[keys]
+            keys, rows = keys[filled], rows[filled]
+        self._combine(keys, rows, self._back, -self._numbers)
+
+    def _combine(self, keys: Places, rows: Places, operation: _Operation, alone: Any) -> None:
+        """`alone`: what a row makes of a total that is null."""
+        valid = self.valid[rows]
+        keys, rows = keys[valid], rows[valid]
+        empty = ~self._filled[keys]
+        with np.errstate(all="ignore"):
+            self._totals[keys[~empty]] = operation(self._totals[keys[~empty]], self._numbers[rows[~empty]])
+        self._totals[keys[empty]] = alone[rows[empty]]
+        self._filled[keys] = True
+        if self._limit and len(keys) and np.abs(self._totals[keys]).max() >= self._limit:
+            self._filled[keys] &= np.abs(self._totals[keys]) < self._limit
+
+    def values(self) -> pa.Array:
+        if pa.types.is_decimal(self._type):
+            return _decimals(self._totals, ~self._filled, self._type)
+        if self._totals.dtype != object:
+            return pa.array(self._totals, self._type, mask=~self._filled)
+        kept = zip(self._totals.tolist(), self._filled.tolist(), strict=True)
+        return pa.array([total if filled else None for total, filled in kept], self._type)
+
+
+def _numbers(column: pa.Array, *, exact: bool) -> Any:
+    """Values of a numeric column; decimals as Python integers of their last digit. Anything under nulls.
+
+    `exact`: integers of any size, for products that shrink again.
+    """
+    if pa.types.is_decimal(column.type):
+        scale = column.type.scale
+        numbers = [0 if v is None else int(v.scaleb(scale, _EXACT)) for v in column.to_pylist()]
+        return np.array([*numbers, None], object)[:-1]
+    numbers = column.fill_null(0).to_numpy(zero_copy_only=False)
+    return numbers.astype(object) if exact and pa.types.is_integer(column.type) else numbers
+
+
+def _products(kind: pa.DataType) -> tuple[_Operation, _Operation]:
+    """Multiplication and division of values of a type: decimals rounded half up, integers cut off."""
+    if pa.types.is_floating(kind):
+        return np.multiply, np.divide
+    if pa.types.is_decimal(kind):
+        unit = 10**kind.scale
+        return _each(lambda a, b: _quotient(a * b, unit, 1)), _each(lambda a, b: _quotient(a * unit, b, 1))
+    return np.multiply, _each(lambda a, b: _quotient(a, b, 0))
+
+
+def _each(operation: Callable[[int, int], int]) -> _Operation:
+    def both(left: Any, right: Any) -> Any:
+        found = [operation(a, b) for a, b in zip(left.tolist(), right.tolist(), strict=True)]
+        return np.array([*found, None], object)[:-1]
+
+    return both
+
+
+def _quotient(number: int, divisor: int, half: int) -> int:
+    """Cut off towards zero (`half` 0), or rounded half away from zero (1)."""
+    if divisor == 0:
+        raise NotRecomputableError
+    size = (2 * abs(number) + half * abs(divisor)) // (2 * abs(divisor))
+    return size if (number < 0) == (divisor < 0) else -size
+
+
+def _decimals(totals: Any, nulls: Bools, kind: pa.DataType) -> pa.Array:
+    found = [
+        None if null else Decimal(int(value)).scaleb(-kind.scale, _EXACT)
+        for value, null in zip(totals, nulls, strict=True)
+    ]
+    return pa.array(found, pa.decimal128(38, kind.scale))
+
+
+_PICKED: dict[str, Callable[[pa.Array, int], ColumnState]] = {
+    "primary-key": _Key,
+    "last_value": PickedState,
+    "last_non_null_value": _LastNonNull,
+    "first_value": partial(_First, null_counts=True),
+    "first_non_null_value": partial(_First, null_counts=False),
+    "first_not_null_value": partial(_First, null_counts=False),
+    "max": partial(_Extreme, highest=True),
+    "min": partial(_Extreme, highest=False),
+    "bool_or": partial(_Extreme, highest=True),
+    "bool_and": partial(_Extreme, highest=False),
+}
+"""The functions whose result is the value of a row; the others recomputed are sum and product."""
+
+
+def flat_state(function: str, column: pa.Array, count: int) -> ColumnState:
+    """The state of `count` keys. Raises NotRecomputableError for a function that is not written down here."""
+    picked = _PICKED.get(function)
+    if picked is not None:
+        if picked is not _Key and "value" not in function and pa.types.is_nested(column.type):
+            raise NotRecomputableError
+        return picked(column, count)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if function == "sum":
+        return _Computed(column, count, np.add, np.subtract, begins=True)
+    if function == "product":
+        return _Computed(column, count, *_products(column.type), begins=False)
+    raise NotRecomputableError

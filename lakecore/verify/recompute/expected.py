@@ -1,0 +1,94 @@
+"""What result a key must have: its sequence number and row kind by the rules of the merge engine. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakecore.metadata.options import MergeEngine
+from lakecore.metadata.row_kind import RowKind
+from lakecore.verify.rules.kinds import retracting
+from lakecore.verify.rules.merge_rules import FoldRules
+from lakecore.verify.rules.order import Bools
+
+__all__ = ["Expected", "expect_results"]
+
+_FOLDED, _IGNORED, _EXPIRED = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """One value a key of the window.
+
+    `numbers`, `kinds`: of the result. `either`: its kind depends on values; an insert or a delete.
+    `no_rows`: no row of the key counts, it need not have a result. `nothing`: it must not have one.
+    `may_vanish`: its result retracts, and need not be kept where no older row of the key exists.
+    """
+
+    numbers: npt.NDArray[np.int64]
+    kinds: npt.NDArray[np.int8]
+    either: Bools
+    no_rows: Bools
+    nothing: Bools
+    may_vanish: Bools
+
+    def allows(self, groups: npt.NDArray[np.int64], kinds: Any) -> Bools:
+        """Whether results of the keys `groups` may have `kinds`."""
+        free = self.either[groups] & ((kinds == RowKind.INSERT) | (kinds == RowKind.DELETE))
+        return np.asarray(free | (kinds == self.kinds[groups]))
+
+
+def expect_results(rules: FoldRules, starts: Any, fates: Any, kinds: pa.Array, numbers: pa.Array) -> Expected:
+    """`starts`: the first row of each key. Raises nothing: what cannot be is left to the comparison."""
+    kind, number = kinds.to_numpy(), numbers.to_numpy()
+    count = len(starts)
+    key = np.repeat(np.arange(count), np.diff(np.append(starts, len(kind))))
+    folded = np.flatnonzero(fates == _FOLDED)
+    rows = np.bincount(key[folded], minlength=count)
+    met = np.bincount(key[fates != _EXPIRED], minlength=count)
+    winner = _winners(rules, folded, key[folded], count)
+    no_rows = rows == 0
+    out_kinds = kind[winner].astype(np.int8)
+    out_numbers = number[winner].astype(np.int64)
+    either = np.zeros(count, bool)
+    nothing = no_rows.copy()
+    if rules.engine in (MergeEngine.AGGREGATION, MergeEngine.PARTIAL_UPDATE):
+        merged = ~((met == 1) & rules.single_rows_pass) & ~no_rows
+        deleted = (out_kinds == RowKind.DELETE) & rules.remove_on_delete
+        if rules.engine is MergeEngine.PARTIAL_UPDATE:
+            inserts = np.bincount(key[folded[~retracting(kind[folded])]], minlength=count)
+            deleted |= inserts == 0
+            either = merged & ~deleted & (out_kinds == RowKind.DELETE) & bool(rules.remove_by)
+            _expect_ignored(fates, key, (out_numbers, out_kinds, nothing))
+        out_kinds[merged] = np.where(deleted, RowKind.DELETE, RowKind.INSERT)[merged]
+    return Expected(
+        numbers=out_numbers,
+        kinds=out_kinds,
+        either=either,
+        no_rows=no_rows,
+        nothing=nothing,
+        may_vanish=retracting(out_kinds) | either,
+    )
+
+
+def _winners(rules: FoldRules, folded: Any, key: Any, count: int) -> Any:
+    """The row of each key whose sequence number and kind count: the first one or the last one folded."""
+    winner = np.zeros(count, np.int64)
+    if rules.engine is MergeEngine.FIRST_ROW:
+        winner[key[::-1]] = folded[::-1]
+    else:
+        winner[key] = folded
+    return winner
+
+
+def _expect_ignored(fates: Any, key: Any, out: tuple[Any, Any, Any]) -> None:
+    """A partial update of ignored retracts alone may leave a delete of number 0 (rule of the format)."""
+    numbers, kinds, nothing = out
+    ignored = np.zeros(len(nothing), bool)
+    ignored[key[fates == _IGNORED]] = True
+    only = nothing & ignored
+    numbers[only], kinds[only], nothing[only] = 0, RowKind.DELETE, False

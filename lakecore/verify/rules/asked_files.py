@@ -1,0 +1,95 @@
+"""Does a merge that looks rows up ask every file that may have them? Pure.
+
+A merge that takes up level 0 asks the levels above for the rows that it replaces. Which files those are is
+found from all live files of the bucket, and from nothing that the planner says: a file of a higher level that
+stays, and whose keys reach into those of a fresh file, must be asked, and nearer levels before farther ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from lakecore.errors import ProofError
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.verify.rules.drop_licence import KeyOf, overlapping
+from lakecore.verify.rules.table_rules import TableRules
+
+__all__ = ["AskClaim", "check_asked", "check_moved"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskClaim:
+    """A unit that merges `merged` into `level`. `levels`: the files it asks, nearest level first."""
+
+    unit: str
+    merged: Sequence[DataFile]
+    level: int
+    levels: Sequence[Sequence[DataFile]]
+
+
+def check_asked(
+    claim: AskClaim,
+    live: Sequence[DataFile],
+    replaced: Collection[DataFile],
+    rules: TableRules,
+    key_of: KeyOf | None,
+) -> None:
+    """Raises ProofError naming a file that is not asked, or is asked out of turn.
+
+    `live`: all files of the bucket. `replaced`: those that the pick rewrites. `key_of`: makes a serialised
+    key comparable; None where descriptions of files hold no keys. Cost: a comparison or two a file.
+    """
+    fresh = [file for file in claim.merged if file.level == 0]
+    if rules.ordered_by:
+        _check_age(claim.unit, fresh, live)
+    if not rules.needs_old_rows or not fresh:
+        return
+    gone = {file.file_name for file in replaced}
+    staying = {file.file_name: file for file in live if file.file_name not in gone and file.level > 0}
+    asked = [file for level in claim.levels for file in level]
+    if strange := {file.file_name for file in asked} - staying.keys():
+        raise ProofError(
+            claim.unit, f"older rows are looked up in {min(strange)}, which does not stay above level 0"
+        )
+    for near, far in pairwise(level for level in claim.levels if level):
+        if max(file.level for file in near) >= min(file.level for file in far):
+            raise ProofError(claim.unit, f"{far[0].file_name} is looked up before a file of a lower level")
+    names = {file.file_name for file in asked}
+    for file in overlapping(list(staying.values()), fresh, key_of):
+        if file.file_name not in names:
+            raise ProofError(
+                claim.unit,
+                f"{file.file_name} on level {file.level} may hold older rows of its keys, and "
+                "is not looked up",
+            )
+
+
+def _check_age(unit: str, fresh: Sequence[DataFile], live: Sequence[DataFile]) -> None:
+    """Where files have another order than that of keys, the row that was committed later counts, whatever its
+    sequence number: files of level 0 are merged in the order in which manifests have them.
+    """
+    places = {file.file_name: place for place, file in enumerate(live)}
+    for older, newer in pairwise(fresh):
+        if places.get(older.file_name, -1) >= places.get(newer.file_name, -1):
+            raise ProofError(unit, f"{older.file_name} is merged before {newer.file_name}, and is newer")
+
+
+def check_moved(
+    name: str,
+    moved: Sequence[tuple[DataFile, DataFile]],
+    announced: Collection[DataFile],
+    rules: TableRules,
+) -> None:
+    """Rule of the format: rows that leave level 0 are changes where the producer is lookup.
+
+    `moved`: files before and after. Raises ProofError naming a file whose changes nobody tells of.
+    """
+    told = {file.file_name for file in announced}
+    for before, after in moved:
+        leaves = rules.producer == "lookup" and before.level == 0 and after.level > 0
+        if leaves and before.file_name not in told:
+            raise ProofError(
+                name, f"{before.file_name} leaves level 0, and its rows are not in the changelog"
+            )

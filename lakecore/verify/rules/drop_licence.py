@@ -1,0 +1,101 @@
+"""The licence to drop deletes: may an older row of these keys lie in a file that is not rewritten? Pure.
+
+A delete hides the older rows of its key. A merge may leave it out only where none of them can be anywhere
+else: found from all live files of the bucket, as the manifests of the planned snapshot list them, and from
+nothing that the planner says. A file that stays holds no older row of a key if its key range has none of the
+keys, or if it is of level 0 and all its rows came later; where user fields or snapshots order rows, what came
+later may still be older. With deletion vectors a delete of level 0 may go too where the files that stay were
+asked for its key, for their row is marked as deleted; reads merge nothing above level 0, so deletes there
+hide nothing.
+
+Who drops: merges of primary-key tables (with and without levels) and the two merges of tables that
+`clustering.columns` sort. Rescaling keeps every row (its proof has no rows that left). Postponed rows become
+files of level 0 with their deletes, and a delete is left out only where the table ignores all of them
+(`postponed.ignored_kinds`). Files without a key have no deletes; indexes are made of files as they are.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lakecore.errors import ProofError
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.verify.rules.table_rules import TableRules
+
+__all__ = ["DropClaim", "KeyOf", "check_licence", "overlapping"]
+
+KeyOf = Callable[[bytes], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropClaim:
+    """A unit that wants to leave out deletes of `merged`. `asked`: files that stay, asked for its keys."""
+
+    unit: str
+    merged: Sequence[DataFile]
+    asked: Collection[DataFile] = ()
+
+
+def check_licence(
+    claim: DropClaim,
+    live: Sequence[DataFile],
+    replaced: Collection[DataFile],
+    rules: TableRules,
+    key_of: KeyOf | None,
+) -> None:
+    """Raises ProofError naming the file that may hold older rows.
+
+    `live`: all files of the bucket. `replaced`: those that the pick rewrites. `key_of`: makes a serialised
+    key comparable; None where descriptions of files hold no keys. Cost: a comparison or two a file.
+    """
+    names = {file.file_name for file in live}
+    gone = {file.file_name for file in replaced}
+    for file in (*replaced, *claim.merged, *claim.asked):
+        if file.file_name not in names:
+            raise ProofError(claim.unit, f"{file.file_name} is not among the live files of its bucket")
+    if strange := {file.file_name for file in claim.merged} - gone:
+        raise ProofError(claim.unit, f"{min(strange)} is merged, but the commit does not remove it")
+    hiding = [file for file in claim.merged if not rules.deletion_vectors or file.level == 0]
+    if not hiding or rules.engine == "first-row":  # where the oldest row counts, a delete hides none
+        return
+    asked = {file.file_name for file in claim.asked} if rules.marks else set()
+    staying = [file for file in live if file.file_name not in gone and file.file_name not in asked]
+    newest = max(file.max_sequence_number for file in hiding)
+    ordered = not rules.sequence and not rules.by_snapshot and not rules.ordered_by
+    for file in overlapping(staying, hiding, key_of):
+        if not (ordered and file.level == 0 and file.min_sequence_number > newest):
+            raise ProofError(
+                claim.unit,
+                f"its deletes may not be dropped: {file.file_name} on level {file.level} stays, and may hold "
+                "older rows of their keys",
+            )
+
+
+def overlapping(
+    files: Sequence[DataFile], hiding: Iterable[DataFile], key_of: KeyOf | None
+) -> Iterable[DataFile]:
+    """Those of `files` that may hold a key of `hiding`."""
+    if key_of is None:
+        return files
+    ranges = _joined(sorted((key_of(file.min_key), key_of(file.max_key)) for file in hiding))
+    ends = [high for _, high in ranges]
+
+    def meets(file: DataFile) -> bool:
+        at = bisect_left(ends, key_of(file.min_key))
+        return at < len(ranges) and bool(ranges[at][0] <= key_of(file.max_key))
+
+    return filter(meets, files)
+
+
+def _joined(ranges: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Closed ranges, those that overlap made one, in order."""
+    found: list[tuple[Any, Any]] = []
+    for low, high in ranges:
+        if found and low <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], high))
+        else:
+            found.append((low, high))
+    return found

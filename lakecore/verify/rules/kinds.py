@@ -1,0 +1,19 @@
+"""Which row kinds take something back, by the numbers of the format; shared with no merge. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lakecore.verify.rules.order import Bools
+
+__all__ = ["retracting"]
+
+_UPDATE_BEFORE, _DELETE = 1, 3
+
+
+def retracting(kinds: Any) -> Bools:
+    """Rows of kind -U and -D."""
+    found = np.asarray(kinds)
+    return np.asarray((found == _UPDATE_BEFORE) | (found == _DELETE))

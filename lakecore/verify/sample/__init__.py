@@ -1,0 +1,3 @@
+"""The sampled proof: which key ranges and row ranges are compared in all columns, how they are read, and
+their comparison.
+"""

@@ -1,0 +1,81 @@
+"""Which windows of a unit a sampled proof compares whole. Pure: the same seed gives the same windows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from lakecore.verify.rules.order import KeyValues
+from lakecore.verify.sample.key_marks import STRIDE, KeyMarks, KeySpan
+
+__all__ = ["LEAST_SHARE", "RowSample", "join_samples", "key_windows", "seeded_order", "window_rows"]
+
+LEAST_SHARE = 16
+"""At least one row of so many is in the sample."""
+_MOST_ROWS = 262144
+_MOST_BYTES = 24 << 20
+_LEAST_ROWS = STRIDE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowSample:
+    """What a sampled proof compared whole. Adds up over units. Pickles.
+
+    `rows`: of the inputs; `windows`: how many ranges they came in. `tied`: keys left out, because several
+    rows may be the latest of them. `left_out`: columns whose values could not be computed anew.
+    """
+
+    rows: int = 0
+    windows: int = 0
+    tied: int = 0
+    left_out: frozenset[str] = field(default=frozenset())
+
+
+def join_samples(parts: Sequence[RowSample]) -> RowSample:
+    """All of them together."""
+    return RowSample(
+        rows=sum(part.rows for part in parts),
+        windows=sum(part.windows for part in parts),
+        tied=sum(part.tied for part in parts),
+        left_out=frozenset[str]().union(*(part.left_out for part in parts)),
+    )
+
+
+def window_rows(rows: int, share: float = 1.0, width: int = 1) -> int:
+    """How many of `rows` one window has: a little more than one of 16, where so many fit in memory. (Each
+    window costs an opening of all files: few large ones are cheaper than many small ones.)
+
+    `share`: of the rows that go into a window, how many come out of it. `width`: bytes of a stored row.
+    """
+    most = min(_MOST_ROWS, _MOST_BYTES // max(width, 1))
+    wanted = -(-rows // (LEAST_SHARE - 1))
+    return max(_LEAST_ROWS, min(wanted, int(most * min(share, 1.0))))
+
+
+def seeded_order(seed: str, unit: str, count: int) -> list[int]:
+    """The numbers of `count` windows in the order in which the sample takes them."""
+    return sorted(range(count), key=lambda number: _hash(f"{seed}\0{unit}\0{number}"))
+
+
+def key_windows(files: Sequence[KeyMarks], rows: int, *, ends_open: bool) -> list[KeySpan]:
+    """Spans of about `rows` rows of `files`, which follow each other in key order; they tile the keys.
+
+    `ends_open`: keys before the first row and behind the last belong to the first and the last window.
+    """
+    keys: list[KeyValues] = [key for marks in files for key in marks.keys]
+    if not keys:
+        return [KeySpan()] if ends_open else []
+    cuts = keys[:: -(-rows // STRIDE)]
+    last = next(marks.last for marks in reversed(files) if marks.last is not None)
+    spans = [KeySpan(low, high) for low, high in pairwise(cuts)]
+    spans.append(KeySpan(cuts[-1], last, closed=True))
+    if ends_open:
+        spans[0] = KeySpan(None, spans[0].high, spans[0].closed)
+        spans[-1] = KeySpan(spans[-1].low, None)
+    return spans
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=8).digest()

@@ -1,0 +1,92 @@
+"""Where the keys of a sorted file lie: the key of every so many rows, noted while the file is read for the
+proof.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from lakecore.verify.digest.columns import StoredFile, read_covered
+from lakecore.verify.digest.context import ProofContext
+from lakecore.verify.rules.order import KeyValues, key_at
+
+__all__ = ["STRIDE", "KeyMarks", "KeySpan", "Marks", "marks_of", "rows_inside"]
+
+STRIDE = 2048
+"""Rows from one mark to the next: a mark costs some microseconds, rows read beside a span cost decoding."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeySpan:
+    """Keys from `low` to before `high` (`closed`: to `high` itself). None: no bound."""
+
+    low: KeyValues | None = None
+    high: KeyValues | None = None
+    closed: bool = False
+
+    def __str__(self) -> str:
+        low = "the first key" if self.low is None else str(self.low)
+        high = "the last key" if self.high is None else str(self.high)
+        return f"{low} to {high}"
+
+
+@dataclass(slots=True)
+class KeyMarks:
+    """The keys of some rows of one file, in order: at `positions` lie `keys`. `rows`: of the file so far."""
+
+    positions: list[int] = field(default_factory=list)
+    keys: list[KeyValues] = field(default_factory=list)
+    rows: int = 0
+    last: KeyValues | None = None
+
+    def add(self, keys: Sequence[pa.Array]) -> None:
+        """The key columns of the next rows."""
+        count = len(keys[0])
+        for row in range(-self.rows % STRIDE, count, STRIDE):
+            self.positions.append(self.rows + row)
+            self.keys.append(key_at(keys, row))
+        if count:
+            self.last = key_at(keys, -1)
+        self.rows += count
+
+    def span(self, keys: KeySpan) -> tuple[int, int]:
+        """Rows [start, stop) that can lie in the span, and a few beside them."""
+        low = 0 if keys.low is None else bisect_left(self.keys, keys.low) - 1
+        if keys.high is None:
+            high = len(self.keys)
+        else:
+            high = (bisect_right if keys.closed else bisect_left)(self.keys, keys.high)
+        start = self.positions[max(low, 0)] if self.positions else 0
+        return start, self.positions[high] if high < len(self.positions) else self.rows
+
+
+Marks = dict[str, KeyMarks]
+"""By path of the file."""
+
+
+def marks_of(context: ProofContext, stored: StoredFile, known: Marks) -> KeyMarks:
+    """The marks of a file; reads its key columns unless they are among the `known`."""
+    found = known.get(stored.path)
+    if found is None:
+        shape = context.shape.keys_only
+        schema = context.schemas[stored.file.schema_id]
+        found = KeyMarks()
+        for columns in read_covered(context.file_io, stored.path, shape, schema):
+            found.add(columns[: len(shape.key)])
+        known[stored.path] = found
+    return found
+
+
+def rows_inside(keys: Sequence[pa.Array], span: KeySpan) -> tuple[int, int]:
+    """The rows [start, stop) of sorted `keys` that lie in the span: a binary search."""
+    rows = range(len(keys[0]))
+    start = 0 if span.low is None else bisect_left(rows, span.low, key=lambda row: key_at(keys, row))
+    stop = len(rows)
+    if span.high is not None:
+        find = bisect_right if span.closed else bisect_left
+        stop = find(rows, span.high, key=lambda row: key_at(keys, row))
+    return start, max(start, stop)

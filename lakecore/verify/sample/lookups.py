@@ -1,0 +1,115 @@
+"""Rows that a merge looked up in other files: read again at the positions it names, and searched for anew.
+
+A row that takes part in a merge without being an input, gives the old values of a change, or is marked as
+deleted, must lie where the merge says, live, in a file of the bucket. The full mode also searches the levels
+above for every key that the merge asked for: a row that it should have found and did not shows up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lakecore.errors import ProofError
+from lakecore.verify.digest.columns import StoredFile, read_covered
+from lakecore.verify.digest.context import ProofContext
+from lakecore.verify.digest.digest import ZERO, Tally, hash_rows, tally
+
+__all__ = ["LookupFile", "check_marks", "search_keys", "tally_positions"]
+
+
+@dataclass(frozen=True, slots=True)
+class LookupFile:
+    """A file that rows are looked up in. `deleted`: positions that do not count, None for none."""
+
+    stored: StoredFile
+    deleted: BitMap | None = None
+
+
+def check_marks(unit: str, before: Mapping[str, BitMap], after: Mapping[str, BitMap]) -> dict[str, BitMap]:
+    """The positions by file that `after` adds to `before`. Raises ProofError if one was lost."""
+    lost = [name for name, positions in before.items() if positions - after.get(name, BitMap())]
+    if lost:
+        raise ProofError(
+            unit, f"deletion vector of {lost[0]}: rows that were deleted before would be live again"
+        )
+    new = {name: positions - before.get(name, BitMap()) for name, positions in after.items()}
+    return {name: positions for name, positions in new.items() if positions}
+
+
+def tally_positions(context: ProofContext, unit: str, file: LookupFile, positions: BitMap) -> Tally:
+    """Count and digest of the rows at `positions`. Reads the covered columns up to the last of them.
+
+    Raises ProofError for positions outside the file or deleted before, CorruptDataError.
+    """
+    stored = file.stored
+    if not positions:
+        return ZERO
+    if positions.max() >= stored.file.row_count:
+        raise ProofError(
+            unit, f"{stored.path} has {stored.file.row_count} rows, so row {positions.max()} does not exist"
+        )
+    if file.deleted is not None and positions & file.deleted:
+        row = (positions & file.deleted).min()
+        raise ProofError(unit, f"the row at {row} of {stored.path} was looked up, but it is deleted")
+    wanted = np.array(positions.to_array(), np.int64)
+    found, start = ZERO, 0
+    schema = context.schemas[stored.file.schema_id]
+    number = stored.number(context.shape)
+    for columns in read_covered(context.file_io, stored.path, context.shape, schema, number=number):
+        stop = start + len(columns[0])
+        low, high = np.searchsorted(wanted, (start, stop))
+        if high > low:
+            rows = pa.array(wanted[low:high] - start)
+            found += tally([column.take(rows) for column in columns], context.shape.field_ids)
+        start = stop
+        if high == len(wanted):
+            break
+    return found
+
+
+def search_keys(
+    context: ProofContext, levels: Iterable[Sequence[LookupFile]], asked: npt.NDArray[np.uint64]
+) -> Tally:
+    """Count and digest of the rows that the keys with hashes `asked` have, each on its nearest level.
+
+    `levels`: files by level, nearest first. Reads the covered columns of all of them; memory is `asked`.
+    """
+    left = np.sort(asked)
+    found = ZERO
+    for level in levels:
+        met = np.zeros(len(left), bool)
+        for file in level:
+            found += _search_file(context, file, left, met)
+        left = left[~met]
+    return found
+
+
+def _search_file(
+    context: ProofContext, file: LookupFile, asked: npt.NDArray[np.uint64], met: npt.NDArray[np.bool_]
+) -> Tally:
+    """`met` becomes true for keys that the file has."""
+    shape, stored = context.shape, file.stored
+    count = len(shape.key)
+    found, start = ZERO, 0
+    if not len(asked):
+        return found
+    schema, number = context.schemas[stored.file.schema_id], stored.number(shape)
+    for columns in read_covered(context.file_io, stored.path, shape, schema, number=number):
+        hashes = hash_rows(columns[:count], shape.field_ids[:count])
+        places = np.minimum(np.searchsorted(asked, hashes), len(asked) - 1)
+        hit = asked[places] == hashes
+        if file.deleted is not None:
+            inside = file.deleted & BitMap(range(start, start + len(hashes)))
+            hit[np.array(inside.to_array(), np.int64) - start] = False
+        met[places[hit]] = True
+        if hit.any():
+            rows = pa.array(np.flatnonzero(hit))
+            found += tally([column.take(rows) for column in columns], shape.field_ids)
+        start += len(hashes)
+    return found

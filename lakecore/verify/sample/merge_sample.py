@@ -1,0 +1,182 @@
+"""A sampled proof of a merge: for some ranges of keys, every column of what was read and of what was written.
+
+Nothing is taken from the merge. The rows of the range are read from the inputs once more, and from the files
+of other levels where the rules look there; what must become of them is worked out anew (`window_results`,
+`recompute`) and compared, column by column, with the rows of the outputs and the lines of the changelog.
+Ranges are chosen by the seed of the run, among the keys of the outputs, until one row of 16 was looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lakecore.errors import CorruptDataError, ProofError
+from lakecore.verify.digest.columns import StoredFile
+from lakecore.verify.digest.context import ProofContext
+from lakecore.verify.digest.shape import RowShape
+from lakecore.verify.recompute.window_results import (
+    WindowKeys,
+    WindowRows,
+    expect_window,
+    in_merge_order,
+    living_rows,
+)
+from lakecore.verify.rules.merge_rules import ChangeSource, FoldRules
+from lakecore.verify.sample.choice import (
+    LEAST_SHARE,
+    RowSample,
+    join_samples,
+    key_windows,
+    seeded_order,
+    window_rows,
+)
+from lakecore.verify.sample.key_marks import KeySpan, Marks, marks_of
+from lakecore.verify.sample.lookups import LookupFile
+from lakecore.verify.sample.output_sample import OutputSample
+from lakecore.verify.sample.window_check import Results, WindowCheck
+from lakecore.verify.sample.window_read import WindowReader, key_names
+
+__all__ = ["MergeSample", "sample_merge"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeSample:
+    """A merge as its sample sees it. `runs`: the inputs, oldest run first. `above`: files of other levels
+    where keys are looked up, nearest level first. `outputs` None: the inputs only moved to another level.
+
+    `rows`: that went into the merge. `rules`: of its last pass; `nearest`: of several rows of a key above
+    level 0 the one on the lowest level stands for all. `may_drop`: results that retract need not be written.
+    `now_ms`: when the merge looked for expired rows. `cut`: the merge saw a part of the keys of its inputs.
+    """
+
+    runs: Sequence[Sequence[LookupFile]]
+    rows: int
+    outputs: Sequence[StoredFile] | None
+    changelog: Sequence[StoredFile] = ()
+    above: Sequence[Sequence[LookupFile]] = ()
+    rules: FoldRules
+    nearest: bool = False
+    may_drop: bool
+    now_ms: int
+    cut: bool = False
+
+
+def sample_merge(context: ProofContext, unit: str, merge: MergeSample, marks: Marks) -> RowSample:
+    """Raises ProofError naming `unit`, a key and a column where an output is not what its inputs make.
+
+    `marks`: of files read before; those of others are added, which costs a reading of their keys. Cost: one
+    row of 16 and a few pages beside them of all inputs and outputs, all columns. Memory: the rows of one
+    window.
+    """
+    sampler = _Sampler(context, unit, merge, WindowReader(context, marks), OutputSample(context, unit))
+    parts: list[RowSample] = []
+    for keys in sampler.windows():
+        if parts and sum(part.rows for part in parts) * LEAST_SHARE >= merge.rows:
+            break
+        parts.append(sampler.check(keys))
+    sampler.outputs.check()
+    return join_samples(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sampler:
+    context: ProofContext
+    unit: str
+    merge: MergeSample
+    reader: WindowReader
+    outputs: OutputSample
+
+    def windows(self) -> Iterator[KeySpan]:
+        """All windows of the unit, in the order in which they are taken.
+
+        None where a cut merge wrote nothing, and where the rules ask for columns that changed their type.
+        """
+        merge, marks = self.merge, self.reader.marks
+        source = [stored for stored in merge.outputs or () if stored.file.row_count]
+        known = {field.name for field in self.reader.shape.values}
+        if (not source and merge.cut) or not known.issuperset(_ordering(self.context.shape, merge.rules)):
+            return
+        if not source:
+            largest = max(merge.runs, key=lambda run: sum(file.stored.file.row_count for file in run))
+            source = [file.stored for file in largest]
+        stored_bytes = sum(file.stored.file.file_size for run in merge.runs for file in run)
+        rows = sum(stored.file.row_count for stored in source)
+        count = window_rows(rows, rows / max(merge.rows, 1), stored_bytes // max(merge.rows, 1))
+        found = [marks_of(self.context, stored, marks) for stored in source]
+        spans = key_windows(found, count, ends_open=not merge.cut)
+        for number in seeded_order(self.context.shape.seed, self.unit, len(spans)):
+            yield spans[number]
+
+    def check(self, keys: KeySpan) -> RowSample:
+        """Raises ProofError unless the outputs hold what the inputs make of these keys."""
+        merge, reader = self.merge, self.reader
+        read = reader.inputs(merge.runs, keys)
+        rows = read.batch.num_rows
+        inside = living_rows(read, merge.rules, merge.now_ms)
+        if not inside.batch.num_rows:
+            return self._without_rows(keys, rows)
+        if merge.above:
+            outside = reader.outside(inside, merge.above, keys)
+            inside = _both(living_rows(outside, merge.rules, merge.now_ms), inside)
+        window = self._expected(inside)
+        check = self._check()
+        results = check.moved(window) if merge.outputs is None else self._written(check, window, keys)
+        if merge.rules.changes is not ChangeSource.NONE:
+            check.changes(window, results, self._read(merge.changelog, keys))
+        names = {field.name for field in reader.shape.values}
+        left_out = names - set(results.names) if len(results.groups) else set()
+        return RowSample(
+            rows=rows, windows=1, tied=int(window.tied.sum()), left_out=frozenset(left_out | reader.left_out)
+        )
+
+    def _written(self, check: WindowCheck, window: WindowKeys, keys: KeySpan) -> Results:
+        return check.results(window, self._read(self.merge.outputs or (), keys))
+
+    def _without_rows(self, keys: KeySpan, rows: int) -> RowSample:
+        """All rows of the window expired: nothing may come of them."""
+        if self._read(self.merge.outputs or (), keys).num_rows:
+            raise ProofError(self.unit, f"its outputs hold rows of keys {keys}, which its inputs lack")
+        return RowSample(rows=rows, windows=1)
+
+    def _expected(self, rows: WindowRows) -> WindowKeys:
+        shape, merge = self.reader.shape, self.merge
+        keys, sequence = key_names(shape), [field.name for field in shape.sequence]
+        ordered = in_merge_order(rows, keys, sequence, descending=shape.descending)
+        return expect_window(ordered, merge.rules, keys, sequence, nearest=merge.nearest)
+
+    def _check(self) -> WindowCheck:
+        return WindowCheck(
+            unit=self.unit,
+            shape=self.reader.shape,
+            rules=self.merge.rules,
+            may_drop=self.merge.may_drop,
+            left_out=frozenset(self.reader.left_out),
+        )
+
+    def _read(self, files: Sequence[StoredFile], keys: KeySpan) -> pa.RecordBatch:
+        """Rows of files that were just written."""
+        try:
+            return self.reader.all_rows(files, keys, self.outputs)
+        except CorruptDataError as err:
+            raise ProofError(self.unit, f"its outputs cannot be read back: {err}") from err
+
+
+def _ordering(shape: RowShape, rules: FoldRules) -> set[str]:
+    """Columns without which nothing can be said of the results."""
+    groups = {name for group in rules.groups for name in group.sequence}
+    expiry = {rules.expire_column} if rules.expire_column is not None else set()
+    return groups | expiry | {field.name for field in shape.sequence}
+
+
+def _both(first: WindowRows, then: WindowRows) -> WindowRows:
+    if not first.batch.num_rows:
+        return then
+    return WindowRows(
+        pa.concat_batches([first.batch, then.batch]),
+        np.concatenate([first.levels, then.levels]),
+        np.concatenate([first.outside, then.outside]),
+    )

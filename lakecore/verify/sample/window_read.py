@@ -1,0 +1,159 @@
+"""The rows of a range of keys, all columns of them, read from sorted files in the types of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME
+from lakecore.types.arrow import arrow_type
+from lakecore.verify.digest.columns import StoredFile, read_covered
+from lakecore.verify.digest.context import ProofContext
+from lakecore.verify.digest.digest import hash_rows
+from lakecore.verify.digest.rows import without_rows
+from lakecore.verify.digest.shape import RowShape
+from lakecore.verify.recompute.window_results import WindowRows
+from lakecore.verify.sample.key_marks import KeySpan, Marks, marks_of, rows_inside
+from lakecore.verify.sample.lookups import LookupFile
+from lakecore.verify.sample.output_sample import OutputSample
+
+__all__ = ["FoundRows", "WindowReader", "key_hashes", "key_names", "window_schema"]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRows:
+    """Rows of one file, and the position of each in it."""
+
+    batch: pa.RecordBatch
+    positions: npt.NDArray[np.int64]
+
+
+def window_schema(shape: RowShape) -> pa.Schema:
+    """Key columns with their prefix, all compared columns, sequence number and row kind."""
+    keys = [(KEY_PREFIX + field.name, arrow_type(field.type)) for field in shape.key]
+    values = [(field.name, arrow_type(field.type)) for field in shape.values]
+    return pa.schema([*keys, *values, (SEQUENCE_NAME, pa.int64()), (KIND_NAME, pa.int8())])
+
+
+def key_names(shape: RowShape) -> list[str]:
+    """The key columns of a window, in key order."""
+    return [KEY_PREFIX + field.name for field in shape.key]
+
+
+def key_hashes(batch: pa.RecordBatch, shape: RowShape) -> npt.NDArray[np.uint64]:
+    """One hash a row of a window, of its key."""
+    names = key_names(shape)
+    return hash_rows([batch.column(name) for name in names], shape.field_ids[: len(names)])
+
+
+@dataclass(slots=True)
+class WindowReader:
+    """Reads windows of one unit. `marks`: of files that were read before; others are added.
+
+    `left_out`: columns whose stored values could not be brought into the type of the table.
+    """
+
+    context: ProofContext
+    marks: Marks
+    left_out: set[str] = field(default_factory=set)
+
+    @property
+    def shape(self) -> RowShape:
+        return self.context.shape.wide
+
+    def inputs(self, runs: Sequence[Sequence[LookupFile]], keys: KeySpan) -> WindowRows:
+        """Live rows of the inputs, run by run."""
+        return self._joined([(file, self.rows(file, keys)) for run in runs for file in run], outside=False)
+
+    def outside(self, inside: WindowRows, above: Sequence[Sequence[LookupFile]], keys: KeySpan) -> WindowRows:
+        """For keys of level 0 that no input has above it: their rows on the nearest level that has one."""
+        hashes = key_hashes(inside.batch, self.shape)
+        left = np.setdiff1d(hashes[inside.levels == 0], hashes[inside.levels > 0])
+        found: list[tuple[LookupFile, FoundRows]] = []
+        for level in above:
+            met: list[npt.NDArray[np.uint64]] = []
+            for file in level if len(left) else ():
+                rows = self.rows(file, keys)
+                there = key_hashes(rows.batch, self.shape)
+                hit = np.flatnonzero(np.isin(there, left))
+                met.append(there[hit])
+                found.append((file, FoundRows(rows.batch.take(pa.array(hit)), rows.positions[hit])))
+            left = np.setdiff1d(left, np.concatenate(met)) if met else left
+        return self._joined(found, outside=True)
+
+    def rows(self, file: LookupFile, keys: KeySpan, *, written: bool = False) -> FoundRows:
+        """The live rows of one file. `written`: by this unit, with the sequence numbers that count."""
+        span = marks_of(self.context, file.stored, self.marks).span(keys)
+        parts = [
+            self._inside(columns, places, keys) for columns, places in self._read(file, span, written=written)
+        ]
+        parts = [part for part in parts if part.batch.num_rows]
+        if not parts:
+            return FoundRows(pa.RecordBatch.from_pylist([], window_schema(self.shape)), np.empty(0, np.int64))
+        return FoundRows(
+            pa.concat_batches([part.batch for part in parts]),
+            np.concatenate([part.positions for part in parts]),
+        )
+
+    def all_rows(self, files: Iterable[StoredFile], keys: KeySpan, seen: OutputSample) -> pa.RecordBatch:
+        """The rows of new files that follow each other; `seen` is shown them."""
+        found = [pa.RecordBatch.from_pylist([], window_schema(self.shape))]
+        for stored in files:
+            rows = self.rows(LookupFile(stored), keys, written=True)
+            seen.add(stored, rows.batch.columns, rows.positions)
+            found.append(rows.batch)
+        return pa.concat_batches(found)
+
+    def _read(
+        self, file: LookupFile, span: tuple[int, int], *, written: bool
+    ) -> Iterator[tuple[Sequence[pa.Array], npt.NDArray[np.int64]]]:
+        """Columns of the live rows of a span, and their positions."""
+        start, stop = span
+        if start >= stop:
+            return
+        stored, shape = file.stored, self.shape
+        schema = self.context.schemas[stored.file.schema_id]
+        number = None if written else stored.number(shape)
+        for columns in read_covered(
+            self.context.file_io, stored.path, shape, schema, number=number, rows=span
+        ):
+            places = np.arange(start, start + len(columns[0]), dtype=np.int64)
+            start += len(places)
+            if file.deleted is None:
+                yield columns, places
+            else:
+                *live, left = without_rows([*columns, pa.array(places)], file.deleted, int(places[0]))
+                yield live, left.to_numpy()
+
+    def _inside(self, columns: Sequence[pa.Array], places: npt.NDArray[np.int64], keys: KeySpan) -> FoundRows:
+        schema = window_schema(self.shape)
+        count = len(self.shape.key)
+        typed = [
+            self._typed(column, kind.type, kind.name)
+            for column, kind in zip(columns[:count], list(schema)[:count], strict=True)
+        ]
+        low, high = rows_inside(typed, keys)
+        rest = zip(columns[count:], list(schema)[count:], strict=True)
+        cut = [column.slice(low, high - low) for column in typed]
+        cut += [self._typed(column.slice(low, high - low), kind.type, kind.name) for column, kind in rest]
+        return FoundRows(pa.RecordBatch.from_arrays(cut, schema=schema), places[low:high])
+
+    def _typed(self, column: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
+        if column.type == kind:
+            return column
+        try:
+            return column.cast(kind)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+            self.left_out.add(name)
+            return pa.nulls(len(column), kind)
+
+    def _joined(self, found: Sequence[tuple[LookupFile, FoundRows]], *, outside: bool) -> WindowRows:
+        empty = pa.RecordBatch.from_pylist([], window_schema(self.shape))
+        sizes = [rows.batch.num_rows for _, rows in found]
+        levels = np.repeat([file.stored.file.level for file, _ in found], sizes).astype(np.int64)
+        batch = pa.concat_batches([empty, *(rows.batch for _, rows in found)])
+        return WindowRows(batch, levels, np.full(batch.num_rows, outside))

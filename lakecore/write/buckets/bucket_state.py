@@ -1,0 +1,53 @@
+"""What is in each bucket already: where sequence numbers go on, and how many buckets a partition has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.index_file import IndexFile
+from lakecore.metadata.snapshot import Snapshot
+
+__all__ = ["BucketState"]
+
+
+@dataclass(frozen=True, slots=True)
+class BucketState:
+    """By serialised partition (and bucket), at `snapshot`. Empty: nothing there, or all is overwritten."""
+
+    next_sequences: Mapping[tuple[bytes, int], int] = field(default_factory=dict)
+    totals: Mapping[bytes, int] = field(default_factory=dict)
+    index_files: tuple[IndexFile, ...] = ()
+    snapshot: Snapshot | None = None
+
+    @classmethod
+    def of(cls, live: ManifestEntries, index_files: tuple[IndexFile, ...] = ()) -> BucketState:
+        """From all live files of a snapshot. Vectorised: one row a bucket is made."""
+        if len(live) == 0:
+            return cls(index_files=index_files)
+        low = int(live.bucket.min())
+        codes = live.partition.astype(np.int64) * (int(live.bucket.max()) - low + 1) + (live.bucket - low)
+        _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+        highest = np.full(len(first), -1, np.int64)
+        np.maximum.at(highest, inverse, live.max_sequence)
+        next_sequences = {
+            (live.partitions[live.partition[at]], int(live.bucket[at])): int(top) + 1
+            for at, top in zip(first.tolist(), highest.tolist(), strict=True)
+        }
+        fixed = np.flatnonzero(live.total_buckets > 0)
+        _, some = np.unique(live.partition[fixed], return_index=True)
+        totals = {
+            live.partitions[live.partition[at]]: int(live.total_buckets[at]) for at in fixed[some].tolist()
+        }
+        return cls(next_sequences, totals, index_files)
+
+    def buckets(self, partition: bytes) -> tuple[int, ...]:
+        """The buckets of a partition that have files."""
+        return tuple(bucket for place, bucket in self.next_sequences if place == partition)
+
+    def next_sequence(self, partition: bytes, bucket: int) -> int:
+        """Rule of the format: the highest number of a live file of the bucket plus one; 0 in an empty one."""
+        return self.next_sequences.get((partition, bucket), 0)

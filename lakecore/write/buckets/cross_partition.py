@@ -1,0 +1,219 @@
+"""Writes to tables whose keys may move between partitions: where every key is, in bounded memory.
+
+Before the first row every live key of the table is read: a scan of the key columns. Up to 4 million keys
+stay in memory (16 bytes each, three times that while they are sorted). Where there are more, keys and rows
+are dealt out to 256 parts by the hash of the key and wait on local disk (TMPDIR: 16 bytes a key, and the
+rows, compressed) until the last row has come; then the parts are worked off one by one. Memory is then 32 MB
+each for keys and rows that are dealt out, three times that for a moment, and the keys of one part: 64 MB at a
+billion keys, three times that while they are sorted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakecore.errors import InvalidInputError
+from lakecore.fs.file_io import FileIO
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.row_kind import KIND_NAME
+from lakecore.metadata.schema import TableSchema
+from lakecore.options import Option, parse_duration_ms
+from lakecore.row.partition_path import partition_text
+from lakecore.row.values import batch_rows
+from lakecore.write.buckets.key_moves import KeyMoves
+from lakecore.write.buckets.key_places import KeyPlaces, KeyPrints, key_prints
+from lakecore.write.buckets.routing import Share, partition_codes
+from lakecore.write.rows.incoming import Rows
+from lakecore.write.rows.part_spool import PartSpool
+
+__all__ = ["CrossPartition", "Emptied", "KeyLimits", "LiveKeys", "remembers"]
+
+Parts = npt.NDArray[np.uint8]
+Places = npt.NDArray[np.int32]
+
+Emptied = Callable[[Sequence[bytes]], frozenset[bytes]]
+"""Which of some partitions (serialised rows) are overwritten."""
+
+LiveKeys = Callable[[Emptied], Iterator[tuple[bytes, int, pa.RecordBatch]]]
+"""The keys of all live rows but those of some partitions: partition, bucket, columns of the primary key."""
+
+INDEX_TTL: Option[int | None] = Option(
+    "cross-partition-upsert.index-ttl", parse_duration_ms, None, "How long keys are remembered (ms)."
+)
+
+_PARTS = 256
+_PART_SHIFT = np.uint64(56)
+_SPOOL_BYTES = 32 << 20
+
+
+def remembers(raw: Mapping[str, str], now_ms: int) -> Callable[[Sequence[DataFile]], bool]:
+    """Does any of some files count for where keys are? Keys of the others may come a second time."""
+    ttl = INDEX_TTL.read(raw)
+    local = now_ms + time.localtime(now_ms / 1000).tm_gmtoff * 1000
+
+    def counts(files: Sequence[DataFile]) -> bool:
+        return ttl is None or any(local <= (file.creation_time or local) + ttl for file in files)
+
+    return counts
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLimits:
+    """`keys`: most that are in memory at once. `spool`: bytes of keys, or rows, before they go to disk."""
+
+    keys: int = 4_000_000
+    spool: int = _SPOOL_BYTES
+
+
+class CrossPartition:
+    """Splits the batches of one write.
+
+    `emptied`: partitions that the write overwrites: their keys do not count, and rows of others are refused.
+    `by_rows`: instead of these, those that its rows are of; they are known when the last one has come.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        schema: TableSchema,
+        live_keys: LiveKeys,
+        spill_io: FileIO,
+        *,
+        emptied: Emptied | None = None,
+        by_rows: bool = False,
+        limits: KeyLimits | None = None,
+    ) -> None:
+        self._table = table
+        self._schema = schema
+        self._key_type = schema.row_type.select(schema.primary_keys)
+        self._moves = KeyMoves(table, schema)
+        self._live_keys = live_keys
+        self._emptied = emptied
+        self._limits = limits or KeyLimits()
+        self._seen: set[bytes] | None = set() if by_rows else None
+        self._keys = PartSpool(spill_io, _PARTS, self._limits.spool)
+        self._rows = PartSpool(spill_io, _PARTS, self._limits.spool)
+        self._index: KeyPlaces | None = None
+        """None: not read yet, or on disk."""
+        self._waits = by_rows
+        self._loaded = False
+
+    @property
+    def overwritten(self) -> frozenset[bytes]:
+        """The partitions of the rows so far, where these are overwritten."""
+        return frozenset(self._seen or ())
+
+    def split(self, rows: Rows) -> list[Share]:
+        """Shares of one place each, rows of a key in their order; none yet where all rows are waited for."""
+        if rows.batch.num_rows == 0:
+            return []
+        self._look_at(rows)
+        if not self._loaded and not self._waits:
+            self._load()
+        prints = key_prints(rows.batch, self._key_type)
+        if self._index is None:
+            self._rows.add(_with_kinds(rows), _parts_of(prints))
+            return []
+        shares = self._moves.split(rows, prints, self._index)
+        if len(self._index) > self._limits.keys:
+            self._put_away(self._index.all_keys())
+            self._index = None
+        return shares
+
+    def drain(self) -> Iterator[list[Share]]:
+        """The shares of the rows that waited; once, after the last batch."""
+        if self._rows and not self._loaded:
+            self._load()
+        if self._rows and self._index is not None:  # with the keys of the rows it may outgrow memory
+            self._put_away(self._index.all_keys())
+        for part in range(_PARTS):
+            index: KeyPlaces | None = None
+            for batch in self._rows.read(part):
+                index = self._index_of(part) if index is None else index
+                rows = _without_kinds(batch)
+                yield self._moves.split(rows, key_prints(rows.batch, self._key_type), index)
+        self.close()
+
+    def close(self) -> None:
+        """Remove what is on local disk. Twice does no harm."""
+        self._keys.close()
+        self._rows.close()
+
+    def _look_at(self, rows: Rows) -> None:
+        """Remember the partitions of rows, or refuse those that are not to be overwritten."""
+        if self._seen is None and self._emptied is None:
+            return
+        codes, partitions = partition_codes(rows.batch, self._schema.partition_type)
+        if self._seen is not None:
+            self._seen.update(partitions)
+        elif self._emptied is not None and len(inside := self._emptied(partitions)) < len(partitions):
+            wrong = next(code for code, partition in enumerate(partitions) if partition not in inside)
+            kind = self._schema.partition_type
+            at = int(np.flatnonzero(codes == wrong)[0])
+            name = partition_text(batch_rows(rows.batch.select(list(kind.names)).slice(at, 1), kind)[0], kind)
+            raise InvalidInputError(
+                f"table {self._table}: the data has rows of partition {name}, which is not "
+                "among the partitions to be "
+                "overwritten; write only rows of these partitions, or overwrite dynamically"
+            )
+
+    def _load(self) -> None:
+        """Read where all keys are, into memory or, when they are many, onto local disk."""
+        self._loaded = True
+        known: list[tuple[KeyPrints, int | Places]] = []
+        count = 0
+        for partition, bucket, batch in self._live_keys(self._emptied or self._among_seen):
+            keys = (
+                key_prints(batch, self._key_type),
+                self._moves.occupied(partition, bucket, batch.num_rows),
+            )
+            known.append(keys)
+            count += batch.num_rows
+            if count > self._limits.keys:
+                self._put_away(known)
+                known.clear()
+        if count <= self._limits.keys:
+            self._index = KeyPlaces.of(self._table, known)
+
+    def _among_seen(self, partitions: Sequence[bytes]) -> frozenset[bytes]:
+        return self.overwritten.intersection(partitions)
+
+    def _put_away(self, keys: Sequence[tuple[KeyPrints, int | Places]]) -> None:
+        for prints, places in keys:
+            self._keys.add(_key_batch(prints, places), _parts_of(prints))
+
+    def _index_of(self, part: int) -> KeyPlaces:
+        stored = [_keys_of(batch) for batch in self._keys.read(part)]
+        return KeyPlaces.of(self._table, stored)
+
+
+def _parts_of(prints: KeyPrints) -> Parts:
+    return (prints.high >> _PART_SHIFT).astype(np.uint8)
+
+
+def _key_batch(prints: KeyPrints, places: int | Places) -> pa.RecordBatch:
+    there = np.broadcast_to(np.asarray(places, np.int32), prints.low.shape)
+    columns = [pa.array(prints.high), pa.array(prints.low), pa.array(np.ascontiguousarray(there))]
+    return pa.RecordBatch.from_arrays(columns, names=["high", "low", "place"])
+
+
+def _keys_of(batch: pa.RecordBatch) -> tuple[KeyPrints, Places]:
+    high, low, places = (column.to_numpy(zero_copy_only=False) for column in batch.columns)
+    return KeyPrints(high, low), places
+
+
+def _with_kinds(rows: Rows) -> pa.RecordBatch:
+    kinds = np.zeros(rows.batch.num_rows, np.int8) if rows.kinds is None else rows.kinds
+    return rows.batch.append_column(KIND_NAME, pa.array(kinds, pa.int8()))
+
+
+def _without_kinds(batch: pa.RecordBatch) -> Rows:
+    kinds = batch.column(batch.num_columns - 1).to_numpy(zero_copy_only=False)
+    rows = batch.select(list(range(batch.num_columns - 1)))
+    return Rows(rows, kinds if kinds.any() else None)

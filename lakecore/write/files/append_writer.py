@@ -1,0 +1,81 @@
+"""Rows of one bucket of an append table, in the order they came."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pyarrow as pa
+
+from lakecore.fs.file_io import FileIO
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.write.files.dedicated_files import DedicatedFiles, open_files
+from lakecore.write.files.rolling import FileSpec, RollingWriter
+from lakecore.write.rows.incoming import Rows
+
+__all__ = ["AppendWriter"]
+
+_BUFFER_BYTES = 8 << 20
+
+
+class AppendWriter:
+    """Gathers rows until they are worth a call of the file writer: a file may be one of a thousand open."""
+
+    def __init__(self, file_io: FileIO, spec: FileSpec, now_ms: Callable[[], int], root: str = "") -> None:
+        """`root`: path of the table."""
+        self._root = root
+        self._file_io = file_io
+        self._spec = spec
+        self._now_ms = now_ms
+        self._batches: list[pa.RecordBatch] = []
+        self._current: RollingWriter | DedicatedFiles | None = None
+        self._files: list[DataFile] = []
+        self._made: list[RollingWriter | DedicatedFiles] = []
+        self.buffered = 0
+
+    @property
+    def holds_file(self) -> bool:
+        """Whether `park` would close a file."""
+        return self._current is not None
+
+    def write(self, rows: Rows) -> None:
+        self._batches.append(rows.batch)
+        self.buffered += rows.batch.nbytes
+        if self.buffered >= _BUFFER_BYTES:
+            self.relieve()
+
+    def relieve(self) -> None:
+        """Empty the buffer into the open file, or into a new one."""
+        if not self._batches:
+            return
+        if self._current is None:
+            self._current = open_files(self._file_io, self._spec, self._now_ms, self._root)
+            self._made.append(self._current)
+        batches, self._batches, self.buffered = self._batches, [], 0
+        self._current.write(batches[0] if len(batches) == 1 else pa.concat_batches(batches))
+
+    def park(self) -> None:
+        """Close the open file; later rows start another."""
+        if self._current is None:
+            return
+        files = self._current.close()
+        self._files.extend(files)
+        self._spec = replace(
+            self._spec,
+            first_index=self._spec.first_index + self._current.files_started,
+            first_sequence=self._spec.first_sequence + sum(file.row_count for file in files),
+        )
+        self._current = None
+
+    def close(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
+        """(data files, changelog files) of all rows."""
+        self.relieve()
+        self.park()
+        return tuple(self._files), ()
+
+    def abort(self) -> None:
+        """Remove every file. Safe after `close`."""
+        self._batches.clear()
+        for writer in self._made:
+            writer.abort()
+        self._current = None

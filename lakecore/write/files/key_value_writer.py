@@ -1,0 +1,164 @@
+"""Rows of one bucket of a primary-key table: sorted, one row a key, numbered, into level 0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lakecore.fs.file_io import FileIO
+from lakecore.merge.groups import Engine
+from lakecore.merge.sorted_merge import MergeSpec
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.write.files.blob_packs import BlobPacks
+from lakecore.write.files.rolling import FileSpec, RollingWriter
+from lakecore.write.rows.incoming import Rows
+from lakecore.write.rows.sort_buffer import SortBuffer, SortedRows
+from lakecore.write.rows.spill import Spill
+
+__all__ = ["KeyValueSpec", "KeyValueWriter"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyValueSpec:
+    """Files of one bucket and how rows of one key become one.
+
+    `changelog` None: no changelog files; else every incoming row goes there too (changelog-producer=input).
+    `descending`: the lowest sequence fields win, not the highest. `first_sequence`: number of the first row.
+    `spillable`: a full buffer goes to disk, not to level 0. `at_once`: no key may be in two files of one
+    commit, which would have no order (sequence.snapshot-ordering), so all of them are spilled; and files are
+    described by the first number alone: the commit gives them theirs, and none below. `engine`: how rows of a
+    key become one; None: the last one stays. With an engine rows are spilled only if `at_once`, and then
+    unmerged: merging in passes would change the result.
+    """
+
+    files: FileSpec
+    changelog: FileSpec | None
+    sequence_fields: tuple[str, ...]
+    descending: bool = False
+    first_sequence: int
+    spillable: bool
+    at_once: bool = False
+    engine: Engine | None = None
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        return self.files.schema.trimmed_primary_keys
+
+
+class KeyValueWriter:
+    """One flush writes disjoint files; with a buffer that may spill, there is one flush, at `close`."""
+
+    def __init__(
+        self,
+        file_io: FileIO,
+        spill_io: FileIO,
+        spec: KeyValueSpec,
+        now_ms: Callable[[], int],
+        packs: BlobPacks | None = None,
+    ) -> None:
+        """`packs`: where blobs go, of a table that has some."""
+        self._packs = packs
+        self._file_io = file_io
+        self._spec = spec
+        self._now_ms = now_ms
+        self._sequence = spec.first_sequence
+        self._buffer = SortBuffer(spec.key_names, spec.sequence_fields, descending=spec.descending)
+        merge = MergeSpec(
+            key_columns=spec.key_names,
+            sequence_columns=spec.sequence_fields,
+            descending=spec.descending,
+            engine=spec.engine,
+        )
+        self._spill = Spill(spill_io, merge)
+        self._made: list[RollingWriter] = []
+        self._files: list[DataFile] = []
+        self._changelog: RollingWriter | None = None
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that `relieve` would free."""
+        return self._buffer.size
+
+    @property
+    def holds_file(self) -> bool:
+        """Never between two calls, but for packs of blobs, and the changelog of a buffer that was spilled."""
+        return self._packs is not None and self._packs.holds_file
+
+    def park(self) -> None:
+        """Close the packs of blobs; data files are open during a flush only."""
+        if self._packs is not None:
+            self._packs.close()
+
+    def write(self, rows: Rows) -> None:
+        """Every row takes the next sequence number, whatever its sequence fields say."""
+        rows = rows if self._packs is None else self._packs.written(rows)
+        self._buffer.add(rows, self._sequence)
+        self._sequence += rows.batch.num_rows
+
+    def relieve(self) -> None:
+        """Empty the buffer: to a sorted run on local disk, or to files where spilling is switched off."""
+        if self._spec.at_once or (self._spec.spillable and self._spec.engine is None):
+            self._spill_buffer()
+        else:
+            self._flush(self._merged())
+
+    def _spill_buffer(self) -> None:
+        rows = self._sorted()
+        if rows is not None:
+            self._spill.add(rows.merged() if self._spec.engine is None else rows.raw())
+
+    def close(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
+        """(data files, changelog files) of all rows."""
+        self.park()
+        if self._spill:
+            self.relieve()
+            self._flush(self._spill.merged())
+            self._spill.clear()
+        else:
+            self._flush(self._merged())
+        changelog = () if self._changelog is None else self._changelog.close()
+        return tuple(map(self._described, self._files)), changelog
+
+    def abort(self) -> None:
+        """Remove every file. Safe after `close`."""
+        self._spill.clear()
+        for writer in self._made:
+            writer.abort()
+        if self._packs is not None:
+            self._packs.abort()
+
+    def _merged(self) -> Iterator[pa.RecordBatch]:
+        rows = self._sorted()
+        return iter(()) if rows is None else rows.merged(self._spec.engine)
+
+    def _sorted(self) -> SortedRows | None:
+        """Drain the buffer; incoming rows go to the changelog on the way, before rows of a key become one."""
+        drained = self._buffer.drain()
+        if drained is None or self._spec.changelog is None:
+            return drained
+        if self._changelog is None:
+            self._changelog = self._opened(self._spec.changelog)
+        for batch in drained.raw():
+            self._changelog.write(batch)
+        return drained
+
+    def _described(self, file: DataFile) -> DataFile:
+        first = self._spec.first_sequence
+        if not self._spec.at_once:
+            return file
+        return replace(file, min_sequence_number=first, max_sequence_number=first)
+
+    def _flush(self, batches: Iterable[pa.RecordBatch]) -> None:
+        writer = self._opened(self._spec.files)
+        for batch in batches:
+            writer.write(batch)
+        self._files.extend(writer.close())
+        started = self._spec.files.first_index + writer.files_started
+        self._spec = replace(self._spec, files=replace(self._spec.files, first_index=started))
+
+    def _opened(self, files: FileSpec) -> RollingWriter:
+        writer = RollingWriter(self._file_io, files, self._now_ms)
+        self._made.append(writer)
+        return writer

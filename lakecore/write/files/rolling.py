@@ -1,0 +1,324 @@
+"""Record batches to files of one bucket and level, a new file when one is large enough, with their metadata.
+
+Append and compaction write through this. Rows arrive in file order; what makes a file wrong (order of
+keys, one record a key) is the caller's promise.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from lakecore.errors import LakeError
+from lakecore.format.blob.sidecar import REFERENCES_SUFFIX, Pack, encode_packs, referred_packs
+from lakecore.format.data_writer import DataFileWriter, WriterOptions, open_shaped, open_writer
+from lakecore.format.row.layout import check_row_files
+from lakecore.format.shredders import shaper_of
+from lakecore.format.shredding import Shaper
+from lakecore.format.statistics import stats_modes
+from lakecore.fs.file_io import FileIO
+from lakecore.index.builder import FileIndexBuilder
+from lakecore.index.container import INDEX_SUFFIX
+from lakecore.index.definition import IN_MANIFEST, IndexSpec, index_specs
+from lakecore.metadata.dedicated_columns import descriptor_columns, managed_columns
+from lakecore.metadata.key_value import key_value_type
+from lakecore.metadata.manifest.data_file import DataFile, FileSource
+from lakecore.metadata.options import THIN_MODE
+from lakecore.metadata.row_kind import KEY_PREFIX
+from lakecore.metadata.schema import TableSchema
+from lakecore.read.file.row_ids import tracked_type
+from lakecore.types.arrow import arrow_schema
+from lakecore.types.datatypes import RowType
+from lakecore.write.files.file_meta import FileSummary, data_file
+from lakecore.write.options import FileRules
+
+__all__ = ["FileSpec", "RollingWriter", "check_file_options", "slices", "tolerated"]
+
+logger = logging.getLogger(__name__)
+
+_MIN_SLICE = 1000
+_CHECKS_PER_FILE = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSpec:
+    """What the files of one writer have in common. Pickles.
+
+    Files are `<directory>/<name_prefix>-<n>.<extension>`, n from `first_index`. `target_size` in bytes.
+    `format` None: what the options say for this level. `first_sequence`: number of the first row of an
+    append file (key-value rows carry theirs); rows count up from it over all files of the writer. `tracked`:
+    rows come with their row ids and sequence numbers, which are stored. `columns`: those of an append file
+    that has not all (None), which its description then names. `infix` comes before the extension.
+    `ordered_by`: columns whose values the description bounds in place of the key (pk-clustering-override).
+    """
+
+    directory: str
+    name_prefix: str
+    schema: TableSchema
+    keyed: bool
+    source: FileSource
+    target_size: int
+    options: Mapping[str, str]
+    format: str | None = None
+    level: int = 0
+    changelog: bool = False
+    tracked: bool = False
+    first_sequence: int = 0
+    first_index: int = 0
+    columns: tuple[str, ...] | None = None
+    infix: str = ""
+    ordered_by: tuple[str, ...] = ()
+
+    @cached_property
+    def rules(self) -> FileRules:
+        """Format, codec and statistics by the options. Raises InvalidOptionError, UnsupportedError."""
+        rules = FileRules.of(self.options, self.level, changelog=self.changelog)
+        rules = rules if self.format is None else rules.with_format(self.format)
+        if rules.format == "row":
+            check_row_files(self.schema)
+        return rules
+
+    @cached_property
+    def indexes(self) -> tuple[IndexSpec, ...]:
+        """File indexes of each file; changelog files have none. Raises InvalidOptionError."""
+        if self.changelog:
+            return ()
+        found = index_specs(replace(self.schema, options=self.options))
+        return found if self.columns is None else tuple(s for s in found if s.column in self.columns)
+
+    @cached_property
+    def managed(self) -> tuple[str, ...]:
+        """Columns that refer to packs of blobs, which files with a key name beside them."""
+        if not self.keyed or self.changelog:
+            return ()
+        return managed_columns(self.schema.row_type, self.options)
+
+    @property
+    def inline_blobs(self) -> tuple[str, ...]:
+        """Columns of references that the caller gives."""
+        return tuple(name for name in descriptor_columns(self.options) if name in self.schema.row_type.names)
+
+    @property
+    def value_type(self) -> RowType:
+        """The table's columns that a file has."""
+        whole = self.schema.row_type
+        return whole if self.columns is None else whole.select(self.columns)
+
+    @property
+    def bounds_type(self) -> RowType:
+        """Columns whose values in the first and the last row bound a key-value file."""
+        return self.schema.row_type.select(self.ordered_by) if self.ordered_by else self.schema.key_type
+
+    @property
+    def row_type(self) -> RowType:
+        """Columns of a file: the table's, behind the key-value columns or before those that track rows."""
+        if self.tracked:
+            return tracked_type(self.schema.row_type, nullable=False)
+        if not self.keyed:
+            return self.value_type
+        return key_value_type(self.schema, thin=THIN_MODE.read(self.options))
+
+
+def check_file_options(schema: TableSchema) -> None:
+    """Raises InvalidOptionError for options that would otherwise fail a file that is being written,
+    UnsupportedError for an index that no column of that type can have.
+    """
+    index_specs(schema)
+    for changelog in (False, True):
+        rules = FileRules.of(schema.options, 0, changelog=changelog)
+        stats_modes(schema.row_type, schema.options, rules.stats_mode)
+        WriterOptions.from_options(schema.options, rules.compression)
+        shaper_of(schema.row_type, schema.options, rules.format, rules.compression)
+
+
+class RollingWriter:
+    """Writes batches to as many files as needed. Not for several threads.
+
+    After a failure of `write` or `close` call `abort`: it removes every file this writer made.
+    """
+
+    def __init__(
+        self,
+        file_io: FileIO,
+        spec: FileSpec,
+        now_ms: Callable[[], int],
+        number: Callable[[], int] | None = None,
+    ) -> None:
+        """`number`: gives the number of each new file; None: they are counted from `first_index` on."""
+        self._file_io = file_io
+        self._number = number
+        self._spec = spec
+        self._now_ms = now_ms
+        self._schema = arrow_schema(spec.row_type)
+        self._index = spec.first_index
+        self._sequence = spec.first_sequence
+        self._current: _OpenFile | None = None
+        self._files: list[DataFile] = []
+        self._paths: list[str] = []
+
+    @property
+    def files_started(self) -> int:
+        """Files opened so far: the next writer with this prefix starts at first_index + this."""
+        return self._index - self._spec.first_index
+
+    @property
+    def open_size(self) -> int:
+        """Bytes of the file that is being written."""
+        return 0 if self._current is None else self._current.writer.size_estimate
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every file this writer made so far, indexes included."""
+        return tuple(self._paths)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows; columns are taken by name (key columns of thin files are left out)."""
+        conformed = _conform(batch, self._schema)
+        start = 0
+        for length in slices(batch, self._spec.target_size):
+            self._write_slice(batch.slice(start, length), conformed.slice(start, length))
+            start += length
+
+    def close(self) -> tuple[DataFile, ...]:
+        """Finish the last file; the files in the order they were written."""
+        self._roll()
+        return tuple(self._files)
+
+    def abort(self) -> None:
+        """Remove everything this writer made. Safe after `close`, and twice.
+
+        What storage refuses to remove is logged: it stays as an orphan, which no reader sees.
+        """
+        paths, self._paths = self._paths, []
+        self._files.clear()
+        if self._current is not None:
+            with tolerated(self._current.name):
+                self._current.writer.abort()
+            self._current = None
+        for path in paths:
+            with tolerated(path):
+                self._file_io.delete(path)
+
+    @cached_property
+    def _shaper(self) -> Shaper | None:
+        rules = self._spec.rules
+        return shaper_of(self._spec.row_type, self._spec.options, rules.format, rules.compression)
+
+    def _write_slice(self, batch: pa.RecordBatch, conformed: pa.RecordBatch) -> None:
+        if batch.num_rows == 0:
+            return
+        if self._current is None:
+            self._current = self._open()
+        self._current.writer.write(conformed)
+        self._current.summary.add(batch)
+        self._current.index.add(conformed)
+        self._current.packs |= referred_packs(conformed, self._spec.managed)
+        if self._current.writer.size_estimate >= self._spec.target_size:
+            self._roll()
+
+    def _open(self) -> _OpenFile:
+        spec = self._spec
+        number = self._index if self._number is None else self._number()
+        name = f"{spec.name_prefix}-{number}{spec.infix}.{spec.rules.extension}"
+        path = f"{spec.directory}/{name}"
+        self._index += 1
+        self._paths.append(path)
+        options = WriterOptions.from_options(spec.options, spec.rules.compression)
+        kind = spec.rules.format
+        if self._shaper is None:
+            writer = open_writer(self._file_io, path, kind, self._schema, options)
+        else:
+            writer = open_shaped(self._file_io, path, kind, self._shaper, options)
+        summary = FileSummary(spec.bounds_type) if spec.keyed else FileSummary(None, self._sequence)
+        return _OpenFile(name, writer, summary, FileIndexBuilder(spec.indexes))
+
+    def _roll(self) -> None:
+        """`_current` is kept until the file is whole, so that `abort` still knows a failed one."""
+        if self._current is None:
+            return
+        done = self._current.writer.close()
+        summary = self._current.summary
+        file = data_file(self._spec, self._current.name, done, summary, self._creation_time())
+        indexed = self._indexed(file, self._current.index)
+        self._files.append(self._referring(indexed, self._current.packs))
+        self._sequence += summary.row_count
+        self._current = None
+
+    def _indexed(self, file: DataFile, index: FileIndexBuilder) -> DataFile:
+        """Rule of the format: indexes above a threshold lie beside the file, others in its description."""
+        if not self._spec.indexes:
+            return file
+        data = index.encode()
+        if len(data) <= IN_MANIFEST.read(self._spec.options):
+            return replace(file, embedded_index=data)
+        name = f"{file.file_name}{INDEX_SUFFIX}"
+        path = f"{self._spec.directory}/{name}"
+        self._paths.append(path)
+        self._file_io.write_new(path, data)
+        return replace(file, extra_files=(name,))
+
+    def _referring(self, file: DataFile, packs: set[Pack]) -> DataFile:
+        """Rule of the format: also a file that refers to no pack says so."""
+        if not self._spec.managed:
+            return file
+        name = f"{file.file_name}{REFERENCES_SUFFIX}"
+        path = f"{self._spec.directory}/{name}"
+        self._paths.append(path)
+        self._file_io.write_new(path, encode_packs(packs))
+        return replace(file, extra_files=(*file.extra_files, name))
+
+    def _creation_time(self) -> int:
+        """Rule of the format: the writer's local wall clock, as if it were UTC."""
+        now = self._now_ms()
+        return now + time.localtime(now / 1000).tm_gmtoff * 1000
+
+
+@contextmanager
+def tolerated(path: str) -> Iterator[None]:
+    """Logs what storage refuses to remove."""
+    try:
+        yield
+    except LakeError as err:
+        logger.warning("file %s of a failed write could not be removed: %s", path, err)
+
+
+@dataclass(slots=True)
+class _OpenFile:
+    name: str
+    writer: DataFileWriter
+    summary: FileSummary
+    index: FileIndexBuilder
+    packs: set[Pack] = field(default_factory=set)
+
+
+class _Described(Protocol):
+    num_rows: int
+    nbytes: int
+
+
+def slices(batch: _Described, target_size: int) -> list[int]:
+    """Lengths of the parts between two looks at the file's size: several looks for every file."""
+    step = batch.num_rows
+    if batch.nbytes * _CHECKS_PER_FILE > target_size:
+        step = max(_MIN_SLICE, batch.num_rows * target_size // (batch.nbytes * _CHECKS_PER_FILE))
+    full, rest = divmod(batch.num_rows, max(step, 1))
+    return [step] * full + ([rest] if rest else [])
+
+
+def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    names = set(batch.schema.names)
+    columns: list[Any] = []
+    for one in schema:
+        source = one.name
+        if source not in names:
+            source = source.removeprefix(KEY_PREFIX)
+        column = batch.column(source)
+        columns.append(column if column.type == one.type else column.cast(one.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,27 @@
+"""Rows that were read, as deletes of their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakecore.metadata.row_kind import RowKind
+from lakecore.write.rows.incoming import KIND_COLUMN
+
+__all__ = ["Deletes"]
+
+
+@dataclass
+class Deletes:
+    """Batches with `_kind` -D in every row, to be written; `count` says how many rows came by."""
+
+    batches: Iterable[pa.RecordBatch]
+    count: int = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self.batches:
+            self.count += batch.num_rows
+            kinds = pa.repeat(pa.scalar(RowKind.DELETE.symbol), batch.num_rows)
+            yield batch.append_column(KIND_COLUMN, kinds)
