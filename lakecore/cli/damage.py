@@ -42,9 +42,9 @@ def damaged_table(path: str, warehouse: str) -> str | None:
 
 def _hold(error: CorruptDataError | ProofError, session: Any, table: Any, name: str) -> None:
     from lakecore.clock import SystemClock  # help needs none of these
-    from lakecore.maintain.deletion.runs import table_key
     from lakecore.maintain.holds.place import hold_because_of
     from lakecore.maintain.holds.store import HoldStore
+    from lakecore.maintain.table_key import table_key
 
     if not isinstance(session, Session):
         return

@@ -18,8 +18,8 @@ from lakecore.jobs.runner.chore import (
     parameters,
 )
 from lakecore.jobs.runner.retention import changelog_retention
-from lakecore.maintain.expire_changelogs.apply import apply_expiry, plan, settle
 from lakecore.maintain.deletion.quarantined import quarantined_roots
+from lakecore.maintain.expire_changelogs.apply import apply_expiry, plan, settle
 
 __all__ = ["Job", "Report", "run"]
 

@@ -20,8 +20,8 @@ from lakecore.jobs.runner.chore import (
 )
 from lakecore.jobs.runner.counts import Change
 from lakecore.jobs.runner.retention import changelogs_live_longer, snapshot_retention
-from lakecore.maintain.expire_snapshots.apply import ExpiryPlan, apply_expiry, plan, settle
 from lakecore.maintain.deletion.quarantined import quarantined_roots
+from lakecore.maintain.expire_snapshots.apply import ExpiryPlan, apply_expiry, plan, settle
 from lakecore.maintain.retention_options import CONSUMER_CHANGELOG_ONLY
 from lakecore.types.counted import counted
 

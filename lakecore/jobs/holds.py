@@ -11,10 +11,11 @@ from lakecore.clock import Clock, SystemClock
 from lakecore.errors import CorruptDataError, InvalidInputError, NotFoundError, UnsupportedError, printable
 from lakecore.executor import Executor
 from lakecore.jobs.runner.chore import Lake, Report, Safety, job_from_json, job_to_json
-from lakecore.maintain.deletion.runs import Removal, RunRecord, RunState, RunStore, table_key
+from lakecore.maintain.deletion.runs import Removal, RunRecord, RunState, RunStore
 from lakecore.maintain.holds.record import EndsWith, Hold
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.holds.user import this_user
+from lakecore.maintain.table_key import table_key
 
 __all__ = ["HoldTable", "ReleaseTable", "holds_of", "recorded", "run"]
 

@@ -19,11 +19,11 @@ from lakecore.jobs.runner.chore import (
     job_to_json,
     parameters,
 )
+from lakecore.maintain.deletion.quarantined import quarantined_roots
 from lakecore.maintain.forecast.plan import Work
 from lakecore.maintain.orphans.apply import apply_removal, plan
 from lakecore.maintain.orphans.external import ExternalRoots, external_roots
 from lakecore.maintain.orphans.plan import OrphanLimits
-from lakecore.maintain.deletion.quarantined import quarantined_roots
 
 __all__ = ["Job", "Report", "run"]
 

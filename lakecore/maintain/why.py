@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from lakecore.maintain.deletion.quarantined import quarantined_roots
 from lakecore.maintain.deletion.reachable import Reach
 from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.deletion.runs import RunStore
 from lakecore.maintain.deletion.sweep import owner_of
-from lakecore.maintain.deletion.quarantined import quarantined_roots
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.byte_words import hash_bytes
 

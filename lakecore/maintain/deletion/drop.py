@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from lakecore.maintain.deletion.quarantined import Quarantined
 from lakecore.maintain.deletion.reachable import Doomed, Held, Reach
 from lakecore.maintain.deletion.roots import Root, RootKind, RootSet
 from lakecore.maintain.deletion.runs import Removal
-from lakecore.maintain.deletion.quarantined import Quarantined
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.data_file import EntryKind
 

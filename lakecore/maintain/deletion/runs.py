@@ -24,11 +24,12 @@ from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError, r
 from lakecore.fs.confined import service_files
 from lakecore.fs.file_io import FileIO
 from lakecore.maintain.deletion.reachable import Doomed
+from lakecore.maintain.table_key import table_key
 from lakecore.maintain.target import in_threads
 from lakecore.metadata.file_names import checked_name
 from lakecore.metadata.json_record import json_object, json_value
 
-__all__ = ["LATEST_MS", "Removal", "RunRecord", "RunState", "RunStore", "quoted_table", "table_key"]
+__all__ = ["LATEST_MS", "Removal", "RunRecord", "RunState", "RunStore", "quoted_table"]
 
 logger = logging.getLogger(__name__)
 
@@ -99,11 +100,6 @@ class Removal:
     def size(self) -> int:
         """Bytes, as far as they are recorded."""
         return sum(doomed.size for doomed in self)
-
-
-def table_key(table: str) -> str:
-    """The table of `db.t$branch_b`: branches share their files, so they share their runs."""
-    return table.partition("$")[0]
 
 
 @dataclass(frozen=True)

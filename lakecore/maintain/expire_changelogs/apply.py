@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.maintain.deletion.candidates import Candidates, Doomed
 from lakecore.maintain.deletion.drop import Needs
+from lakecore.maintain.deletion.quarantined import Quarantined
 from lakecore.maintain.deletion.reachable import Reach
 from lakecore.maintain.deletion.roots import Root, RootKind, read_roots
 from lakecore.maintain.deletion.runs import Removal
@@ -15,7 +16,6 @@ from lakecore.maintain.deletion.sweep import Sweeper, Swept
 from lakecore.maintain.expire_changelogs.plan import plan_changelog_expiry
 from lakecore.maintain.expire_snapshots.apply import ExpiryPlan
 from lakecore.maintain.expire_snapshots.plan import Aged, Expiry, Retention
-from lakecore.maintain.deletion.quarantined import Quarantined
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.data_file import EntryKind
 

@@ -11,12 +11,12 @@ from lakecore.errors import CorruptDataError, LakeError
 from lakecore.fs.publish import publish_resolved
 from lakecore.maintain.deletion.candidates import Candidates, Doomed
 from lakecore.maintain.deletion.drop import Needs
+from lakecore.maintain.deletion.quarantined import Quarantined
 from lakecore.maintain.deletion.reachable import Reach
 from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal
 from lakecore.maintain.deletion.sweep import Sweeper, Swept
 from lakecore.maintain.expire_snapshots.plan import Aged, Expiry, Retention, plan_expiry
-from lakecore.maintain.deletion.quarantined import Quarantined
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.data_file import EntryKind
 

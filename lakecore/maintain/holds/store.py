@@ -18,9 +18,9 @@ from lakecore.fs.confined import service_files
 from lakecore.fs.file_io import FileIO, FileStatus
 from lakecore.fs.publish import publish_resolved
 from lakecore.fs.temporary import is_temporary
-from lakecore.maintain.deletion.runs import table_key
 from lakecore.maintain.holds.plan import replaced_by
 from lakecore.maintain.holds.record import MAX_RECORD_BYTES, Hold
+from lakecore.maintain.table_key import table_key
 
 __all__ = ["HoldStore"]
 

@@ -19,8 +19,8 @@ from lakecore.errors import BusyError, InvalidInputError, LakeError, NotFoundErr
 from lakecore.fs.confined import service_files
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.publish import publish_resolved
-from lakecore.maintain.deletion.runs import table_key
 from lakecore.maintain.lease.process import ProcessMark, has_ended, this_process
+from lakecore.maintain.table_key import table_key
 from lakecore.metadata.json_record import json_object, whole_number
 
 __all__ = ["LONGEST_LEASE_MS", "Lease", "holder", "leased"]

@@ -18,6 +18,7 @@ from lakecore.fs.file_io import FileStatus
 from lakecore.fs.temporary import is_temporary
 from lakecore.maintain.deletion.drop import Needs
 from lakecore.maintain.deletion.hashed_names import within
+from lakecore.maintain.deletion.quarantined import Quarantined
 from lakecore.maintain.deletion.reachable import Doomed, Reach
 from lakecore.maintain.deletion.roots import RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal
@@ -26,7 +27,6 @@ from lakecore.maintain.orphans.external import is_made_by_writers
 from lakecore.maintain.orphans.listing import Lister
 from lakecore.maintain.orphans.plan import Found, OrphanLimits
 from lakecore.maintain.orphans.walk import Known, Walk
-from lakecore.maintain.deletion.quarantined import Quarantined
 from lakecore.maintain.target import Target
 from lakecore.store.paths import TablePaths
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from lakecore.commit.author import Author
 from lakecore.commit.committer import Committer
 from lakecore.errors import CommitConflictError, InvalidInputError
+from lakecore.maintain.deletion.quarantined import quarantined_roots
 from lakecore.maintain.deletion.reachable import Doomed
 from lakecore.maintain.deletion.runs import Removal
 from lakecore.maintain.orphans.apply import apply_removal
 from lakecore.maintain.orphans.apply import plan as plan_orphans
 from lakecore.maintain.orphans.plan import OrphanLimits
-from lakecore.maintain.deletion.quarantined import quarantined_roots
 from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters, set_aside
 from lakecore.maintain.repair.plan import Growth, Work
 from lakecore.maintain.target import Target

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnavailableError
 from lakecore.fs.publish import publish_resolved
 from lakecore.maintain.deletion.drop import removal_of
+from lakecore.maintain.deletion.quarantined import quarantined_roots
 from lakecore.maintain.deletion.reachable import Doomed
 from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal
 from lakecore.maintain.deletion.sweep import Sweeper, Swept
-from lakecore.maintain.deletion.quarantined import quarantined_roots
 from lakecore.maintain.tags.plan import AgedTag
 from lakecore.maintain.target import Target
 from lakecore.maintain.wall_clock import WallClock
