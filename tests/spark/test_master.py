@@ -51,7 +51,7 @@ def test_a_master_that_never_answers_costs_seconds(monkeypatch: pytest.MonkeyPat
         raise TimeoutError
 
     monkeypatch.setattr(socket, "create_connection", late)
-    with pytest.raises(UnavailableError, match="far:7077: no answer within 5 s"):
+    with pytest.raises(UnavailableError, match="far:7077: there was no answer within 5 s"):
         check_master("spark://far:7077")
 
 
