@@ -261,7 +261,7 @@ class FoldCertifier:
             wrong = made != hash_unordered(shown.window.results.column(name), constant)
             if wrong.any():
                 key = shown.key_of(int(shown.window.groups[wrong.argmax()]))
-                self._refuse(f"key {key}: column {name} is not what its rows make")
+                self._refuse(f"key {key}: column {name} does not follow from its rows")
 
     def _tally_changes(self, shown: _Shown, results: list[pa.Array]) -> Tally:
         """What the changelog must hold for this window."""
