@@ -36,7 +36,7 @@ from lakecore.verify.proof.outputs import OutputEvidence
 from lakecore.verify.proof.pick_proof import UnitProof, check_changelog, check_outputs, tally_input
 from lakecore.verify.sample.choice import RowSample
 from lakecore.verify.sample.key_marks import Marks
-from lakecore.verify.sample.lookups import LookupFile, search_keys, tally_positions
+from lakecore.verify.sample.lookups import LookupFile, check_asked_only, search_keys, tally_positions
 from lakecore.verify.sample.merge_sample import MergeSample, sample_merge
 from lakecore.write.files.rolling import FileSpec, RollingWriter
 
@@ -102,7 +102,7 @@ def _run_by_level(unit: MergeUnit, by_level: ByLevel) -> UnitResult:
             changes=check_changelog(unit.table.proof, unit.name, [stored(unit, file) for file in changelog]),
             looked_up=_looked_up(unit, by_level, merge.found),
             searched=_searched(unit, by_level, merge.evidence().asked),
-            sample=_sampled(unit, merge_sample(unit, inputs, files, changelog), marks),
+            sample=_sampled(unit, merge_sample(unit, inputs, files, changelog, merge.found), marks),
         )
     except BaseException:
         rows.abort()
@@ -140,6 +140,7 @@ def _tallies(unit: MergeUnit, marks: Marks) -> Generator[Tally]:
 def _looked_up(unit: MergeUnit, by_level: ByLevel, found: Mapping[str, BitMap]) -> Tally:
     """The rows at the positions that the merge looked up, read once more."""
     files = {file.file_name: file for level in by_level.above for file in level}
+    check_asked_only(unit.name, found, files)
     rows = total(
         tally_positions(unit.table.proof, unit.name, _asked_file(unit, files[name]), positions)
         for name, positions in found.items()

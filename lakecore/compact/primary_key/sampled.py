@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+
+from pyroaring import BitMap
 
 from lakecore.compact.primary_key.inputs import UnitInputs
 from lakecore.compact.primary_key.mode import Derivation
@@ -17,9 +19,15 @@ __all__ = ["merge_sample"]
 
 
 def merge_sample(
-    unit: MergeUnit, inputs: UnitInputs, files: Sequence[DataFile], changelog: Sequence[DataFile] = ()
+    unit: MergeUnit,
+    inputs: UnitInputs,
+    files: Sequence[DataFile],
+    changelog: Sequence[DataFile] = (),
+    looked_up: Mapping[str, BitMap] | None = None,
 ) -> MergeSample:
-    """`inputs`: as the merge has read them. `files`, `changelog`: what it wrote."""
+    """`inputs`: as the merge has read them. `files`, `changelog`: what it wrote. `looked_up`: the positions
+    of the rows that it found in files above, by name of the file.
+    """
     by_level = unit.by_level
     moves = by_level is not None and not by_level.rewrites
     return MergeSample(
@@ -28,6 +36,7 @@ def merge_sample(
         outputs=None if moves else [stored(unit, file) for file in files],
         changelog=[stored(unit, file) for file in changelog],
         above=[[_file(unit, file) for file in level] for level in by_level.above] if by_level else (),
+        looked_up=looked_up or {},
         rules=_rules(unit, moves=moves),
         nearest=by_level is not None and by_level.derivation is not Derivation.FULL,
         may_drop=unit.licensed,

@@ -7,7 +7,7 @@ above for every key that the merge asked for: a row that it should have found an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,7 @@ from lakecore.verify.digest.columns import StoredFile, read_covered
 from lakecore.verify.digest.context import ProofContext
 from lakecore.verify.digest.digest import ZERO, Tally, hash_rows, tally
 
-__all__ = ["LookupFile", "check_marks", "search_keys", "tally_positions"]
+__all__ = ["LookupFile", "check_asked_only", "check_marks", "search_keys", "tally_positions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,12 @@ def check_marks(unit: str, before: Mapping[str, BitMap], after: Mapping[str, Bit
         )
     new = {name: positions - before.get(name, BitMap()) for name, positions in after.items()}
     return {name: positions for name, positions in new.items() if positions}
+
+
+def check_asked_only(unit: str, found: Iterable[str], asked: Collection[str]) -> None:
+    """Raises ProofError where rows were looked up in a file that is not `asked`, both given by name."""
+    if strange := set(found) - set(asked):
+        raise ProofError(unit, f"rows were looked up in {min(strange)}, which is not asked for older rows")
 
 
 def tally_positions(context: ProofContext, unit: str, file: LookupFile, positions: BitMap) -> Tally:

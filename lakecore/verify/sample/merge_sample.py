@@ -1,18 +1,20 @@
 """A sampled proof of a merge: for some ranges of keys, every column of what was read and of what was written.
 
 Nothing is taken from the merge. The rows of the range are read from the inputs once more, and from the files
-of other levels where the rules look there; what must become of them is worked out anew (`window_results`,
-`recompute`) and compared, column by column, with the rows of the outputs and the lines of the changelog.
+of other levels where the rules look there: these must be the rows that the merge looked up. What must become
+of all of them is worked out anew (`window_results`, `recompute`) and compared, column by column, with the
+rows of the outputs and the lines of the changelog.
 Ranges are chosen by the seed of the run, among the keys of the outputs, until one row of 16 was looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap
 
 from lakecore.errors import CorruptDataError, ProofError
 from lakecore.verify.digest.columns import StoredFile
@@ -35,6 +37,7 @@ from lakecore.verify.sample.choice import (
     window_rows,
 )
 from lakecore.verify.sample.key_marks import KeySpan, Marks, marks_of
+from lakecore.verify.sample.lookup_check import check_found
 from lakecore.verify.sample.lookups import LookupFile
 from lakecore.verify.sample.output_sample import OutputSample
 from lakecore.verify.sample.window_check import Results, WindowCheck
@@ -46,7 +49,8 @@ __all__ = ["MergeSample", "sample_merge"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSample:
     """A merge as its sample sees it. `runs`: the inputs, oldest run first. `above`: files of other levels
-    where keys are looked up, nearest level first. `outputs` None: the inputs only moved to another level.
+    where keys are looked up, nearest level first. `looked_up`: the positions of the rows that the merge found
+    there, by name of the file. `outputs` None: the inputs only moved to another level.
 
     `rows`: that went into the merge. `rules`: of its last pass; `nearest`: of several rows of a key above
     level 0 the one on the lowest level stands for all. `may_drop`: results that retract need not be written.
@@ -58,6 +62,7 @@ class MergeSample:
     outputs: Sequence[StoredFile] | None
     changelog: Sequence[StoredFile] = ()
     above: Sequence[Sequence[LookupFile]] = ()
+    looked_up: Mapping[str, BitMap] = field(default_factory=dict)
     rules: FoldRules
     nearest: bool = False
     may_drop: bool
@@ -97,7 +102,7 @@ class _Sampler:
         """
         merge, marks = self.merge, self.reader.marks
         source = [stored for stored in merge.outputs or () if stored.file.row_count]
-        known = {field.name for field in self.reader.shape.values}
+        known = {column.name for column in self.reader.shape.values}
         if (not source and merge.cut) or not known.issuperset(_ordering(self.context.shape, merge.rules)):
             return
         if not source:
@@ -117,17 +122,19 @@ class _Sampler:
         read = reader.inputs(merge.runs, keys)
         rows = read.batch.num_rows
         inside = living_rows(read, merge.rules, merge.now_ms)
+        searched = reader.search(inside, merge.above, keys, merge.looked_up)
+        check_found(self.unit, searched, merge.looked_up, reader.shape)
         if not inside.batch.num_rows:
             return self._without_rows(keys, rows)
         if merge.above:
-            outside = reader.outside(inside, merge.above, keys)
-            inside = _both(living_rows(outside, merge.rules, merge.now_ms), inside)
+            outside = living_rows(reader.outside(searched), merge.rules, merge.now_ms)
+            inside = _both(outside, inside)
         window = self._expected(inside)
         check = self._check()
         results = check.moved(window) if merge.outputs is None else self._written(check, window, keys)
         if merge.rules.changes is not ChangeSource.NONE:
             check.changes(window, results, self._read(merge.changelog, keys))
-        names = {field.name for field in reader.shape.values}
+        names = {column.name for column in reader.shape.values}
         left_out = names - set(results.names) if len(results.groups) else set()
         return RowSample(
             rows=rows, windows=1, tied=int(window.tied.sum()), left_out=frozenset(left_out | reader.left_out)
@@ -169,7 +176,7 @@ def _ordering(shape: RowShape, rules: FoldRules) -> set[str]:
     """Columns without which nothing can be said of the results."""
     groups = {name for group in rules.groups for name in group.sequence}
     expiry = {rules.expire_column} if rules.expire_column is not None else set()
-    return groups | expiry | {field.name for field in shape.sequence}
+    return groups | expiry | {column.name for column in shape.sequence}
 
 
 def _both(first: WindowRows, then: WindowRows) -> WindowRows:

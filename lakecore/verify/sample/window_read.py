@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pyroaring import BitMap
 
 from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME
 from lakecore.types.arrow import arrow_type
@@ -21,7 +22,7 @@ from lakecore.verify.sample.key_marks import KeySpan, Marks, marks_of, rows_insi
 from lakecore.verify.sample.lookups import LookupFile
 from lakecore.verify.sample.output_sample import OutputSample
 
-__all__ = ["FoundRows", "WindowReader", "key_hashes", "key_names", "window_schema"]
+__all__ = ["FoundRows", "Searched", "WindowReader", "key_hashes", "key_names", "window_schema"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,19 @@ class FoundRows:
 
     batch: pa.RecordBatch
     positions: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """A file of another level in a window: its live `rows` there. `hits`: the rows that were searched for."""
+
+    file: LookupFile
+    rows: FoundRows
+    hits: npt.NDArray[np.int64]
+
+    @property
+    def found(self) -> FoundRows:
+        return FoundRows(self.rows.batch.take(pa.array(self.hits)), self.rows.positions[self.hits])
 
 
 def window_schema(shape: RowShape) -> pa.Schema:
@@ -69,21 +83,44 @@ class WindowReader:
         """Live rows of the inputs, run by run."""
         return self._joined([(file, self.rows(file, keys)) for run in runs for file in run], outside=False)
 
-    def outside(self, inside: WindowRows, above: Sequence[Sequence[LookupFile]], keys: KeySpan) -> WindowRows:
-        """For keys of level 0 that no input has above it: their rows on the nearest level that has one."""
+    def search(
+        self,
+        inside: WindowRows,
+        above: Sequence[Sequence[LookupFile]],
+        keys: KeySpan,
+        looked_up: Mapping[str, BitMap],
+    ) -> list[Searched]:
+        """For keys of level 0 that no input has above it: their rows on the nearest level that has one.
+
+        Files without such keys are in the answer only where the merge says that it looked rows up there.
+        """
         hashes = key_hashes(inside.batch, self.shape)
         left = np.setdiff1d(hashes[inside.levels == 0], hashes[inside.levels > 0])
-        found: list[tuple[LookupFile, FoundRows]] = []
+        found: list[Searched] = []
         for level in above:
             met: list[npt.NDArray[np.uint64]] = []
-            for file in level if len(left) else ():
+            for file in level:
+                if not len(left) and not self._any_looked_up(file, keys, looked_up):
+                    continue
                 rows = self.rows(file, keys)
                 there = key_hashes(rows.batch, self.shape)
-                hit = np.flatnonzero(np.isin(there, left))
-                met.append(there[hit])
-                found.append((file, FoundRows(rows.batch.take(pa.array(hit)), rows.positions[hit])))
+                hits = np.flatnonzero(np.isin(there, left))
+                met.append(there[hits])
+                found.append(Searched(file, rows, hits))
             left = np.setdiff1d(left, np.concatenate(met)) if met else left
-        return self._joined(found, outside=True)
+        return found
+
+    def outside(self, searched: Sequence[Searched]) -> WindowRows:
+        """The rows that a search found."""
+        return self._joined([(one.file, one.found) for one in searched], outside=True)
+
+    def _any_looked_up(self, file: LookupFile, keys: KeySpan, looked_up: Mapping[str, BitMap]) -> bool:
+        """Whether the merge looked up rows at or near the span."""
+        positions = looked_up.get(file.stored.file.file_name)
+        if not positions:
+            return False
+        start, stop = marks_of(self.context, file.stored, self.marks).span(keys)
+        return positions.range_cardinality(start, stop) > 0
 
     def rows(self, file: LookupFile, keys: KeySpan, *, written: bool = False) -> FoundRows:
         """The live rows of one file. `written`: by this unit, with the sequence numbers that count."""
