@@ -1,5 +1,11 @@
-"""Compaction: plan picks from one snapshot, run their units anywhere, prove them, commit what holds.
+"""Compaction and every other job that rewrites data files: plan, run units anywhere, prove, commit.
 
-`plan.py` decides and touches nothing; `run.py` is one unit on an executor; `apply.py` turns picks into units.
-`driver.py` runs and commits the units of either kind of table.
+Rooms, from top to bottom. Each imports only what stands below it.
+
+- `run` (one compaction of one table), above `planning` (which kind a table is of, and its picks).
+- `kinds`: one package for each way to rewrite files: what to rewrite (`plan`, pure), how one unit does it on
+  an executor (`run`), and how plans become units (`apply`).
+- `engine`: what all kinds share: picks and their results, the driver that runs, proves and commits picks, the
+  names of the files of an attempt, the removal of what was not committed. It knows no kind.
+- `pool`: one executor and one memory budget for the units of many tables.
 """

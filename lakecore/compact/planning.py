@@ -12,23 +12,29 @@ import numpy as np
 
 from lakecore.clock import Clock
 from lakecore.commit.committer import Committer
-from lakecore.compact.append import apply as append_apply
-from lakecore.compact.append import run as append_run
-from lakecore.compact.append.blob_plan import BlobRules
-from lakecore.compact.append.joined_plan import Columns, plan_ranges
-from lakecore.compact.append.plan import Deletions, JoinPick, JoinRequest, plan_joins
-from lakecore.compact.cluster.plan import CutPolicy, SortPick, check_columns
-from lakecore.compact.clustered import run as clustered_run
-from lakecore.compact.clustered.apply import ClusteredBuilder
-from lakecore.compact.clustered.plan import ClusteredRequest, FreshPick, Picks, bounds_of, plan_clustered
-from lakecore.compact.naming import place_name
-from lakecore.compact.primary_key import apply as keyed_apply
-from lakecore.compact.primary_key import run as keyed_run
-from lakecore.compact.primary_key.expiry import Expiry
-from lakecore.compact.primary_key.mode import MergeMode
-from lakecore.compact.primary_key.plan import BucketPick, PickRequest, plan_picks
-from lakecore.compact.schedule import scheduled
-from lakecore.compact.work import Place, Strategy, UnitFunction, UnitTable, WorkPick
+from lakecore.compact.engine.naming import place_name
+from lakecore.compact.engine.schedule import scheduled
+from lakecore.compact.engine.work import Place, Strategy, UnitFunction, UnitTable, WorkPick
+from lakecore.compact.kinds.append import apply as append_apply
+from lakecore.compact.kinds.append import run as append_run
+from lakecore.compact.kinds.append.plan import Deletions, JoinPick, JoinRequest, plan_joins
+from lakecore.compact.kinds.clustered_primary_key import run as clustered_run
+from lakecore.compact.kinds.clustered_primary_key.apply import ClusteredBuilder
+from lakecore.compact.kinds.clustered_primary_key.plan import (
+    ClusteredRequest,
+    FreshPick,
+    Picks,
+    bounds_of,
+    plan_clustered,
+)
+from lakecore.compact.kinds.data_evolution.blob_plan import BlobRules
+from lakecore.compact.kinds.data_evolution.plan import Columns, plan_ranges
+from lakecore.compact.kinds.primary_key import apply as keyed_apply
+from lakecore.compact.kinds.primary_key import run as keyed_run
+from lakecore.compact.kinds.primary_key.expiry import Expiry
+from lakecore.compact.kinds.primary_key.mode import MergeMode
+from lakecore.compact.kinds.primary_key.plan import BucketPick, PickRequest, plan_picks
+from lakecore.compact.kinds.sort.plan import CutPolicy, SortPick, check_columns
 from lakecore.errors import UnsupportedError
 from lakecore.executor import Executor
 from lakecore.lsm.options import AppendPolicy, TreePolicy

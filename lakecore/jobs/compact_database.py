@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
 from lakecore.clock import Clock, SystemClock
-from lakecore.compact.outcome import Progress
-from lakecore.compact.work import Strategy
+from lakecore.compact.engine.outcome import Progress
+from lakecore.compact.engine.work import Strategy
 from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.executor import Executor
 from lakecore.jobs import compact

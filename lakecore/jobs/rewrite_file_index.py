@@ -10,9 +10,9 @@ from typing import Any
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.commit.landing_notes import landing_notes
-from lakecore.compact.file_index.apply import COMMIT_FILES, IndexRequest, IndexRun, IndexTarget
-from lakecore.compact.file_index.plan import Coverage, IndexNeed
-from lakecore.compact.lake.pool import PlanBudget, TableExecutor, UnitPool
+from lakecore.compact.kinds.file_index.apply import COMMIT_FILES, IndexRequest, IndexRun, IndexTarget
+from lakecore.compact.kinds.file_index.plan import Coverage, IndexNeed
+from lakecore.compact.pool.pool import PlanBudget, TableExecutor, UnitPool
 from lakecore.errors import InvalidInputError, LakeError, explained
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.compact.scope import partitions_of

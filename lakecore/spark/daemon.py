@@ -20,8 +20,8 @@ _NEEDED = (
     "pyspark.worker",
     "pyarrow.parquet",
     "lakecore.spark.executor",
-    "lakecore.compact.append.run",
-    "lakecore.compact.primary_key.run",
+    "lakecore.compact.kinds.append.run",
+    "lakecore.compact.kinds.primary_key.run",
 )
 
 

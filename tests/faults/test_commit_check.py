@@ -11,7 +11,8 @@ import pytest
 from pyroaring import BitMap
 
 from lakecore.catalog.filesystem import FilesystemCatalog
-from lakecore.compact import commit, driver, vectors
+from lakecore.compact.engine import commit, driver
+from lakecore.compact.engine import deletion_vectors as vectors
 from lakecore.errors import ProofError
 from lakecore.executor import SerialExecutor
 from lakecore.jobs import compact

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
-from lakecore.compact import driver, planning
-from lakecore.compact.clustered import apply as clustered_apply
-from lakecore.compact.primary_key import leveled, plan
-from lakecore.compact.primary_key import run as keyed_run
+from lakecore.compact import planning
+from lakecore.compact.engine import driver
+from lakecore.compact.kinds.clustered_primary_key import apply as clustered_apply
+from lakecore.compact.kinds.primary_key import plan
+from lakecore.compact.kinds.primary_key import run as keyed_run
+from lakecore.compact.kinds.primary_key.lookup import pick as leveled
 from lakecore.errors import ProofError
 from lakecore.jobs import compact
 from lakecore.jobs.compact import Strategy

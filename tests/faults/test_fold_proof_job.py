@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lakecore
-from lakecore.compact.primary_key import level_merge
+from lakecore.compact.kinds.primary_key.lookup import merge as level_merge
 from lakecore.errors import ProofError
 from lakecore.jobs import compact
 from lakecore.jobs.compact import ProofMode, Strategy

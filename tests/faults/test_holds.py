@@ -198,7 +198,7 @@ def test_damage_that_only_a_deep_check_sees_is_ended_by_no_other(monkeypatch: py
         raise ProofError("bucket 0", "inputs hold 5 rows, outputs 4")
 
     with monkeypatch.context() as patched:
-        patched.setattr("lakecore.compact.driver.prove_pick", refuse)
+        patched.setattr("lakecore.compact.engine.driver.prove_pick", refuse)
         with pytest.raises(ProofError):
             compact.run(
                 compact.Job(table="d.k", strategy=compact.Strategy.FULL),

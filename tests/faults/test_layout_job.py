@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakecore.compact.primary_key import plan
+from lakecore.compact.kinds.primary_key import plan
 from lakecore.errors import ProofError
 from lakecore.jobs import compact
 from lakecore.jobs.compact import Strategy

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lakecore.compact.file_index import apply as index_apply
-from lakecore.compact.postpone import apply as postpone_apply
+from lakecore.compact.kinds.file_index import apply as index_apply
+from lakecore.compact.kinds.postpone import apply as postpone_apply
 from lakecore.errors import ProofError
 from lakecore.jobs import compact, rewrite_file_index
 from tests.support.lake import append_table, key_table, memory_catalog, paths_of, put

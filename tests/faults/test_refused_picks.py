@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
-from lakecore.compact import claims, driver, rounds
-from lakecore.compact.postpone import apply as postpone_apply
-from lakecore.compact.primary_key import run as keyed_run
+from lakecore.compact import run as rounds
+from lakecore.compact.engine import claims, driver
+from lakecore.compact.kinds.postpone import apply as postpone_apply
+from lakecore.compact.kinds.primary_key import run as keyed_run
 from lakecore.errors import LakeError, ProofError
 from lakecore.jobs import compact
 from lakecore.jobs.compact import Strategy

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakecore.compact.rescale import apply as rescale_apply
+from lakecore.compact.kinds.rescale import apply as rescale_apply
 from lakecore.errors import ProofError
 from lakecore.jobs import rescale
 from lakecore.jobs.rescale import Job

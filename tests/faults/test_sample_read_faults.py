@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakecore.compact.append import run as append_run
-from lakecore.compact.primary_key import run as key_run
+from lakecore.compact.kinds.append import run as append_run
+from lakecore.compact.kinds.primary_key import run as key_run
 from lakecore.errors import LakeError, UnavailableError
 from lakecore.jobs.compact import Strategy
 from lakecore.verify.proof.second_decoder import SecondDecoders

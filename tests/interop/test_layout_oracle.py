@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import lakecore
-from lakecore.compact.cluster.apply import ClusterRun
+from lakecore.compact.kinds.sort.apply import ClusterRun
 from lakecore.compact.planning import CompactTarget
-from lakecore.compact.rounds import CompactRequest
+from lakecore.compact.run import CompactRequest
 from lakecore.jobs import compact, rescale
 from tests.lakecore.compact.test_cluster import Meddling
 from tests.support.oracle import Oracle, OracleError, findings

@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakecore.compact.primary_key import inputs, level_run
+from lakecore.compact.kinds.primary_key import inputs
+from lakecore.compact.kinds.primary_key.lookup import run as level_run
 from lakecore.jobs import compact
 from lakecore.merge import passes
 from lakecore.table import Table

@@ -70,7 +70,7 @@ def _executor(cores: int) -> Any:
 @contextmanager
 def few_runs_open(wanted: bool) -> Iterator[None]:
     """At most three runs may be open, whatever their size."""
-    from lakecore.compact.primary_key import inputs
+    from lakecore.compact.kinds.primary_key import inputs
     from lakecore.merge import passes
 
     limits = [(inputs, "_FEW_RUNS", 1), (inputs, "_SMALL_FILE", 0)]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakecore.catalog.filesystem import load_catalog
-from lakecore.compact.lake.pool import TableExecutor, UnitPool
+from lakecore.compact.pool.pool import TableExecutor, UnitPool
 from lakecore.errors import UnavailableError
 from lakecore.jobs import compact_database
 from lakecore.jobs.compact import Strategy

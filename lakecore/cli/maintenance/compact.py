@@ -14,7 +14,7 @@ from lakecore.cli.output import end_on_errors, print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.table_bars import table_bars
 from lakecore.clock import SystemClock
-from lakecore.compact.strategy import Strategy
+from lakecore.compact.engine.strategy import Strategy
 from lakecore.row.order_strategy import OrderStrategy
 from lakecore.types.counted import counted
 from lakecore.verify.mode import ProofMode
@@ -131,7 +131,7 @@ def compact(
 
 def compact_one(session: Session, table: Table, workers: Executor) -> jobs.Report:
     """The compaction that follows a write of `table`."""
-    from lakecore.compact.full_due import of_a_writer
+    from lakecore.compact.engine.full_due import of_a_writer
     from lakecore.jobs import compact as jobs
 
     clock = SystemClock()

@@ -14,7 +14,7 @@ from lakecore.cli.output import end_on_errors, print_json
 from lakecore.cli.session import session_of
 from lakecore.cli.table_bars import table_bars
 from lakecore.clock import SystemClock
-from lakecore.compact.strategy import Strategy
+from lakecore.compact.engine.strategy import Strategy
 from lakecore.verify.mode import ProofMode
 
 __all__ = ["compact_database"]

@@ -101,7 +101,7 @@ def _write(table: Table, rows: _Counter, overwrite: str | None, commit: Commit) 
 
 def _compacts(table: Table) -> bool:
     """Rule of the format: writers leave the clustering of tables without buckets to compactions."""
-    from lakecore.compact.cluster.plan import clusters
+    from lakecore.compact.kinds.sort.plan import clusters
     from lakecore.metadata.options import BucketMode
 
     if table.options.write_only:

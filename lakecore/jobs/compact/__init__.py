@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from lakecore.clock import Clock, SystemClock
-from lakecore.compact.outcome import Progress
-from lakecore.compact.work import Strategy
+from lakecore.compact.engine.outcome import Progress
+from lakecore.compact.engine.work import Strategy
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.compact.job import Job
 from lakecore.jobs.compact.many import Limits, reports_of

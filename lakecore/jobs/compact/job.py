@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from lakecore.compact.work import Strategy
+from lakecore.compact.engine.work import Strategy
 from lakecore.errors import InvalidInputError
 from lakecore.row.sort_rule import OrderStrategy
 from lakecore.verify.digest.shape import ProofMode

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from lakecore.clock import Clock
-from lakecore.compact.lake.pool import PlanBudget, TableExecutor, UnitPool
-from lakecore.compact.outcome import Progress
+from lakecore.compact.engine.outcome import Progress
+from lakecore.compact.pool.pool import PlanBudget, TableExecutor, UnitPool
 from lakecore.errors import BusyError
 from lakecore.executor import Executor
 from lakecore.jobs.compact.job import Job

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from lakecore.compact.cluster.apply import ClusterRun
-from lakecore.compact.outcome import Outcome
-from lakecore.compact.rounds import CompactRun
-from lakecore.compact.work import Strategy, WorkPick
+from lakecore.compact.engine.outcome import Outcome
+from lakecore.compact.engine.work import Strategy, WorkPick
+from lakecore.compact.kinds.sort.apply import ClusterRun
+from lakecore.compact.run import CompactRun
 from lakecore.errors import explained
 from lakecore.jobs.runner.shape import Shape
 from lakecore.maintain.forecast.plan import Forecast

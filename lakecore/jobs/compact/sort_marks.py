@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakecore.compact.cluster.marks import Marks, SortMark
+from lakecore.compact.kinds.sort.marks import Marks, SortMark
 from lakecore.jobs.runner.lake import Lake
 from lakecore.maintain.sort_marks import SortMarkStore
 

@@ -8,17 +8,17 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from lakecore.clock import Clock
-from lakecore.compact.cluster.apply import ClusterRun
-from lakecore.compact.cluster.plan import clusters
-from lakecore.compact.full_due import announces_nothing, full_is_due
-from lakecore.compact.lake.pool import PlanBudget
-from lakecore.compact.lake.weight import plan_bytes
-from lakecore.compact.outcome import Progress
+from lakecore.compact.engine.full_due import announces_nothing, full_is_due
+from lakecore.compact.engine.outcome import Progress
+from lakecore.compact.engine.schedule import COMMIT_PICKS
+from lakecore.compact.engine.strategy import Strategy
+from lakecore.compact.engine.work import WorkPick
+from lakecore.compact.kinds.sort.apply import ClusterRun
+from lakecore.compact.kinds.sort.plan import clusters
 from lakecore.compact.planning import CompactTarget
-from lakecore.compact.rounds import CompactRequest, CompactRun
-from lakecore.compact.schedule import COMMIT_PICKS
-from lakecore.compact.strategy import Strategy
-from lakecore.compact.work import WorkPick
+from lakecore.compact.pool.pool import PlanBudget
+from lakecore.compact.pool.weight import plan_bytes
+from lakecore.compact.run import CompactRequest, CompactRun
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.executor import Executor
 from lakecore.jobs.compact import sort_marks

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from lakecore.clock import SystemClock
-from lakecore.compact.lake.pool import PlanBudget
+from lakecore.compact.pool.pool import PlanBudget
 from lakecore.errors import BusyError, LakeError, OnHoldError, explained
 from lakecore.jobs.runner.chore import Report
 from lakecore.jobs.runner.lake import Lake

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from lakecore.compact.lake.pool import PlanBudget
-from lakecore.compact.lake.weight import plan_bytes
+from lakecore.compact.pool.pool import PlanBudget
+from lakecore.compact.pool.weight import plan_bytes
 from lakecore.errors import LakeError
 from lakecore.table import Table
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from lakecore.compact.work import WorkPick
+from lakecore.compact.engine.work import WorkPick
 from lakecore.metadata.manifest.byte_words import hash_bytes
 from lakecore.metadata.manifest.entries import ManifestEntries
 

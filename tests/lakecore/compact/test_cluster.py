@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
-from lakecore.compact.cluster import units
+from lakecore.compact.kinds.sort import units
 from lakecore.errors import InvalidInputError, ProofError, UnsupportedError
 from lakecore.executor import SerialExecutor
 from lakecore.jobs import compact

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakecore.compact import rounds
-from lakecore.compact.cluster.plan import CutPolicy
-from lakecore.compact.clustered.plan import ClusteredRequest, bounds_of, plan_clustered
-from lakecore.compact.primary_key import run as merge_run
+from lakecore.compact import run as rounds
+from lakecore.compact.kinds.clustered_primary_key.plan import ClusteredRequest, bounds_of, plan_clustered
+from lakecore.compact.kinds.primary_key import run as merge_run
+from lakecore.compact.kinds.sort.plan import CutPolicy
 from lakecore.errors import ProofError
 from lakecore.jobs.compact import Job, Report, Strategy, run
 from lakecore.lookup import scattered

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakecore.compact.cluster.plan import file_groups
+from lakecore.compact.kinds.sort.plan import file_groups
 from lakecore.errors import UnsupportedError
 from lakecore.jobs import compact
 from lakecore.jobs.compact import Job, Strategy

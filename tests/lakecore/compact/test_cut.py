@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecore.compact.primary_key.cut import check_tiling, unit_count
+from lakecore.compact.kinds.primary_key.cut import check_tiling, unit_count
 from lakecore.errors import ProofError
 from lakecore.executor import SerialExecutor
 from lakecore.jobs import compact

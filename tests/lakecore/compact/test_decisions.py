@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import pytest
 
 from lakecore.catalog.filesystem import load_catalog
-from lakecore.compact.append.plan import JoinRequest, plan_joins
-from lakecore.compact.primary_key.plan import BucketPick, PickRequest, plan_bucket
-from lakecore.compact.work import Place, Strategy
+from lakecore.compact.engine.work import Place, Strategy
+from lakecore.compact.kinds.append.plan import JoinRequest, plan_joins
+from lakecore.compact.kinds.primary_key.plan import BucketPick, PickRequest, plan_bucket
 from lakecore.lsm.options import AppendPolicy, TreePolicy
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.data_file import DataFile, EntryKind

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakecore.compact.primary_key.expiry import Expiry
+from lakecore.compact.kinds.primary_key.expiry import Expiry
 from lakecore.errors import InvalidOptionError
 from lakecore.jobs import compact
 from lakecore.metadata.options import TableOptions

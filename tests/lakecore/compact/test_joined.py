@@ -8,11 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakecore.compact.append import blob_run, joined_run
-from lakecore.compact.append.blob_plan import BlobRules
-from lakecore.compact.append.joined_plan import Columns, plan_ranges
-from lakecore.compact.append.plan import JoinRequest
-from lakecore.compact.work import Strategy
+from lakecore.compact.engine.work import Strategy
+from lakecore.compact.kinds.append.plan import JoinRequest
+from lakecore.compact.kinds.data_evolution import blob_run
+from lakecore.compact.kinds.data_evolution import run as joined_run
+from lakecore.compact.kinds.data_evolution.blob_plan import BlobRules
+from lakecore.compact.kinds.data_evolution.plan import Columns, plan_ranges
 from lakecore.errors import CorruptDataError, ProofError, UnsupportedError
 from lakecore.jobs.compact import Job, ProofMode, run
 from lakecore.lsm.options import AppendPolicy

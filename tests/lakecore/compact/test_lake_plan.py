@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecore.compact.lake.plan import Admission, FairQueue, Queued
+from lakecore.compact.pool.plan import Admission, FairQueue, Queued
 
 TABLES = st.lists(st.lists(st.integers(1, 2_000_000), min_size=1, max_size=12), min_size=1, max_size=6)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakecore.compact.lake.pool import PlanBudget, TableExecutor, UnitPool
+from lakecore.compact.pool.pool import PlanBudget, TableExecutor, UnitPool
 from lakecore.errors import CorruptDataError, UnavailableError
 from lakecore.executor import SerialExecutor
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakecore.compact.primary_key import level_run
+from lakecore.compact.kinds.primary_key.lookup import run as level_run
 from lakecore.errors import CommitConflictError
 from lakecore.executor import SerialExecutor
 from lakecore.format.parquet.pages import KeyPage

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakecore.compact.primary_key import inputs
+from lakecore.compact.kinds.primary_key import inputs
 from lakecore.errors import ProofError
 from lakecore.jobs import compact
 from lakecore.merge import passes

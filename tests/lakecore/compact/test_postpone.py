@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 import lakecore.commit.attempt as attempt
-import lakecore.compact.postpone.plan as plans
-import lakecore.compact.postpone.run as fold
+import lakecore.compact.kinds.postpone.plan as plans
+import lakecore.compact.kinds.postpone.run as fold
 import lakecore.verify.proof.postponed as proofs
 import lakecore.write.buckets.postpone as writing
 from lakecore.catalog.filesystem import FilesystemCatalog
-from lakecore.compact.postpone.plan import cut, plan_folds
+from lakecore.compact.kinds.postpone.plan import cut, plan_folds
 from lakecore.errors import ProofError
 from lakecore.jobs.compact import Job, Report, Strategy, run
 from lakecore.metadata.manifest.data_file import EMPTY_ROW, EntryKind, ManifestEntry

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
-from lakecore.compact.rescale import run as rescale_run
-from lakecore.compact.rescale.plan import bucket_groups, target_count
+from lakecore.compact.kinds.rescale import run as rescale_run
+from lakecore.compact.kinds.rescale.plan import bucket_groups, target_count
 from lakecore.errors import CorruptDataError, InvalidInputError, LakeError, ProofError, UnsupportedError
 from lakecore.executor import SerialExecutor
 from lakecore.jobs import compact, rescale

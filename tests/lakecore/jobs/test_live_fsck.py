@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
-from lakecore.compact.strategy import Strategy
+from lakecore.compact.engine.strategy import Strategy
 from lakecore.jobs import compact, expire_snapshots, fsck
 from lakecore.jobs.versions import tags
 from lakecore.maintain.lease.lease import leased

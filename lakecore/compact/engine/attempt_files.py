@@ -1,0 +1,142 @@
+"""A run's name in the names of its files; what earlier attempts of the same name committed and left behind.
+
+A killed attempt leaves files that nobody committed. They may go once this attempt has committed: commits of
+one name are numbered without gaps, so a predecessor that is still alive finds its number taken and gives up.
+A file can be told to be uncommitted when every snapshot since it was made has been looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from lakecore.commit.duplicates import LOOK_BACK
+from lakecore.compact.engine.cleanup import belongs, sweep
+from lakecore.errors import LakeError
+from lakecore.metadata.snapshot import CommitKind, Snapshot
+from lakecore.store.manifests import ManifestStore
+from lakecore.store.snapshots import SnapshotStore
+
+__all__ = ["EarlierCommits", "RunFiles", "earlier_commits", "names_in"]
+
+logger = logging.getLogger(__name__)
+
+_DIGITS = 16
+_CLOCK_MARGIN_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierCommits:
+    """Snapshots of a run's name and kind, oldest first. `since_ms`: every later one was looked at."""
+
+    snapshots: tuple[Snapshot, ...] = ()
+    since_ms: int = 0
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        return tuple(snapshot.id for snapshot in self.snapshots)
+
+    def next_identifier(self, first: int) -> int:
+        """The identifier of the next commit of a run that begins with `first`."""
+        return max((snapshot.commit_identifier + 1 for snapshot in self.snapshots), default=first)
+
+
+def earlier_commits(
+    snapshots: SnapshotStore,
+    latest: Snapshot,
+    user: str,
+    identifiers: range,
+    kind: CommitKind = CommitKind.COMPACT,
+) -> EarlierCommits:
+    """What `user` committed under `identifiers`. Cost: at most LOOK_BACK reads of snapshots."""
+    found: list[Snapshot] = []
+    at: Snapshot | None = latest
+    since = latest.time_millis
+    for _ in range(LOOK_BACK):
+        if at is None:
+            break
+        since = at.time_millis
+        if at.commit_user == user and at.commit_identifier in identifiers and at.commit_kind is kind:
+            found.append(at)
+        if at.id == 1:
+            since = 0
+            break
+        at = snapshots.find(at.id - 1)
+    return EarlierCommits(tuple(reversed(found)), since)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """Names of the files of one attempt begin with one of `own`, those of all attempts of a run with one of
+    `shared`: first as data files, then as changelog files.
+    """
+
+    shared: tuple[str, ...]
+    own: tuple[str, ...]
+
+    @classmethod
+    def of(cls, prefixes: tuple[str, ...], name: tuple[str, str, int], fresh_id: str) -> RunFiles:
+        """`prefixes`: of the table's files by kind. `name`: table root, user and identifier of the run."""
+        digest = hashlib.sha256("\0".join(map(str, name)).encode()).hexdigest()[:_DIGITS]
+        shared = tuple(f"{prefix}{digest}-" for prefix in prefixes)
+        return cls(shared, tuple(prefix + fresh_id.replace("-", "")[:_DIGITS] for prefix in shared))
+
+    def remove_older(
+        self, manifests: ManifestStore, directories: Iterable[str], earlier: EarlierCommits
+    ) -> int:
+        """Delete what earlier attempts did not commit. Only after a commit of this attempt.
+
+        Files older than the snapshots that were looked at are left alone. Costs a listing of each directory.
+        """
+        return self._remove(manifests, directories, earlier, lambda name, tokens: name.startswith(tokens))
+
+    def remove_older_indexes(
+        self, manifests: ManifestStore, directories: Iterable[str], earlier: EarlierCommits
+    ) -> int:
+        """The same for index files, which have the name of their data file first (`index_token`)."""
+        return self._remove(
+            manifests, directories, earlier, lambda name, tokens: f".{_flat(tokens[0])}" in name
+        )
+
+    @property
+    def index_token(self) -> str:
+        """What is in the names of the index files of one attempt."""
+        return _flat(self.own[0])
+
+    def _remove(
+        self,
+        manifests: ManifestStore,
+        directories: Iterable[str],
+        earlier: EarlierCommits,
+        has: Callable[[str, tuple[str, ...]], bool],
+    ) -> int:
+        try:
+            named = names_in(manifests, earlier.snapshots)
+        except LakeError as err:
+            logger.warning("files of earlier attempts are kept: %s", err)
+            return 0
+        newer_than = earlier.since_ms + _CLOCK_MARGIN_MS if earlier.since_ms else 0
+
+        def is_debris(name: str, mtime_ms: int) -> bool:
+            mine = has(name, self.shared) and not has(name, self.own)
+            return mine and not belongs(name, named) and mtime_ms >= newer_than
+
+        return sweep(manifests.file_io, directories, is_debris)
+
+
+def names_in(manifests: ManifestStore, snapshots: Iterable[Snapshot]) -> frozenset[str]:
+    """Names of all data and changelog files, and files beside them, that these snapshots added or removed."""
+    return frozenset(
+        name
+        for snapshot in snapshots
+        for listed in (snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
+        if listed is not None
+        for file in manifests.read(manifests.read_list(listed)).files()
+        for name in file.all_names
+    )
+
+
+def _flat(token: str) -> str:
+    return token.replace("-", "")

@@ -1,0 +1,146 @@
+"""Deletion vectors kept up with what picks do: those of rewritten files go, the others stay, and rows that
+picks replaced in files that stay are marked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pyroaring import BitMap
+
+from lakecore.compact.engine.outcome import ProvenPick
+from lakecore.compact.engine.work import Place, UnitTable
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.manifest.index_file import DELETION_VECTORS, DeletionFile, IndexFile
+from lakecore.store.indexes import IndexStore, load_deletions
+from lakecore.store.vector_files import replace_vectors
+from lakecore.verify.proof.vector_check import VectorChange
+
+__all__ = ["VectorDraft", "VectorUpkeep", "counted"]
+
+Bucket = tuple[bytes, int]
+
+
+def counted(table: UnitTable, vector: DeletionFile) -> DeletionFile:
+    """With the number of deleted rows, which old writers do not record."""
+    if vector.place.cardinality is not None:
+        return vector
+    count = len(load_deletions(table.reading.file_io, vector))
+    return replace(vector, place=replace(vector.place, cardinality=count))
+
+
+@dataclass(frozen=True, slots=True)
+class VectorDraft:
+    """Index files of one try of a commit. `added` were written, `removed` may go when the commit lands.
+
+    `changes`: what was read before and after, of every bucket of the picks.
+    """
+
+    messages: tuple[CommitMessage, ...] = ()
+    changes: Mapping[Place, VectorChange] = field(default_factory=dict)
+
+    @property
+    def added(self) -> tuple[IndexFile, ...]:
+        return tuple(file for message in self.messages for file in message.compact_new_index_files)
+
+    @property
+    def removed(self) -> tuple[IndexFile, ...]:
+        return tuple(file for message in self.messages for file in message.compact_deleted_index_files)
+
+
+@dataclass(slots=True)
+class _Changes:
+    """What the picks of one bucket do: `gone`, files that they replace; `marks`, rows that they delete."""
+
+    gone: set[str] = field(default_factory=set)
+    marks: dict[str, BitMap] = field(default_factory=dict)
+
+    def add(self, proven: ProvenPick) -> None:
+        self.gone.update(file.file_name for file in proven.pick.replaced)
+        for name, positions in proven.marks.items():
+            self.marks[name] = self.marks.get(name, BitMap()) | BitMap.deserialize(positions)
+
+
+@dataclass(slots=True)
+class VectorUpkeep:
+    """The deletion vectors of a table as a run saw them, and changed them since.
+
+    `one_per_bucket`: rule of the format for all tables but those with unaware buckets.
+    """
+
+    store: IndexStore
+    one_per_bucket: bool
+    files: dict[Bucket, tuple[IndexFile, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, store: IndexStore, files: Iterable[IndexFile], *, one_per_bucket: bool) -> VectorUpkeep:
+        """`files`: all index files of the snapshot that picks were planned from."""
+        upkeep = cls(store, one_per_bucket)
+        for file in files:
+            if file.index_type == DELETION_VECTORS:
+                bucket = (file.partition, file.bucket)
+                upkeep.files[bucket] = (*upkeep.files.get(bucket, ()), file)
+        return upkeep
+
+    def draft(self, picks: Sequence[ProvenPick]) -> VectorDraft:
+        """Write the index files that must come with `picks`. A failure leaves none behind."""
+        changes: dict[Place, _Changes] = {}
+        for proven in picks:
+            changes.setdefault(proven.pick.place, _Changes()).add(proven)
+        messages: list[CommitMessage] = []
+        found: dict[Place, VectorChange] = {}
+        try:
+            for place, change in changes.items():
+                new, old = self._replaced(place, change)
+                if old or new:
+                    messages.append(_message(place, new, old))
+                found[place] = self._read(place, new, old)
+        except BaseException:
+            self.discard(VectorDraft(tuple(messages)))
+            raise
+        return VectorDraft(tuple(messages), found)
+
+    def discard(self, draft: VectorDraft) -> None:
+        """No snapshot refers to the files of the draft, and none will."""
+        self.store.discard(draft.added)
+
+    def landed(self, draft: VectorDraft) -> None:
+        """The commit is done: later drafts start from its files."""
+        removed = {file.file_name for file in draft.removed}
+        for bucket in {(file.partition, file.bucket) for file in (*draft.added, *draft.removed)}:
+            kept = (file for file in self.files.get(bucket, ()) if file.file_name not in removed)
+            fresh = (file for file in draft.added if (file.partition, file.bucket) == bucket)
+            self.files[bucket] = (*kept, *fresh)
+
+    def _replaced(
+        self, place: Place, change: _Changes
+    ) -> tuple[tuple[IndexFile, ...], tuple[IndexFile, ...]]:
+        """New index files of a bucket, and those that they replace."""
+        bucket = (place.partition, place.bucket)
+        known = self.files.get(bucket, ())
+        one = self.one_per_bucket
+        return replace_vectors(self.store, bucket, known, change.gone, change.marks, one_per_bucket=one)
+
+    def _read(self, place: Place, new: Sequence[IndexFile], old: Sequence[IndexFile]) -> VectorChange:
+        """The vectors of index files that come and go, read from their bytes."""
+        return VectorChange(
+            before=self._vectors(old),
+            after=self._vectors(new),
+            new=new,
+            known=self.files.get((place.partition, place.bucket), ()),
+            gone=frozenset(file.file_name for file in old),
+        )
+
+    def _vectors(self, files: Iterable[IndexFile]) -> dict[str, BitMap]:
+        return {name: rows for file in files for name, rows in self.store.read_vectors(file).items()}
+
+
+def _message(place: Place, new: tuple[IndexFile, ...], old: tuple[IndexFile, ...]) -> CommitMessage:
+    return CommitMessage(
+        partition=place.partition,
+        bucket=place.bucket,
+        total_buckets=place.total_buckets,
+        compact_new_index_files=new,
+        compact_deleted_index_files=old,
+    )

@@ -1,0 +1,113 @@
+"""When a universal compaction has to be a full one: `full-compaction.delta-commits`.
+
+Paimon's writers compact all buckets fully at every so-many-th commit of theirs. A compaction that is a job of
+its own counts the commits of everybody instead: what was written that many commits ago, or earlier, must not
+lie above the last level any more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping
+
+from lakecore.compact.engine.strategy import Strategy
+from lakecore.errors import NotFoundError
+from lakecore.lsm.options import TreePolicy
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.options import ChangelogProducer, TableOptions
+from lakecore.metadata.schema import TableSchema
+from lakecore.metadata.snapshot import CommitKind, Snapshot
+from lakecore.scan.scanner import Scanner
+from lakecore.scan.travel import FULL_COMPACTION_COMMITS
+
+__all__ = ["announces_nothing", "full_is_due", "of_a_writer", "waits_too_long"]
+
+logger = logging.getLogger(__name__)
+
+_Bucket = tuple[bytes, int]
+_WRITES = (CommitKind.APPEND, CommitKind.OVERWRITE)
+
+
+def of_a_writer(schema: TableSchema, options: TableOptions) -> Strategy:
+    """What follows a write: rule of the format, a full-compaction producer without the option compacts fully
+    after every commit.
+    """
+    return Strategy.FULL if announces_nothing(schema, options) else Strategy.UNIVERSAL
+
+
+def announces_nothing(schema: TableSchema, options: TableOptions) -> bool:
+    """Whether universal compactions may put off the changelog: nothing says when a full one is due."""
+    producer = options.changelog_producer is ChangelogProducer.FULL_COMPACTION
+    return producer and FULL_COMPACTION_COMMITS.read(schema.options) is None
+
+
+def full_is_due(scanner: Scanner, schema: TableSchema, options: TableOptions) -> bool:
+    """Whether the table's option asks for a full compaction now. False where the option is not set.
+
+    Costs the reading of snapshots back to so many commits ago, and of the manifests of that one. Where it has
+    expired, what lies above the last level is taken for old.
+    """
+    commits = FULL_COMPACTION_COMMITS.read(schema.options)
+    latest = scanner.snapshots.latest()
+    if commits is None or not schema.primary_keys or latest is None:
+        return False
+    now = scanner.live_entries(latest)
+    levels = TreePolicy.from_options(schema.options, options.target_file_size).num_levels
+    if commits <= 1:
+        return waits_too_long(now, None, levels)
+    try:
+        then = _commits_ago(scanner, latest, commits)
+        if then is None:
+            return False
+        return waits_too_long(now, scanner.live_entries(then), levels)
+    except NotFoundError as err:
+        logger.info("%s: the age of its files is unknown: %s", scanner.table, err)
+        return waits_too_long(now, None, levels)
+
+
+def waits_too_long(now: ManifestEntries, then: ManifestEntries | None, levels: int) -> bool:
+    """Whether some bucket has files above its last level that it had `then` already (None: any such files).
+
+    A bucket whose last level has changed since was compacted fully since: what lies above is younger.
+    """
+    present = _buckets(now, levels)
+    if then is None:
+        return any(loose for loose, _ in present.values())
+    past = _buckets(then, levels)
+    return any(
+        loose and place in past and bool(past[place][0]) and past[place][1] == settled
+        for place, (loose, settled) in present.items()
+    )
+
+
+def _buckets(
+    entries: ManifestEntries, levels: int
+) -> Mapping[_Bucket, tuple[frozenset[bytes], frozenset[bytes]]]:
+    """Names of the files above the last level, and on it."""
+    found: dict[_Bucket, list[tuple[int, bytes]]] = defaultdict(list)
+    names = entries.names()
+    for row in range(len(entries)):
+        bucket = int(entries.bucket[row])
+        if bucket >= 0:
+            place = entries.partition_of(row), bucket
+            found[place].append((int(entries.level[row]), names[row]))
+    out = {}
+    for place, files in found.items():
+        last = max(levels - 1, *(level for level, _ in files), 1)
+        out[place] = (
+            frozenset(name for level, name in files if level < last),
+            frozenset(name for level, name in files if level == last),
+        )
+    return out
+
+
+def _commits_ago(scanner: Scanner, latest: Snapshot, commits: int) -> Snapshot | None:
+    """The snapshot of the so-many-th newest write; None where there never were so many."""
+    left = commits
+    for snapshot_id in range(latest.id, 0, -1):
+        snapshot = scanner.snapshots.load(snapshot_id)
+        left -= snapshot.commit_kind in _WRITES
+        if left == 0:
+            return snapshot
+    return None

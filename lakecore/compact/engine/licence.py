@@ -1,0 +1,141 @@
+"""Which picks may drop deletes, and ask all they must, by the live files they were planned from. Pure.
+
+The planner's own flag is only a claim: a pick that claims more than `verify.drop_licence` grants is refused
+before any of its units runs, and units without a licence have certifiers that let no delete go.
+A pick whose units ask too few files for older rows, or that moves rows nobody tells of, is refused likewise
+(`verify.asked_files`), and so is one whose files would not fit in with those that stay (`verify.layout`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol, cast, runtime_checkable
+
+import numpy as np
+
+from lakecore.compact.engine.work import Place, Unit, WorkPick
+from lakecore.errors import ProofError
+from lakecore.metadata.key_order import key_order
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.schema import TableSchema
+from lakecore.verify.rules.asked_files import AskClaim, check_asked, check_moved
+from lakecore.verify.rules.drop_licence import DropClaim, KeyOf, check_licence
+from lakecore.verify.rules.layout import Stretch, check_levels, check_row_order
+from lakecore.verify.rules.table_rules import TableRules
+
+__all__ = ["AskingUnit", "DroppingUnit", "JoiningUnit", "levels_of", "licensed"]
+
+Refused = tuple[WorkPick, ProofError]
+
+
+@runtime_checkable
+class DroppingUnit(Protocol):
+    """A unit that may leave out deletes."""
+
+    name: str
+
+    @property
+    def drops(self) -> DropClaim | None:
+        """What it wants to leave out; None: nothing."""
+        ...
+
+    def with_licence(self) -> Unit:
+        """The same unit, whose certifier lets deletes go."""
+        ...
+
+
+@runtime_checkable
+class AskingUnit(Protocol):
+    """A unit that may have to ask other files for older rows."""
+
+    @property
+    def asks(self) -> AskClaim:
+        """What it takes up, and whom it asks."""
+        ...
+
+
+@runtime_checkable
+class JoiningUnit(Protocol):
+    """A unit that puts the rows of files one after another."""
+
+    @property
+    def joins(self) -> tuple[DataFile, ...]:
+        """The files, in the order of their rows."""
+        ...
+
+
+@dataclass(frozen=True)
+class _LiveFiles:
+    """Live files by bucket; they become objects only for buckets that are asked for."""
+
+    entries: ManifestEntries
+
+    @cached_property
+    def _lanes(self) -> dict[tuple[bytes, int], np.ndarray[tuple[int], np.dtype[np.int64]]]:
+        entries = self.entries
+        if not len(entries):
+            return {}
+        place = (entries.partition.astype(np.int64) << 32) | (entries.bucket.astype(np.int64) & 0xFFFFFFFF)
+        order = np.argsort(place, kind="stable")
+        parts = np.split(order, np.flatnonzero(np.diff(place[order])) + 1)
+        return {
+            (entries.partition_of(int(lanes[0])), int(entries.bucket[lanes[0]])): lanes for lanes in parts
+        }
+
+    def of(self, place: Place) -> list[DataFile]:
+        lanes = self._lanes.get((place.partition, place.bucket))
+        return [] if lanes is None else self.entries.select(lanes).files()
+
+
+def licensed(
+    picks: Sequence[WorkPick], live: ManifestEntries, schema: TableSchema, rules: TableRules
+) -> tuple[tuple[WorkPick, ...], tuple[Refused, ...]]:
+    """The picks whose claims hold, their units with licences; and those that claim too much."""
+    files = _LiveFiles(live)
+    key_of = key_order(schema.key_type) if schema.primary_keys and not rules.ordered_by else None
+    kept: list[WorkPick] = []
+    refused: list[Refused] = []
+    for pick in picks:
+        try:
+            kept.append(_licensed(pick, files, rules, key_of))
+        except ProofError as err:
+            refused.append((pick, err))
+    return tuple(kept), tuple(refused)
+
+
+def levels_of(pick: WorkPick) -> frozenset[int]:
+    """The levels that the units of a pick were let write to; none where levels order no rows."""
+    return frozenset(unit.asks.level for unit in pick.units if isinstance(unit, AskingUnit))
+
+
+def _licensed(pick: WorkPick, files: _LiveFiles, rules: TableRules, key_of: KeyOf | None) -> WorkPick:
+    claims = [unit.drops if isinstance(unit, DroppingUnit) else None for unit in pick.units]
+    check_moved(pick.name, pick.moved, pick.announced, rules)
+    if not any(claims) and key_of is None and not rules.needs_old_rows and not rules.keeps_order:
+        return pick
+    live = files.of(pick.place)
+    units = []
+    for unit, claim in zip(pick.units, claims, strict=True):
+        if claim is not None:
+            check_licence(claim, live, pick.replaced, rules, key_of)
+            unit = cast(DroppingUnit, unit).with_licence()
+        if isinstance(unit, AskingUnit):
+            check_asked(unit.asks, live, pick.replaced, rules, key_of)
+        if isinstance(unit, JoiningUnit) and rules.keeps_order:
+            check_row_order(pick.name, live, unit.joins)
+        units.append(unit)
+    if key_of is not None:
+        check_levels(pick.name, live, pick.replaced, pick.moved, _stretches(pick), key_of)
+    return replace(pick, units=tuple(units))
+
+
+def _stretches(pick: WorkPick) -> list[Stretch]:
+    """What its units make files of; those that only tell of files that move make none."""
+    told = {file.file_name for file in pick.announced}
+    asks = (unit.asks for unit in pick.units if isinstance(unit, AskingUnit))
+    return [
+        Stretch(ask.merged, ask.level) for ask in asks if told.isdisjoint(f.file_name for f in ask.merged)
+    ]

@@ -1,0 +1,103 @@
+"""What a compaction did, added up pick by pick."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from lakecore.compact.engine.work import Place, WorkPick
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.verify.proof.pick_proof import PickProof
+
+__all__ = ["Outcome", "Progress", "ProvenPick"]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is: picks, and input rows, of those planned so far."""
+
+    picks_done: int
+    picks: int
+    rows_done: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenPick:
+    """A pick whose units all ran and whose outputs hold. `proof` is None when files only moved.
+
+    `marks`: serialised bitmaps by file name: rows of files that stay, and that are deleted now.
+    """
+
+    pick: WorkPick
+    files: tuple[DataFile, ...]
+    proof: PickProof | None
+    changelog: tuple[DataFile, ...] = ()
+    marks: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Figures of committed picks; rows, files and bytes of moved files do not count (nothing was read).
+
+    `dropped`: names of picks that another commit, or a change of the schema, made impossible. `lost_places`:
+    their buckets.
+    `decoded`: which formats a second decoder read, and how many rows.
+    `directories`: those of committed picks. `notes`: what became of snapshots that other writers replaced.
+    """
+
+    rows_in: int = 0
+    rows_out: int = 0
+    files_in: int = 0
+    files_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    moved: int = 0
+    picks_done: int = 0
+    picks_left: int = 0
+    snapshots: tuple[int, ...] = ()
+    dropped: tuple[str, ...] = ()
+    lost_places: tuple[Place, ...] = ()
+    proofs: tuple[PickProof, ...] = ()
+    decoded: str = ""
+    directories: frozenset[str] = frozenset()
+    stopped: bool = False
+    notes: tuple[str, ...] = ()
+
+    def committed(
+        self, picks: tuple[ProvenPick, ...], snapshots: tuple[int, ...], notes: tuple[str, ...] = ()
+    ) -> Outcome:
+        """With picks that landed in `snapshots`."""
+        replaced = [file for proven in picks for file in proven.pick.replaced]
+        files = [file for proven in picks for file in proven.files]
+        return replace(
+            self,
+            rows_in=self.rows_in + sum(proven.pick.rows for proven in picks),
+            rows_out=self.rows_out + sum(file.row_count for file in files),
+            files_in=self.files_in + len(replaced),
+            files_out=self.files_out + len(files),
+            bytes_in=self.bytes_in + sum(file.file_size for file in replaced),
+            bytes_out=self.bytes_out + sum(file.file_size for file in files),
+            moved=self.moved + sum(len(proven.pick.moved) for proven in picks),
+            picks_done=self.picks_done + len(picks),
+            snapshots=self.snapshots + snapshots,
+            notes=self.notes + notes,
+            directories=self.directories | {proven.pick.bucket_dir for proven in picks},
+            proofs=self.proofs + tuple(p.proof for p in picks if p.proof is not None),
+        )
+
+    def lost(self, picks: tuple[WorkPick, ...]) -> Outcome:
+        """With picks dropped because of a conflict."""
+        return replace(
+            self,
+            dropped=self.dropped + tuple(pick.name for pick in picks),
+            lost_places=self.lost_places + tuple(pick.place for pick in picks),
+        )
+
+    def left_out(self, places: Mapping[Place, str]) -> Outcome:
+        """With buckets, by name, that hold files of a newer schema than the job knows."""
+        return replace(
+            self,
+            dropped=self.dropped + tuple(places.values()),
+            lost_places=self.lost_places + tuple(places),
+        )

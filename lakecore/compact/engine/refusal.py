@@ -1,0 +1,63 @@
+"""The error that a run ends with when picks failed, and what helps where a proof was refused. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakecore.compact.engine.work import WorkPick
+from lakecore.errors import ProofError, gravest
+from lakecore.metadata.manifest.data_file import DataFile
+
+__all__ = ["PickFailure", "failure_of"]
+
+_NAMED_FILES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class PickFailure:
+    """A pick that was not done, and why. `read`: the files that it read."""
+
+    name: str
+    read: tuple[DataFile, ...]
+    error: Exception
+
+    @classmethod
+    def of(cls, pick: WorkPick, error: Exception) -> PickFailure:
+        moved = (before for before, _ in pick.moved)
+        files = dict.fromkeys((*pick.replaced, *pick.announced, *pick.consulted, *moved))
+        return cls(pick.name, tuple(files), error)
+
+
+def failure_of(table: str, failures: Sequence[PickFailure]) -> Exception:
+    """The error that a run ends with: a refused proof or damage rather than what a retry may cure."""
+    refused = [failure for failure in failures if isinstance(failure.error, ProofError)]
+    if refused:
+        return _refusal(table, refused[0], len(failures) - 1)
+    grave = gravest([failure.error for failure in failures])
+    first = next(failure for failure in failures if failure.error is grave)
+    first.error.add_note(f"this happened while {first.name} was compacted; {len(failures)} picks failed")
+    return first.error
+
+
+def _refusal(table: str, failure: PickFailure, others: int) -> ProofError:
+    """For a refused pick: the unit, the problem, what was read, and what helps."""
+    error, name = failure.error, failure.name
+    unit, problem = (error.unit, error.problem) if isinstance(error, ProofError) else (name, str(error))
+    also = f" ({others} more picks failed, too)" if others else ""
+    rows = sum(file.row_count for file in failure.read)
+    found = ProofError(
+        unit,
+        f"{problem}. Nothing of {name} was committed, and its new files were removed{also}. The pick "
+        f"has {rows} rows in {_names(failure.read)}. Another run would be refused in the same way: "
+        f"check the table with `lakecore fsck --deep {table}`, compact its other partitions with "
+        "--where, keep these files, and report this message with them",
+    )
+    found.__cause__ = error
+    return found
+
+
+def _names(files: Sequence[DataFile]) -> str:
+    named = ", ".join(f"{file.file_name} (level {file.level})" for file in files[:_NAMED_FILES])
+    more = len(files) - _NAMED_FILES
+    return f"{named} and {more} more files" if more > 0 else named

@@ -1,0 +1,125 @@
+"""What a compaction does, as values: picks made of units, and what a unit returns. All of them pickle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+from lakecore.clock import Clock
+from lakecore.compact.engine.strategy import Strategy
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.index_file import DeletionFile
+from lakecore.metadata.schema import TableSchema
+from lakecore.read.context import ReadContext
+from lakecore.verify.digest.digest import Tally
+from lakecore.verify.digest.shape import RowShape
+from lakecore.verify.proof.pick_proof import ProofContext, UnitProof
+
+__all__ = ["Place", "Strategy", "Unit", "UnitFunction", "UnitResult", "UnitTable", "WorkPick"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A bucket. `partition` is a serialised row."""
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitTable:
+    """What every unit of a run knows about the table. `schemas`: those of all its input files, by id."""
+
+    reading: ReadContext
+    shape: RowShape
+    schemas: Mapping[int, TableSchema]
+    clock: Clock
+
+    @cached_property
+    def proof(self) -> ProofContext:
+        return ProofContext(file_io=self.reading.file_io, shape=self.shape, schemas=self.schemas)
+
+    def in_partition(self, partition: bytes) -> UnitTable:
+        """The same for units of one partition, whose columns files may lack (ReadContext.in_partition)."""
+        return replace(self, reading=self.reading.in_partition(partition))
+
+    @property
+    def schema(self) -> TableSchema:
+        """The schema that new files are written with, job options included."""
+        return self.reading.schema
+
+
+class Unit(Protocol):
+    """One task: a share of a pick."""
+
+    @property
+    def name(self) -> str:
+        """For messages; unique within a run."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """How many input rows it is expected to read; an estimate when a pick is cut."""
+        ...
+
+    def with_second_thread(self) -> Unit:
+        """The same work, decoding in one thread and encoding in another where it can."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitResult:
+    """New files in key (or row) order, rows read, the digests of whole inputs, and the unit's proof.
+
+    `found`: positions (a serialised bitmap) by the name of a file that stays: rows that were looked up.
+    """
+
+    unit: str
+    files: tuple[DataFile, ...]
+    rows_in: int
+    inputs: tuple[Tally, ...]
+    proof: UnitProof
+    changelog: tuple[DataFile, ...] = ()
+    found: Mapping[str, bytes] = field(default_factory=dict)
+
+
+UnitFunction = Callable[[Any], UnitResult]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkPick:
+    """One pick: all of it is committed or none. `moved`: (before, after) of files that only change level.
+
+    `units` come in key (or row) order and together read every row of `replaced` and `announced` once.
+    `announced`: those of the moved files whose rows are read for the changelog. `consulted`: files that stay
+    and were asked for old rows; what the pick makes holds only while they stay. `deletions`: in the order of
+    `replaced`, with their cardinality; empty when no row of these files is deleted.
+    `shared_rows`: how often a row of `replaced` is in one more file (with other columns).
+    """
+
+    name: str
+    place: Place
+    bucket_dir: str
+    reason: str
+    replaced: tuple[DataFile, ...]
+    moved: tuple[tuple[DataFile, DataFile], ...] = ()
+    units: tuple[Unit, ...] = field(default=())
+    announced: tuple[DataFile, ...] = ()
+    consulted: tuple[DataFile, ...] = ()
+    deletions: tuple[DeletionFile | None, ...] = ()
+    shared_rows: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Input rows that units read; deleted ones are not."""
+        deleted = (vector.place.cardinality or 0 for vector in self.deletions if vector is not None)
+        held = sum(file.row_count for file in (*self.replaced, *self.announced))
+        return held - sum(deleted) - self.shared_rows
+
+    @property
+    def size(self) -> int:
+        """Bytes of the input that is rewritten."""
+        return sum(file.file_size for file in self.replaced)

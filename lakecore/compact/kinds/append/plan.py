@@ -1,0 +1,144 @@
+"""Which files of an append table are rewritten: small ones, and those with deleted rows. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from lakecore.compact.engine.work import Place, Strategy
+from lakecore.lsm import append
+from lakecore.lsm.options import AppendPolicy
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.index_file import DeletionFile
+
+__all__ = ["Deletions", "JoinPick", "JoinRequest", "plan_joins"]
+
+_FULL_MIN_FILES = 2
+
+Deletions = Mapping[tuple[bytes, int, str], DeletionFile]
+"""Deletion vectors by serialised partition, bucket and name of the data file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinRequest:
+    """How to pick. `ordered`: buckets keep the order of rows (fixed buckets); else files join freely."""
+
+    strategy: Strategy
+    policy: AppendPolicy
+    ordered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JoinPick:
+    """Files of one bucket that become fewer; their rows are read in this order, without the deleted ones.
+
+    `deletions`: in the order of `files`, None for a file without deleted rows. `columns`: of the new file;
+    None for all of the table. `blobs`: groups of blob files, each of which becomes one; there may be no more.
+    """
+
+    place: Place
+    files: tuple[DataFile, ...]
+    deletions: tuple[DeletionFile | None, ...]
+    columns: tuple[str, ...] | None = None
+    blobs: tuple[tuple[DataFile, ...], ...] = ()
+
+
+def plan_joins(entries: ManifestEntries, request: JoinRequest, deletions: Deletions) -> tuple[JoinPick, ...]:
+    """Picks in all buckets of live `entries`.
+
+    Files with deleted rows that are small, or of which more than the allowed share is deleted, lose them.
+    FULL rids every file of deleted rows, and also joins fewer small files than `min_files`.
+    """
+    return tuple(
+        JoinPick(bucket.place, files, tuple(bucket.deletions.get(file.file_name) for file in files))
+        for bucket in _buckets(entries, request, deletions)
+        for files in bucket.joins(request)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Bucket:
+    """The files of a bucket that may count, and the deletion vectors among them by file name."""
+
+    place: Place
+    files: list[DataFile]
+    deletions: Mapping[str, DeletionFile]
+
+    def joins(self, request: JoinRequest) -> Iterator[tuple[DataFile, ...]]:
+        policy = request.policy
+        full = request.strategy is Strategy.FULL
+        for files in self._ordered(policy, full=full) if request.ordered else self._free(policy, full=full):
+            if any(file.file_name in self.deletions for file in files) or _pays(files, policy):
+                yield files
+
+    def _ordered(self, policy: AppendPolicy, *, full: bool) -> Iterable[tuple[DataFile, ...]]:
+        if full:
+            found = append.pick_full_ordered(self.files, policy, self.deletions.keys())
+        else:
+            found = append.pick_ordered(self.files, policy)
+        return () if found is None else (found,)
+
+    def _free(self, policy: AppendPolicy, *, full: bool) -> Iterator[tuple[DataFile, ...]]:
+        groups = {name: deletion.path for name, deletion in self.deletions.items()}
+        if full and groups:  # all in one go, so that no row is written twice
+            groups = {file.file_name: groups.get(file.file_name, file.file_name) for file in self.files}
+        policy = _full_policy(policy) if full else policy
+        yield from append.pick_deleted((f for f in self.files if f.file_name in groups), groups, policy)
+        yield from append.pick_unordered((f for f in self.files if f.file_name not in groups), policy)
+
+
+def _full_policy(policy: AppendPolicy) -> AppendPolicy:
+    """Bins by their bytes alone, closed at one target size: no file is written twice in a run."""
+    size = max(policy.target_file_size // 2, 1)
+    return replace(policy, min_files=_FULL_MIN_FILES, open_file_cost=0, target_file_size=size)
+
+
+def _pays(files: tuple[DataFile, ...], policy: AppendPolicy) -> bool:
+    """Fewer files come out than go in, so that joining comes to an end whatever the options say."""
+    return sum(file.file_size for file in files) <= policy.target_file_size * (len(files) - 1)
+
+
+def _buckets(entries: ManifestEntries, request: JoinRequest, deletions: Deletions) -> Iterator[_Bucket]:
+    """Buckets with files worth rewriting, or more than one that may be. Only these files become objects."""
+    place = (entries.partition.astype(np.int64) << 32) | (entries.bucket.astype(np.int64) & 0xFFFFFFFF)
+    vectors = _vectors(entries, deletions)
+    wanted = np.ones(len(entries), bool)
+    if not request.ordered:
+        wanted = entries.file_size < request.policy.small_file_size
+        wanted |= _much_deleted(entries, vectors, request)
+    lanes = np.flatnonzero(wanted)
+    lanes = lanes[np.argsort(place[lanes], kind="stable")]
+    starts = np.flatnonzero(np.diff(place[lanes])) + 1
+    for members in np.split(lanes, starts):
+        found = [(lane, vectors[lane]) for lane in members.tolist() if lane in vectors]
+        if len(members) > 1 or found:
+            part = entries.select(members)
+            where = Place(part.partition_of(0), int(part.bucket[0]), int(part.total_buckets[0]))
+            yield _Bucket(where, part.files(), {vector.place.data_file: vector for _, vector in found})
+
+
+def _vectors(entries: ManifestEntries, deletions: Deletions) -> dict[int, DeletionFile]:
+    """The deletion vectors by the place of their file among `entries`."""
+    if not deletions:
+        return {}
+    names = [name.decode() for name in entries.names()]
+    partitions, buckets = entries.partition.tolist(), entries.bucket.tolist()
+    found = (
+        (lane, deletions.get((entries.partitions[code], bucket, name)))
+        for lane, (code, bucket, name) in enumerate(zip(partitions, buckets, names, strict=True))
+    )
+    return {lane: vector for lane, vector in found if vector is not None}
+
+
+def _much_deleted(entries: ManifestEntries, vectors: Mapping[int, DeletionFile], request: JoinRequest) -> Any:
+    """Rule of the format: more than a share of the rows is deleted, or it is not known how many."""
+    out = np.zeros(len(entries), bool)
+    for lane, vector in vectors.items():
+        deleted = vector.place.cardinality
+        limit = int(entries.row_count[lane]) * request.policy.delete_ratio
+        out[lane] = request.strategy is Strategy.FULL or deleted is None or deleted > limit
+    return out

@@ -1,0 +1,420 @@
+"""Making the file indexes that live data files lack: plan, run units anywhere, commit, look again.
+
+Promises: no data file is written or removed, and in its description nothing changes but its indexes; an
+index file that is not committed is removed, unless a commit's outcome is uncertain. A replaced index file
+stays where it is: older snapshots need it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from lakecore.clock import Clock
+from lakecore.commit.committer import Committer
+from lakecore.commit.support import check_committable
+from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles, earlier_commits, names_in
+from lakecore.compact.engine.cleanup import remove, sweep
+from lakecore.compact.engine.naming import place_name
+from lakecore.compact.engine.work import Place
+from lakecore.compact.kinds.file_index.plan import (
+    Coverage,
+    Head,
+    IndexNeed,
+    coverage,
+    file_specs,
+    need_of,
+    pack,
+)
+from lakecore.compact.kinds.file_index.run import IndexResult, IndexUnit, Rewritten, run_unit
+from lakecore.errors import (
+    CommitConflictError,
+    CommitUncertainError,
+    CorruptDataError,
+    LakeError,
+    NotFoundError,
+    ProofError,
+    UnsupportedError,
+    gravest,
+)
+from lakecore.executor import Executor
+from lakecore.index.container import INDEX_SUFFIX
+from lakecore.index.definition import IndexSpec, index_specs
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
+from lakecore.read.context import ReadContext
+from lakecore.read.file.file_index import index_path, open_index
+from lakecore.scan.filters import EVERYTHING, ScanFilter
+from lakecore.scan.scanner import Scanner
+from lakecore.verify.proof.commit_check import Bucket, CommitClaim, check_commit
+from lakecore.verify.proof.snapshot_check import SnapshotCheck
+
+__all__ = ["COMMIT_FILES", "MAX_COMMITS", "IndexOutcome", "IndexRequest", "IndexRun", "IndexTarget"]
+
+logger = logging.getLogger(__name__)
+
+MAX_COMMITS = 1000
+"""Commits of one run; each takes the next identifier."""
+COMMIT_FILES = 4096
+_MAX_ROUNDS = 8
+
+FileKey = tuple[bytes, int, str]
+"""Serialised partition, bucket, file name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexTarget:
+    """The table: how it is read (its schema holds the options of the job), scanned and committed to."""
+
+    reading: ReadContext
+    scanner: Scanner
+    committer: Committer
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexRequest:
+    """Which partitions, and who commits. (`commit_user`, `identifier`) names the run: a second one with the
+    same name goes on where the first stopped. `repeatable`: False for a fresh user.
+    """
+
+    commit_user: str
+    identifier: int
+    where: ScanFilter = EVERYTHING
+    repeatable: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexOutcome:
+    """Figures of what is committed. `rows`: read. `bytes`: of new indexes. `dropped`: files that other
+    commits took away, by name.
+    """
+
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+    snapshots: tuple[int, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Results that wait for a commit."""
+
+    results: list[IndexResult]
+
+    @property
+    def files(self) -> list[Rewritten]:
+        return [file for result in self.results for file in result.files]
+
+
+class IndexRun:
+    """One run over one table, with what it saw and did, also after an exception.
+
+    `coverage`: at the start. `planned`: files to change then. `landed`: what an earlier run of the same name
+    had committed.
+    """
+
+    def __init__(self, target: IndexTarget, request: IndexRequest) -> None:
+        self._target = target
+        self._request = request
+        self._specs: tuple[IndexSpec, ...] = ()
+        self._named: dict[int, tuple[tuple[IndexSpec, IndexSpec], ...]] = {}
+        self._identifier = request.identifier
+        self._uncertain = False
+        self._made: set[str] = set()
+        self._directories: set[str] = set()
+        self.coverage: tuple[Coverage, ...] = ()
+        self.planned: tuple[IndexNeed, ...] = ()
+        self.landed = EarlierCommits()
+        self.outcome = IndexOutcome()
+
+    def plan(self) -> tuple[IndexNeed, ...]:
+        """What is to be done, and `coverage`; nothing is written.
+
+        Costs a read of the head of every index file. Raises InvalidOptionError, UnsupportedError.
+        """
+        return self._first_plan(self._start())
+
+    def run(self, executor: Executor) -> None:
+        """Do it. A failed unit fails its files only: the rest is committed, then the first failure is raised.
+
+        Raises UnsupportedError before anything is touched, CommitUncertainError, what units raise.
+        """
+        names = RunFiles.of(
+            ("",),
+            (self._target.reading.paths.root, self._request.commit_user, self._request.identifier),
+            self._target.clock.fresh_id(),
+        )
+        needs = self._first_plan(self._start())
+        failures: list[LakeError] = []
+        try:
+            for _ in range(_MAX_ROUNDS):
+                if not needs:
+                    break
+                lost = self._round(needs, names, executor, failures)
+                needs = self._needs_again(lost)
+            else:
+                given_up = tuple(need.file.file_name for need in needs)
+                self.outcome = replace(self.outcome, dropped=self.outcome.dropped + given_up)
+        finally:
+            if not self._uncertain:
+                remove(self._target.reading.file_io, sorted(self._made))
+        if not self.outcome.snapshots:
+            self._target.scanner.snapshots.catch_up_latest()
+        elif self._named_run:
+            names.remove_older_indexes(self._target.scanner.manifests, sorted(self._directories), self.landed)
+        if failures:
+            raise gravest(failures)
+
+    def coverage_now(self) -> tuple[Coverage, ...]:
+        """Of the latest snapshot. Costs as much as a plan."""
+        latest = self._target.scanner.snapshots.latest()
+        return () if latest is None else self._look(latest, self._request.where)[1]
+
+    @property
+    def _named_run(self) -> bool:
+        return self._request.repeatable and self._request.identifier != BATCH_IDENTIFIER
+
+    def _start(self) -> Snapshot | None:
+        schema = self._target.reading.schema
+        check_committable(schema)
+        if self._target.reading.options.data_evolution:
+            raise UnsupportedError(
+                f"table {self._target.scanner.table}: option data-evolution.enabled=true: a file may contain "
+                "some columns only, and its index must not be used for the others; compact the table instead"
+            )
+        self._specs = index_specs(schema)
+        snapshot = self._target.scanner.snapshots.latest()
+        if snapshot is not None and self._named_run:
+            identifiers = range(self._request.identifier, self._request.identifier + MAX_COMMITS)
+            self.landed = earlier_commits(
+                self._target.scanner.snapshots, snapshot, self._request.commit_user, identifiers
+            )
+            self._identifier = self.landed.next_identifier(self._request.identifier)
+        return snapshot
+
+    def _first_plan(self, snapshot: Snapshot | None) -> tuple[IndexNeed, ...]:
+        if snapshot is not None:
+            self.planned, self.coverage = self._look(snapshot, self._request.where)
+        return self.planned
+
+    def _needs_again(self, lost: Sequence[FileKey]) -> tuple[IndexNeed, ...]:
+        """Of the files that a commit could not take, those that are still there and lack an index."""
+        if not lost:
+            return ()
+        snapshot = self._target.scanner.snapshots.latest()
+        assert snapshot is not None
+        wanted = set(lost)
+        where = replace(
+            self._request.where,
+            serialized=frozenset(partition for partition, _, _ in wanted),
+            buckets=frozenset(bucket for _, bucket, _ in wanted),
+        )
+        needs, _ = self._look(snapshot, where)
+        again = tuple(need for need in needs if _key(need.place, need.file) in wanted)
+        gone = {name for _, _, name in wanted} - {need.file.file_name for need in again}
+        self.outcome = replace(self.outcome, dropped=(*self.outcome.dropped, *sorted(gone)))
+        return again
+
+    def _look(
+        self, snapshot: Snapshot, where: ScanFilter
+    ) -> tuple[tuple[IndexNeed, ...], tuple[Coverage, ...]]:
+        needs: list[IndexNeed] = []
+        entries = self._target.scanner.live_entries(snapshot, where)
+        found = coverage(self._files(entries.select(entries.bucket >= 0), needs), self._specs)
+        return tuple(sorted(needs, key=lambda need: _key(need.place, need.file))), found
+
+    def _files(
+        self, entries: ManifestEntries, needs: list[IndexNeed]
+    ) -> Iterator[tuple[DataFile, Head, Sequence[tuple[IndexSpec, IndexSpec]]]]:
+        """Every file with what it holds and what it can hold; adds to `needs` on the way."""
+        reading = self._target.reading
+        for entry in entries:
+            file = entry.file
+            directory = reading.bucket_dir(entry.partition, entry.bucket)
+            head = self._head(directory, file)
+            named = self._specs_of(file.schema_id)
+            place = Place(entry.partition, entry.bucket, entry.total_buckets)
+            own = [stored for _, stored in named]
+            need = need_of(place, file, index_path(reading, directory, file), head, own)
+            if need.todo:
+                needs.append(need)
+            yield file, head, named
+
+    def _head(self, directory: str, file: DataFile) -> Head:
+        """What the indexes of a file are; an index file that is lost or damaged is made again."""
+        try:
+            with open_index(self._target.reading, directory, file) as index:
+                return index.head
+        except (NotFoundError, CorruptDataError) as err:
+            logger.warning("%s: its indexes cannot be read and are rebuilt: %s", file.file_name, err)
+            return {}
+
+    def _specs_of(self, schema_id: int) -> tuple[tuple[IndexSpec, IndexSpec], ...]:
+        if schema_id not in self._named:
+            reading = self._target.reading
+            self._named[schema_id] = file_specs(self._specs, reading.schema, reading.file_schema(schema_id))
+        return self._named[schema_id]
+
+    def _round(
+        self, needs: Sequence[IndexNeed], names: RunFiles, executor: Executor, failures: list[LakeError]
+    ) -> list[FileKey]:
+        """Run and commit; the files that other commits had touched."""
+        lost: list[FileKey] = []
+        batch = _Batch([])
+        try:
+            for result in executor.run(run_unit, self._units(needs, names)):
+                if isinstance(result, LakeError):
+                    logger.error("%s", result)
+                    failures.append(result)
+                elif isinstance(result, BaseException):
+                    raise result
+                else:
+                    self._made.update(result.made)
+                    batch.results.append(result)
+                    if len(batch.files) >= COMMIT_FILES:
+                        lost += self._commit(batch)
+            lost += self._commit(batch)
+        finally:
+            if (failures or executor.name != "local") and not self._uncertain:
+                self._sweep_own(names)
+        return lost
+
+    def _units(self, needs: Sequence[IndexNeed], names: RunFiles) -> Iterator[IndexUnit]:
+        reading = self._target.reading
+        for number, part in enumerate(pack(needs)):
+            place = part[0].place
+            directory = reading.bucket_dir(place.partition, place.bucket)
+            self._directories.add(directory)
+            yield IndexUnit(
+                name=f"the indexes of {place_name(place, reading.schema)}, unit {number}",
+                reading=reading,
+                bucket_dir=directory,
+                needs=part,
+                token=names.index_token,
+                clock=self._target.clock,
+            )
+
+    def _commit(self, batch: _Batch) -> list[FileKey]:
+        """Commit what fits; the files that do not."""
+        left, lost = batch.files, list[FileKey]()
+        results, batch.results = batch.results, []
+        for file in left:
+            _check_untouched(file)
+        while left:
+            messages = _messages(left)
+            for fault in check_commit([_claim(file) for file in left], messages).values():
+                raise fault
+            self._uncertain = True
+            try:
+                landed = self._target.committer.commit(
+                    messages,
+                    commit_user=self._request.commit_user,
+                    identifier=self._identifier,
+                    examine=SnapshotCheck(messages),
+                )
+            except CommitConflictError as err:
+                self._uncertain = False
+                gone = {_key(file.need.place, file.after) for file in left} & set(err.files)
+                if not gone:
+                    raise
+                logger.warning("%s; %d files are planned again", err, len(gone))
+                lost += sorted(gone)
+                left = [file for file in left if _key(file.need.place, file.after) not in gone]
+                continue
+            except LakeError as err:
+                self._uncertain = isinstance(err, CommitUncertainError)
+                raise
+            if not landed.duplicate:
+                self._made -= {path for file in left for path in self._index_paths(file)}
+            self._uncertain = False
+            if landed.duplicate:
+                raise CommitConflictError(
+                    f"commit {self._identifier} of {self._request.commit_user} is already in "
+                    f"snapshot {landed.snapshot_ids[-1]}: another run with the same commit user "
+                    "and identifier is active; let that run finish"
+                )
+            self._count(left, results, landed.snapshot_ids)
+            break
+        return lost
+
+    def _count(
+        self, files: Sequence[Rewritten], results: Sequence[IndexResult], snapshots: tuple[int, ...]
+    ) -> None:
+        if self._identifier != BATCH_IDENTIFIER:
+            self._identifier += 1
+        self.outcome = replace(
+            self.outcome,
+            files=self.outcome.files + len(files),
+            rows=self.outcome.rows + sum(file.after.row_count for file in files if file.need.missing),
+            bytes=self.outcome.bytes + sum(result.bytes for result in results),
+            snapshots=self.outcome.snapshots + snapshots,
+        )
+
+    def _index_paths(self, file: Rewritten) -> list[str]:
+        place = file.need.place
+        directory = self._target.reading.bucket_dir(place.partition, place.bucket)
+        return [
+            path
+            for path in self._target.reading.paths.extra_files(directory, file.after)
+            if path.endswith(INDEX_SUFFIX)
+        ]
+
+    def _sweep_own(self, names: RunFiles) -> None:
+        """Index files of units that died without saying what they had made."""
+        scanner = self._target.scanner
+        try:
+            snapshots = [scanner.snapshots.load(snapshot_id) for snapshot_id in self.outcome.snapshots]
+            kept = names_in(scanner.manifests, snapshots)
+        except LakeError as err:
+            logger.warning("index files of failed units are kept: %s", err)
+            return
+        token = f".{names.index_token}"
+        sweep(
+            self._target.reading.file_io,
+            sorted(self._directories),
+            lambda name, _: token in name and name not in kept,
+        )
+
+
+def _key(place: Place, file: DataFile) -> FileKey:
+    return place.partition, place.bucket, file.file_name
+
+
+def _check_untouched(file: Rewritten) -> None:
+    """The data file and all that is known of it stay as they were."""
+    before = file.need.file
+    same = replace(file.after, extra_files=before.extra_files, embedded_index=before.embedded_index) == before
+    others = [name for name in before.extra_files if not name.endswith(INDEX_SUFFIX)]
+    if not same or [name for name in file.after.extra_files if not name.endswith(INDEX_SUFFIX)] != others:
+        raise ProofError(before.file_name, "the commit would change more than the indexes of the file")
+
+
+def _claim(file: Rewritten) -> CommitClaim:
+    """The description of one file changes, in its bucket."""
+    place = file.need.place
+    bucket = Bucket(place.partition, place.bucket, place.total_buckets)
+    return CommitClaim(
+        name=file.need.file.file_name, removed=((bucket, file.need.file),), added=((bucket, file.after),)
+    )
+
+
+def _messages(files: Sequence[Rewritten]) -> list[CommitMessage]:
+    """One a bucket: the file as it was described goes, as it is to be described comes."""
+    by_place: dict[Place, list[Rewritten]] = {}
+    for file in files:
+        by_place.setdefault(file.need.place, []).append(file)
+    return [
+        CommitMessage(
+            partition=place.partition,
+            bucket=place.bucket,
+            total_buckets=place.total_buckets,
+            compact_before=tuple(file.need.file for file in found),
+            compact_after=tuple(file.after for file in found),
+        )
+        for place, found in by_place.items()
+    ]

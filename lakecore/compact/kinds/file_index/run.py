@@ -1,0 +1,143 @@
+"""One unit: read the columns that lack an index, and write the indexes of some data files anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lakecore.clock import Clock
+from lakecore.compact.engine.cleanup import remove
+from lakecore.compact.engine.naming import attempt_name
+from lakecore.compact.kinds.file_index.plan import IndexNeed
+from lakecore.errors import CorruptDataError
+from lakecore.index.builder import FileIndexBuilder
+from lakecore.index.container import INDEX_SUFFIX, encode_container
+from lakecore.index.definition import IN_MANIFEST
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.read.context import ReadContext
+from lakecore.read.file.file_index import open_index
+from lakecore.read.file.file_reader import read_file
+
+__all__ = ["IndexResult", "IndexUnit", "Rewritten", "index_name", "run_unit"]
+
+
+_EMPTY_BYTES = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexUnit:
+    """`token`: part of the names of all index files of a run; the unit adds what tells attempts apart."""
+
+    name: str
+    reading: ReadContext
+    bucket_dir: str
+    needs: tuple[IndexNeed, ...]
+    token: str
+    clock: Clock
+
+    @property
+    def rows(self) -> int:
+        return sum(need.file.row_count for need in self.needs if need.missing)
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A data file as it was described, and as it is to be."""
+
+    need: IndexNeed
+    after: DataFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexResult:
+    """`made`: paths of new index files. `rows`: read. `bytes`: of new indexes, wherever they lie."""
+
+    files: tuple[Rewritten, ...]
+    made: tuple[str, ...]
+    rows: int
+    bytes: int
+
+
+def index_name(file: DataFile, token: str, attempt: str) -> str:
+    """A new name beside a data file: readers know an index file by its end.
+
+    No dash before a number at the end: other writers of the format count such a number up, and write over
+    what has that name.
+    """
+    return f"{file.file_name}.{token}{attempt}{INDEX_SUFFIX}"
+
+
+def run_unit(unit: IndexUnit) -> IndexResult:
+    """Make the indexes. On any failure the files of this attempt are removed again.
+
+    Raises CorruptDataError, NotFoundError, UnavailableError, UnsupportedError for a value that cannot be
+    indexed.
+    """
+    made: list[str] = []
+    attempt = attempt_name(unit.clock)
+    files = []
+    rows = size = 0
+    try:
+        for need in unit.needs:
+            data, read = _container(unit, need, attempt)
+            files.append(Rewritten(need, _described(unit, need.file, data, attempt, made.append)))
+            rows += read
+            size += len(data)
+    except BaseException:
+        remove(unit.reading.file_io, made)
+        raise
+    return IndexResult(files=tuple(files), made=tuple(made), rows=rows, bytes=size)
+
+
+def _container(unit: IndexUnit, need: IndexNeed, attempt: str) -> tuple[bytes, int]:
+    """All indexes of one file; and how many rows were read for them.
+
+    Rule of the format: a file is deleted and added by name, level, extra files and embedded bytes, and what
+    was deleted once counts as deleted for good. So a description must never come back: every container is
+    marked, and one without any index stands for none.
+    """
+    blobs: dict[str, dict[str, bytes | None]] = {}
+    if need.kept:
+        with open_index(unit.reading, unit.bucket_dir, need.file) as index:
+            for name, kind in need.kept:
+                blob = index.head[name][kind]
+                blobs.setdefault(name, {})[kind] = None if blob.empty else index.read(blob)
+    rows = 0
+    if need.missing:
+        builder = FileIndexBuilder(need.missing)
+        for batch in _columns(unit, need):
+            builder.add(batch)
+            rows += batch.num_rows
+        if rows != need.file.row_count:
+            path = unit.reading.paths.data_file(unit.bucket_dir, need.file)
+            raise CorruptDataError(
+                path, f"contains {rows} rows, but its metadata records {need.file.row_count}"
+            )
+        for name, kinds in builder.blobs().items():
+            blobs.setdefault(name, {}).update(kinds)
+    return encode_container(blobs, attempt.encode()), rows
+
+
+def _columns(unit: IndexUnit, need: IndexNeed) -> Iterator[pa.RecordBatch]:
+    """The columns to be indexed, of every row of the file, by the schema that the file was written with."""
+    schema = unit.reading.file_schema(need.file.schema_id)
+    reading = replace(unit.reading, schema=schema)
+    names = tuple(dict.fromkeys(spec.column for spec in need.missing))
+    return read_file(reading, unit.bucket_dir, need.file, names)
+
+
+def _described(
+    unit: IndexUnit, file: DataFile, data: bytes, attempt: str, about_to_make: Callable[[str], None]
+) -> DataFile:
+    """The file with `data` as its indexes; nothing else of its description changes."""
+    others = tuple(name for name in file.extra_files if not name.endswith(INDEX_SUFFIX))
+    few = len(data) <= _EMPTY_BYTES or len(data) <= IN_MANIFEST.read(unit.reading.schema.options)
+    if few:
+        return replace(file, extra_files=others, embedded_index=data)
+    name = index_name(file, unit.token, attempt)
+    directory = unit.reading.paths.data_file(unit.bucket_dir, file).rpartition("/")[0]
+    about_to_make(f"{directory}/{name}")
+    unit.reading.file_io.write_new(f"{directory}/{name}", data)
+    return replace(file, extra_files=(*others, name), embedded_index=None)

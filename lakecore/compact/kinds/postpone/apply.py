@@ -1,0 +1,279 @@
+"""Postponed rows into real buckets: units on an executor, each partition proven, for one commit."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Generator, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from lakecore.compact.engine.cleanup import belongs, remove, sweep
+from lakecore.compact.engine.naming import place_name
+from lakecore.compact.engine.outcome import ProvenPick
+from lakecore.compact.engine.refusal import PickFailure
+from lakecore.compact.engine.work import Place, UnitTable, WorkPick
+from lakecore.compact.kinds.postpone.plan import Fold, cut, plan_folds, real_totals
+from lakecore.compact.kinds.postpone.run import FoldResult, FoldUnit, replaces, run_unit
+from lakecore.errors import ProofError, gravest
+from lakecore.executor import Executor
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.types.counted import counted
+from lakecore.verify.digest.columns import StoredFile
+from lakecore.verify.digest.shape import ProofMode
+from lakecore.verify.proof.commit_check import Bucket, CommitClaim, check_commit, check_rows
+from lakecore.verify.proof.pick_proof import PickProof
+from lakecore.verify.proof.postponed import FoldTally, prove_fold
+from lakecore.verify.proof.second_decoder import SecondDecoders
+from lakecore.write.buckets.bucket_state import BucketState
+from lakecore.write.buckets.postpone import POSTPONE_BUCKET, new_buckets
+
+__all__ = ["Folding", "fold_picks"]
+
+logger = logging.getLogger(__name__)
+
+
+def fold_picks(table: UnitTable, live: ManifestEntries) -> tuple[WorkPick, ...]:
+    """What a `Folding` of the postponed rows in `live` would do."""
+    return tuple(_pick(table, fold) for fold in _folds(table, live))
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """What was written and proven: messages of one commit, and a pick a partition for the report."""
+
+    messages: tuple[CommitMessage, ...]
+    picks: tuple[ProvenPick, ...]
+    directories: frozenset[str]
+    """Of the new files."""
+
+
+class Folding:
+    """The postponed rows of `live` on their way into real buckets.
+
+    `file_prefixes` begin the names of all new files, of data files first. Units are cut by partitions, and
+    by buckets where a partition is large. `decoders`: of the run. `excluded`: partitions that
+    are left alone. `refused`: those whose proof was refused, also after an exception.
+    """
+
+    def __init__(
+        self,
+        table: UnitTable,
+        live: ManifestEntries,
+        file_prefixes: Sequence[str],
+        executor: Executor,
+        decoders: SecondDecoders,
+        excluded: Collection[bytes] = (),
+    ) -> None:
+        self._table = table
+        self._prefixes = tuple(file_prefixes)
+        self._executor = executor
+        self._decoders = decoders
+        self._state = BucketState.of(live.select(live.bucket >= 0))
+        self._totals = real_totals(live)
+        self.folds = tuple(fold for fold in _folds(table, live) if fold.partition not in excluded)
+        self.refused: dict[bytes, PickFailure] = {}
+        self._made: list[CommitMessage] = []
+
+    def run(self) -> Folded | None:
+        """Write and prove; None when the executor was cancelled.
+
+        Raises what units raise, after removing every new file: ProofError, NotFoundError, CorruptDataError.
+        """
+        units = list(self._units())
+        done = False
+        try:
+            results = self._results(units)
+            done = len(results) == len(units)
+            return self._folded(units, results) if done else None
+        except BaseException:
+            done = False
+            raise
+        finally:
+            if not done:
+                self.abort()
+
+    def abort(self) -> None:
+        """Remove every new file: it was not committed."""
+        remove(self._table.reading.file_io, self._paths())
+        self._sweep(self._every_directory(), frozenset())
+
+    def clean(self, folded: Folded) -> None:
+        """After the commit: what attempts left that died with their executor."""
+        if self._executor.name != "local":
+            self._sweep(folded.directories, frozenset(path.rpartition("/")[2] for path in self._paths()))
+
+    def _units(self) -> Iterable[FoldUnit]:
+        idle = self._executor.parallelism // len(self.folds)
+        for fold in self.folds:
+            steps = cut(fold, idle)
+            state = replace(
+                self._state,
+                next_sequences={
+                    place: number
+                    for place, number in self._state.next_sequences.items()
+                    if place[0] == fold.partition
+                },
+                totals={fold.partition: fold.total_buckets},
+            )
+            name = _pick(self._table, fold).name
+            for remainder in range(steps):
+                yield FoldUnit(
+                    name=name if steps == 1 else f"{name} ({remainder + 1} of {steps})",
+                    table=self._table,
+                    fold=fold,
+                    state=state,
+                    steps=steps,
+                    remainder=remainder,
+                    file_prefix=self._prefixes[0],
+                )
+
+    def _results(self, units: Sequence[FoldUnit]) -> list[FoldResult]:
+        """In the order of units; fewer when the executor was cancelled. Raises the first failure, after all
+        units have ended."""
+        found: list[FoldResult] = []
+        failures: list[BaseException] = []
+        results = iter(self._executor.run(run_unit, units))
+        try:
+            for result in results:
+                if isinstance(result, FoldResult):
+                    found.append(result)
+                    self._made += result.messages
+                elif not isinstance(result, Exception):
+                    raise result
+                else:
+                    failures.append(result)
+                    self._note(units[len(found) + len(failures) - 1].fold, result)
+        finally:
+            if isinstance(results, Generator):
+                results.close()
+        if failures:
+            raise gravest(failures)
+        return found
+
+    def _folded(self, units: Sequence[FoldUnit], results: Sequence[FoldResult]) -> Folded:
+        picks, messages, claims = [], [], []
+        for fold in self.folds:
+            own = [result for unit, result in zip(units, results, strict=True) if unit.fold is fold]
+            written = [message for result in own for message in result.messages]
+            pick = _pick(self._table, fold)
+            tallies = [result.tally for result in own]
+            try:
+                proof = prove_fold(
+                    self._table.shape, pick.name, fold.rows, tallies, replaces=replaces(self._table)
+                )
+                claims.append(_claim(fold, proof, tallies, written))
+                self._decode_again(pick, written)
+            except ProofError as err:
+                self._note(fold, err)
+                raise
+            files = tuple(file for message in written for file in message.new_files)
+            picks.append(ProvenPick(pick, files, proof))
+            messages += [*map(_compacted, written), _emptied(fold)]
+        faults = check_commit(claims, messages)
+        for fold, claim in zip(self.folds, claims, strict=True):
+            if claim.name in faults:
+                self._note(fold, faults[claim.name])
+        if faults:
+            raise next(iter(faults.values()))
+        directory = self._table.reading.bucket_dir
+        directories = frozenset(directory(message.partition, message.bucket) for message in self._made)
+        return Folded(tuple(messages), tuple(picks), directories)
+
+    def _decode_again(self, pick: WorkPick, written: Sequence[CommitMessage]) -> None:
+        """One postponed file and one new file of each format through a second decoder. Raises ProofError."""
+        if self._table.shape.mode is ProofMode.KEYS:
+            return
+        reading = self._table.reading
+        files = [("input", pick.bucket_dir, file) for file in pick.replaced]
+        for message in written:
+            directory = reading.bucket_dir(message.partition, message.bucket)
+            files += [("output", directory, file) for file in message.new_files]
+        for side, directory, file in files:
+            stored = StoredFile(reading.paths.data_file(directory, file), file)
+            self._decoders.look(pick.name, side, stored, reading.file_schema(file.schema_id))
+
+    def _note(self, fold: Fold, error: Exception) -> None:
+        """The partition is refused, if its proof is what failed."""
+        if isinstance(error, ProofError):
+            self.refused[fold.partition] = PickFailure.of(_pick(self._table, fold), error)
+
+    def _paths(self) -> list[str]:
+        reading = self._table.reading
+        return [
+            f"{reading.bucket_dir(message.partition, message.bucket)}/{name}"
+            for message in self._made
+            for file in (*message.new_files, *message.changelog_files)
+            for name in file.all_names
+        ]
+
+    def _every_directory(self) -> Iterable[str]:
+        reading = self._table.reading
+        return (
+            reading.bucket_dir(fold.partition, bucket)
+            for fold in self.folds
+            for bucket in range(fold.total_buckets)
+        )
+
+    def _sweep(self, directories: Iterable[str], kept: frozenset[str]) -> None:
+        sweep(
+            self._table.reading.file_io,
+            directories,
+            lambda name, _: name.startswith(self._prefixes) and not belongs(name, kept),
+        )
+
+
+def _folds(table: UnitTable, live: ManifestEntries) -> tuple[Fold, ...]:
+    buckets_for = partial(new_buckets, table.schema.options)
+    return plan_folds(live, buckets_for, by_snapshot=table.reading.options.by_snapshot)
+
+
+def _pick(table: UnitTable, fold: Fold) -> WorkPick:
+    place = Place(fold.partition, POSTPONE_BUCKET, POSTPONE_BUCKET)
+    return WorkPick(
+        name=place_name(place, table.schema),
+        place=place,
+        bucket_dir=table.reading.bucket_dir(fold.partition, POSTPONE_BUCKET),
+        reason=f"postponed rows are assigned to {counted(fold.total_buckets, 'bucket')}",
+        replaced=fold.files,
+    )
+
+
+def _claim(
+    fold: Fold, proof: PickProof, tallies: Sequence[FoldTally], written: Sequence[CommitMessage]
+) -> CommitClaim:
+    """What a partition may change: its postponed files go, and what was read back comes into its buckets."""
+    check_rows(proof)
+    waiting = Bucket(fold.partition, POSTPONE_BUCKET, POSTPONE_BUCKET)
+
+    def place(bucket: int) -> Bucket:
+        return Bucket(fold.partition, bucket, fold.total_buckets)
+
+    return CommitClaim(
+        name=proof.pick,
+        removed=tuple((waiting, file) for file in proof.read),
+        added=tuple((place(bucket), file) for tally in tallies for bucket, file in tally.made),
+        changelog=tuple(
+            (place(message.bucket), file) for message in written for file in message.changelog_files
+        ),
+    )
+
+
+def _compacted(message: CommitMessage) -> CommitMessage:
+    """New files of a real bucket, as part of a compaction."""
+    return CommitMessage(
+        partition=message.partition,
+        bucket=message.bucket,
+        total_buckets=message.total_buckets,
+        compact_after=message.new_files,
+        compact_changelog=message.changelog_files,
+    )
+
+
+def _emptied(fold: Fold) -> CommitMessage:
+    return CommitMessage(
+        partition=fold.partition,
+        bucket=POSTPONE_BUCKET,
+        total_buckets=POSTPONE_BUCKET,
+        compact_before=fold.files,
+    )

@@ -1,0 +1,155 @@
+"""One unit of folding postponed rows: those of some buckets of a partition, through the writers, proven.
+
+Rows are replayed in their order and merged in the write buffer, as a write would. Memory: that buffer (it
+spills), and the proof's 33 bytes a row of 4 million. A failure removes what was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from lakecore.compact.engine.work import UnitTable
+from lakecore.compact.kinds.postpone.plan import Fold
+from lakecore.errors import ProofError
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.row_kind import KIND_NAME, RowKind
+from lakecore.read.file.file_reader import read_file
+from lakecore.row.bucket import assign_buckets
+from lakecore.verify.digest.columns import StoredFile
+from lakecore.verify.proof.postponed import FoldShare, FoldTally, check_fold, ignored_kinds
+from lakecore.verify.proof.rescaled import BucketRule
+from lakecore.verify.rules.table_rules import TableRules
+from lakecore.write.buckets.bucket_state import BucketState
+from lakecore.write.buckets.postpone import POSTPONE_BUCKET
+from lakecore.write.rows.incoming import Rows
+from lakecore.write.table_write import TableWrite, WriteTarget
+
+__all__ = ["FoldResult", "FoldUnit", "replaces", "run_unit"]
+
+_OPTIONS = {"postpone.batch-write-fixed-bucket": "true", "write-buffer-spillable": "true"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoldUnit:
+    """The rows of `fold` whose buckets leave `remainder` when divided by `steps`.
+
+    `state`: of its real buckets. `file_prefix`: begins the names of new data files.
+    """
+
+    name: str
+    table: UnitTable
+    fold: Fold
+    state: BucketState
+    steps: int
+    remainder: int
+    file_prefix: str
+
+    @property
+    def rows(self) -> int:
+        """About."""
+        return self.fold.rows // self.steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoldResult:
+    """What a unit wrote, by bucket, and what its half of the proof counted."""
+
+    messages: tuple[CommitMessage, ...]
+    tally: FoldTally
+
+
+def run_unit(unit: FoldUnit) -> FoldResult:
+    """Raises ProofError when anything differs, NotFoundError when a file is gone, CorruptDataError."""
+    table = unit.table
+    schema = replace(table.schema, options={**table.schema.options, **_OPTIONS})
+    reading = table.reading
+    target = WriteTarget(
+        reading.file_io, reading.paths, schema, table.clock, file_prefix=f"{unit.file_prefix}-", moves=True
+    )
+    write = TableWrite(target, lambda: unit.state)
+    try:
+        for rows in _postponed_rows(unit):
+            write.write_rows(rows)
+        written = write.finish()
+        return FoldResult(messages=written, tally=_proven(unit, written))
+    except BaseException:
+        write.abort()
+        raise
+
+
+def replaces(table: UnitTable) -> bool:
+    """Does the last row of a key simply replace the ones before?"""
+    rules = _rules(table)
+    return rules.engine == "deduplicate" and not rules.sequence
+
+
+def _postponed_rows(unit: FoldUnit) -> Iterator[Rows]:
+    """Those of the unit, without kinds that the table does not take."""
+    table, rule = unit.table, _rule(unit)
+    names, ignored = table.schema.row_type.names, [int(kind) for kind in _ignored(table)]
+    directory = table.reading.bucket_dir(unit.fold.partition, POSTPONE_BUCKET)
+    for file in unit.fold.files:
+        for batch in read_file(table.reading, directory, file, (*names, KIND_NAME)):
+            kinds = batch.column(KIND_NAME).to_numpy(zero_copy_only=False)
+            part = batch.select(list(names))
+            taken = ~np.isin(kinds, ignored)
+            if unit.steps > 1:
+                buckets = assign_buckets(part, rule.key, rule.total, rule.function)
+                taken &= buckets % unit.steps == unit.remainder
+            if not taken.all():
+                part, kinds = part.filter(pa.array(taken)), kinds[taken]
+            yield Rows(part, kinds if kinds.any() else None)
+
+
+def _proven(unit: FoldUnit, written: Sequence[CommitMessage]) -> FoldTally:
+    table, fold, outputs = unit.table, unit.fold, []
+    reading = table.reading
+    for message in written:
+        place = (message.partition, message.total_buckets)
+        if place != (fold.partition, fold.total_buckets) or not 0 <= message.bucket < fold.total_buckets:
+            raise ProofError(
+                unit.name,
+                f"rows were assigned to bucket {message.bucket} of {message.total_buckets}, which does not "
+                "belong to the unit",
+            )
+        directory = reading.bucket_dir(message.partition, message.bucket)
+        lowest = unit.state.next_sequence(message.partition, message.bucket)
+        for file in message.new_files:
+            if file.min_sequence_number < lowest:
+                raise ProofError(
+                    unit.name,
+                    f"{file.file_name} has sequence numbers that do not follow the rows of its bucket",
+                )
+            outputs.append((StoredFile(reading.paths.data_file(directory, file), file), message.bucket))
+    waiting = reading.bucket_dir(fold.partition, POSTPONE_BUCKET)
+    return check_fold(
+        table.proof,
+        unit.name,
+        [StoredFile(reading.paths.data_file(waiting, file), file) for file in fold.files],
+        outputs,
+        FoldShare(_rule(unit), unit.steps, unit.remainder),
+        replaces=replaces(table),
+        ignored=ignored_kinds(_rules(table)),
+    )
+
+
+def _rule(unit: FoldUnit) -> BucketRule:
+    schema, options = unit.table.schema, unit.table.reading.options
+    key = schema.row_type.select(schema.bucket_keys)
+    return BucketRule(key, options.bucket_function.value, unit.fold.total_buckets)
+
+
+def _ignored(table: UnitTable) -> frozenset[RowKind]:
+    """Kinds that writers leave out; the option may be younger than the postponed rows."""
+    options = table.reading.options
+    updates = {RowKind.UPDATE_BEFORE} if options.ignore_update_before or options.ignore_delete else set()
+    return frozenset(updates | ({RowKind.DELETE} if options.ignore_delete else set()))
+
+
+def _rules(table: UnitTable) -> TableRules:
+    """As the proof reads them."""
+    return TableRules.of(table.schema.options, keyed=True)

@@ -1,0 +1,105 @@
+"""The plain merge of a unit, certified: new files are all it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from lakecore.compact.kinds.primary_key.inputs import UnitInputs
+from lakecore.compact.kinds.primary_key.unit import MergeUnit, merge_spec
+from lakecore.merge.passes import Scratch, reduce_runs, stage_runs
+from lakecore.merge.sorted_merge import Evidence, FoldEvidence, MergedWindow, MergeSpec, merge_runs
+from lakecore.verify.digest.digest import total
+from lakecore.verify.proof.certificate import Certifier, UnitEvidence
+from lakecore.verify.recompute.account import FoldCertifier
+from lakecore.verify.recompute.evidence import Fate, FoldedWindow, join_passes
+from lakecore.verify.recompute.evidence import FoldEvidence as UnitFolds
+from lakecore.verify.rules.merge_rules import ChangeSource, fold_rules
+
+__all__ = ["CertifiedMerge"]
+
+
+class CertifiedMerge:
+    """The certified merge of a unit, in as many passes as its number of runs asks for."""
+
+    def __init__(self, unit: MergeUnit, inputs: UnitInputs) -> None:
+        self._unit = unit
+        self._inputs = inputs
+        rules = fold_rules(unit.table.schema, unit.table.reading.options)
+        self._rules = replace(rules, changes=ChangeSource.NONE)  # such a merge tells of none
+        self._certifiers: list[Certifier] = []
+        self._folds: list[FoldCertifier] = []
+
+    def windows(self) -> Generator[MergedWindow]:
+        """Windows of the last pass, each checked before it is handed on."""
+        unit = self._unit
+        sizes, limit = self._inputs.sizes()
+        runs: list[Iterator[pa.RecordBatch]] = [self._inputs.read(run, sizes) for run in unit.runs]
+        with Scratch() as scratch:
+            spec = merge_spec(unit, drop_deletes=unit.drop_deletes)
+            if spec.engine is None:
+                runs = reduce_runs(runs, limit, sizes.batch_rows, self._inner_pass, scratch)
+                yield from self._pass(runs, spec, self._certify(spec, may_drop=unit.licensed))
+            else:
+                check = self._certify(
+                    spec, may_drop=unit.licensed
+                )  # rows may expire as soon as the first run is read
+                yield from self._pass(stage_runs(runs, limit, sizes.batch_rows, scratch), spec, check)
+
+    def evidence(self) -> UnitEvidence | UnitFolds:
+        """The account of all passes: rows that left in an earlier one count too."""
+        if self._folds:
+            *earlier, latest = [certifier.evidence for certifier in self._folds]
+            return join_passes(earlier, latest)
+        *inner, last = [certifier.evidence for certifier in self._certifiers]
+        lost, dropped = total(e.lost for e in inner), total(e.dropped for e in inner)
+        return replace(
+            last,
+            rows=last.rows + lost.rows + dropped.rows,
+            lost=last.lost + lost,
+            dropped=last.dropped + dropped,
+            ties=last.ties + sum(e.ties for e in inner),
+        )
+
+    def _inner_pass(self, runs: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+        """Deletes stay: rows that they hide may be in other runs."""
+        spec = merge_spec(self._unit, drop_deletes=False)
+        for window in self._pass(runs, spec, self._certify(spec, may_drop=False)):
+            yield window.batch
+
+    def _pass(
+        self, runs: Sequence[Iterator[pa.RecordBatch]], spec: MergeSpec, check: Callable[[MergedWindow], None]
+    ) -> Iterator[MergedWindow]:
+        for window in merge_runs(runs, spec):
+            check(window)
+            yield MergedWindow(window.batch, window.rows_in)
+
+    def _certify(self, spec: MergeSpec, *, may_drop: bool) -> Callable[[MergedWindow], None]:
+        """A check for the windows of a new pass."""
+        name, shape = self._unit.name, self._unit.table.shape
+        if spec.engine is None:
+            kept = Certifier(name, shape, may_drop=may_drop)
+            self._certifiers.append(kept)
+            return partial(_check_kept, kept)
+        now_ms = self._unit.table.clock.now_ms()
+        folds = FoldCertifier(name, shape, self._rules, may_drop=may_drop, now_ms=now_ms)
+        self._folds.append(folds)
+        self._inputs.on_expired = folds.expired
+        return partial(_check_folds, folds)
+
+
+def _check_kept(certifier: Certifier, window: MergedWindow) -> None:
+    seen = window.evidence
+    assert isinstance(seen, Evidence)
+    certifier.window(seen.keys, seen.sequence, seen.kinds, seen.lost, seen.dropped, seen.gone)
+
+
+def _check_folds(certifier: FoldCertifier, window: MergedWindow) -> None:
+    seen = window.evidence
+    assert isinstance(seen, FoldEvidence)
+    fates = np.where(seen.ignored, Fate.IGNORED, Fate.FOLDED).astype(np.int8)
+    certifier.window(FoldedWindow(rows=seen.rows, results=seen.results, groups=seen.groups, fates=fates))

@@ -1,0 +1,109 @@
+"""Reading the runs of a unit: rows in key order within the unit's share of the keys, counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from lakecore.compact.kinds.primary_key.expiry import Expiry
+from lakecore.compact.kinds.primary_key.lookup.merge import with_level
+from lakecore.compact.kinds.primary_key.unit import AGE_NAME, MergeUnit, Run, deleted_rows
+from lakecore.merge.passes import run_limit
+from lakecore.merge.row_order import Bools
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME
+from lakecore.read.file.file_reader import read_file
+from lakecore.read.file.key_range import read_range
+from lakecore.read.file.sizes import ReadSizes, row_bytes, sizes_for
+
+__all__ = ["UnitInputs", "with_age"]
+
+_FEW_RUNS = 4
+_SMALL_FILE = 1 << 20
+
+
+class UnitInputs:
+    """The files of one unit. `rows_in`: rows read from them so far.
+
+    `on_expired`: told of rows that are left out because they are too old (record-level expiry) at `now_ms`.
+
+    `columns`: sequence number, kind and the table's; key columns are read once, as the table's own.
+    """
+
+    def __init__(self, unit: MergeUnit) -> None:
+        self._unit = unit
+        self.columns = (SEQUENCE_NAME, KIND_NAME, *unit.table.schema.row_type.names)
+        self.rows_in = 0
+        self.on_expired: Callable[[pa.RecordBatch], None] = lambda _: None
+        stays = unit.by_level is not None and not unit.by_level.rewrites
+        self._expiry = None if stays else Expiry.of(unit.table.schema, unit.table.reading.options)
+        self.now_ms = unit.table.clock.now_ms()
+
+    def read(self, run: Run, sizes: ReadSizes) -> Iterator[pa.RecordBatch]:
+        """The files of a run, one after another."""
+        for file in run:
+            for batch in self._batches(file, self.columns, sizes):
+                self.rows_in += batch.num_rows
+                yield self._living(batch)
+
+    def _living(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        old = self.too_old(batch)
+        if old is None:
+            return batch
+        self.on_expired(batch.filter(pa.array(old)))
+        return batch.filter(pa.array(~old))
+
+    def too_old(self, batch: pa.RecordBatch) -> Bools | None:
+        """Which rows have expired; None: none. Rows of a file that stays as it is never have."""
+        old = None if self._expiry is None else self._expiry.expired(batch, self.now_ms)
+        return old if old is not None and old.any() else None
+
+    def read_levels(self, run: Run, sizes: ReadSizes, age: int | None = None) -> Iterator[pa.RecordBatch]:
+        """As `read`, with the level of each row in a last column, and with `age`, if given, before it."""
+        for file in run:
+            for batch in self.read((file,), sizes):
+                yield with_level(batch if age is None else with_age(batch, age), file.level)
+
+    def fresh_keys(self) -> Iterator[pa.RecordBatch]:
+        """The keys of the files of level 0, each batch in key order."""
+        for run in self._unit.runs:
+            for file in run:
+                if file.level == 0:
+                    yield from self._batches(file, self._unit.table.schema.trimmed_primary_keys, ReadSizes())
+
+    def sizes(self, beside: int = 0) -> tuple[ReadSizes, int]:
+        """What an open run may hold, and how many may be open. Large inputs cost some reads of footers.
+
+        `beside`: files that are open besides the runs.
+        """
+        unit = self._unit
+        reading = unit.table.reading
+        files = [file for run in unit.runs for file in run]
+        small = max(file.file_size for file in files) < _SMALL_FILE
+        if len(unit.runs) + beside <= _FEW_RUNS and small:
+            return ReadSizes(), _FEW_RUNS
+        paths = [reading.paths.data_file(unit.bucket_dir, file) for file in files]
+        width = row_bytes(reading.file_io, paths)
+        columns = len(self.columns)
+        limit = run_limit(columns, width)
+        return sizes_for(min(len(unit.runs) + beside, limit), columns, width), limit
+
+    def _batches(
+        self, file: DataFile, columns: tuple[str, ...], sizes: ReadSizes
+    ) -> Iterator[pa.RecordBatch]:
+        unit = self._unit
+        place = (unit.table.reading, unit.bucket_dir)
+        rows, buffer, deleted = sizes.batch_rows, sizes.buffer_size, deleted_rows(unit, file)
+        if unit.bounds is not None:
+            return read_range(
+                *place, file, columns, unit.bounds, batch_size=rows, buffer_size=buffer, deletions=deleted
+            )
+        return read_file(*place, file, columns, batch_size=rows, buffer_size=buffer, deletions=deleted)
+
+
+def with_age(batch: pa.RecordBatch, age: int) -> pa.RecordBatch:
+    """The batch with `AGE_NAME` in a last column."""
+    ages = pa.array(np.full(batch.num_rows, age, np.int32))
+    return batch.append_column(pa.field(AGE_NAME, pa.int32(), nullable=False), ages)

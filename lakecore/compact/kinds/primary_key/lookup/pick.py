@@ -1,0 +1,114 @@
+"""Units of a pick that tells of changes or looks rows up: runs by level, and the files to ask. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from lakecore.compact.kinds.primary_key.mode import Derivation
+from lakecore.compact.kinds.primary_key.plan import BucketPick, stretch_runs
+from lakecore.compact.kinds.primary_key.unit import ByLevel, MergeUnit, Run
+from lakecore.lsm.sections import Section, sections
+from lakecore.metadata.key_order import key_order
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.options import ChangelogProducer
+
+__all__ = ["LeveledPick"]
+
+KeyOf = Callable[[bytes], Any]
+
+
+@dataclass(frozen=True)
+class LeveledPick:
+    """`model`: a unit of the pick without runs."""
+
+    pick: BucketPick
+    model: MergeUnit
+
+    def units(self) -> list[MergeUnit]:
+        """One unit a stretch and one a file whose rows are told of, in key order."""
+        work = self.pick.work
+        found = [self._unit(stretch, rewrites=True) for stretch in work.rewrites]
+        found += [self._unit((Section(((file,),)),), rewrites=False) for file in work.announced]
+        return sorted(found, key=lambda unit: min(self._key_of(f.min_key) for run in unit.runs for f in run))
+
+    @property
+    def consulted(self) -> tuple[DataFile, ...]:
+        """Files above the output that may be asked."""
+        asked = self._overlapping([
+            file for file in (*self._rewritten, *self.pick.work.announced) if file.level == 0
+        ])  # fmt: skip
+        return tuple(file for level in asked for file in level)
+
+    @property
+    def _rewritten(self) -> tuple[DataFile, ...]:
+        return tuple(f for stretch in self.pick.work.rewrites for section in stretch for f in section.files)
+
+    @cached_property
+    def _key_of(self) -> KeyOf:
+        return key_order(self.model.table.schema.key_type)
+
+    def _unit(self, stretch: tuple[Section, ...], *, rewrites: bool) -> MergeUnit:
+        pick, model = self.pick, self.model
+        files = [file for section in stretch for file in section.files]
+        fresh = [file for file in files if file.level == 0]
+        fresh_runs = stretch_runs(sections(fresh, self._key_of)) if fresh else ()
+        lookup = pick.derivation is Derivation.LOOKUP
+        return replace(
+            model,
+            runs=(*_level_runs(files, self._key_of), *fresh_runs),
+            drop_deletes=rewrites and pick.drop_deletes,
+            by_level=ByLevel(
+                derivation=pick.derivation,
+                announces=self._announces and (bool(fresh) or not lookup),
+                rewrites=rewrites,
+                top_level=pick.max_level,
+                fresh=len(fresh_runs),
+                above=self._overlapping(fresh) if lookup else (),
+            ),
+        )
+
+    @property
+    def _announces(self) -> bool:
+        producer = self.model.table.reading.options.changelog_producer
+        return producer in (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION)
+
+    def _overlapping(self, fresh: Sequence[DataFile]) -> tuple[tuple[DataFile, ...], ...]:
+        """By level, the files above the output whose keys reach into those of a fresh file."""
+        ranges = _joined([(self._key_of(file.min_key), self._key_of(file.max_key)) for file in fresh])
+        ends = [high for _, high in ranges]
+        found = []
+        for level in self.pick.above:
+            asked = []
+            for file in level:
+                at = bisect_left(ends, self._key_of(file.min_key))
+                if at < len(ranges) and ranges[at][0] <= self._key_of(file.max_key):
+                    asked.append(file)
+            found.append(tuple(sorted(asked, key=lambda file: self._key_of(file.min_key))))
+        return tuple(level for level in found if level)
+
+
+def _level_runs(files: Iterable[DataFile], key_of: KeyOf) -> list[Run]:
+    """Levels above 0, the highest (oldest) first, each in key order."""
+    levels: dict[int, list[DataFile]] = {}
+    for file in files:
+        if file.level > 0:
+            levels.setdefault(file.level, []).append(file)
+    return [
+        tuple(sorted(levels[level], key=lambda file: key_of(file.min_key)))
+        for level in sorted(levels, reverse=True)
+    ]
+
+
+def _joined(ranges: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Closed ranges, overlapping ones made one, in order."""
+    out: list[tuple[Any, Any]] = []
+    for low, high in sorted(ranges):
+        if out and low <= out[-1][1]:
+            out[-1] = (out[-1][0], max(out[-1][1], high))
+        else:
+            out.append((low, high))
+    return out

@@ -1,0 +1,197 @@
+"""Which files of which buckets are merged, and where to. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from lakecore.compact.engine.work import Place, Strategy
+from lakecore.compact.kinds.primary_key.mode import Derivation, MergeMode
+from lakecore.lsm import full, universal
+from lakecore.lsm.options import TreePolicy
+from lakecore.lsm.rewrites import OutputRules, PickWork, divide, worth_doing
+from lakecore.lsm.runs import LevelRun, Pick, drops_deletes, level_runs, number_of_levels
+from lakecore.lsm.sections import KeyOf, Section
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.scan.change_scanner import Deletions
+
+__all__ = ["BucketPick", "PickRequest", "plan_bucket", "plan_picks", "stretch_runs"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PickRequest:
+    """How to pick. `hour`: of the local day, for quiet hours. `now_ms`: since the epoch.
+
+    `mode`: what compactions of the table make besides new files. `deletions`: the vectors of all its files.
+    `expired`: whether a file holds rows that are too old; None: rows never are.
+    """
+
+    strategy: Strategy
+    policy: TreePolicy
+    key_of: KeyOf
+    now_ms: int
+    hour: int = 0
+    mode: MergeMode = field(default_factory=MergeMode)
+    deletions: Deletions = field(default_factory=dict)
+    expired: Callable[[DataFile], bool] | None = None
+
+    def has_deletions(self, place: Place, file: DataFile) -> bool:
+        """Whether some rows of the file are deleted."""
+        return (place.partition, place.bucket, file.file_name) in self.deletions
+
+    def thins_out(self, place: Place, file: DataFile) -> bool:
+        """Whether a full compaction rids the file of rows, although it overlaps nothing."""
+        deleted = self.mode.marks and self.has_deletions(place, file)
+        return deleted or (self.expired is not None and self.expired(file))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketPick:
+    """What happens to one bucket: `work` says which files merge and which move to `output_level`.
+
+    `derivation`: how changes are told in this pick. `above`: by level, from the one after the output on, the
+    files that may hold old rows of its keys.
+    """
+
+    place: Place
+    output_level: int
+    reason: str
+    drop_deletes: bool
+    work: PickWork
+    max_level: int = 0
+    derivation: Derivation = Derivation.NONE
+    above: tuple[tuple[DataFile, ...], ...] = ()
+
+
+def plan_picks(entries: ManifestEntries, request: PickRequest) -> tuple[BucketPick, ...]:
+    """Picks of all buckets among live `entries`, in their order; buckets in shape have none."""
+    picks = []
+    for place, files in _buckets(entries, request):
+        picked = plan_bucket(place, files, request)
+        if picked is not None:
+            picks.append(picked)
+    return tuple(picks)
+
+
+def plan_bucket(place: Place, files: list[DataFile], request: PickRequest) -> BucketPick | None:
+    """The pick of one bucket, given all its live files; None when there is nothing to do."""
+    runs = level_runs(files)
+    max_level = number_of_levels(runs, request.policy.num_levels) - 1
+    chosen = _pick(runs, max_level, request)
+    if chosen is None:
+        return _plan_alone(place, runs, max_level, request)
+    members = [file for run in runs[: chosen.count] for file in run.files]
+    force = request.policy.force_rewrite and request.strategy is Strategy.FULL
+    if not force and not worth_doing(members, chosen.output_level):
+        return None
+    rules = OutputRules(
+        output_level=chosen.output_level,
+        max_level=max_level,
+        small_file_size=request.policy.small_file_size,
+        force_rewrite=force,
+        upgrade=lambda file: request.mode.upgrade(file, chosen.output_level, max_level),
+        expired=request.expired or (lambda _: False),
+    )
+    work = divide(members, request.key_of, rules)
+    if not work.rewrites and not work.upgrades:
+        return None
+    return BucketPick(
+        place=place,
+        output_level=chosen.output_level,
+        reason=chosen.reason,
+        drop_deletes=request.mode.marks or drops_deletes(runs, chosen.output_level),
+        work=work,
+        max_level=max_level,
+        derivation=_derivation(request.mode, chosen.output_level, max_level),
+        above=_above(runs, chosen) if request.mode.asks else (),
+    )
+
+
+def _plan_alone(
+    place: Place, runs: tuple[LevelRun, ...], max_level: int, request: PickRequest
+) -> BucketPick | None:
+    """Rule of the format: a full compaction of one run rewrites its files with deleted or expired rows, each
+    alone.
+    """
+    if request.strategy is not Strategy.FULL:
+        return None
+    files = [file for run in runs for file in run.files if request.thins_out(place, file)]
+    if not files:
+        return None
+    return BucketPick(
+        place=place,
+        output_level=max_level,
+        reason="full",
+        drop_deletes=True,
+        work=PickWork(tuple((Section(((file,),)),) for file in files), ()),
+        max_level=max_level,
+        derivation=request.mode.derivation,
+    )
+
+
+def _derivation(mode: MergeMode, output_level: int, max_level: int) -> Derivation:
+    """Rule of the format: a full-compaction producer tells of compactions to the last level only."""
+    if mode.derivation is Derivation.FULL and output_level != max_level:
+        return Derivation.NONE
+    return mode.derivation
+
+
+def _above(runs: tuple[LevelRun, ...], chosen: Pick) -> tuple[tuple[DataFile, ...], ...]:
+    """Runs that stay: all of them lie above the output, and are older."""
+    return tuple(run.files for run in runs[chosen.count :])
+
+
+def stretch_runs(stretch: tuple[Section, ...]) -> tuple[tuple[DataFile, ...], ...]:
+    """Sections in key order as runs over all of them, oldest first: run i chains run i of each section."""
+    aged = [sorted(section.runs, key=_newest) for section in stretch]
+    width = max(map(len, aged))
+    return tuple(tuple(file for runs in aged if i < len(runs) for file in runs[i]) for i in range(width))
+
+
+def _newest(run: tuple[DataFile, ...]) -> int:
+    return max(file.max_sequence_number for file in run)
+
+
+def _pick(runs: tuple[LevelRun, ...], max_level: int, request: PickRequest) -> Pick | None:
+    policy = request.policy
+    if request.strategy is Strategy.FULL:
+        return full.pick(runs, max_level, force_rewrite=policy.force_rewrite)
+    early = universal.early_full(runs, policy.early_full, max_level, request.now_ms, None)
+    if early is not None:
+        return early
+    fresh = sum(run.level == 0 for run in runs)
+    forced = policy.force_level_0 and fresh >= policy.level_0_files
+    rule = universal.force_level_0 if forced else universal.pick
+    return rule(runs, policy.universal.at_hour(request.hour), max_level)
+
+
+def _buckets(entries: ManifestEntries, request: PickRequest) -> Iterator[tuple[Place, list[DataFile]]]:
+    """Buckets that may have something to do. Files become objects only for these."""
+    if not len(entries):
+        return
+    place = (entries.partition.astype(np.int64) << 32) | (entries.bucket.astype(np.int64) & 0xFFFFFFFF)
+    order = np.argsort(place, kind="stable")
+    bounds = np.flatnonzero(np.diff(place[order], prepend=place[order[0]] - 1, append=place[order[-1]] + 1))
+    marked = {(partition, bucket) for partition, bucket, _ in request.deletions}
+    for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        lanes = order[low:high]
+        first = int(lanes[0])
+        bucket = (entries.partition_of(first), int(entries.bucket[first])) if marked else None
+        if bucket not in marked and not _may_need_work(entries.level[lanes], request):
+            continue
+        part = entries.select(lanes)
+        total = int(part.total_buckets[0])
+        yield Place(part.partition_of(0), int(part.bucket[0]), total), part.files()
+
+
+def _may_need_work(levels: np.ndarray[Any, Any], request: PickRequest) -> bool:
+    runs = int((levels == 0).sum()) + len(np.unique(levels[levels > 0]))
+    policy = request.policy
+    if request.strategy is Strategy.FULL or policy.force_level_0:
+        always = policy.force_rewrite or request.expired is not None
+        return always or runs > 1 or bool((levels < policy.num_levels - 1).any())
+    return runs > 1 or policy.universal.run_trigger <= 1

@@ -1,0 +1,211 @@
+"""Runs one unit of a primary-key compaction: merge, write, and read back for the proof."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lakecore.compact.engine.work import UnitResult
+from lakecore.compact.kinds.primary_key.certified_merge import CertifiedMerge
+from lakecore.compact.kinds.primary_key.inputs import UnitInputs
+from lakecore.compact.kinds.primary_key.lookup.run import LevelMerge, LevelWindow
+from lakecore.compact.kinds.primary_key.sampled import merge_sample
+from lakecore.compact.kinds.primary_key.unit import (
+    ByLevel,
+    MergeUnit,
+    changelog_spec,
+    deleted_rows,
+    file_spec,
+    stored,
+)
+from lakecore.merge.passes import Scratch
+from lakecore.merge.row_sorter import RowSorter, keyed
+from lakecore.merge.sorted_merge import MergedWindow
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.row_kind import KEY_PREFIX
+from lakecore.read.ahead import READ_AHEAD_BYTES, made_meanwhile, read_ahead
+from lakecore.row.sort_rule import SortRule
+from lakecore.verify.digest.digest import Tally, total
+from lakecore.verify.digest.file_tally import FileTally
+from lakecore.verify.proof.outputs import OutputEvidence
+from lakecore.verify.proof.pick_proof import UnitProof, check_changelog, check_outputs, tally_input
+from lakecore.verify.sample.choice import RowSample
+from lakecore.verify.sample.key_marks import Marks
+from lakecore.verify.sample.lookups import LookupFile, check_asked_only, search_keys, tally_positions
+from lakecore.verify.sample.merge_sample import MergeSample, sample_merge
+from lakecore.write.files.rolling import FileSpec, RollingWriter
+
+__all__ = ["run_unit"]
+
+_SORT_BYTES = 48 << 20
+"""Of a buffer that rows are sorted in while others are merged; it takes about four times that."""
+
+Window = TypeVar("Window", MergedWindow, LevelWindow)
+
+
+def run_unit(unit: MergeUnit) -> UnitResult:
+    """Merge, write, read back. On any failure the files of this attempt are removed again.
+
+    Raises ProofError when the merge or its outputs do not hold, CorruptDataError, UnavailableError.
+    """
+    return _run_plain(unit) if unit.by_level is None else _run_by_level(unit, unit.by_level)
+
+
+def _run_plain(unit: MergeUnit) -> UnitResult:
+    inputs = UnitInputs(unit)
+    merge = CertifiedMerge(unit, inputs)
+    writer = _KeyedWriter(unit, file_spec(unit))
+    try:
+        windows = merge.windows()
+        with closing(_ahead(windows, unit)) as found:
+            for window in found:
+                writer.write(window.batch)
+        marks: Marks = {}
+        with made_meanwhile(_tallies(unit, marks), thread=unit.overlap) as counted:
+            files = writer.close()
+            outputs = _outputs(unit, files, marks)
+            tallies = tuple(counted)
+        shown = merge_sample(unit, inputs, files)
+        sample = _sampled(unit, shown, marks)
+    except BaseException:
+        writer.abort()
+        raise
+    proof = UnitProof(unit=unit.name, outputs=outputs, evidence=merge.evidence(), sample=sample)
+    return UnitResult(unit=unit.name, files=files, rows_in=inputs.rows_in, inputs=tallies, proof=proof)
+
+
+def _run_by_level(unit: MergeUnit, by_level: ByLevel) -> UnitResult:
+    inputs = UnitInputs(unit)
+    merge = LevelMerge(unit, by_level, inputs)
+    rows = _KeyedWriter(unit, file_spec(unit) if by_level.rewrites else None, unit.rule)
+    changes = _KeyedWriter(unit, changelog_spec(unit))
+    try:
+        windows = merge.windows()
+        with closing(_ahead(windows, unit)) as found:
+            for window in found:
+                rows.write(window.batch)
+                changes.write(window.changes)
+        files, changelog = rows.close(), changes.close()
+        marks: Marks = {}
+        tallies = tuple(_tallies(unit, marks))
+        moved = OutputEvidence(rows=total(tallies))  # a file that moves is what comes out
+        outputs = _outputs(unit, files, marks) if by_level.rewrites else moved
+        proof = UnitProof(
+            unit=unit.name,
+            outputs=outputs,
+            evidence=merge.evidence(),
+            changes=check_changelog(unit.table.proof, unit.name, [stored(unit, file) for file in changelog]),
+            looked_up=_looked_up(unit, by_level, merge.found),
+            searched=_searched(unit, by_level, merge.evidence().asked),
+            sample=_sampled(unit, merge_sample(unit, inputs, files, changelog, merge.found), marks),
+        )
+    except BaseException:
+        rows.abort()
+        changes.abort()
+        raise
+    return UnitResult(
+        unit=unit.name,
+        files=files,
+        changelog=changelog,
+        found={name: positions.serialize() for name, positions in merge.found.items()},
+        rows_in=inputs.rows_in,
+        inputs=tallies,
+        proof=proof,
+    )
+
+
+def _outputs(unit: MergeUnit, files: Sequence[DataFile], marks: Marks) -> OutputEvidence:
+    return check_outputs(unit.table.proof, unit.name, [stored(unit, file) for file in files], marks)
+
+
+def _sampled(unit: MergeUnit, shown: MergeSample, marks: Marks) -> RowSample | None:
+    """All columns of a part of the rows, where the mode of the proof asks for that."""
+    proof = unit.table.proof
+    return sample_merge(proof, unit.name, shown, marks) if proof.shape.samples else None
+
+
+def _tallies(unit: MergeUnit, marks: Marks) -> Generator[Tally]:
+    """Live rows of the inputs that this unit counts, read whole."""
+    proof, name = unit.table.proof, unit.name
+    for file in unit.tallied:
+        noted = marks if proof.shape.samples else None
+        yield tally_input(proof, name, stored(unit, file), deleted=deleted_rows(unit, file), marks=noted)
+
+
+def _looked_up(unit: MergeUnit, by_level: ByLevel, found: Mapping[str, BitMap]) -> Tally:
+    """The rows at the positions that the merge looked up, read once more."""
+    files = {file.file_name: file for level in by_level.above for file in level}
+    check_asked_only(unit.name, found, files)
+    rows = total(
+        tally_positions(unit.table.proof, unit.name, _asked_file(unit, files[name]), positions)
+        for name, positions in found.items()
+    )
+    where = {name: positions.serialize() for name, positions in found.items()}
+    return FileTally(rows.rows, rows.digest, positions=where)
+
+
+def _searched(unit: MergeUnit, by_level: ByLevel, asked: bytes) -> Tally:
+    """What a search of all levels finds for the keys that the merge had to ask for (full proof)."""
+    levels = [[_asked_file(unit, file) for file in level] for level in by_level.above]
+    return search_keys(unit.table.proof, levels, np.frombuffer(asked, np.uint64))
+
+
+def _asked_file(unit: MergeUnit, file: DataFile) -> LookupFile:
+    return LookupFile(stored(unit, file), deleted_rows(unit, file))
+
+
+class _KeyedWriter:
+    """A rolling writer of key-value rows; without a spec nothing is written."""
+
+    def __init__(self, unit: MergeUnit, spec: FileSpec | None, rule: SortRule | None = None) -> None:
+        """`rule`: the order to bring rows into, in a buffer that spills; None: they are in order."""
+        table = unit.table
+        self._rule = rule
+        self._scratch = Scratch()
+        self._sorter = RowSorter(self._scratch, _SORT_BYTES)
+        self._keys = table.schema.trimmed_primary_keys
+        self._writer = (
+            None if spec is None else RollingWriter(table.reading.file_io, spec, table.clock.now_ms)
+        )
+
+    def write(self, batch: pa.RecordBatch | None) -> None:
+        if self._writer is None or batch is None or not batch.num_rows:
+            return
+        if self._rule is not None:
+            self._sorter.add(keyed(batch, self._rule))
+        else:
+            self._writer.write(_with_keys(batch, self._keys))
+
+    def close(self) -> tuple[DataFile, ...]:
+        if self._writer is None:
+            return ()
+        for batch in self._sorter.sorted():
+            self._writer.write(_with_keys(batch, self._keys))
+        self._scratch.close()
+        return self._writer.close()
+
+    def abort(self) -> None:
+        self._scratch.close()
+        if self._writer is not None:
+            self._writer.abort()
+
+
+def _ahead(windows: Generator[Window], unit: MergeUnit) -> Generator[Window]:
+    """Windows made in another thread than they are written, where the unit may."""
+    return read_ahead(windows, READ_AHEAD_BYTES, _window_bytes) if unit.overlap else windows
+
+
+def _window_bytes(window: MergedWindow | LevelWindow) -> int:
+    changes = window.changes if isinstance(window, LevelWindow) else None
+    return sum(batch.nbytes for batch in (window.batch, changes) if batch is not None)
+
+
+def _with_keys(batch: pa.RecordBatch, keys: tuple[str, ...]) -> pa.RecordBatch:
+    """`_KEY_` columns beside the columns they repeat (rule of the format); no values are copied."""
+    names = [KEY_PREFIX + key for key in keys] + batch.schema.names
+    return pa.RecordBatch.from_arrays([batch.column(key) for key in keys] + batch.columns, names=names)

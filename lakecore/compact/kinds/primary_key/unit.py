@@ -1,0 +1,180 @@
+"""One unit of a primary-key compaction, as a value: what is merged, into what, and what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from pyroaring import BitMap
+
+from lakecore.compact.engine.naming import attempt_name
+from lakecore.compact.engine.work import UnitTable
+from lakecore.compact.kinds.primary_key.mode import Derivation
+from lakecore.merge.engines.deduplicate import Deduplicate
+from lakecore.merge.sorted_merge import MergeSpec
+from lakecore.metadata.manifest.data_file import DataFile, FileSource
+from lakecore.metadata.manifest.index_file import DeletionFile
+from lakecore.metadata.options import SequenceOrder
+from lakecore.read.file.key_range import KeyRange
+from lakecore.row.sort_rule import SortRule
+from lakecore.store.indexes import load_deletions
+from lakecore.verify.digest.columns import StoredFile
+from lakecore.verify.digest.shape import ProofMode
+from lakecore.verify.rules.asked_files import AskClaim
+from lakecore.verify.rules.drop_licence import DropClaim
+from lakecore.write.files.rolling import FileSpec
+
+__all__ = [
+    "AGE_NAME",
+    "ByLevel",
+    "MergeUnit",
+    "Run",
+    "changelog_spec",
+    "deleted_rows",
+    "file_spec",
+    "merge_spec",
+    "stored",
+]
+
+Run = tuple[DataFile, ...]
+
+AGE_NAME = "__lakecore_age"
+"""A column beside those of the files: the number of the row's run, from the oldest on; -1 above level 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByLevel:
+    """For a merge that has to know levels. `above`: files where its keys are looked up, nearest level first.
+
+    `announces`: it writes a changelog. `rewrites`: False for a file that only moves and whose rows are told
+    of. `fresh`: how many runs are of level 0; they are the last ones.
+    """
+
+    derivation: Derivation
+    announces: bool
+    rewrites: bool
+    top_level: int
+    fresh: int
+    above: tuple[tuple[DataFile, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeUnit:
+    """Merge `runs` (oldest first, each in key order) into files of `output_level`.
+
+    `file_prefix`: begins the names of new files; the unit adds what tells attempts apart. `tallied`: whole
+    inputs whose digest this unit takes. `bounds`: the unit's share of the keys, None for all of them.
+    `overlap`: encode in another thread than decode and merge. `deletions`: by name of the file whose rows are
+    deleted, of inputs and of files above. `by_level`: None for a merge that makes nothing but new files.
+    `rule`: the order of rows in new files; None: that of keys. With one the files above are in it too, and
+    of the rows of a key that of the last run counts, whatever their sequence numbers. `licensed`: the proof
+    lets deletes go (`verify.drop_licence`).
+    """
+
+    name: str
+    table: UnitTable
+    bucket_dir: str
+    runs: tuple[Run, ...]
+    output_level: int
+    drop_deletes: bool
+    file_prefix: str
+    tallied: tuple[DataFile, ...]
+    bounds: KeyRange | None = None
+    overlap: bool = False
+    deletions: Mapping[str, DeletionFile] = field(default_factory=dict)
+    by_level: ByLevel | None = None
+    rule: SortRule | None = None
+    licensed: bool = False
+
+    @property
+    def drops(self) -> DropClaim | None:
+        """What it wants to leave out, for the licence."""
+        if not self.drop_deletes:
+            return None
+        above = () if self.by_level is None else self.by_level.above
+        return DropClaim(
+            unit=self.name,
+            merged=tuple(file for run in self.runs for file in run),
+            asked=tuple(file for level in above for file in level),
+        )
+
+    @property
+    def asks(self) -> AskClaim:
+        """What it takes up, and whom it asks for older rows."""
+        return AskClaim(
+            unit=self.name,
+            merged=tuple(file for run in self.runs for file in run),
+            level=self.output_level,
+            levels=() if self.by_level is None else self.by_level.above,
+        )
+
+    def with_licence(self) -> MergeUnit:
+        return replace(self, licensed=True)
+
+    @property
+    def rows(self) -> int:
+        return sum(file.row_count for run in self.runs for file in run)
+
+    def with_second_thread(self) -> MergeUnit:
+        return replace(self, overlap=True)
+
+
+def deleted_rows(unit: MergeUnit, file: DataFile) -> BitMap | None:
+    """Positions of the deleted rows of a file; None when no row of it is deleted. Reads its vector."""
+    deletion = unit.deletions.get(file.file_name)
+    return None if deletion is None else load_deletions(unit.table.reading.file_io, deletion)
+
+
+def merge_spec(unit: MergeUnit, *, drop_deletes: bool) -> MergeSpec:
+    """How rows of a key become one. Where rows expire, the proof asks to be shown all of them."""
+    options, engine = unit.table.reading.options, unit.table.reading.engine
+    by_age = unit.rule is not None
+    if engine is None and options.record_expire_ms is not None:
+        engine = Deduplicate(options.ignore_delete)
+    return MergeSpec(
+        key_columns=unit.table.schema.trimmed_primary_keys,
+        sequence_columns=(AGE_NAME,) if by_age else options.sequence_fields,
+        descending=options.sequence_order is SequenceOrder.DESCENDING,
+        drop_retracts=drop_deletes,
+        ignore_retracts=options.ignore_delete and not by_age,
+        evidence=True,
+        gone=unit.table.shape.mode is ProofMode.FULL,
+        shown=tuple(field.name for field in unit.table.shape.values),
+        engine=engine,
+    )
+
+
+def file_spec(unit: MergeUnit) -> FileSpec:
+    """Of the unit's new data files."""
+    return _files(unit, unit.file_prefix, FileSource.COMPACT, changelog=False)
+
+
+def changelog_spec(unit: MergeUnit) -> FileSpec | None:
+    """Of its changelog files, None when it writes none. Rule of the format: they count as appended."""
+    if unit.by_level is None or not unit.by_level.announces:
+        return None
+    options = unit.table.reading.options
+    prefix = options.changelog_file_prefix + unit.file_prefix.removeprefix(options.data_file_prefix)
+    return _files(unit, prefix, FileSource.APPEND, changelog=True)
+
+
+def stored(unit: MergeUnit, file: DataFile) -> StoredFile:
+    """A file of the unit's bucket with its path."""
+    return StoredFile(unit.table.reading.paths.data_file(unit.bucket_dir, file), file)
+
+
+def _files(unit: MergeUnit, prefix: str, source: FileSource, *, changelog: bool) -> FileSpec:
+    reading = unit.table.reading
+    attempt = attempt_name(unit.table.clock)
+    return FileSpec(
+        directory=unit.bucket_dir,
+        name_prefix=f"{prefix}-{attempt}",
+        schema=unit.table.schema,
+        keyed=True,
+        level=unit.output_level,
+        source=source,
+        target_size=reading.options.target_file_size,
+        options=unit.table.schema.options,
+        changelog=changelog,
+        ordered_by=() if unit.rule is None or changelog else unit.rule.columns,
+    )

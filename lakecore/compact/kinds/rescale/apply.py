@@ -1,0 +1,446 @@
+"""Rescaling a table: plan from the latest snapshot, move rows, prove, commit; plan again what others touched.
+
+Promises: a partition gets its new number of buckets whole or not at all, only when its proof holds and only
+while it holds just the files that were read. Partitions that have the number already are left alone, so a
+run that is started again goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from lakecore.commit.request import Unchanged
+from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles, earlier_commits
+from lakecore.compact.engine.cleanup import belongs, remove, sweep
+from lakecore.compact.engine.naming import place_name
+from lakecore.compact.engine.refusal import PickFailure, failure_of
+from lakecore.compact.engine.work import Place, Strategy, UnitTable
+from lakecore.compact.kinds.rescale.claims import commit_faults
+from lakecore.compact.kinds.rescale.plan import (
+    BucketGroup,
+    RescalePick,
+    bucket_groups,
+    layers_of,
+    plan_rescale,
+    target_count,
+)
+from lakecore.compact.kinds.rescale.run import RescaleResult, RescaleUnit, run_unit
+from lakecore.compact.planning import CompactTarget, Planner
+from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
+from lakecore.executor import Executor, SerialExecutor
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.key_order import key_order
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.index_file import DELETION_VECTORS, IndexFile
+from lakecore.metadata.snapshot import RESCALED, CommitKind, Snapshot
+from lakecore.scan.filters import EVERYTHING, ScanFilter
+from lakecore.scan.support import check_rescalable
+from lakecore.verify.digest.columns import StoredFile
+from lakecore.verify.digest.shape import ProofMode
+from lakecore.verify.proof.pick_proof import PickProof, proof_properties, prove_pick
+from lakecore.verify.proof.rescaled import BucketRule
+from lakecore.verify.proof.second_decoder import SecondDecoders
+from lakecore.verify.proof.snapshot_check import SnapshotCheck
+
+__all__ = ["RescaleOutcome", "RescaleRequest", "RescaleRun"]
+
+logger = logging.getLogger(__name__)
+
+MAX_COMMITS = 1000
+"""Commits of one run; each takes the next identifier."""
+COMMIT_PICKS = 64
+_MAX_ROUNDS = 4
+_MOST_TARGETS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescaleRequest:
+    """`buckets`: how many; None: option `bucket`. (`commit_user`, `identifier`) names the run."""
+
+    buckets: int | None
+    commit_user: str
+    identifier: int
+    where: ScanFilter = EVERYTHING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescaleOutcome:
+    """Figures of what is committed. `dropped`: partitions, by name, that others kept writing to.
+    `decoded`: which formats a second decoder read, and how many rows."""
+
+    partitions: tuple[str, ...] = ()
+    files_in: int = 0
+    files_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    rows: int = 0
+    snapshots: tuple[int, ...] = ()
+    dropped: tuple[str, ...] = ()
+    proofs: tuple[PickProof, ...] = ()
+    decoded: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """A partition whose units all ran, and whose proof holds."""
+
+    pick: RescalePick
+    files: tuple[tuple[int, tuple[DataFile, ...]], ...]
+    proof: PickProof
+
+
+class RescaleRun:
+    """One run over one table, with what it saw and did, also after an exception.
+
+    `planned`: at the start. `count`: buckets that partitions get. `alive` is called as units come back.
+    """
+
+    def __init__(
+        self, target: CompactTarget, request: RescaleRequest, alive: Callable[[], None] = lambda: None
+    ) -> None:
+        self._alive = alive
+        self._target = target
+        self._request = request
+        self._identifier = request.identifier
+        seed = f"{request.commit_user} {request.identifier}"
+        self._decoders = SecondDecoders(target.reading.file_io, seed)
+        self._landed = EarlierCommits()
+        self._made: set[str] = set()
+        self._committed: set[str] = set()
+        self._directories: set[str] = set()
+        self._uncertain = False
+        self.count = 0
+        self.planned: tuple[RescalePick, ...] = ()
+        self.outcome = RescaleOutcome()
+
+    def plan(self) -> tuple[RescalePick, ...]:
+        """What is to be done; nothing is written. Raises UnsupportedError, InvalidInputError."""
+        self.planned = self._picks(self._start(), self._request.where)[0]
+        return self.planned
+
+    def names(self) -> tuple[str, ...]:
+        """What is planned: `dt=a: 2 -> 4 buckets`."""
+        return tuple(
+            f"{self._name(pick)}: {pick.old_total} -> {pick.new_total} buckets" for pick in self.planned
+        )
+
+    def run(self, executor: Executor) -> None:
+        """Do it. A failed unit and a refused proof fail their partition only: the rest is committed, then the
+        gravest failure is raised. Raises UnsupportedError, InvalidInputError before anything is touched; else
+        what units and commits raise.
+        """
+        request, target = self._request, self._target
+        snapshot = self._start()
+        names = RunFiles.of(
+            (target.reading.options.data_file_prefix,),
+            (target.reading.paths.root, request.commit_user, request.identifier),
+            target.clock.fresh_id(),
+        )
+        failures: list[PickFailure] = []
+        try:
+            self._rounds(snapshot, names, executor, failures)
+        finally:
+            if not self._uncertain:
+                self._clean(names, executor, swept=bool(failures))
+        if self.outcome.snapshots:
+            names.remove_older(target.scanner.manifests, sorted(self._directories), self._landed)
+        if failures:
+            raise failure_of(target.name, failures)
+
+    def _start(self) -> Snapshot | None:
+        """The snapshot to plan from, after all checks."""
+        reading, scanner, request = self._target.reading, self._target.scanner, self._request
+        self.count = target_count(self._target.name, reading.options, request.buckets)
+        check_rescalable(self._target.name, reading.schema, reading.options)
+        snapshot = scanner.snapshots.latest()
+        if snapshot is not None:
+            self._landed = earlier_commits(
+                scanner.snapshots,
+                snapshot,
+                request.commit_user,
+                range(request.identifier, request.identifier + MAX_COMMITS),
+                CommitKind.OVERWRITE,
+            )
+            self._identifier = self._landed.next_identifier(request.identifier)
+        return snapshot
+
+    def _picks(
+        self, snapshot: Snapshot | None, where: ScanFilter
+    ) -> tuple[tuple[RescalePick, ...], ManifestEntries]:
+        """Partitions to do, and their live entries."""
+        if snapshot is None:
+            return (), ManifestEntries.empty()
+        scanner = self._target.scanner
+        entries = scanner.live_entries(snapshot, where)
+        picks = plan_rescale(entries, self.count, scanner.deletions(snapshot))
+        newest = max((file.schema_id for pick in picks for file in pick.all_files), default=0)
+        if newest > self._target.reading.schema.id:
+            raise CommitConflictError(
+                f"{self._target.name}: its schema was changed during the rescaling; run again"
+            )
+        return picks, entries
+
+    def _rounds(
+        self, snapshot: Snapshot | None, names: RunFiles, executor: Executor, failures: list[PickFailure]
+    ) -> None:
+        where = self._request.where
+        for number in range(_MAX_ROUNDS):
+            picks, entries = self._picks(snapshot, where)
+            self.planned = picks if number == 0 else self.planned
+            if not picks or snapshot is None:
+                return
+            lost = self._round(picks, self._unit_table(entries), snapshot, names.own[0], executor, failures)
+            if not lost:
+                return
+            where = replace(self._request.where, serialized=frozenset(pick.partition for pick in lost))
+            snapshot = self._target.scanner.snapshots.latest()
+        given_up = tuple(self._name(pick) for pick in lost)
+        self.outcome = replace(self.outcome, dropped=self.outcome.dropped + given_up)
+
+    def _round(
+        self,
+        picks: Sequence[RescalePick],
+        table: UnitTable,
+        snapshot: Snapshot,
+        prefix: str,
+        executor: Executor,
+        failures: list[PickFailure],
+    ) -> list[RescalePick]:
+        """Run and commit; the partitions that others wrote to."""
+        units = [self._units(pick, table, f"{prefix}-{i}", executor) for i, pick in enumerate(picks)]
+        results = iter(executor.run(run_unit, [unit for found in units for unit in found]))
+        index_files = self._target.scanner.index_files(snapshot)
+        ready, lost = list[_Moved](), list[RescalePick]()
+        for pick, own in zip(picks, units, strict=True):
+            moved = self._collect(pick, own, results, failures)
+            if moved is not None:
+                ready.append(moved)
+            if len(ready) >= COMMIT_PICKS:
+                lost += self._commit(ready, index_files, failures)
+                ready = []
+        return lost + self._commit(ready, index_files, failures)
+
+    def _collect(
+        self,
+        pick: RescalePick,
+        units: Sequence[RescaleUnit],
+        results: Iterator[RescaleResult | BaseException],
+        failures: list[PickFailure],
+    ) -> _Moved | None:
+        """The partition with its proof; None where a unit failed or the executor was cancelled."""
+        found: list[RescaleResult] = []
+        for unit in units:
+            result = next(results, None)
+            if isinstance(result, RescaleResult):
+                found.append(result)
+                self._made.update(
+                    f"{unit.bucket_dirs[bucket]}/{name}"
+                    for bucket, files in result.files
+                    for file in files
+                    for name in file.all_names
+                )
+            elif isinstance(result, LakeError):
+                self._fail(pick, result, failures)
+            elif result is not None:
+                raise result
+            self._alive()  # not before the new files are known: it may fail, too
+        if len(found) < len(units):
+            return None
+        try:
+            proof = prove_pick(
+                units[0].table.shape,
+                self._name(pick),
+                [tally for result in found for tally in result.inputs],
+                [result.proof for result in found],
+            )
+            self._decode_again(pick, units, found)
+        except LakeError as err:
+            self._fail(pick, err, failures)
+            return None
+        return _Moved(pick, tuple(files for result in found for files in result.files), proof)
+
+    def _decode_again(
+        self, pick: RescalePick, units: Sequence[RescaleUnit], found: Sequence[RescaleResult]
+    ) -> None:
+        """One old and one new file of each format through a second decoder, once a run. Raises ProofError."""
+        reading = self._target.reading
+        new = [files for result in found for files in result.files]
+        for side, buckets in (("input", pick.files.items()), ("output", new)):
+            for bucket, files in buckets:
+                directory = reading.bucket_dir(pick.partition, bucket)
+                for file in files:
+                    stored = StoredFile(reading.paths.data_file(directory, file), file)
+                    name = self._name(pick)
+                    self._decoders.look(name, side, stored, reading.file_schema(file.schema_id))
+        self.outcome = replace(self.outcome, decoded=self._decoders.report())
+
+    def _fail(self, pick: RescalePick, error: LakeError, failures: list[PickFailure]) -> None:
+        logger.error("%s", error)
+        failures.append(PickFailure(self._name(pick), pick.all_files, error))
+
+    def _commit(
+        self, ready: Sequence[_Moved], index_files: Sequence[IndexFile], failures: list[PickFailure]
+    ) -> list[RescalePick]:
+        """Commit what fits and is what was proven; the partitions that do not fit."""
+        left, lost = list(ready), list[RescalePick]()
+        while left:
+            messages = [message for moved in left for message in _messages(moved, index_files)]
+            faults = commit_faults(
+                [(self._name(moved.pick), moved.pick, moved.files, moved.proof) for moved in left],
+                messages,
+                index_files,
+            )
+            for number, error in faults.items():
+                self._fail(left[number].pick, error, failures)
+            if faults:
+                left = [moved for number, moved in enumerate(left) if number not in faults]
+                continue
+            self._uncertain = True
+            try:
+                result = self._target.committer.commit(
+                    messages,
+                    commit_user=self._request.commit_user,
+                    identifier=self._identifier,
+                    properties=proof_properties(moved.proof for moved in left) | {RESCALED: str(self.count)},
+                    unchanged=Unchanged(one_count=True),
+                    examine=SnapshotCheck(messages, overwrites=True),
+                )
+            except CommitConflictError as err:
+                self._uncertain = False
+                conflicts = err.args[1] if len(err.args) > 1 else ()
+                gone = {partition for partition, _, _ in conflicts}
+                if not gone.intersection(moved.pick.partition for moved in left):
+                    raise
+                logger.warning("%s; %d partitions are planned again", err, len(gone))
+                lost += [moved.pick for moved in left if moved.pick.partition in gone]
+                left = [moved for moved in left if moved.pick.partition not in gone]
+                continue
+            except LakeError as err:
+                self._uncertain = isinstance(err, CommitUncertainError)
+                raise
+            if result.duplicate:
+                self._uncertain = False
+                raise CommitConflictError(
+                    f"commit {self._identifier} of {self._request.commit_user} is already in "
+                    f"snapshot {result.snapshot_ids[-1]}: another run with the same commit user "
+                    "and identifier is active; let that run finish"
+                )
+            self._count(left, result.snapshot_ids)
+            self._uncertain = False  # only now: an interruption before this line removes nothing
+            break
+        return lost
+
+    def _count(self, landed: Sequence[_Moved], snapshots: tuple[int, ...]) -> None:
+        made = [file for moved in landed for _, files in moved.files for file in files]
+        gone = [file for moved in landed for file in moved.pick.all_files]
+        self._committed.update(name for file in made for name in file.all_names)
+        self._identifier += 1
+        before = self.outcome
+        self.outcome = replace(
+            before,
+            partitions=before.partitions + tuple(self._name(moved.pick) for moved in landed),
+            files_in=before.files_in + len(gone),
+            files_out=before.files_out + len(made),
+            bytes_in=before.bytes_in + sum(file.file_size for file in gone),
+            bytes_out=before.bytes_out + sum(file.file_size for file in made),
+            rows=before.rows + sum(file.row_count for file in made),
+            snapshots=before.snapshots + snapshots,
+            proofs=before.proofs + tuple(moved.proof for moved in landed),
+        )
+
+    def _clean(self, names: RunFiles, executor: Executor, *, swept: bool) -> None:
+        """What units made and nobody committed; and, where attempts may have died, a search."""
+        committed = self._committed
+        file_io = self._target.reading.file_io
+        remove(file_io, sorted(path for path in self._made if path.rpartition("/")[2] not in committed))
+        if swept or executor.name != "local":
+            sweep(
+                file_io,
+                sorted(self._directories),
+                lambda name, _: name.startswith(names.own) and not belongs(name, committed),
+            )
+
+    def _unit_table(self, entries: ManifestEntries) -> UnitTable:
+        planner = Planner(
+            target=self._target, strategy=Strategy.FULL, proof=ProofMode.FULL, engine=SerialExecutor()
+        )
+        table = planner.unit_table(entries)
+        return replace(table, shape=replace(table.shape, positional=False))
+
+    def _units(
+        self, pick: RescalePick, table: UnitTable, prefix: str, executor: Executor
+    ) -> tuple[RescaleUnit, ...]:
+        """One a group of buckets; groups are cut where there would be fewer units than cores."""
+        schema, options = table.schema, table.reading.options
+        groups = bucket_groups(pick.old_total, pick.new_total)
+        cuts = max(executor.parallelism // len(groups), -(-len(groups[0].new) // _MOST_TARGETS))
+        step = len(groups)
+        parts = bucket_groups(pick.old_total, pick.new_total, cuts)
+        rule = BucketRule(
+            schema.row_type.select(schema.bucket_keys), options.bucket_function.value, pick.new_total
+        )
+        seen: set[int] = set()
+        units = []
+        for number, group in enumerate(parts):
+            residue = group.old[0]
+            unit = self._unit(pick, group, table, rule, (step, residue), f"{prefix}-{number}")
+            units.append(replace(unit, checked=residue not in seen))
+            seen.add(residue)
+        return tuple(unit for unit in units if unit.layers)
+
+    def _unit(
+        self,
+        pick: RescalePick,
+        group: BucketGroup,
+        table: UnitTable,
+        rule: BucketRule,
+        residues: tuple[int, int],
+        prefix: str,
+    ) -> RescaleUnit:
+        directories = {
+            bucket: table.reading.bucket_dir(pick.partition, bucket) for bucket in {*group.old, *group.new}
+        }
+        self._directories.update(directories[bucket] for bucket in group.new)
+        keyed = table.reading.keyed
+        key_of = key_order(table.schema.key_type) if keyed else None
+        return RescaleUnit(
+            name=f"{self._name(pick)}, buckets {', '.join(map(str, group.old))}",
+            table=table,
+            group=group,
+            layers=layers_of(pick.files, group.old, key_of, keyed=keyed),
+            deletions={key: found for key, found in pick.deletions.items() if key[0] in group.old},
+            rule=rule,
+            residues=residues,
+            bucket_dirs=directories,
+            checked=True,
+            file_prefix=prefix,
+        )
+
+    def _name(self, pick: RescalePick) -> str:
+        name = place_name(Place(pick.partition, 0, pick.old_total), self._target.reading.schema)
+        return name.rpartition("bucket-")[0].rstrip("/") or "the table"
+
+
+def _messages(moved: _Moved, index_files: Sequence[IndexFile]) -> Iterator[CommitMessage]:
+    """What goes, by old bucket, with the deletion vectors of its files; what comes, by new bucket."""
+    pick = moved.pick
+    for bucket, files in pick.files.items():
+        yield CommitMessage(
+            partition=pick.partition,
+            bucket=bucket,
+            total_buckets=pick.old_total,
+            deleted_files=files,
+            deleted_index_files=tuple(
+                file
+                for file in index_files
+                if (file.partition, file.bucket, file.index_type)
+                == (pick.partition, bucket, DELETION_VECTORS)
+            ),
+        )
+    for bucket, files in moved.files:
+        yield CommitMessage(
+            partition=pick.partition, bucket=bucket, total_buckets=pick.new_total, new_files=files
+        )

@@ -1,0 +1,74 @@
+"""What a rescaling may commit, taken from its proofs, and whether the commit is just that. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from lakecore.compact.kinds.rescale.plan import RescalePick
+from lakecore.errors import ProofError
+from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.index_file import DELETION_VECTORS, IndexFile
+from lakecore.verify.proof.commit_check import Bucket, CommitClaim, check_commit, check_rows
+from lakecore.verify.proof.pick_proof import PickProof
+
+__all__ = ["commit_faults"]
+
+BucketFiles = tuple[int, tuple[DataFile, ...]]
+ProvenRescale = tuple[str, RescalePick, Sequence[BucketFiles], PickProof]
+"""Name of the partition, what was planned, new files by bucket, the proof."""
+
+
+def commit_faults(
+    proven: Sequence[ProvenRescale], messages: Sequence[CommitMessage], index_files: Iterable[IndexFile]
+) -> dict[int, ProofError]:
+    """What is wrong, by the place of the partition. `index_files`: of the snapshot that was planned from.
+
+    Raises ProofError where the messages hold what belongs to no partition.
+    """
+    faults: dict[int, ProofError] = {}
+    claims: dict[int, CommitClaim] = {}
+    for number, one in enumerate(proven):
+        try:
+            claims[number] = _claim(f"{number} {one[0]}", *one[1:])
+        except ProofError as err:
+            faults[number] = err
+    if faults:
+        return faults  # the others are looked at when these are out
+    found = check_commit(list(claims.values()), messages, overwrites=True)
+    for number, claim in claims.items():
+        if claim.name in found:
+            faults[number] = ProofError(proven[number][0], found[claim.name].problem)
+    vectors = _vectors(file for message in messages for file in message.deleted_index_files)
+    due = _vectors(index_files)
+    for number, (name, pick, _, _) in enumerate(proven):
+        if _of(pick, vectors) != _of(pick, due) or any(m.new_index_files for m in messages):
+            faults.setdefault(
+                number,
+                ProofError(
+                    name, "its commit would remove other deletion vectors than those of the removed files"
+                ),
+            )
+    return faults
+
+
+def _claim(name: str, pick: RescalePick, files: Sequence[BucketFiles], proof: PickProof) -> CommitClaim:
+    """Every file that was read goes from its bucket, every file that was read back comes into its own."""
+    check_rows(proof)
+    where = {file.file_name: bucket for bucket, found in pick.files.items() for file in found}
+    into = {file.file_name: bucket for bucket, found in files for file in found}
+    if {file.file_name for file in proof.read} != where.keys():
+        raise ProofError(proof.pick, "the files that were read are not those of the partition")
+    if {file.file_name for file in proof.made} != into.keys():
+        raise ProofError(proof.pick, "the new files are not those that were read back")
+    gone = ((Bucket(pick.partition, where[f.file_name], pick.old_total), f) for f in proof.read)
+    made = ((Bucket(pick.partition, into[f.file_name], pick.new_total), f) for f in proof.made)
+    return CommitClaim(name=name, removed=tuple(gone), added=tuple(made))
+
+
+def _vectors(files: Iterable[IndexFile]) -> set[tuple[bytes, int, str]]:
+    return {(f.partition, f.bucket, f.file_name) for f in files if f.index_type == DELETION_VECTORS}
+
+
+def _of(pick: RescalePick, files: set[tuple[bytes, int, str]]) -> set[tuple[bytes, int, str]]:
+    return {found for found in files if found[0] == pick.partition and found[1] in pick.files}

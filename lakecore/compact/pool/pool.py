@@ -1,0 +1,250 @@
+"""One executor for the units of many tables, as one stream of jobs: tasks hold units of whichever wait."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from lakecore.compact.pool.plan import UNIT_COST, Admission, FairQueue, Queued
+from lakecore.executor import Executor
+
+__all__ = ["PlanBudget", "TableExecutor", "UnitPool"]
+
+logger = logging.getLogger(__name__)
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+_MOST_SLOTS = 64
+_Call = tuple[Callable[[Any], Any], Any]
+
+
+class PlanBudget:
+    """Lets threads plan tables while the plans that are held fit into `limit` bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self._admission = Admission(limit)
+        self._changed = threading.Condition()
+        self._numbers = 0
+
+    @contextmanager
+    def holding(self, size: int) -> Iterator[None]:
+        """Wait for `size` bytes and keep them within the block."""
+        with self._changed:
+            self._numbers += 1
+            who = self._numbers
+            self._admission.ask(who, size)
+        try:
+            with self._changed:
+                self._changed.wait_for(lambda: self._admission.is_in(who))
+            yield
+        finally:
+            with self._changed:
+                self._admission.leave(who)
+                self._changed.notify_all()
+
+
+class UnitPool:
+    """Runs units of many tables on `engine`. Each table's thread has a `TableExecutor` of it.
+
+    As many jobs are under way as the engine runs units at once, and one more, so that no worker waits for
+    the next; a job is a large unit or a bundle of small ones. A bundle that is lost with its worker is tried
+    again unit by unit, so that only the unit at fault fails. The threads start with the first unit: where no
+    table has anything to do, no engine is started.
+    """
+
+    def __init__(self, engine: Executor) -> None:
+        self.engine = engine
+        self._changed = threading.Condition()
+        self._queue = FairQueue()
+        self._streams: dict[int, _Stream] = {}
+        self._threads: list[threading.Thread] = []
+        self._slots = 0
+        self._numbers = 0
+        self._closed = False
+
+    def __enter__(self) -> UnitPool:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.cancel()
+        self.close()
+
+    def cancel(self) -> None:
+        """Stop running units soon; every table's run then ends. Safe from another thread, and twice."""
+        self.engine.cancel()
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """End the threads, once what they run has ended."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def open(self, calls: Sequence[_Call]) -> _Stream:
+        """Queue the units of a table."""
+        self._start()
+        with self._changed:
+            self._numbers += 1
+            stream = _Stream(self._numbers, calls)
+            self._streams[stream.number] = stream
+            units = [Queued(stream.number, number, _cost(task)) for number, (_, task) in enumerate(calls)]
+            self._queue.add(units)
+            self._changed.notify_all()
+        return stream
+
+    def wait(self, stream: _Stream, number: int) -> bool:
+        """Until the unit has a result; False when the pool was closed before."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: number in stream.results or (self._closed and not stream.under_way)
+            )
+            return number in stream.results
+
+    def leave(self, stream: _Stream) -> None:
+        """Drop the units that nobody has taken and wait for the others, so that none writes after this."""
+        with self._changed:
+            self._queue.drop(stream.number)
+            stream.left = True
+            self._changed.wait_for(lambda: not stream.under_way)
+            del self._streams[stream.number]
+
+    def _start(self) -> None:
+        if self._slots or self._closed:
+            return
+        parallelism = self.engine.parallelism  # may take seconds, or fail: not under the lock
+        extra = 0 if self.engine.name == "local" else 1
+        with self._changed:
+            if self._slots:
+                return
+            self._slots = min(parallelism + extra, _MOST_SLOTS)
+            width = -(-parallelism // self._slots)
+            for number in range(self._slots):
+                name = f"lakecore-units-{number}"
+                thread = threading.Thread(target=self._work, args=(width,), name=name, daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+    def _work(self, width: int) -> None:
+        """One slot: a job of up to `width` tasks after another."""
+        while tasks := self._take(width):
+            calls = [[self._streams[unit.stream].calls[unit.number] for unit in task] for task in tasks]
+            done = 0
+            try:
+                for result, task in zip(self.engine.run(_run_bundle, calls), tasks, strict=False):
+                    self._deliver(task, result)
+                    done += 1
+            except Exception as err:  # noqa: BLE001 - the border of a thread: each table raises it
+                for task in tasks[done:]:
+                    self._deliver(task, err)
+                continue
+            for task in tasks[done:]:
+                self._deliver(task, None)
+
+    def _take(self, width: int) -> list[tuple[Queued, ...]]:
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or len(self._queue))
+            if self._closed:
+                return []
+            tasks = [task for _ in range(width) if (task := self._queue.take(self._slots * width))]
+            for unit in (unit for task in tasks for unit in task):
+                self._streams[unit.stream].under_way.add(unit.number)
+            return tasks
+
+    def _deliver(self, task: Sequence[Queued], result: Any) -> None:
+        """`result`: of each unit; an exception of the task; None for a task that was cancelled."""
+        with self._changed:
+            if result is None:
+                self._closed = True
+            results = result if isinstance(result, list) else [result] * len(task)
+            for unit, one in zip(task, results, strict=True):
+                stream = self._streams[unit.stream]
+                stream.under_way.discard(unit.number)
+                if result is None or stream.left:
+                    continue
+                if len(task) > 1 and isinstance(one, (_Failed, BaseException)):
+                    logger.info("a unit failed in a task with %d others and is retried alone", len(task) - 1)
+                    self._queue.add([Queued(unit.stream, unit.number, unit.cost, alone=True)])
+                else:
+                    stream.results[unit.number] = one
+            self._changed.notify_all()
+
+
+class _Stream:
+    """The units of one table: their calls, and results by number."""
+
+    def __init__(self, number: int, calls: Sequence[_Call]) -> None:
+        self.number = number
+        self.calls = calls
+        self.results: dict[int, Any] = {}
+        self.under_way: set[int] = set()
+        self.left = False
+
+
+class TableExecutor:
+    """The share of one table in a pool, as an executor."""
+
+    def __init__(self, pool: UnitPool) -> None:
+        self._pool = pool
+
+    @property
+    def name(self) -> str:
+        return self._pool.engine.name
+
+    @property
+    def parallelism(self) -> int:
+        return self._pool.engine.parallelism
+
+    @property
+    def startup_seconds(self) -> float:
+        return self._pool.engine.startup_seconds
+
+    def run(self, function: Callable[[A], R], tasks: Iterable[A]) -> Iterator[R | BaseException]:
+        """Results in the order of `tasks`. Leaving the iterator waits for the units that run already."""
+        calls = [(function, task) for task in tasks]
+        if not calls:
+            return
+        stream = self._pool.open(calls)
+        try:
+            for number in range(len(calls)):
+                if not self._pool.wait(stream, number):
+                    return
+                yield stream.results.pop(number)
+        finally:
+            self._pool.leave(stream)
+
+    def cancel(self) -> None:
+        """Stops the whole pool."""
+        self._pool.cancel()
+
+
+class _Failed:
+    """Stands for the result of a unit that raised in a bundle."""
+
+
+def _cost(task: Any) -> int:
+    return UNIT_COST + int(getattr(task, "rows", 0))
+
+
+def _run_bundle(calls: Sequence[_Call]) -> list[Any]:
+    """One task on the executor. A unit alone raises what it raises; among others its failure is told."""
+    if len(calls) == 1:
+        function, task = calls[0]
+        return [function(task)]
+    return [_attempt(function, task) for function, task in calls]
+
+
+def _attempt(function: Callable[[Any], Any], task: Any) -> Any:
+    try:
+        return function(task)
+    except Exception as err:  # noqa: BLE001 - the border of a unit: it is tried again alone
+        logger.info("%s: %s", getattr(task, "name", task), err)
+        return _Failed()
