@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-import numpy as np
-
-from lakecore.clock import Clock
-from lakecore.commit.committer import Committer
 from lakecore.compact.engine.naming import place_name
 from lakecore.compact.engine.schedule import scheduled
+from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import Place, Strategy, UnitFunction, UnitTable, WorkPick
 from lakecore.compact.kinds.append import apply as append_apply
 from lakecore.compact.kinds.append import run as append_run
-from lakecore.compact.kinds.append.plan import Deletions, JoinPick, JoinRequest, plan_joins
+from lakecore.compact.kinds.append.plan import JoinPick, JoinRequest, plan_joins
 from lakecore.compact.kinds.clustered_primary_key import run as clustered_run
 from lakecore.compact.kinds.clustered_primary_key.apply import ClusteredBuilder
 from lakecore.compact.kinds.clustered_primary_key.plan import (
@@ -27,6 +24,7 @@ from lakecore.compact.kinds.clustered_primary_key.plan import (
     bounds_of,
     plan_clustered,
 )
+from lakecore.compact.kinds.data_evolution import apply as evolution_apply
 from lakecore.compact.kinds.data_evolution.blob_plan import BlobRules
 from lakecore.compact.kinds.data_evolution.plan import Columns, plan_ranges
 from lakecore.compact.kinds.primary_key import apply as keyed_apply
@@ -49,33 +47,18 @@ from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.options import BucketMode
-from lakecore.read.context import ReadContext
 from lakecore.read.file.column_sources import field_ids
 from lakecore.row.sort_rule import OrderStrategy, SortRule
+from lakecore.scan.change_scanner import Deletions
 from lakecore.scan.plan import SplitPolicy
 from lakecore.scan.row_ranges import plan_row_ranges
-from lakecore.scan.scanner import Scanner
 from lakecore.scan.support import check_row_ids
-from lakecore.verify.digest.shape import ProofMode, shape_of
+from lakecore.verify.digest.shape import ProofMode
 from lakecore.write.options import FileRules
 
-__all__ = ["CompactTarget", "Planner", "RoundPlan"]
+__all__ = ["Planner", "RoundPlan"]
 
 AnyPick = TypeVar("AnyPick", BucketPick, JoinPick, FreshPick, SortPick)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompactTarget:
-    """The table: how it is read (its schema holds the options of the job), scanned and committed to."""
-
-    reading: ReadContext
-    scanner: Scanner
-    committer: Committer
-    clock: Clock
-
-    @property
-    def name(self) -> str:
-        return self.scanner.table
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +80,7 @@ class RoundPlan:
 class Planner:
     """Plans rounds of one run. `engine`: where units will run. `seed`: chooses the rows of sampled proofs."""
 
-    target: CompactTarget
+    target: RewriteTarget
     strategy: Strategy
     proof: ProofMode
     engine: Executor
@@ -108,7 +91,7 @@ class Planner:
     ) -> RoundPlan:
         """Picks among live `entries`, none of them in the buckets `excluded`. Raises InvalidOptionError."""
         entries = entries.select(entries.bucket >= 0)  # rows that wait for a bucket are no pick
-        table = self.unit_table(entries)
+        table = self.target.unit_table(entries, self.proof, self.seed)
         if self.target.reading.options.by_other_columns:
             return self._clustered(table, entries, file_prefix, excluded, deletions)
         if self.target.reading.keyed:
@@ -183,13 +166,13 @@ class Planner:
                 f"table {self.target.name}: option {REWRITE_ROW_IDS.key}=true: this release does not remove "
                 "deleted rows from such tables; unset the option for this run"
             )
-        table = self.unit_table(entries)
+        table = self.target.unit_table(entries, self.proof, self.seed)
         picks = plan_ranges(
             entries, self._join_request(), self._columns(entries), deletions, self._blob_rules()
         )
         found, outdated = self._known(picks, excluded)
-        picks_of = self._scheduled(append_apply.joined_picks(found, table, file_prefix))
-        return RoundPlan(picks_of, append_apply.run_joined, table, outdated, entries)
+        picks_of = self._scheduled(evolution_apply.work_picks(found, table, file_prefix))
+        return RoundPlan(picks_of, evolution_apply.run_unit, table, outdated, entries)
 
     def _blob_rules(self) -> BlobRules | None:
         reading = self.target.reading
@@ -259,17 +242,6 @@ class Planner:
             policy=AppendPolicy.from_options(reading.schema.options, reading.options.target_file_size),
             ordered=reading.options.bucket_mode is not BucketMode.BUCKET_UNAWARE,
         )
-
-    def unit_table(self, entries: ManifestEntries, *, whole: bool = False) -> UnitTable:
-        """What units know: the schemas of `entries` too. `whole`: the units cannot sample their rows."""
-        mode = ProofMode.FULL if whole and self.proof is ProofMode.SAMPLED else self.proof
-        reading = self.target.reading
-        found = (int(schema_id) for schema_id in np.unique(entries.schema_id))
-        ids = {schema_id for schema_id in found if schema_id <= reading.schema.id}
-        schemas = {schema_id: reading.file_schema(schema_id) for schema_id in ids | {reading.schema.id}}
-        older = [schema for schema_id, schema in schemas.items() if schema_id != reading.schema.id]
-        shape = shape_of(reading.schema, reading.options, mode, older, self.seed)
-        return UnitTable(reading=reading, shape=shape, schemas=schemas, clock=self.target.clock)
 
 
 def _newest_schema(pick: BucketPick | JoinPick | FreshPick | SortPick) -> int:

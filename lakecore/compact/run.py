@@ -4,60 +4,37 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles, earlier_commits
 from lakecore.compact.engine.deletion_vectors import VectorUpkeep
 from lakecore.compact.engine.driver import MAX_COMMITS, Driver, RunSettings
 from lakecore.compact.engine.outcome import Outcome, Progress
 from lakecore.compact.engine.refusal import PickFailure, failure_of
+from lakecore.compact.engine.request import CompactRequest
+from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import Strategy
 from lakecore.compact.kinds.postpone.apply import Folding, fold_picks
-from lakecore.compact.planning import CompactTarget, Planner, RoundPlan
+from lakecore.compact.planning import Planner, RoundPlan
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, ProofError
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.options import BucketMode
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
-from lakecore.scan.filters import EVERYTHING, ScanFilter
+from lakecore.scan.filters import ScanFilter
 from lakecore.scan.support import check_compactable, check_index_files
 from lakecore.store.indexes import IndexStore
-from lakecore.verify.digest.shape import ProofMode
 from lakecore.verify.proof.pick_proof import proof_properties
 from lakecore.verify.proof.second_decoder import SecondDecoders
 from lakecore.verify.proof.snapshot_check import SnapshotCheck
 
-__all__ = ["CompactRequest", "CompactRun"]
+__all__ = ["CompactRun"]
 
 logger = logging.getLogger(__name__)
 
 _MAX_ROUNDS = 16
 _CLUSTERED_ROUNDS = 2
 _FOLD_TRIES = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactRequest:
-    """What to compact, how to prove it, and who commits. `until_ms`: since the epoch.
-
-    (`commit_user`, `identifier`) names the run: a second one with the same name goes on where the first
-    stopped. Its commits take the identifiers from `identifier` on. `repeatable`: False for a fresh user.
-    `proof_seed`: chooses the rows that a sampled proof compares whole; empty: a fresh one.
-    """
-
-    strategy: Strategy
-    commit_user: str
-    identifier: int
-    where: ScanFilter = EVERYTHING
-    proof: ProofMode = ProofMode.SAMPLED
-    proof_seed: str = ""
-    until_ms: int | None = None
-    repeatable: bool = True
-
-    @property
-    def named(self) -> bool:
-        """Whether another run of the same name may have been, and can be told from others."""
-        return self.repeatable and self.identifier != BATCH_IDENTIFIER
 
 
 class CompactRun:
@@ -70,7 +47,7 @@ class CompactRun:
 
     def __init__(
         self,
-        target: CompactTarget,
+        target: RewriteTarget,
         request: CompactRequest,
         on_progress: Callable[[Progress], None] | None,
         on_begin: Callable[[], None] | None = None,
@@ -146,7 +123,7 @@ class CompactRun:
         self.before = live
         if (live.bucket < 0).any() and (fresh := self._begin(snapshot)) is not None:
             return self._fold_once(fresh, prefixes, executor)
-        table = self._planner(executor).unit_table(live, whole=True)
+        table = target.unit_table(live, request.proof, self._seed, whole=True)
         folding = Folding(table, live, prefixes, executor, self._decoders, self._refused.keys())
         if not folding.folds:
             return False

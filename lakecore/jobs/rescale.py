@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakecore.clock import Clock, SystemClock
+from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.kinds.rescale.apply import COMMIT_PICKS, RescaleOutcome, RescaleRequest, RescaleRun
-from lakecore.compact.planning import CompactTarget
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.compact.scope import partitions_of
 from lakecore.jobs.runner.chore import (
@@ -64,7 +64,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
 
 def _rescale(job: Job, chore: Chore, executor: Executor, clock: Clock) -> Report:
     table = chore.table
-    target = CompactTarget(
+    target = RewriteTarget(
         reading=table.read_context(), scanner=table.scanner, committer=table.committer(), clock=clock
     )
     request = RescaleRequest(

@@ -10,7 +10,8 @@ from typing import Any
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.commit.landing_notes import landing_notes
-from lakecore.compact.kinds.file_index.apply import COMMIT_FILES, IndexRequest, IndexRun, IndexTarget
+from lakecore.compact.engine.target import RewriteTarget
+from lakecore.compact.kinds.file_index.apply import COMMIT_FILES, IndexRequest, IndexRun
 from lakecore.compact.kinds.file_index.plan import Coverage, IndexNeed
 from lakecore.compact.pool.pool import PlanBudget, TableExecutor, UnitPool
 from lakecore.errors import InvalidInputError, LakeError, explained
@@ -230,7 +231,7 @@ def _foretold(report: Report, target: Target) -> Report:
 
 
 def _index_run(job: Job, table: Table, clock: Clock) -> IndexRun:
-    target = IndexTarget(
+    target = RewriteTarget(
         reading=table.read_context(), scanner=table.scanner, committer=table.committer(), clock=clock
     )
     request = IndexRequest(

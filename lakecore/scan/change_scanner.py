@@ -28,6 +28,7 @@ from lakecore.scan.stream_policy import ChangeKind
 __all__ = ["ChangeScanner", "DiffSplit"]
 
 Deletions: TypeAlias = Mapping[tuple[bytes, int, str], DeletionFile]
+"""Deletion vectors by serialised partition, bucket and name of the data file."""
 Identity: TypeAlias = tuple[bytes, int, int, bytes, DeletionFile | None]
 
 

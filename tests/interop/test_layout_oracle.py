@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import lakecore
+from lakecore.compact.engine.request import CompactRequest
+from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.kinds.sort.apply import ClusterRun
-from lakecore.compact.planning import CompactTarget
-from lakecore.compact.run import CompactRequest
 from lakecore.jobs import compact, rescale
 from tests.lakecore.compact.test_cluster import Meddling
 from tests.support.oracle import Oracle, OracleError, findings
@@ -99,7 +99,7 @@ def test_java_makes_the_changelog_that_a_rescaling_left_to_make(
 def clustering_picks(lake: Any, *, full: bool) -> dict[str, Any]:
     """Level and files, by partition, of what a compaction would put in order."""
     table = lake.load_table("d.t")
-    target = CompactTarget(
+    target = RewriteTarget(
         reading=table.read_context(), scanner=table.scanner, committer=table.committer(), clock=lake.clock
     )
     request = CompactRequest(strategy=STRATEGIES[full], commit_user="x", identifier=1)

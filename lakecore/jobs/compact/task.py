@@ -10,15 +10,16 @@ from dataclasses import replace
 from lakecore.clock import Clock
 from lakecore.compact.engine.full_due import announces_nothing, full_is_due
 from lakecore.compact.engine.outcome import Progress
+from lakecore.compact.engine.request import CompactRequest
 from lakecore.compact.engine.schedule import COMMIT_PICKS
 from lakecore.compact.engine.strategy import Strategy
+from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import WorkPick
 from lakecore.compact.kinds.sort.apply import ClusterRun
 from lakecore.compact.kinds.sort.plan import clusters
-from lakecore.compact.planning import CompactTarget
 from lakecore.compact.pool.pool import PlanBudget
 from lakecore.compact.pool.weight import plan_bytes
-from lakecore.compact.run import CompactRequest, CompactRun
+from lakecore.compact.run import CompactRun
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.executor import Executor
 from lakecore.jobs.compact import sort_marks
@@ -169,7 +170,7 @@ class CompactTask:
             raise InvalidInputError(
                 f"columns to order by ({', '.join(job.order_by)}) need order, zorder or hilbert as strategy"
             )
-        target = CompactTarget(
+        target = RewriteTarget(
             reading=table.read_context(),
             scanner=table.scanner,
             committer=table.committer(),

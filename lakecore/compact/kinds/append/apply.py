@@ -1,4 +1,4 @@
-"""Joins as picks of one unit each."""
+"""Turn planned file groups of append tables into executable picks, one unit each."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from collections.abc import Iterable
 
 from lakecore.compact.engine.deletion_vectors import counted
 from lakecore.compact.engine.naming import place_name
-from lakecore.compact.engine.work import UnitResult, UnitTable, WorkPick
+from lakecore.compact.engine.work import UnitTable, WorkPick
 from lakecore.compact.kinds.append.plan import JoinPick
 from lakecore.compact.kinds.append.run import JoinUnit
-from lakecore.compact.kinds.data_evolution.blob_run import BlobUnit, run_blobs
-from lakecore.compact.kinds.data_evolution.run import JoinedUnit, run_unit
 
-__all__ = ["joined_picks", "run_joined", "work_picks"]
+__all__ = ["work_picks"]
 
 
 def work_picks(picks: Iterable[JoinPick], table: UnitTable, file_prefix: str) -> tuple[WorkPick, ...]:
@@ -45,55 +43,3 @@ def _work_pick(pick: JoinPick, table: UnitTable, prefix: str) -> WorkPick:
         deletions=deletions,
         units=(unit,),
     )
-
-
-def joined_picks(picks: Iterable[JoinPick], table: UnitTable, file_prefix: str) -> tuple[WorkPick, ...]:
-    """The same for files that hold columns of the same rows."""
-    return tuple(_joined_pick(pick, table, f"{file_prefix}-{number}") for number, pick in enumerate(picks))
-
-
-def _joined_pick(pick: JoinPick, table: UnitTable, prefix: str) -> WorkPick:
-    place = pick.place
-    apart = tuple(file for group in pick.blobs for file in group)
-    replaced = (*pick.files, *apart)
-    name = f"{place_name(place, table.schema)}, files from {replaced[0].file_name}"
-    bucket_dir = table.reading.bucket_dir(place.partition, place.bucket)
-    within = table.in_partition(place.partition)
-    joined = JoinedUnit(
-        name=name,
-        table=within,
-        bucket_dir=bucket_dir,
-        files=pick.files,
-        deletions=pick.deletions,
-        columns=pick.columns,
-        file_prefix=prefix,
-    )
-    blobs = (
-        BlobUnit(
-            name=f"{name}, blobs from {group[0].file_name}",
-            table=within,
-            bucket_dir=bucket_dir,
-            files=group,
-            file_prefix=prefix,
-        )
-        for group in pick.blobs
-    )
-    units: tuple[JoinedUnit | BlobUnit, ...] = (*([joined] if pick.files else []), *blobs)
-    reasons = (
-        [f"the pick has {len(pick.files)} files with columns of {joined.rows} rows"] if pick.files else []
-    )
-    reasons += [f"{len(apart)} blob files are merged"] if apart else []
-    return WorkPick(
-        name=name,
-        place=place,
-        bucket_dir=bucket_dir,
-        reason=", ".join(reasons),
-        replaced=replaced,
-        units=units,
-        shared_rows=sum(file.row_count for file in replaced) - sum(unit.rows for unit in units),
-    )
-
-
-def run_joined(unit: JoinedUnit | BlobUnit) -> UnitResult:
-    """A unit of `joined_picks`."""
-    return run_blobs(unit) if isinstance(unit, BlobUnit) else run_unit(unit)

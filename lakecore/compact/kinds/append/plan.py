@@ -14,13 +14,11 @@ from lakecore.lsm.options import AppendPolicy
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import DeletionFile
+from lakecore.scan.change_scanner import Deletions
 
-__all__ = ["Deletions", "JoinPick", "JoinRequest", "plan_joins"]
+__all__ = ["JoinPick", "JoinRequest", "plan_joins"]
 
 _FULL_MIN_FILES = 2
-
-Deletions = Mapping[tuple[bytes, int, str], DeletionFile]
-"""Deletion vectors by serialised partition, bucket and name of the data file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from lakecore.compact.engine.work import Place, Strategy
-from lakecore.compact.kinds.append.plan import Deletions, JoinPick, JoinRequest
+from lakecore.compact.kinds.append.plan import JoinPick, JoinRequest
 from lakecore.compact.kinds.data_evolution.blob_plan import BlobRules
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.row_range import RowRange, row_ranges
+from lakecore.scan.change_scanner import Deletions
 
 __all__ = ["Columns", "plan_ranges"]
 

@@ -11,12 +11,11 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from lakecore.clock import Clock
-from lakecore.commit.committer import Committer
 from lakecore.commit.support import check_committable
 from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles, earlier_commits, names_in
 from lakecore.compact.engine.cleanup import remove, sweep
 from lakecore.compact.engine.naming import place_name
+from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import Place
 from lakecore.compact.kinds.file_index.plan import (
     Coverage,
@@ -45,14 +44,12 @@ from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
-from lakecore.read.context import ReadContext
 from lakecore.read.file.file_index import index_path, open_index
 from lakecore.scan.filters import EVERYTHING, ScanFilter
-from lakecore.scan.scanner import Scanner
 from lakecore.verify.proof.commit_check import Bucket, CommitClaim, check_commit
 from lakecore.verify.proof.snapshot_check import SnapshotCheck
 
-__all__ = ["COMMIT_FILES", "MAX_COMMITS", "IndexOutcome", "IndexRequest", "IndexRun", "IndexTarget"]
+__all__ = ["COMMIT_FILES", "MAX_COMMITS", "IndexOutcome", "IndexRequest", "IndexRun"]
 
 logger = logging.getLogger(__name__)
 
@@ -63,16 +60,6 @@ _MAX_ROUNDS = 8
 
 FileKey = tuple[bytes, int, str]
 """Serialised partition, bucket, file name."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class IndexTarget:
-    """The table: how it is read (its schema holds the options of the job), scanned and committed to."""
-
-    reading: ReadContext
-    scanner: Scanner
-    committer: Committer
-    clock: Clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +105,7 @@ class IndexRun:
     had committed.
     """
 
-    def __init__(self, target: IndexTarget, request: IndexRequest) -> None:
+    def __init__(self, target: RewriteTarget, request: IndexRequest) -> None:
         self._target = target
         self._request = request
         self._specs: tuple[IndexSpec, ...] = ()
@@ -184,7 +171,7 @@ class IndexRun:
         check_committable(schema)
         if self._target.reading.options.data_evolution:
             raise UnsupportedError(
-                f"table {self._target.scanner.table}: option data-evolution.enabled=true: a file may contain "
+                f"table {self._target.name}: option data-evolution.enabled=true: a file may contain "
                 "some columns only, and its index must not be used for the others; compact the table instead"
             )
         self._specs = index_specs(schema)

@@ -16,7 +16,8 @@ from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles, earl
 from lakecore.compact.engine.cleanup import belongs, remove, sweep
 from lakecore.compact.engine.naming import place_name
 from lakecore.compact.engine.refusal import PickFailure, failure_of
-from lakecore.compact.engine.work import Place, Strategy, UnitTable
+from lakecore.compact.engine.target import RewriteTarget
+from lakecore.compact.engine.work import Place, UnitTable
 from lakecore.compact.kinds.rescale.claims import commit_faults
 from lakecore.compact.kinds.rescale.plan import (
     BucketGroup,
@@ -27,9 +28,8 @@ from lakecore.compact.kinds.rescale.plan import (
     target_count,
 )
 from lakecore.compact.kinds.rescale.run import RescaleResult, RescaleUnit, run_unit
-from lakecore.compact.planning import CompactTarget, Planner
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
-from lakecore.executor import Executor, SerialExecutor
+from lakecore.executor import Executor
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.data_file import DataFile
@@ -99,7 +99,7 @@ class RescaleRun:
     """
 
     def __init__(
-        self, target: CompactTarget, request: RescaleRequest, alive: Callable[[], None] = lambda: None
+        self, target: RewriteTarget, request: RescaleRequest, alive: Callable[[], None] = lambda: None
     ) -> None:
         self._alive = alive
         self._target = target
@@ -364,10 +364,7 @@ class RescaleRun:
             )
 
     def _unit_table(self, entries: ManifestEntries) -> UnitTable:
-        planner = Planner(
-            target=self._target, strategy=Strategy.FULL, proof=ProofMode.FULL, engine=SerialExecutor()
-        )
-        table = planner.unit_table(entries)
+        table = self._target.unit_table(entries, ProofMode.FULL)
         return replace(table, shape=replace(table.shape, positional=False))
 
     def _units(

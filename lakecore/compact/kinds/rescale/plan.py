@@ -8,12 +8,12 @@ from math import gcd
 
 import numpy as np
 
-from lakecore.compact.kinds.append.plan import Deletions
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import DeletionFile
 from lakecore.metadata.options import BucketMode, TableOptions
+from lakecore.scan.change_scanner import Deletions
 
 __all__ = [
     "BucketGroup",

@@ -19,8 +19,9 @@ from lakecore.compact.engine.deletion_vectors import VectorUpkeep
 from lakecore.compact.engine.driver import MAX_COMMITS, Driver, RunSettings
 from lakecore.compact.engine.naming import place_name
 from lakecore.compact.engine.outcome import Outcome, Progress
+from lakecore.compact.engine.request import CompactRequest
+from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import Place, Strategy, UnitTable, WorkPick
-from lakecore.compact.kinds.append.plan import Deletions
 from lakecore.compact.kinds.sort.incremental import (
     ClusterPolicy,
     ClusterRequest,
@@ -31,13 +32,12 @@ from lakecore.compact.kinds.sort.marks import Marks, marked_partitions, marks_of
 from lakecore.compact.kinds.sort.plan import CutPolicy, SortPick, plan_sorts, sort_rule
 from lakecore.compact.kinds.sort.run import run_unit
 from lakecore.compact.kinds.sort.units import UnitMaker
-from lakecore.compact.planning import CompactTarget, Planner
-from lakecore.compact.run import CompactRequest
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.options import CLUSTERING_COLUMNS, BucketMode
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from lakecore.row.sort_rule import OrderStrategy, SortRule
+from lakecore.scan.change_scanner import Deletions
 from lakecore.scan.filters import ScanFilter
 from lakecore.scan.support import check_compactable, check_row_ids
 from lakecore.store.indexes import IndexStore
@@ -72,7 +72,7 @@ class ClusterRun:
 
     def __init__(
         self,
-        target: CompactTarget,
+        target: RewriteTarget,
         request: CompactRequest,
         order: tuple[OrderStrategy, Sequence[str]] | None,
         on_progress: Callable[[Progress], None] | None,
@@ -181,7 +181,7 @@ class ClusterRun:
         """`lost`: buckets that another commit touched; None in the first round."""
         parallelism = 1 if prefix == "none" else executor.parallelism
         picks, entries = self._picks(snapshot, lost, parallelism)
-        table = self._unit_table(entries, executor)
+        table = self._unit_table(entries)
         known = [pick for pick in picks if max(file.schema_id for file in pick.files) <= table.schema.id]
         outdated = {p.place: place_name(p.place, table.schema) for p in picks if p not in known}
         check_row_ids(self._target.name, self._target.reading.options, (f for p in known for f in p.files))
@@ -254,12 +254,8 @@ class ClusterRun:
         known = schema_id <= reading.schema.id
         return CLUSTERING_COLUMNS.read(reading.file_schema(schema_id).options) if known else ()
 
-    def _unit_table(self, entries: ManifestEntries, executor: Executor) -> UnitTable:
-        request = self._request
-        planner = Planner(
-            target=self._target, strategy=request.strategy, proof=ProofMode.FULL, engine=executor
-        )
-        table = planner.unit_table(entries)
+    def _unit_table(self, entries: ManifestEntries) -> UnitTable:
+        table = self._target.unit_table(entries, ProofMode.FULL)
         return replace(table, shape=replace(table.shape, positional=False, sorted_by=str(self._rule)))
 
     def _upkeep(self, snapshot: Snapshot | None) -> VectorUpkeep:

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from lakecore.compact.engine.work import Place
-from lakecore.compact.kinds.append.plan import Deletions
 from lakecore.compact.kinds.sort.plan import (
     INCREMENTAL,
     CutPolicy,
@@ -36,6 +35,7 @@ from lakecore.metadata.options import CLUSTERING_COLUMNS, BucketMode, TableOptio
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import Option, parse_bool, parse_duration_ms, parse_enum
 from lakecore.row.sort_rule import OrderStrategy, SortRule
+from lakecore.scan.change_scanner import Deletions
 
 __all__ = ["ClusterPolicy", "ClusterRequest", "idle_places", "plan_clusters"]
 

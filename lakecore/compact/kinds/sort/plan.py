@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from lakecore.compact.engine.work import Place
-from lakecore.compact.kinds.append.plan import Deletions
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
@@ -19,6 +18,7 @@ from lakecore.metadata.options import CLUSTERING_COLUMNS, BucketMode, TableOptio
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import Option, parse_bool
 from lakecore.row.sort_rule import OrderStrategy, SortRule
+from lakecore.scan.change_scanner import Deletions
 from lakecore.types.datatypes import AtomicType, TypeRoot
 
 __all__ = [
