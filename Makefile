@@ -1,7 +1,7 @@
 # lakecore. Every target works on a fresh clone; `make setup` is done once and again when a lock file changes.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes fuzz-paths kills race side-by-side mutants demo clean
+.PHONY: help setup setup-tests test fast lint format check bench bench-small figures fuzz fuzz-bytes fuzz-paths kills race side-by-side mutants docs demo clean
 
 PYTHON := .venv/bin/python
 # wherever it is set, each process of Spark and Airflow would compile all that it imports
@@ -65,6 +65,12 @@ side-by-side: setup-tests ## Java writes nine kinds of tables while lakecore doe
 mutants: setup-tests ## one-line bugs in a copy: do tests catch them, are wrong rows refused: JOBS=2 MUTANTS='--only ID'
 	@test -f .cache/mutants/calls.jsonl || $(PYTHON) -m tests.mutants.calls
 	$(PYTHON) -m tests.mutants --jobs $(or $(JOBS),2) $(MUTANTS)
+
+# MkDocs announces the end of its theme (May 2027) at every build; ROADMAP.md has that
+docs: ## one site of guides, architecture, glossary and reference, in .cache/site; a broken link fails
+	@tools/setup.sh docs
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
+	@echo "docs: open .cache/site/index.html"
 
 demo: setup ## compact a small lake with Airflow and Spark, and show before and after
 	$(PYTHON) -m tools.demo

@@ -2,6 +2,7 @@
 # Bring a machine to where lakecore runs. Idempotent: does nothing when nothing changed.
 #   tools/setup.sh base    .venv from requirements.lock, lakecore itself (editable), a Java runtime 17+
 #   tools/setup.sh tests   what only the tests need: JDK and Maven (the Java Paimon oracle), .venv-pypaimon
+#   tools/setup.sh docs    .venv-docs from requirements-docs.lock, for the site of `make docs`
 # System packages come from apt when this user may install them; otherwise the message names what is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -99,6 +100,15 @@ setup_pypaimon() {
   echo "$want" > .venv-pypaimon/.lakecore-stamp
 }
 
+setup_docs() {
+  local want; want=$(digest requirements-docs.lock)
+  [ "$(cat .venv-docs/.lakecore-stamp 2>/dev/null)" = "$want" ] && return 0
+  say "making .venv-docs, which builds the site"
+  ensure_venv .venv-docs
+  sync_venv .venv-docs requirements-docs.lock
+  echo "$want" > .venv-docs/.lakecore-stamp
+}
+
 # Spark's classes for its later sessions; they start without it too.
 setup_spark() {
   .venv/bin/lakecore prepare-spark >/dev/null || say "no class archive for Spark: its sessions start a second later"
@@ -142,5 +152,8 @@ case ${1:-base} in
     setup_pypaimon
     [ -n "${PAIMON_JARS:-}" ] || setup_oracle
     ;;
-  *) die "usage: tools/setup.sh base|tests" ;;
+  docs)
+    setup_docs
+    ;;
+  *) die "usage: tools/setup.sh base|tests|docs" ;;
 esac
