@@ -338,7 +338,7 @@ def test_a_repair_leaves_orphans_alone_while_the_table_is_on_hold() -> None:
     job = repair_plan.Job(table="d.k", plan=plan, allow_loss=True, safety=OWNER)
     hold(made)
     [note] = [n for n in repair_plan.run(job, made.catalog, clock=FUTURE).notes if "remove-orphan-files" in n]
-    assert "left out, as d.k is on hold" in note
+    assert "it was skipped, because d.k is on hold" in note
     assert orphan in made.files()
     holds.run(holds.ReleaseTable(table="d.k"), made.catalog, clock=made.catalog.clock)
     repair_plan.run(job, made.catalog, clock=FUTURE)

@@ -129,3 +129,24 @@ def test_a_snapshot_that_is_not_the_commit_is_not_published(name: str) -> None:
     assert compact.run(job, catalog).picks_done > 0
     found = fsck(table.file_io, table.paths, now_ms=0, deep=True).findings
     assert [f for f in found if f.kind is not FindingKind.HINT] == []
+
+
+def test_a_table_whose_snapshots_name_row_ids_without_tracking_rows_is_compacted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Java writes `nextRowId` 0 for tables of any kind; the files of such a table keep their numbers, from 0 on."""
+    catalog = memory_catalog("snapshot-check-row-ids")
+    table = key_table(catalog)
+    plan = ChangeCommit._plan
+
+    def named(attempt: ChangeCommit, *args: Any) -> Any:
+        planned = plan(attempt, *args)
+        return planned and replace(planned, next_row_id=0)
+
+    monkeypatch.setattr(ChangeCommit, "_plan", named)
+    put(table, [{"k": 1, "v": "a"}])
+    put(table, [{"k": 2, "v": "b"}])
+    assert table.snapshots.latest().next_row_id == 0
+    compact.run(compact.Job(table="d.k", strategy=compact.Strategy.FULL), catalog)
+    assert table.snapshots.latest().id == 3
+    assert rows_of(table) == [(1, "a"), (2, "b")]

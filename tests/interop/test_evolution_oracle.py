@@ -422,7 +422,7 @@ def test_references_to_blobs(oracle2: Oracle, tmp_path: Path, monkeypatch: pytes
         table.update_columns(bytes_.append_column("_ROW_ID", ids))
     found = fsck(table.file_io, table.paths, now_ms=0, deep=True, read_data=True).findings
     assert [(f.kind, f.problem.partition(" (")[0]) for f in found] == [
-        (FindingKind.REFERENCES, "3 rows have bytes in column r, which holds references")
+        (FindingKind.REFERENCES, "3 rows have bytes in column r, which must hold references")
     ]
     assert ours(table) == before
     with pytest.raises(OracleError):

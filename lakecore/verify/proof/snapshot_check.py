@@ -24,6 +24,7 @@ from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.metadata.manifest.manifest_stats import describe_manifest
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.store.manifests import ManifestStore
+from lakecore.verify.rules.table_rules import TableRules
 
 __all__ = ["SnapshotCheck"]
 
@@ -47,13 +48,15 @@ class SnapshotCheck:
         before = [line for name in lists for line in manifests.read_list(name)]
         _check_base(before, manifests.read_list(planned.base_manifest_list), manifests)
         delta = _entries(manifests.read_list(planned.delta_manifest_list), manifests)
-        self._check_delta(delta.rows(), planned)
+        numbers = _numbers_of_files(manifests, planned)
+        self._check_delta(delta.rows(), numbers)
         self._check_changelog(planned, manifests)
         self._check_indexes(planned, latest, manifests)
         _check_counts(planned, latest, delta)
 
-    def _check_delta(self, rows: Sequence[ManifestEntry], planned: Snapshot) -> None:
-        wanted = Counter(_entry_key(_numbered(entry, planned)) for entry in self._expected())
+    def _check_delta(self, rows: Sequence[ManifestEntry], number: int | None) -> None:
+        """`number`: the sequence number that new files without one get; None: they get none."""
+        wanted = Counter(_entry_key(_numbered(entry, number)) for entry in self._expected())
         found = Counter(_entry_key(entry) for entry in rows)
         for (_, bucket, _, kind, name, *_), count in ((found - wanted) + (wanted - found)).items():
             what = "adds" if kind is EntryKind.ADD else "removes"
@@ -184,13 +187,21 @@ def _entry_key(entry: ManifestEntry) -> tuple[bytes, int, int, EntryKind, str, D
     return entry.partition, entry.bucket, entry.total_buckets, entry.kind, file.file_name, file
 
 
-def _numbered(entry: ManifestEntry, planned: Snapshot) -> ManifestEntry:
-    """Rule of the format: where rows have ids, a new file without numbers gets that of its snapshot."""
+def _numbers_of_files(manifests: ManifestStore, planned: Snapshot) -> int | None:
+    """Rule of the format: where rows are tracked, a new file without numbers gets that of its snapshot.
+
+    `planned.next_row_id` does not say whether rows are tracked: Java writes 0 for other tables, too.
+    """
+    schema = manifests.schema
+    rules = TableRules.of(schema.options, keyed=bool(schema.primary_keys))
+    return planned.id if rules.row_tracking else None
+
+
+def _numbered(entry: ManifestEntry, number: int | None) -> ManifestEntry:
     file = entry.file
-    if planned.next_row_id is None or entry.kind is not EntryKind.ADD or file.min_sequence_number:
+    if number is None or entry.kind is not EntryKind.ADD or file.min_sequence_number:
         return entry
-    file = replace(file, min_sequence_number=planned.id, max_sequence_number=planned.id)
-    return replace(entry, file=file)
+    return replace(entry, file=replace(file, min_sequence_number=number, max_sequence_number=number))
 
 
 def _index_key(file: IndexFile) -> tuple[bytes, int, str, str]:

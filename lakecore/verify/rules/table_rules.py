@@ -58,6 +58,7 @@ class TableRules:
     row_deduplicate: bool
     row_deduplicate_ignored: tuple[str, ...]
     data_evolution: bool
+    row_tracking: bool
     keeps_order: bool
     expire_ms: int | None
 
@@ -82,6 +83,7 @@ class TableRules:
             row_deduplicate=_truth(raw, "changelog-producer.row-deduplicate"),
             row_deduplicate_ignored=_names(raw, "changelog-producer.row-deduplicate-ignore-fields"),
             data_evolution=_truth(raw, "data-evolution.enabled"),
+            row_tracking=_truth(raw, "row-tracking.enabled"),
             keeps_order=not keyed and _buckets(raw) > 0,
             expire_ms=None if span is None else _milliseconds("record-level.expire-time", span),
         )
@@ -126,6 +128,7 @@ _TYPED: Final[Mapping[str, tuple[str, str]]] = {
         "row_deduplicate_ignored", "changelog-producer.row-deduplicate-ignore-fields",
     ),
     "data_evolution": ("data_evolution", "data-evolution.enabled"),
+    "row_tracking": ("row_tracking", "row-tracking.enabled"),
     "expire_ms": ("record_expire_ms", "record-level.expire-time"),
 }  # fmt: skip
 
