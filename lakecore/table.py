@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.commit.committer import Committer
-from lakecore.commit.request import CommitResult, Overwrite, Unchanged
+from lakecore.commit.request import CommitResult, Overwrite, Preconditions
 from lakecore.errors import (
     CommitConflictError,
     CommitUncertainError,
@@ -314,7 +314,7 @@ class Table:
         check_updatable(self.name, self.schema, self.options)
         given = self._named(commit)
         update = ColumnUpdate(self.scanner, self.read_context(), self.clock)
-        return update.run(data, lambda messages, base: self._commit(messages, given, unchanged=base))
+        return update.run(data, lambda messages, base: self._commit(messages, given, preconditions=base))
 
     def overwrite(
         self,
@@ -335,7 +335,7 @@ class Table:
         given = self._named(commit)
         replaced = self._overwrite(partitions, dynamic)
         if self.options.bucket_mode is BucketMode.KEY_DYNAMIC and replaced != Overwrite.table():
-            return self._placed(data, given, replace(replaced, beside=True))
+            return self._placed(data, given, replace(replaced, append_elsewhere=True))
         return self._finish(self._new_write(given, Overwrite.table()), data, given, replaced)
 
     def _overwrite(self, partitions: Partitions | None, dynamic: bool | None) -> Overwrite:
@@ -370,7 +370,7 @@ class Table:
                 limits[0],
             )
         target = WriteTarget(self.file_io, self.paths, self.schema, self.clock, live_keys=self._live_keys)
-        adds = replaced is None or replaced.beside
+        adds = replaced is None or replaced.append_elsewhere
         state = self._bucket_state if adds else None
         return TableWrite(target, state, commit.user or "lakecore", replaced if adds else None)
 
@@ -411,7 +411,7 @@ class Table:
             overwrite = write.overwrite or overwrite
             if (
                 overwrite is not None
-                and not overwrite.beside
+                and not overwrite.append_elsewhere
                 and WriteRules.from_options(self.schema.options).overwrite_upgrade
             ):
                 messages = upgraded(messages, self.schema)
@@ -420,7 +420,7 @@ class Table:
             raise
         try:
             forced = not messages and overwrite is None and self._forces_snapshot()
-            result = self._commit(messages, commit, overwrite, write.unchanged, even_empty=forced)
+            result = self._commit(messages, commit, overwrite, write.preconditions, allow_empty=forced)
         except CommitUncertainError:
             raise
         except LakeError:
@@ -442,9 +442,9 @@ class Table:
         messages: Sequence[CommitMessage],
         commit: Commit,
         overwrite: Overwrite | None = None,
-        unchanged: Unchanged | None = None,
+        preconditions: Preconditions | None = None,
         *,
-        even_empty: bool = False,
+        allow_empty: bool = False,
     ) -> CommitResult:
         result = self.committer().commit(
             messages,
@@ -453,8 +453,8 @@ class Table:
             overwrite=overwrite,
             watermark=commit.watermark,
             properties=commit.properties,
-            unchanged=unchanged,
-            even_empty=even_empty,
+            preconditions=preconditions,
+            allow_empty=allow_empty,
         )
         if result.snapshot_ids:
             self.tag_after_commit(wrote=True)

@@ -1,3 +1,3 @@
-"""Commits: conflicts are found by pure functions, a snapshot is published atomically, and what became of it
-is looked at again.
+"""Commits: pure functions find conflicts, snapshots are published atomically, and each published snapshot is
+checked again after a settle time.
 """

@@ -1,4 +1,6 @@
-"""One change on its way to a snapshot: tries until it is published, is a duplicate, conflicts or gives up."""
+"""The commit loop of one change: it tries until the change is published, is a duplicate, conflicts or exceeds
+its retries.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +13,36 @@ import numpy as np
 from lakecore.clock import Clock
 from lakecore.commit.conflict import (
     Conflict,
+    changed_bucket_counts,
     describe,
     find_conflicts,
     find_missing,
-    other_counts,
-    several_counts,
+    mixed_bucket_counts,
 )
-from lakecore.commit.descent import Descent
+from lakecore.commit.descendant_search import DescendantSearch
 from lakecore.commit.duplicates import DuplicateSearch
 from lakecore.commit.index_changes import IndexChange, indexes_after
-from lakecore.commit.landing import land
-from lakecore.commit.landing_notes import note_landing
+from lakecore.commit.manifest_draft import ManifestDraft
 from lakecore.commit.manifest_merge import MergePolicy
 from lakecore.commit.partitions import SpecFilter
 from lakecore.commit.plan import Change, SnapshotLists, next_snapshot, record_delta
-from lakecore.commit.publish import ManifestDraft
+from lakecore.commit.preconditions import (
+    added_row_snapshots,
+    changed_hash_indexes,
+    has_same_identity,
+    may_rescale,
+)
+from lakecore.commit.publication import publish
+from lakecore.commit.publication_notes import note_publication
 from lakecore.commit.request import CommitRequest
 from lakecore.commit.retry import RetryPolicy
-from lakecore.commit.row_ids import assign_row_ids, displaced_columns, holds_columns, range_conflicts
+from lakecore.commit.row_ids import (
+    assign_row_ids,
+    column_update_conflicts,
+    has_column_updates,
+    row_range_conflicts,
+)
 from lakecore.commit.support import check_committable
-from lakecore.commit.unchanged import has_same_identity, index_moves, may_rescale, row_moves
 from lakecore.commit.view import LiveView, data_files
 from lakecore.errors import (
     CommitConflictError,
@@ -61,7 +73,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Where the metadata of one branch of a table lives."""
+    """The metadata stores of one branch of a table."""
 
     snapshots: SnapshotStore
     schemas: SchemaStore
@@ -73,7 +85,7 @@ class Stores:
 
 
 class ChangeCommit:
-    """Commits one change. `options` are laid over the options of the table's schema."""
+    """Commits one change. `options` take precedence over the options of the table's schema."""
 
     def __init__(
         self,
@@ -96,11 +108,11 @@ class ChangeCommit:
         self.notes: list[str] = []
 
     def run(self) -> tuple[Snapshot | None, bool]:
-        """The snapshot that holds the change, and whether an earlier run had published it.
+        """Commit the change. Returns the snapshot that holds it, and whether an earlier run had published it.
 
-        None when an overwrite neither removes nor adds anything. Raises CommitConflictError naming the files,
-        CommitUncertainError, UnavailableError when other commits kept winning. `notes` then has what became
-        of snapshots that other writers replaced.
+        The snapshot is None when an overwrite neither removes nor adds anything. Raises CommitConflictError
+        naming the files, CommitUncertainError, and UnavailableError when other commits won every retry.
+        Afterwards `notes` says what became of snapshots that other writers replaced.
         """
         try:
             return self._run()
@@ -125,9 +137,9 @@ class ChangeCommit:
                 )
             if found is not None:
                 return found, True
-            heir = self._heir(latest)
-            if heir is not None:
-                return heir, False
+            descendant = self._descendant(latest)
+            if descendant is not None:
+                return descendant, False
             schema = self._schema()
             options = {**schema.options, **self._options}
             policy = RetryPolicy.from_options(options)
@@ -158,7 +170,9 @@ class ChangeCommit:
             retry += 1
 
     def _examine(self, planned: Snapshot | None, latest: Snapshot | None) -> None:
-        """Not where only the name of a commit is made again: the snapshot that holds it was looked at."""
+        """Call `examine` unless the commit only records its name again: the snapshot that holds the change
+        was examined before.
+        """
         examine = self._request.examine
         if planned is not None and examine is not None and not self._inherited:
             examine(planned, latest, self._stores.manifests)
@@ -166,27 +180,29 @@ class ChangeCommit:
     def _landed(self, planned: Snapshot | None) -> Snapshot | None:
         if planned is not None and self._replaced:
             self.notes.append(f"the commit was repeated as snapshot {planned.id}")
-            note_landing(self.notes[-1])
+            note_publication(self.notes[-1])
             logger.warning("%s: %s", self._stores.table, self.notes[-1])
         return planned
 
-    def _heir(self, latest: Snapshot | None) -> Snapshot | None:
-        """A snapshot that was built on one of ours that is gone: it holds the change.
+    def _descendant(self, latest: Snapshot | None) -> Snapshot | None:
+        """Return a snapshot that was built on a replaced snapshot of this commit: it holds the change.
 
-        Then only what nothing but the lost snapshot said is committed again: a changelog, and the name of the
-        commit, by which a repetition is told.
+        What only the replaced snapshot recorded is then committed again: its changelog, and the name of the
+        commit, by which a repetition is recognised.
         """
         for gone in () if self._inherited else self._replaced:
-            heir = Descent(self._stores.snapshots, self._stores.manifests, gone, self._change).heir(latest)
-            if heir is None:
+            descendant = DescendantSearch(
+                self._stores.snapshots, self._stores.manifests, gone, self._change
+            ).find(latest)
+            if descendant is None:
                 continue
             self.notes.append(
-                f"snapshot {heir.id} was built on snapshot {gone.id} of this commit, so the table has the "
-                f"changes of this commit; it lacks those of the commit that replaced snapshot {gone.id}: let "
-                "the writer of that commit repeat it"
+                f"snapshot {descendant.id} was built on snapshot {gone.id} of this commit, so the table has "
+                "the changes of this commit; it lacks those of the commit that replaced snapshot "
+                f"{gone.id}: let the writer of that commit repeat it"
             )
             if not len(self._change.changelog) and self._request.identifier == BATCH_IDENTIFIER:
-                return heir
+                return descendant
             self._change = replace(
                 self._change,
                 entries=ManifestEntries.empty(),
@@ -201,11 +217,11 @@ class ChangeCommit:
     def _plan(self, latest: Snapshot | None, schema: TableSchema) -> Snapshot | None:
         check_committable(schema)
         options = {**schema.options, **self._options}
-        self._check_unchanged(latest, schema)
+        self._check_preconditions(latest, schema)
         base, entries = self._compare(latest, schema)
         index = self._index(latest, schema, base, entries)
         changed = len(entries) or len(self._change.changelog) or index is not None
-        if not changed and not self._request.even_empty and not self._inherited:
+        if not changed and not self._request.allow_empty and not self._inherited:
             return None
         previous = latest and self._complete(latest, schema, base)
         return next_snapshot(
@@ -220,9 +236,11 @@ class ChangeCommit:
     def _compare(
         self, latest: Snapshot | None, schema: TableSchema
     ) -> tuple[ManifestEntries | None, ManifestEntries]:
-        """The live entries that were looked at, if any, and the delta to commit. Raises on a conflict."""
+        """Return the live entries that were compared, if any, and the delta to commit. Raises on a
+        conflict.
+        """
         change = self._change
-        placed = self._request.unchanged is not None and holds_columns(change.kind, change.entries)
+        placed = self._request.preconditions is not None and has_column_updates(change.kind, change.entries)
         if not change.checked and not placed:
             return None, change.entries
         base = self._live(latest, schema)
@@ -234,40 +252,45 @@ class ChangeCommit:
         key_of = key_order(schema.key_type) if ordered else None
         conflicts = find_conflicts(base, entries, change.kind, key_of)
         if change.kind is CommitKind.COMPACT and TableOptions.from_schema(schema).data_evolution:
-            conflicts += range_conflicts(base, entries)
+            conflicts += row_range_conflicts(base, entries)
         conflicts += self._displaced(base, entries, latest)
-        if self._request.unchanged is not None and self._request.unchanged.one_count:
-            conflicts += several_counts(base, entries)
+        if self._request.preconditions is not None and self._request.preconditions.one_bucket_count:
+            conflicts += mixed_bucket_counts(base, entries)
         self._refuse((*conflicts, *find_missing(base, change.consulted)), latest)
         return base, entries
 
     def _displaced(
         self, base: ManifestEntries, entries: ManifestEntries, latest: Snapshot | None
     ) -> tuple[Conflict, ...]:
-        """Columns of rows that were there: of the same files, and not changed since they were read."""
-        unchanged = self._request.unchanged
-        if unchanged is None or not holds_columns(self._change.kind, entries):
+        """Find files of columns whose rows moved to other files or changed since they were read."""
+        required = self._request.preconditions
+        if required is None or not has_column_updates(self._change.kind, entries):
             return ()
-        same = None not in self._newer(unchanged.rows_of, latest)
-        since = unchanged.rows_of.id if same and unchanged.rows_of is not None else -1
-        return displaced_columns(base, entries, since)
+        same = None not in self._newer(required.read_snapshot, latest)
+        since = required.read_snapshot.id if same and required.read_snapshot is not None else -1
+        return column_update_conflicts(base, entries, since)
 
-    def _check_unchanged(self, latest: Snapshot | None, schema: TableSchema) -> None:
-        """Raises on a conflict with what the rows were placed by."""
-        unchanged, overwrite = self._request.unchanged, self._request.overwrite
-        replaced = overwrite is not None and not overwrite.beside
-        if unchanged is None or self._change.kind is CommitKind.COMPACT or replaced:
+    def _check_preconditions(self, latest: Snapshot | None, schema: TableSchema) -> None:
+        """Raise CommitConflictError where the state that determined the buckets of the rows has changed."""
+        required, overwrite = self._request.preconditions, self._request.overwrite
+        replaced = overwrite is not None and not overwrite.append_elsewhere
+        if required is None or self._change.kind is CommitKind.COMPACT or replaced:
             return
         manifest = None if latest is None else latest.index_manifest
-        files = self._stores.manifests.read_index(manifest) if unchanged.hash_files is not None else ()
-        self._refuse(tuple(index_moves(unchanged, files)), latest)
-        if unchanged.whole_table:
-            self._refuse(tuple(row_moves(unchanged, self._newer(unchanged.rows_of, latest))), latest)
-        if unchanged.counted and any(map(may_rescale, self._newer(unchanged.rows_of, latest))):
-            self._refuse(other_counts(self._live(latest, schema), self._change.entries), latest)
+        files = self._stores.manifests.read_index(manifest) if required.hash_indexes is not None else ()
+        self._refuse(tuple(changed_hash_indexes(required, files)), latest)
+        if required.whole_table:
+            self._refuse(
+                tuple(added_row_snapshots(required, self._newer(required.read_snapshot, latest))),
+                latest,
+            )
+        if required.same_counts and any(map(may_rescale, self._newer(required.read_snapshot, latest))):
+            self._refuse(changed_bucket_counts(self._live(latest, schema), self._change.entries), latest)
 
     def _newer(self, base: Snapshot | None, latest: Snapshot | None) -> list[Snapshot | None]:
-        """The snapshots after `base`; None for one that is gone, or where history is another."""
+        """List the snapshots after `base`; None stands for one that no longer exists or belongs to another
+        history.
+        """
         if latest is None:
             return [] if base is None else [None]
         find = self._stores.snapshots.find
@@ -293,7 +316,7 @@ class ChangeCommit:
         base: ManifestEntries | None,
         entries: ManifestEntries,
     ) -> tuple[IndexFile, ...] | None:
-        """All index files after the change; None where they stay as they are. Raises on a conflict.
+        """Return all index files after the change; None when they do not change. Raises on a conflict.
 
         Costs a read of the index manifest, unless the change is a plain append.
         """
@@ -308,7 +331,7 @@ class ChangeCommit:
         return None if after == before else after
 
     def _emptied(self, schema: TableSchema) -> Callable[[Iterable[bytes]], frozenset[bytes]]:
-        """Which of some partitions the change overwrites."""
+        """Return a function that selects the partitions that the change overwrites."""
         overwrite = self._request.overwrite
         if self._change.kind is not CommitKind.OVERWRITE or overwrite is None:
             return lambda _: frozenset()
@@ -326,7 +349,7 @@ class ChangeCommit:
         return self._view.at(latest)
 
     def _touched(self, schema: TableSchema) -> frozenset[bytes] | SpecFilter:
-        """The partitions whose live files matter."""
+        """Return the partitions whose live files the change must be compared with."""
         marked = {file.partition for file in self._change.index.files}
         written = frozenset(self._change.entries.partitions).union(marked)
         overwrite = self._request.overwrite
@@ -334,7 +357,7 @@ class ChangeCommit:
             return written
         spec = SpecFilter(overwrite.partitions, schema.partition_type)
         outside = written - spec.select(tuple(written))
-        if outside and not overwrite.beside:
+        if outside and not overwrite.append_elsewhere:
             raise InvalidInputError(
                 f"{self._stores.table}: the new files belong to {len(outside)} partitions that are not to be "
                 "overwritten; write only rows of the named partitions, or overwrite dynamically"
@@ -370,7 +393,9 @@ class ChangeCommit:
         )
 
     def _complete(self, latest: Snapshot, schema: TableSchema, base: ManifestEntries | None) -> Snapshot:
-        """`latest` with the record count that old writers left out, without statistics of another schema."""
+        """Return `latest` with the record count that old writers left out, and without statistics of another
+        schema.
+        """
         if latest.total_record_count is None:
             everything = SpecFilter(({},), schema.partition_type)
             stores = self._stores
@@ -390,21 +415,21 @@ class ChangeCommit:
             return False
 
     def _publish(self, planned: Snapshot, latest: Snapshot | None, settle: int, retry: int) -> bool:
-        """False: it has to be planned again."""
-        kept = self._draft.keep()  # an interruption may come at any point from here on, after landing too
+        """Publish the snapshot. False means that it has to be planned again."""
+        kept = self._draft.keep()  # an interruption may come at any point from here on, after publication too
         try:
-            landing = land(self._stores.snapshots, planned, latest, settle, retry)
+            publication = publish(self._stores.snapshots, planned, latest, settle, retry)
         except UnavailableError:
             self._draft.take_back(kept)  # nothing was created
             raise
-        if landing.note:
-            self.notes.append(landing.note)
-        if landing.replaced:  # its manifests stay: somebody may be building on it
+        if publication.note:
+            self.notes.append(publication.note)
+        if publication.replaced:  # its manifests stay: somebody may be building on it
             self._replaced.append(planned)
             self._change = replace(self._change, checked=True)
-        elif not landing.landed:
+        elif not publication.published:
             self._draft.take_back(kept)
-        return landing.landed
+        return publication.published
 
     def _duplicate(self, latest: Snapshot | None) -> Snapshot | None:
         if self._request.identifier == BATCH_IDENTIFIER:

@@ -1,4 +1,4 @@
-"""Who commits, and whether a run of that name has done so already."""
+"""The identity of a commit, and the search for an earlier commit of the same run."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["Author"]
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """With an `identifier` the pair names a run, and one that landed is not to be repeated; without one every
-    commit is a new one.
+    """Identifies who commits. `user` and `identifier` together name a run: once it has committed, it must not
+    be repeated. Without an identifier every commit counts as a new one.
     """
 
     user: str
@@ -22,11 +22,13 @@ class Author:
 
     @property
     def number(self) -> int:
-        """What its commits are recorded with."""
+        """The commit identifier to record in snapshots."""
         return BATCH_IDENTIFIER if self.identifier is None else self.identifier
 
     def landed(self, snapshots: SnapshotStore, kind: CommitKind) -> Snapshot | None:
-        """What a run of this name committed. Cost: see `commits_of`."""
+        """Return the snapshot that an earlier run of this name committed, None without one. For the cost see
+        `commits_of`.
+        """
         if self.identifier is None:
             return None
         same = (one for one in commits_of(snapshots, self.user) if one.commit_identifier == self.identifier)

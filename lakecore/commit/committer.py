@@ -1,8 +1,7 @@
 """Commits to one branch of a table.
 
-Promises: a snapshot appears whole or not at all; its manifests are complete before it appears; the same
-(user, identifier) is not committed twice; what a failed try wrote is removed, unless the outcome is
-uncertain.
+A snapshot appears completely or not at all, and its manifests are complete before it appears. The same (user,
+identifier) is not committed twice. Files of a failed try are removed, unless the outcome is uncertain.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from lakecore.clock import Clock, SystemClock
 from lakecore.commit.attempt import ChangeCommit, Stores
 from lakecore.commit.plan import plan_changes
-from lakecore.commit.request import CommitRequest, CommitResult, Examine, Overwrite, Unchanged
+from lakecore.commit.request import CommitRequest, CommitResult, Examine, Overwrite, Preconditions
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.store.manifests import ManifestStore
@@ -23,9 +22,10 @@ __all__ = ["Committer"]
 
 
 class Committer:
-    """Turns commit messages into snapshots. Safe to use from several processes at once, each with its own.
+    """Turns commit messages into snapshots. Several processes may commit at once, each with its own
+    Committer.
 
-    `options` are laid over those of the table's schema (`commit.max-retries`,
+    `options` take precedence over those of the table's schema (`commit.max-retries`,
     `manifest.target-file-size`).
     """
 
@@ -51,20 +51,20 @@ class Committer:
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
         check_append: bool = False,
-        unchanged: Unchanged | None = None,
-        even_empty: bool = False,
+        preconditions: Preconditions | None = None,
+        allow_empty: bool = False,
         examine: Examine | None = None,
     ) -> CommitResult:
-        """Publish what `messages` hold: data files first, then compactions, each as a snapshot of its own.
+        """Publish the files of `messages`: data files first, then compactions, each as a snapshot of its own.
 
-        A plain append looks at no live file (but at what it counts on as `unchanged`). Everything else is
-        compared with the live files of the partitions it touches and raises CommitConflictError, naming
+        A plain append is compared with no live file (but with its `preconditions`). Every other commit is
+        compared with the live files of the partitions that it touches and raises CommitConflictError, naming
         files, when it no longer fits; nothing of that snapshot is then visible. Raises CommitUncertainError
-        when storage does not tell whether the snapshot landed: commit again with the same user and
-        identifier, which finds out. `even_empty`: also without any change there is a snapshot. Cost of
-        telling duplicates: `lakecore.commit.duplicates.LOOK_BACK` reads at most; none for BATCH_IDENTIFIER.
-        A snapshot that another writer replaced within the settle time is committed again with the same files:
-        see `lakecore.commit.landing`.
+        when storage does not tell whether the snapshot was published: commit again with the same user and
+        identifier, which finds out. With `allow_empty` a commit without any change publishes a snapshot, too.
+        The search for duplicates costs at most `lakecore.commit.duplicates.LOOK_BACK` reads; none for
+        BATCH_IDENTIFIER. A snapshot that another writer replaced within the settle time is committed again
+        with the same files: see `lakecore.commit.publication`.
         """
         request = CommitRequest(
             user=commit_user,
@@ -73,8 +73,8 @@ class Committer:
             watermark=watermark,
             properties=properties or {},
             check_append=check_append,
-            unchanged=unchanged,
-            even_empty=even_empty,
+            preconditions=preconditions,
+            allow_empty=allow_empty,
             examine=examine,
         )
         ids: list[int] = []

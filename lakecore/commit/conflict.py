@@ -1,8 +1,9 @@
-"""Do the changes of a commit still fit the table as it is now? Pure: values in, conflicts out.
+"""Detects whether the changes of a commit still fit the current state of the table. Pure: values in,
+conflicts out.
 
-The rules of the format, in its order: (1) the bucket count of a partition changes only by overwriting it;
-(2) no file is added twice; (3) a file to be removed is still there; (4) above level 0 the files of a bucket
-have disjoint key ranges per level.
+The rules of the format, in its order: (1) the bucket count of a partition changes only by overwriting it; (2)
+no file is added twice; (3) a file to be removed still exists; (4) above level 0 the files of a bucket have
+disjoint key ranges per level.
 """
 
 from __future__ import annotations
@@ -19,15 +20,22 @@ from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.live_entries import identity_hash, live
 from lakecore.metadata.snapshot import CommitKind
 
-__all__ = ["Conflict", "KeyOf", "find_conflicts", "find_missing", "other_counts", "several_counts"]
+__all__ = [
+    "Conflict",
+    "KeyOf",
+    "changed_bucket_counts",
+    "find_conflicts",
+    "find_missing",
+    "mixed_bucket_counts",
+]
 
 KeyOf = Callable[[bytes], Any]
-"""From a serialised key to a value that compares as the format orders keys."""
+"""Maps a serialised key to a value that compares in the key order of the format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """One reason why a commit does not fit, and the file of the commit that it is about."""
+    """One reason why a commit does not fit, and the file of the commit that causes it."""
 
     reason: str
     partition: bytes
@@ -38,10 +46,10 @@ class Conflict:
 def find_conflicts(
     base: ManifestEntries, delta: ManifestEntries, kind: CommitKind, key_of: KeyOf | None
 ) -> tuple[Conflict, ...]:
-    """All conflicts between `delta` and the live entries `base` of at least the partitions it touches.
+    """Return all conflicts between `delta` and the live entries `base` of at least the partitions it touches.
 
-    `key_of`: None for tables without a primary key, which have no levels. Cost: vectorised over `base`; rows
-    are made only for the files of `delta` and, in the buckets and levels it adds to, for the files there.
+    `key_of` is None for tables without a primary key, which have no levels. Cost: vectorised over `base`;
+    rows are made only for the files of `delta` and for the files of the buckets and levels that it adds to.
     """
     combined = ManifestEntries.concat([base, delta])
     split = len(base)
@@ -55,13 +63,17 @@ def find_conflicts(
     return tuple(conflicts)
 
 
-def other_counts(base: ManifestEntries, delta: ManifestEntries) -> tuple[Conflict, ...]:
-    """Rule 1 alone: files of `delta` that were made for another number of buckets than `base` has."""
+def changed_bucket_counts(base: ManifestEntries, delta: ManifestEntries) -> tuple[Conflict, ...]:
+    """Check rule 1 alone: return files of `delta` that were written for another bucket count than `base`
+    has.
+    """
     return tuple(_bucket_counts(ManifestEntries.concat([base, delta]), len(base)))
 
 
-def several_counts(base: ManifestEntries, delta: ManifestEntries) -> tuple[Conflict, ...]:
-    """Partitions that have files of several bucket counts after `delta`. Names one file of each count."""
+def mixed_bucket_counts(base: ManifestEntries, delta: ManifestEntries) -> tuple[Conflict, ...]:
+    """Return partitions that have files of several bucket counts after `delta`, with one file of each
+    count.
+    """
     after = live(ManifestEntries.concat([base, delta]), strict=False)
     after = after.select((after.bucket >= 0) & (after.total_buckets > 0))
     pairs = (after.partition.astype(np.int64) << 32) | after.total_buckets
@@ -73,7 +85,7 @@ def several_counts(base: ManifestEntries, delta: ManifestEntries) -> tuple[Confl
 
 
 def find_missing(base: ManifestEntries, consulted: ManifestEntries) -> tuple[Conflict, ...]:
-    """Files of `consulted` that are not among the live entries `base`. Vectorised over `base`."""
+    """Return files of `consulted` that are not among the live entries `base`. Vectorised over `base`."""
     if not len(consulted):
         return ()
     split = len(base)
@@ -86,7 +98,7 @@ def find_missing(base: ManifestEntries, consulted: ManifestEntries) -> tuple[Con
 
 
 def _bucket_counts(combined: ManifestEntries, split: int) -> Iterator[Conflict]:
-    """Rule 1. Counts of 0 and below are no counts (dynamic, unaware and postponed buckets)."""
+    """Check rule 1. Counts of 0 and below are no counts (dynamic, unaware and postponed buckets)."""
     partition, total = combined.partition, combined.total_buckets
     packed = np.unique((partition[:split].astype(np.int64) << 32) | np.maximum(total[:split], 0))
     before = {code >> 32: code & 0xFFFFFFFF for code in packed.tolist() if code & 0xFFFFFFFF}
@@ -101,7 +113,7 @@ def _bucket_counts(combined: ManifestEntries, split: int) -> Iterator[Conflict]:
 
 
 def _identities(combined: ManifestEntries, split: int) -> Iterator[Conflict]:
-    """Rules 2 and 3, over the entries of the identities that the delta names."""
+    """Check rules 2 and 3 over the entries of the identities that the delta names."""
     hashes = identity_hash(combined)
     touched = np.flatnonzero(np.isin(hashes, hashes[split:]))
     rows = combined.rows(touched)
@@ -120,7 +132,7 @@ def _identities(combined: ManifestEntries, split: int) -> Iterator[Conflict]:
 
 
 def _overlaps(combined: ManifestEntries, split: int, key_of: KeyOf) -> Iterator[Conflict]:
-    """Rule 4, in the buckets and levels that the delta adds files to."""
+    """Check rule 4 in the buckets and levels that the delta adds files to."""
     place = _places(combined)
     added = (combined.kind == EntryKind.ADD) & (combined.level > 0)
     added[:split] = False
@@ -150,7 +162,7 @@ def _rows(entries: ManifestEntries, mask: Any) -> Iterator[tuple[int, ManifestEn
 
 
 def _places(entries: ManifestEntries) -> Any:
-    """One number per (partition, bucket, level): partition codes below 2^23, levels below 2^8."""
+    """Return one number per (partition, bucket, level): partition codes below 2^23, levels below 2^8."""
     bucket = entries.bucket.astype(np.int64) & 0xFFFFFFFF
     return (entries.partition.astype(np.int64) << 40) | (bucket << 8) | entries.level
 
@@ -164,7 +176,7 @@ def _conflict(reason: str, entry: ManifestEntry) -> Conflict:
 
 
 def describe(conflicts: Sequence[Conflict], limit: int = 3) -> str:
-    """The first few, for an error message."""
+    """Return the first `limit` conflicts as text for an error message."""
     shown = [f"{c.file_name} in bucket {c.bucket}: {c.reason}" for c in conflicts[:limit]]
     more = len(conflicts) - limit
     return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")

@@ -1,7 +1,7 @@
-"""Was this commit made before? Looks back through the snapshots.
+"""The search for an earlier commit of the same name in the recent snapshots.
 
-A scheduler that retries a task starts a new process that remembers nothing; only (user, identifier, kind) in
-the snapshots tells that the first try had succeeded after all.
+A scheduler that retries a task starts a new process without any memory; only (user, identifier, kind) in the
+snapshots shows that the first try had succeeded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REQUESTS = 16
 
 
 def commits_of(snapshots: SnapshotStore, user: str, limit: int = LOOK_BACK) -> tuple[Snapshot, ...]:
-    """Snapshots that `user` committed, newest first, among the last `limit`."""
+    """Return the snapshots that `user` committed, newest first, among the last `limit`."""
     latest = snapshots.latest()
     if latest is None:
         return ()
@@ -33,9 +33,10 @@ def commits_of(snapshots: SnapshotStore, user: str, limit: int = LOOK_BACK) -> t
 
 
 class DuplicateSearch:
-    """Looks for one commit, and on every further call only at the snapshots that are new since the last.
+    """Searches for one commit; every further call looks only at the snapshots that are new since the last
+    call.
 
-    Where the newest of those that it knows was replaced or removed, it looks at all of them again.
+    When the newest snapshot that it knows was replaced or removed, it searches all of them again.
     """
 
     def __init__(self, snapshots: SnapshotStore, user: str, identifier: int) -> None:
@@ -44,7 +45,9 @@ class DuplicateSearch:
         self._looked_at: Snapshot | None = None
 
     def find(self, latest: Snapshot | None, kind: CommitKind) -> Snapshot | None:
-        """The snapshot of this commit and `kind` at or before `latest`. Cost: see LOOK_BACK."""
+        """Return the snapshot of this commit and `kind` at or before `latest`, None without one. Cost: see
+        LOOK_BACK.
+        """
         if latest is None:
             return None
         limit = min(LOOK_BACK, latest.id - self._known())
@@ -55,7 +58,9 @@ class DuplicateSearch:
         return None
 
     def _known(self) -> int:
-        """Up to which id nothing is to be looked at again: none, where another snapshot has the id now."""
+        """Return the id up to which no snapshot needs another look: none, when another snapshot has that id
+        now.
+        """
         before = self._looked_at
         if before is None or self._snapshots.find(before.id) != before:
             return 0
@@ -63,7 +68,7 @@ class DuplicateSearch:
 
 
 def _back(snapshots: SnapshotStore, latest: Snapshot, limit: int) -> Iterator[Snapshot]:
-    """`latest` and the snapshots before it, up to `limit` or the first one missing."""
+    """Yield `latest` and the snapshots before it, up to `limit` or the first one missing."""
     if limit <= 0:
         return
     yield latest

@@ -1,8 +1,8 @@
-"""Which index files are valid after a commit. Pure.
+"""The index files that are valid after a commit. Pure.
 
-Rules of the format: an index manifest is complete; a data file has one deletion vector at most; a bucket of a
-table with buckets has one index file of each type. Beyond the format: a commit must name what it replaces, so
-that rows which others deleted, or keys which others placed, since it looked are never lost.
+Rules of the format: an index manifest is complete; a data file has at most one deletion vector; a bucket of a
+table with buckets has one index file of each type. Beyond the format, a commit must name what it replaces, so
+that deletions and bucket assignments of concurrent commits are never lost.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from lakecore.metadata.manifest.index_file import DELETION_VECTORS, HASH_INDEX, 
 __all__ = ["DataFiles", "IndexChange", "Place", "indexes_after"]
 
 Place = tuple[bytes, int, str]
-"""A data file: serialised partition, bucket, name."""
+"""Identifies a data file: serialised partition, bucket, name."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexChange:
-    """Index files that one snapshot adds and removes."""
+    """The index files that one snapshot adds and removes."""
 
     added: tuple[IndexFile, ...] = ()
     removed: tuple[IndexFile, ...] = ()
@@ -36,29 +36,30 @@ class IndexChange:
 
     @property
     def deletes_rows(self) -> bool:
-        """Deletion vectors come or go."""
+        """Whether deletion vectors are added or removed."""
         return any(file.index_type == DELETION_VECTORS for file in self.files)
 
 
 @dataclass(frozen=True, slots=True)
 class DataFiles:
-    """What the same commit does to data files, asked only where there are deletion vectors.
-
-    `gone`: places of files that it removes for good. `live`: of those, among given buckets, that are in the
-    table afterwards. `emptied`: partitions that it overwrites.
+    """The changes of the same commit to data files; they are computed only where there are deletion
+    vectors.
     """
 
     gone: Callable[[], frozenset[Place]]
+    """Returns the files that the commit removes for good."""
     live: Callable[[frozenset[tuple[bytes, int]]], frozenset[Place]]
+    """Returns the files of the given buckets that are in the table after the commit."""
     emptied: Callable[[Iterable[bytes]], frozenset[bytes]]
+    """Returns those of the given partitions that the commit overwrites."""
 
 
 def indexes_after(
     previous: Sequence[IndexFile], change: IndexChange, data: DataFiles, *, one_per_bucket: bool
 ) -> tuple[tuple[IndexFile, ...], tuple[Conflict, ...]]:
-    """All index files after the change, and why it does not fit, if so.
+    """Return all index files after the change, and the conflicts that prevent it.
 
-    `one_per_bucket`: deletion vectors of a bucket are in one file (every table but those with unaware
+    With `one_per_bucket` the deletion vectors of a bucket are in one file (every table but those with unaware
     buckets). Raises UnsupportedError for other indexes over the changed rows, and for columns that would be
     lost.
     """
@@ -102,7 +103,7 @@ def _lost(
 def _doubled(
     kept: Sequence[IndexFile], added: Sequence[IndexFile], *, one_per_bucket: bool
 ) -> Iterator[Conflict]:
-    """Two index files of a bucket, or two vectors of a data file, of which one is new."""
+    """Find two index files of a bucket, or two vectors of a data file, of which one is new."""
     buckets = {_slot(file) for file in kept if one_per_bucket or file.index_type == HASH_INDEX}
     vectors = {place for file in kept for place in _places(file)}
     for file in added:
@@ -117,7 +118,7 @@ def _doubled(
 
 
 def _forgotten(kept: Sequence[IndexFile], data: DataFiles) -> Iterator[Conflict]:
-    """Vectors of data files that the commit removes without having taken them into account."""
+    """Find vectors of data files that the commit removes without having taken them into account."""
     if not _vectors(kept):
         return
     gone = data.gone()
@@ -128,7 +129,9 @@ def _forgotten(kept: Sequence[IndexFile], data: DataFiles) -> Iterator[Conflict]
 
 
 def _aimless(change: IndexChange, data: DataFiles) -> Iterator[Conflict]:
-    """New vectors of data files that are not in the table; not those that only changed their index file."""
+    """Find new vectors of data files that are not in the table, except those that only moved to another index
+    file.
+    """
     carried = {place for file in change.removed for place in _places(file)}
     vectors = [f for f in _vectors(change.added) if not carried.issuperset(_places(f))]
     if not vectors:

@@ -1,9 +1,9 @@
-"""When and which manifests a commit rewrites to keep their number small. Pure.
+"""Decides when a commit rewrites which manifests to keep their number small. Pure.
 
-The released rule of the format, taken over the base manifests of the previous snapshot followed by its delta
-manifests. A *full* merge drops every cancelled pair, once the manifests that must change (small ones, and
-ones with DELETE entries) have grown to a threshold; otherwise a *minor* merge joins runs of neighbours up to
-the target size.
+The released rule of the format is applied to the base manifests of the previous snapshot followed by its
+delta manifests. A *full* merge drops every cancelled pair, once the manifests that must change (small ones,
+and ones with DELETE entries) have grown to a threshold; otherwise a *minor* merge joins runs of neighbours up
+to the target size.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FULL_THRESHOLD = Option(
 
 @dataclass(frozen=True, slots=True)
 class MergePolicy:
-    """Sizes in bytes."""
+    """The thresholds of a manifest merge; sizes are in bytes."""
 
     target_size: int
     min_count: int
@@ -42,12 +42,12 @@ class MergePolicy:
         return cls(MANIFEST_TARGET_SIZE.read(raw), MIN_COUNT.read(raw), FULL_THRESHOLD.read(raw))
 
     def must_change(self, manifest: ManifestFile) -> bool:
-        """Whether a full merge rewrites this manifest in any case."""
+        """Return whether a full merge rewrites this manifest in any case."""
         return manifest.num_deleted_files > 0 or manifest.file_size < self.target_size
 
 
 def full_merge_due(manifests: Sequence[ManifestFile], policy: MergePolicy) -> bool:
-    """Whether enough has changed to look at a full merge."""
+    """Return whether enough has changed for a full merge to be considered."""
     changed = sum(manifest.file_size for manifest in manifests if policy.must_change(manifest))
     return changed >= policy.full_threshold
 
@@ -55,9 +55,9 @@ def full_merge_due(manifests: Sequence[ManifestFile], policy: MergePolicy) -> bo
 def full_merge_inputs(
     manifests: Sequence[ManifestFile], deleted: PartitionBox | None, policy: MergePolicy
 ) -> frozenset[str]:
-    """Names of the manifests that a full merge has to read; empty when it would gain nothing.
+    """Return the names of the manifests that a full merge has to read; empty when it would gain nothing.
 
-    `deleted`: the partitions of all DELETE entries, None when there are none. Other manifests are kept.
+    `deleted` covers the partitions of all DELETE entries, None when there are none. Other manifests are kept.
     """
     names = [
         manifest.file_name
@@ -70,10 +70,10 @@ def full_merge_inputs(
 def drop_cancelled(
     parts: Sequence[ManifestEntries], must_change: Sequence[bool], deletes: ManifestEntries
 ) -> tuple[frozenset[int], ManifestEntries]:
-    """A full merge of manifests given by their entries, in order.
+    """Apply a full merge to manifests given by their entries, in order.
 
-    Returns which of `parts` stay as they are (nothing in them was deleted, and they need not change), and
-    the entries of the others, in order, without DELETEs and without what `deletes` cancels.
+    Returns the numbers of the `parts` that stay as they are (nothing in them was deleted, and they need not
+    change), and the entries of the others, in order, without DELETEs and without what `deletes` cancels.
     """
     origin = np.repeat(np.arange(len(parts)), [len(part.sources) for part in parts])
     everything = ManifestEntries.concat([*parts, deletes])
@@ -90,7 +90,9 @@ def drop_cancelled(
 def minor_groups(
     manifests: Sequence[ManifestFile], policy: MergePolicy
 ) -> tuple[tuple[ManifestFile, ...], ...]:
-    """Neighbours to be joined, in order, covering all manifests; a group of one is left as it is."""
+    """Return the neighbours to be joined, in order, covering all manifests; a group of one is left as it
+    is.
+    """
     groups: list[tuple[ManifestFile, ...]] = []
     open_group: list[ManifestFile] = []
     size = 0

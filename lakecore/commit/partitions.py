@@ -1,4 +1,4 @@
-"""Which partitions a commit touches, and which manifests can hold them. Pure."""
+"""The partitions that a commit touches, and the manifests that can hold them. Pure."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ __all__ = ["PartitionBox", "SpecFilter"]
 
 @dataclass(frozen=True, slots=True)
 class PartitionBox:
-    """Per partition column the lowest and highest (comparable) value and whether null occurs.
+    """The bounds of a set of partitions: per partition column the lowest and highest (comparable) value and
+    whether null occurs.
 
-    Coarser than the set of partitions: a manifest that meets the box may still hold none of them.
+    The box covers more than the set of partitions: a manifest that meets it may still hold none of them.
     """
 
     partition_type: RowType
@@ -29,7 +30,7 @@ class PartitionBox:
 
     @classmethod
     def of(cls, partitions: Iterable[bytes], partition_type: RowType) -> PartitionBox:
-        """Over serialised partitions, at least one."""
+        """Compute the box of serialised partitions, at least one."""
         rows = [decode_row(partition, partition_type) for partition in partitions]
         columns = [[row[i] for row in rows] for i in range(len(partition_type.fields))]
         values = [[comparable(value) for value in column if value is not None] for column in columns]
@@ -41,7 +42,9 @@ class PartitionBox:
         )
 
     def meets(self, manifest: ManifestFile) -> bool:
-        """Whether the manifest can hold an entry inside the box. True where bounds are not recorded."""
+        """Return whether the manifest can hold an entry inside the box; True where bounds are not
+        recorded.
+        """
         stats = manifest.partition_stats
         count = len(self.partition_type.fields)
         if count == 0 or manifest.entry_count == 0:
@@ -67,7 +70,9 @@ class PartitionBox:
 
 @dataclass(frozen=True, slots=True)
 class SpecFilter:
-    """Partitions that agree with one of some partial specifications (column name -> internal value)."""
+    """Selects partitions that agree with one of some partial specifications (column name -> internal
+    value).
+    """
 
     specs: tuple[Mapping[str, Any], ...]
     partition_type: RowType
@@ -83,7 +88,7 @@ class SpecFilter:
                     )
 
     def select(self, partitions: Sequence[bytes]) -> frozenset[bytes]:
-        """The serialised partitions that agree."""
+        """Return the serialised partitions that agree."""
         if any(not spec for spec in self.specs):
             return frozenset(partitions)
         return frozenset(partition for partition in partitions if self._agrees(partition))

@@ -22,22 +22,21 @@ __all__ = ["Change", "ListFile", "SnapshotLists", "next_snapshot", "plan_changes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What one snapshot adds to the table. `checked`: must be compared with the live files.
-
-    `consulted`: files, as if they were added, that must still be live.
-    """
+    """The changes that one snapshot makes to the table."""
 
     kind: CommitKind
     entries: ManifestEntries
     changelog: ManifestEntries
     checked: bool
+    """The change must be compared with the live files."""
     index: IndexChange
     consulted: ManifestEntries = field(default_factory=ManifestEntries.empty)
+    """Files, as ADD entries, that must still be live."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListFile:
-    """A manifest list: name and size in bytes."""
+    """A manifest list: its name and size in bytes."""
 
     name: str
     size: int
@@ -45,22 +44,23 @@ class ListFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotLists:
-    """The manifests of a new snapshot, and what its delta and changelog count. `index`: a manifest's name.
-
-    `next_row_id`: after the ids given to its rows; None carries that of the snapshot before.
-    """
+    """The manifest lists of a new snapshot, and the row counts of its delta and changelog."""
 
     base: ListFile
     delta: ListFile
     changelog: ListFile | None
     index: str | None = None
+    """The name of the index manifest."""
     next_row_id: int | None = None
+    """The id after those given to the rows of this snapshot; None carries over that of the previous
+    snapshot.
+    """
     delta_rows: int
     changelog_rows: int | None
 
 
 def plan_changes(messages: Sequence[CommitMessage], request: CommitRequest) -> tuple[Change, ...]:
-    """The changes of a commit, in order; empty ones are left out, unless the request says otherwise.
+    """Return the changes of a commit, in order; empty ones are left out unless the request allows them.
 
     An overwrite is kept even without new files (it removes), unless it is dynamic. Changelog files of an
     overwrite are not part of the table: a change stream ignores overwrites.
@@ -71,7 +71,7 @@ def plan_changes(messages: Sequence[CommitMessage], request: CommitRequest) -> t
     index = _data_index(messages)
     removes = replaces or index.deletes_rows or any(message.deleted_files for message in messages)
     written = _additions(messages, _written_changelog)
-    if len(data) or len(written) or index or _replaces_unconditionally(request) or request.even_empty:
+    if len(data) or len(written) or index or _replaces_unconditionally(request) or request.allow_empty:
         changes.append(
             Change(
                 kind=CommitKind.OVERWRITE if removes else CommitKind.APPEND,
@@ -100,7 +100,7 @@ def plan_changes(messages: Sequence[CommitMessage], request: CommitRequest) -> t
 
 
 def record_delta(entries: ManifestEntries) -> int:
-    """Rows of added files minus rows of removed ones: physical rows, before any merge."""
+    """Return rows of added files minus rows of removed ones: physical rows, before any merge."""
     added = entries.kind == EntryKind.ADD
     return int(entries.row_count[added].sum()) - int(entries.row_count[~added].sum())
 
@@ -113,10 +113,11 @@ def next_snapshot(
     schema_id: int,
     now_ms: int,
 ) -> Snapshot:
-    """The snapshot after `previous`, which must have a total record count if it exists.
+    """Build the snapshot after `previous`, which must have a total record count if it exists.
 
-    Carried over: statistics, next row id (unless given), the higher watermark. Times never go back, since
-    readers search snapshots by time. `schema_id` is the latest schema's, not the one files were written with.
+    Statistics, the next row id (unless given) and the higher watermark are carried over. Times never
+    decrease, since readers search snapshots by time. `schema_id` is that of the latest schema, not of the
+    schema that the files were written with.
     """
     changelog = lists.changelog
     fresh = Snapshot(

@@ -1,4 +1,4 @@
-"""What a caller asks of a commit, and what it gets."""
+"""The request and the result of a commit."""
 
 from __future__ import annotations
 
@@ -10,89 +10,99 @@ from lakecore.errors import CommitConflictError
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.manifests import ManifestStore
 
-__all__ = ["CommitRequest", "CommitResult", "Examine", "Overwrite", "Unchanged"]
+__all__ = ["CommitRequest", "CommitResult", "Examine", "Overwrite", "Preconditions"]
 
 Examine = Callable[[Snapshot, Snapshot | None, ManifestStore], None]
-"""Looks at a snapshot before it is published, and at the one that it is built on. Raises to prevent it."""
+"""Examines a snapshot before it is published, together with the snapshot that it is built on. Raises to
+prevent the publication.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Overwrite:
-    """What an overwriting commit replaces.
-
-    `partitions`: partial partition values by column name (internal values); a partition that agrees with any
-    of them is replaced. An empty mapping agrees with every partition. None: the partitions of the new files.
-    `beside`: new files of other partitions are added to what these have.
-    """
+    """The partitions that an overwriting commit replaces."""
 
     partitions: tuple[Mapping[str, Any], ...] | None
-    beside: bool = False
+    """Partial partition values by column name (internal values); a partition that agrees with any of them is
+    replaced. An empty mapping agrees with every partition. None means the partitions of the new files.
+    """
+    append_elsewhere: bool = False
+    """New files of other partitions are added to what these partitions have."""
 
     @classmethod
     def table(cls) -> Overwrite:
-        """Replace everything."""
+        """Replace all partitions."""
         return cls(({},))
 
     @classmethod
     def static(cls, *partitions: Mapping[str, Any]) -> Overwrite:
-        """Replace these partitions, also where nothing new is written. New files elsewhere are refused."""
+        """Replace these partitions, even without new files for them. New files of other partitions are
+        refused.
+        """
         return cls(partitions)
 
     @classmethod
     def dynamic(cls) -> Overwrite:
-        """Replace the partitions that new files are written to."""
+        """Replace the partitions of the new files."""
         return cls(None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unchanged:
-    """What rows were placed by; where it is no longer so, the commit conflicts.
+class Preconditions:
+    """The state that determined where rows were placed; the commit conflicts when it has changed."""
 
-    `hash_files`: names of all hash index files of these partitions. `rows_of`: the snapshot whose keys were
-    looked at (None for an empty table); commits after it that bring rows conflict, compactions do not. Counts
-    only when `whole_table`. `counted`: the buckets of partitions were counted at `rows_of`; where they are
-    of another number now, the commit conflicts. `one_count`: so it does where a partition would have files of
-    several counts afterwards, also in an overwriting snapshot.
-    """
-
-    hash_files: Mapping[bytes, frozenset[str]] | None = None
-    rows_of: Snapshot | None = None
+    hash_indexes: Mapping[bytes, frozenset[str]] | None = None
+    """The names of all hash index files of these partitions."""
+    read_snapshot: Snapshot | None = None
+    """The snapshot whose rows were read; None for an empty table."""
     whole_table: bool = False
-    counted: bool = False
-    one_count: bool = False
+    """Commits after `read_snapshot` that bring rows conflict, compactions do not."""
+    same_counts: bool = False
+    """The commit conflicts where a partition has another bucket count now than at `read_snapshot`."""
+    one_bucket_count: bool = False
+    """The commit conflicts where a partition would have files of several bucket counts afterwards, also in an
+    overwriting snapshot.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRequest:
-    """Who commits, and how. The pair (user, identifier) names the commit: a repeated pair is the same one.
-
-    `identifier`: BATCH_IDENTIFIER tells nothing apart; then a repetition by a new process is not noticed.
-    `watermark`: milliseconds. `check_append`: look for conflicts in plain appends too. `unchanged`: what the
-    written rows (not the compacted ones) count on. `even_empty`: a commit without any change is a snapshot.
-    `examine`: called before each publication, when everything that the snapshot names is written.
+    """Who commits, and how. The pair (user, identifier) names the commit: a repeated pair is the same
+    commit.
     """
 
     user: str
     identifier: int
+    """BATCH_IDENTIFIER distinguishes nothing: a repetition by a new process is then not noticed."""
     overwrite: Overwrite | None = None
     watermark: int | None = None
+    """Milliseconds."""
     properties: Mapping[str, str] = field(default_factory=dict)
     check_append: bool = False
-    unchanged: Unchanged | None = None
-    even_empty: bool = False
+    """Plain appends are checked for conflicts, too."""
+    preconditions: Preconditions | None = None
+    """The state that the written rows (not the compacted ones) depend on."""
+    allow_empty: bool = False
+    """A commit without any change publishes a snapshot."""
     examine: Examine | None = None
+    """Called before each publication, when everything that the snapshot names is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """Ids of the snapshots of this commit: data first, then compaction; none when there was nothing to do.
-
-    `duplicate`: an earlier run of the same commit had published all of them; no file of this run is part of
-    the table. `compaction_conflict`: the data landed, but the compaction that came with it no longer fitted;
-    its new files are not part of the table. `notes`: what became of snapshots that other writers replaced.
-    """
+    """The result of a commit."""
 
     snapshot_ids: tuple[int, ...] = ()
+    """The ids of the snapshots of this commit: data first, then compaction; empty when there was nothing to
+    do.
+    """
     duplicate: bool = False
+    """An earlier run of the same commit had published all of them; no file of this run is part of the
+    table.
+    """
     compaction_conflict: CommitConflictError | None = None
+    """The data was committed, but the compaction that came with it no longer fitted; its new files are not
+    part of the table.
+    """
     notes: tuple[str, ...] = ()
+    """What became of snapshots that other writers replaced."""

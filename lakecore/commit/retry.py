@@ -1,4 +1,4 @@
-"""How often a commit tries again when others were faster, and how long it waits. Pure."""
+"""The retry policy of commits that lose to others: how often they retry, and how long they wait. Pure."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ TIMEOUT: Option[int | None] = Option(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """Waits double from `min_wait_ms` to `max_wait_ms`, stretched by up to a fifth so that losers spread
-    out.
+    """Waits double from `min_wait_ms` to `max_wait_ms` and are stretched by up to a fifth, so that concurrent
+    retries spread out.
     """
 
     max_retries: int
@@ -38,7 +38,9 @@ class RetryPolicy:
         )
 
     def wait_seconds(self, retry: int, elapsed_ms: float, noise: float) -> float | None:
-        """Before retry 0, 1, …: seconds to wait, or None to give up. `noise` is uniform in [0, 1)."""
+        """Return the seconds to wait before retry 0, 1, …, or None to give up. `noise` is uniform in [0,
+        1).
+        """
         if retry >= self.max_retries or (self.timeout_ms is not None and elapsed_ms > self.timeout_ms):
             return None
         wait: int = min(self.min_wait_ms << min(retry, 40), self.max_wait_ms)

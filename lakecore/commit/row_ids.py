@@ -1,9 +1,9 @@
-"""Row ids in commits: new files get theirs here, for nobody else knows which are free. Pure.
+"""Assignment of row ids to new files at commit, when the free ids are known. Pure.
 
-Rules of the format: a written file that stores no ids of its own gets the next ids, one a row, in the order
+Rules of the format: a written file that stores no ids of its own gets the next ids, one per row, in the order
 of the commit; blob and vector files share those of the ordinary file before them, column by column. Its rows
-count as changed by the new snapshot, which its sequence numbers then name. Files of
-a compaction store the ids and sequence numbers of their rows.
+count as changed by the new snapshot, which its sequence numbers then name. Files of a compaction store the
+ids and sequence numbers of their rows.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.live_entries import live
 from lakecore.metadata.snapshot import CommitKind
 
-__all__ = ["assign_row_ids", "displaced_columns", "holds_columns", "range_conflicts"]
+__all__ = ["assign_row_ids", "column_update_conflicts", "has_column_updates", "row_range_conflicts"]
 
 
 def assign_row_ids(entries: ManifestEntries, snapshot_id: int, first: int) -> tuple[ManifestEntries, int]:
-    """The delta of snapshot `snapshot_id` with row ids from `first` on, and the id after the last one."""
+    """Return the delta of snapshot `snapshot_id` with row ids from `first` on, and the id after the last
+    one.
+    """
     added = entries.kind == EntryKind.ADD
     rows: list[ManifestEntry] = []
     shared: dict[str, int] = {}
@@ -45,12 +47,12 @@ def assign_row_ids(entries: ManifestEntries, snapshot_id: int, first: int) -> tu
     return ManifestEntries.concat([entries.select(~added), ManifestEntries.from_rows(rows)]), first
 
 
-def range_conflicts(base: ManifestEntries, delta: ManifestEntries) -> tuple[Conflict, ...]:
-    """Files of `delta` whose rows overlap those of another file in part, in a table with data evolution.
+def row_range_conflicts(base: ManifestEntries, delta: ManifestEntries) -> tuple[Conflict, ...]:
+    """Return files of `delta` whose rows overlap those of another file in part, in a table with data
+    evolution.
 
-    Rule of the format: ordinary files hold the same rows or none in common; blob and vector files may hold a
-    part of them. `base`: the live entries of the partitions
-    that `delta` touches.
+    Rule of the format: two ordinary files hold either the same rows or none in common; blob and vector files
+    may hold a part of them. `base` holds the live entries of the partitions that `delta` touches.
     """
     after = live(ManifestEntries.concat([base, delta]), strict=False)
     after = after.select(np.array([is_ordinary_file(name.decode()) for name in after.names()], np.bool_))
@@ -70,16 +72,18 @@ def range_conflicts(base: ManifestEntries, delta: ManifestEntries) -> tuple[Conf
     return tuple(found)
 
 
-def holds_columns(kind: CommitKind, delta: ManifestEntries) -> bool:
-    """Does it bring columns of rows that are there already?"""
+def has_column_updates(kind: CommitKind, delta: ManifestEntries) -> bool:
+    """Return whether the delta brings columns of rows that exist already."""
     return kind is CommitKind.APPEND and bool((delta.first_row_id >= 0).any())
 
 
-def displaced_columns(base: ManifestEntries, delta: ManifestEntries, since: int) -> tuple[Conflict, ...]:
-    """Files of `delta` with columns of rows that have moved, or were written to after snapshot `since`.
+def column_update_conflicts(
+    base: ManifestEntries, delta: ManifestEntries, since: int
+) -> tuple[Conflict, ...]:
+    """Return files of `delta` with columns of rows that have moved, or were written after snapshot `since`.
 
     Rule of the format: the sequence number of such a file is the snapshot that wrote it, and compaction keeps
-    the highest. `base`: the live entries of the partitions that `delta` touches.
+    the highest. `base` holds the live entries of the partitions that `delta` touches.
     """
     wanted = delta.select(delta.first_row_id >= 0).rows()
     newest: dict[tuple[bytes, int, int], tuple[int, int]] = {}
@@ -108,7 +112,7 @@ def displaced_columns(base: ManifestEntries, delta: ManifestEntries, since: int)
 
 
 def _ordinary_near(base: ManifestEntries, delta: ManifestEntries) -> Sequence[ManifestEntry]:
-    """The files of ordinary columns that may have rows of files of `delta`."""
+    """Return the files of ordinary columns that may have rows of files of `delta`."""
     ordinary = base.select(np.array([is_ordinary_file(name.decode()) for name in base.names()], np.bool_))
     starts = np.unique(ordinary.first_row_id)
     if not len(starts):
@@ -120,7 +124,7 @@ def _ordinary_near(base: ManifestEntries, delta: ManifestEntries) -> Sequence[Ma
 def _written_apart(
     ours: Sequence[ManifestEntry], theirs: Sequence[ManifestEntry], what: str
 ) -> list[Conflict]:
-    """Files of `ours` with rows of which others wrote values in files of their own."""
+    """Find files of `ours` with rows for which others wrote values in separate files."""
     return [
         Conflict(
             f"snapshot {other.file.max_sequence_number} wrote {what} for rows of {row.file.file_name}",

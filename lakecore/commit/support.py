@@ -1,4 +1,4 @@
-"""What this release must not commit to. Pure."""
+"""The tables that this release must not commit to. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _STRICT_MODE = "commit.strict-mode.last-safe-snapshot"
 
 
 def check_committable(schema: TableSchema) -> None:
-    """Raises UnsupportedError where a commit of this release would damage the table.
+    """Raise UnsupportedError where a commit of this release would damage the table.
 
-    Row ids and indexes are looked after elsewhere (`lakecore.commit.row_ids`, `index_changes`).
+    Row ids and indexes are checked elsewhere (`lakecore.commit.row_ids`, `index_changes`).
     """
     if _STRICT_MODE in schema.options:
         raise UnsupportedError(

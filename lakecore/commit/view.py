@@ -22,7 +22,7 @@ __all__ = ["LiveView", "data_files"]
 
 
 class LiveView:
-    """Live entries of some partitions: given ones, or those that agree with a specification.
+    """The live entries of some partitions, which are given, or agree with a specification.
 
     Cost: reads the manifests whose partition bounds meet the given partitions (all of them for a
     specification); a later snapshot costs only the deltas since, while those snapshots still exist and their
@@ -46,7 +46,9 @@ class LiveView:
         self._at: Snapshot | None = None
 
     def at(self, snapshot: Snapshot | None) -> ManifestEntries:
-        """The live entries as of `snapshot`. Raises CorruptDataError, NotFoundError for lost manifests."""
+        """Return the live entries as of `snapshot`. Raises CorruptDataError, NotFoundError for lost
+        manifests.
+        """
         if snapshot is None or self._wanted == frozenset():
             return ManifestEntries.empty()
         if self._at != snapshot:
@@ -61,10 +63,10 @@ class LiveView:
         return self._entries
 
     def _changes(self, snapshot: Snapshot) -> tuple[ManifestFile, ...] | None:
-        """The manifests of what changed since the snapshot we have; None when that cannot be had.
+        """Return the manifests of the changes since the last snapshot; None when they cannot be determined.
 
-        A writer that replaces files leaves snapshots behind that were built on what was there before. So the
-        base of `snapshot` has to name what each of those before it changed, which it does until it is merged.
+        A writer that replaces files leaves snapshots behind that were built on an earlier state. So the base
+        of `snapshot` has to name what each of those before it changed, which it does until it is merged.
         """
         if self._at is None or snapshot.id <= self._at.id:
             return None
@@ -98,7 +100,7 @@ def data_files(
     delta: ManifestEntries,
     emptied: Callable[[Iterable[bytes]], frozenset[bytes]],
 ) -> DataFiles:
-    """What `delta` does to the live files `base`, for those who look after their indexes."""
+    """Return what `delta` does to the live files `base`, for the maintenance of their indexes."""
 
     def gone() -> frozenset[Place]:
         return _places(delta, EntryKind.DELETE) - _places(delta, EntryKind.ADD)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from lakecore.clock import Clock, SystemClock
-from lakecore.commit.landing_notes import landing_notes
+from lakecore.commit.publication_notes import publication_notes
 from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.kinds.file_index.apply import COMMIT_FILES, IndexRequest, IndexRun
 from lakecore.compact.kinds.file_index.plan import Coverage, IndexNeed
@@ -181,7 +181,7 @@ def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> tuple[Rep
     started = clock.monotonic() - executor.startup_seconds
     error: LakeError | None = None
     after: tuple[Coverage, ...] | None = None
-    with landing_notes() as notes:
+    with publication_notes() as notes:
         try:
             if job.dry_run:
                 work.plan()

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lakecore.commit.author import Author
-from lakecore.commit.landing import land
+from lakecore.commit.manifest_draft import ManifestDraft
 from lakecore.commit.manifest_merge import MergePolicy
-from lakecore.commit.publish import ManifestDraft
+from lakecore.commit.publication import publish
 from lakecore.errors import CommitConflictError
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.manifest_file import ManifestFile
@@ -56,10 +56,10 @@ def compact_manifests(target: Target, author: Author, *, dry_run: bool) -> Compa
         now_ms = target.clock.now_ms()
         named = {"commit_user": author.user, "commit_identifier": author.number}
         planned = successor(latest, base, change, CommitKind.COMPACT, now_ms, **named)
-        landing = land(target.snapshots, planned, latest, target.settle_ms, retry)
-        if landing.landed:
+        publication = publish(target.snapshots, planned, latest, target.settle_ms, retry)
+        if publication.published:
             return Compacted(len(before), len(after), planned.id, tuple(work))
-        if not landing.replaced:
+        if not publication.replaced:
             draft.take_back([*kept, base[0], change[0]])
             draft.discard()
     raise CommitConflictError(f"{target.name}: other writers committed first {_TRIES} times; run again")

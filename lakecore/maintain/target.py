@@ -47,7 +47,7 @@ class Target:
 
     @property
     def settle_ms(self) -> int:
-        """How long a published snapshot is watched; see `lakecore.commit.landing`."""
+        """How long a published snapshot is watched; see `lakecore.commit.publication`."""
         return settle_ms(self.schema.options, self.paths.root)
 
     @property

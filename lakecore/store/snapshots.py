@@ -97,7 +97,7 @@ class SnapshotStore:
     def publish(self, snapshot: Snapshot) -> bool:
         """Make `snapshot` the newest. False: another commit took its id.
 
-        Use `lakecore.commit.landing.land`, which also guards against writers that replace files.
+        Use `lakecore.commit.publication.publish`, which also guards against writers that replace files.
 
         Raises UnavailableError (nothing happened) or CommitUncertainError (it may have landed).
         """

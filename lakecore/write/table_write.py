@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakecore.clock import Clock
 from lakecore.commit.partitions import SpecFilter
-from lakecore.commit.request import Overwrite, Unchanged
+from lakecore.commit.request import Overwrite, Preconditions
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.local import LocalFileIO
@@ -189,21 +189,21 @@ class TableWrite:
                 f"table {self._target.paths.table_path}: a partition value of the rows is NaN, not equal to "
                 "itself, so its partition cannot be overwritten; delete its rows, and write new ones"
             )
-        return Overwrite(specs, beside=True)
+        return Overwrite(specs, append_elsewhere=True)
 
     @property
     def _overwritten(self) -> frozenset[bytes]:
         return self._router.overwritten if isinstance(self._router, CrossPartition) else frozenset()
 
     @property
-    def unchanged(self) -> Unchanged | None:
+    def preconditions(self) -> Preconditions | None:
         """What the rows were placed by, if it must still be so when they are committed."""
         if self._dynamic is not None:
-            return Unchanged(hash_files=self._dynamic.looked_at)
+            return Preconditions(hash_indexes=self._dynamic.looked_at)
         if self._options.bucket_mode is BucketMode.KEY_DYNAMIC and self._router is not None:
-            return Unchanged(rows_of=self._known.snapshot, whole_table=True)
+            return Preconditions(read_snapshot=self._known.snapshot, whole_table=True)
         if self._options.bucket_mode is BucketMode.HASH_FIXED and self._state is not None:
-            return Unchanged(rows_of=self._known.snapshot, counted=self._load_state is not None)
+            return Preconditions(read_snapshot=self._known.snapshot, same_counts=self._load_state is not None)
         return None
 
     def abort(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakecore.commit.landing import Landing
+from lakecore.commit.publication import Publication
 from lakecore.errors import CommitConflictError, CommitUncertainError
 from lakecore.fs.file_io import FileIO
 from lakecore.maintain.repair import metadata, statistics
@@ -129,7 +129,7 @@ def test_a_repair_whose_snapshot_was_replaced_deletes_nothing(
     """It is planned again by a person; until then somebody may be building on the snapshot that is gone."""
     module = metadata if step == "totals" else statistics
     monkeypatch.setattr(
-        module, "land", lambda *_: Landing(landed=False, replaced=True, note="it was replaced")
+        module, "publish", lambda *_: Publication(published=False, replaced=True, note="it was replaced")
     )
     catalog = memory_catalog(f"beside-repair-{step}")
     table = key_table(catalog)

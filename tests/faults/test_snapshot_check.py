@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lakecore.commit.attempt import ChangeCommit
+from lakecore.commit.manifest_draft import ManifestDraft
 from lakecore.commit.plan import Change
-from lakecore.commit.publish import ManifestDraft
 from lakecore.errors import ProofError
 from lakecore.jobs import compact
 from lakecore.metadata.manifest.entries import ManifestEntries

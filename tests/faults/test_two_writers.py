@@ -16,7 +16,7 @@ from hypothesis import assume, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from lakecore.commit.descent import Descent
+from lakecore.commit.descendant_search import DescendantSearch
 from lakecore.commit.duplicates import DuplicateSearch
 from lakecore.commit.index_changes import IndexChange
 from lakecore.commit.plan import Change
@@ -549,7 +549,7 @@ def test_entries_of_the_delta_are_written_once() -> None:
 
 def test_a_file_that_is_live_already_is_never_added_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Should the search for an heir ever miss one: after a replacement, plain appends are compared with what is live, too."""
-    monkeypatch.setattr("lakecore.commit.attempt.Descent.heir", lambda self, latest: None)
+    monkeypatch.setattr("lakecore.commit.attempt.DescendantSearch.find", lambda self, latest: None)
     scene, steps, work = changelog_scene()
     with pytest.raises(CommitUncertainError, match="the file is in the table already"):
         scene.through(steps).commit(work, identifier=7)
@@ -644,15 +644,15 @@ def test_an_heir_of_a_change_of_index_files_alone(
     gone = successor(latest, empty, empty, CommitKind.COMPACT, 0)
     later = successor(gone, empty, empty, CommitKind.APPEND, 0)
     later = replace(later, index_manifest=table.manifests.write_index(files(after)))
-    descent = Descent(table.snapshots, table.manifests, gone, change)
+    search = DescendantSearch(table.snapshots, table.manifests, gone, change)
     table.snapshots.publish(gone)
     table.snapshots.publish(later)
-    assert descent.heir(later) == (later if found else None)
+    assert search.find(later) == (later if found else None)
     table.storage.delete(table.paths.snapshot(4))
     last = replace(later, id=5)
     table.snapshots.publish(last)
     if found is None:
         with pytest.raises(CommitUncertainError, match="was removed by another process"):
-            descent.heir(last)
+            search.find(last)
     else:
-        assert descent.heir(last) == (last if found else None)
+        assert search.find(last) == (last if found else None)

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.commit.author import Author
-from lakecore.commit.landing_notes import landing_notes
+from lakecore.commit.publication_notes import publication_notes
 from lakecore.errors import CorruptDataError, InvalidInputError, NotFoundError, without_secrets
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.runner.counts import Change, Counts, counts_of
@@ -313,7 +313,7 @@ def begin(
             report,
             started,
             holds=on_hold,
-            landings=ends.enter_context(landing_notes()),
+            landings=ends.enter_context(publication_notes()),
         )
         with _telling_damage(target, gate.effect, enabled=not dry_run):
             yield chore

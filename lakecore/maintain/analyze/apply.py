@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lakecore.commit.author import Author
-from lakecore.commit.landing import land
+from lakecore.commit.publication import publish
 from lakecore.commit.support import check_committable
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
 from lakecore.maintain.target import Target
@@ -79,10 +79,10 @@ def _commit(target: Target, statistics: Statistics, name: str, author: Author) -
                 commit_identifier=author.number,
                 statistics=name,
             )
-            landing = land(target.snapshots, planned, latest, target.settle_ms, retry)
-            if landing.landed:
+            publication = publish(target.snapshots, planned, latest, target.settle_ms, retry)
+            if publication.published:
                 return planned.id
-            if landing.replaced:  # somebody may be building on it
+            if publication.replaced:  # somebody may be building on it
                 lists.clear()
         except CommitUncertainError:
             raise

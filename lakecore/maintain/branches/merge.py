@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from lakecore.clock import Clock
 from lakecore.commit.author import Author
 from lakecore.commit.committer import Committer
-from lakecore.commit.request import Unchanged
-from lakecore.commit.unchanged import has_same_identity
+from lakecore.commit.preconditions import has_same_identity
+from lakecore.commit.request import Preconditions
 from lakecore.errors import CommitConflictError, CorruptDataError
 from lakecore.maintain.branches.plan import Side, check_mergeable, check_schemas, messages_of, only_in
 from lakecore.maintain.target import Target
@@ -66,7 +66,7 @@ def merge(source: Target, target: Target, author: Author, clock: Clock) -> tuple
                 commit_user=author.user,
                 identifier=author.number,
                 check_append=True,
-                unchanged=Unchanged(rows_of=planned.base, whole_table=True),
+                preconditions=Preconditions(read_snapshot=planned.base, whole_table=True),
             )
         except CommitConflictError as err:
             problem = err

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from lakecore.commit.landing import land
+from lakecore.commit.publication import publish
 from lakecore.errors import (
     CommitConflictError,
     CommitUncertainError,
@@ -251,10 +251,10 @@ def _succeed(bench: Bench, target: Target, latest: Snapshot, kind: CommitKind, *
     )
     author = {"commit_user": bench.user, "commit_identifier": BATCH_IDENTIFIER}
     planned = successor(latest, base, delta, kind, target.clock.now_ms(), **author, **fields)
-    landing = land(target.snapshots, planned, latest, target.settle_ms)
-    if landing.replaced:
-        raise CommitUncertainError(f"{target.name}: {landing.note}; make a new plan, and delete nothing")
-    if not landing.landed:
+    publication = publish(target.snapshots, planned, latest, target.settle_ms)
+    if publication.replaced:
+        raise CommitUncertainError(f"{target.name}: {publication.note}; make a new plan, and delete nothing")
+    if not publication.published:
         target.manifests.delete(base[0])
         target.manifests.delete(delta[0])
         raise CommitConflictError(f"{target.name}: another writer committed first; make a new plan")

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from lakecore.commit.landing import land
+from lakecore.commit.publication import publish
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
 from lakecore.format.statistics import DENSE_STORE, key_modes, simple_stats, stats_modes
 from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters
@@ -132,10 +132,12 @@ def _publish(bench: Bench, target: Target, latest: Snapshot, entries: ManifestEn
         author = {"commit_user": bench.user, "commit_identifier": BATCH_IDENTIFIER}
         now_ms = target.clock.now_ms()
         planned = successor(latest, base, change, CommitKind.COMPACT, now_ms, **author)
-        landing = land(target.snapshots, planned, latest, target.settle_ms)
-        if landing.replaced:
-            raise CommitUncertainError(f"{target.name}: {landing.note}; make a new plan, and delete nothing")
-        if not landing.landed:
+        publication = publish(target.snapshots, planned, latest, target.settle_ms)
+        if publication.replaced:
+            raise CommitUncertainError(
+                f"{target.name}: {publication.note}; make a new plan, and delete nothing"
+            )
+        if not publication.published:
             raise CommitConflictError(f"{target.name}: another writer committed first; make a new plan")
     except CommitUncertainError:
         raise

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dataclasses import replace as changed
 
 from lakecore.commit.author import Author
-from lakecore.commit.landing import land
+from lakecore.commit.publication import publish
 from lakecore.errors import CommitConflictError, NotFoundError
 from lakecore.maintain.deletion.roots import Root, RootKind
 from lakecore.maintain.tags.apply import create
@@ -55,10 +55,10 @@ def commit_again(target: Target, state: Root, author: Author) -> Again:
         if latest is None:
             raise NotFoundError(f"{target.name} has no snapshot from which it could be rolled back")
         planned, written = _draft(target, latest, state.snapshot, author)
-        landing = land(target.snapshots, planned, latest, target.settle_ms, retry)
-        if landing.landed:
+        publication = publish(target.snapshots, planned, latest, target.settle_ms, retry)
+        if publication.published:
             return Again(planned.id, tags)
-        for name in () if landing.replaced else written:
+        for name in () if publication.replaced else written:
             target.manifests.delete(name)
     raise CommitConflictError(f"{target.name}: other writers committed first {_TRIES} times; run again")
 

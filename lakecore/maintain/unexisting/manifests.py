@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakecore.commit.author import Author
-from lakecore.commit.landing import land
+from lakecore.commit.publication import publish
 from lakecore.errors import CommitConflictError, NotFoundError, UnsupportedError
 from lakecore.maintain.deletion.runs import RunStore
 from lakecore.maintain.target import Target, in_threads
@@ -140,10 +140,10 @@ def _publish(target: Target, found: GoneManifests, author: Author, retry: int) -
         commit_identifier=author.number,
         total_record_count=int(found.live.row_count.sum()),
     )
-    landing = land(target.snapshots, planned, latest, target.settle_ms, retry)
-    if landing.landed:
+    publication = publish(target.snapshots, planned, latest, target.settle_ms, retry)
+    if publication.published:
         return planned.id
-    if landing.replaced:  # somebody may be building on it
+    if publication.replaced:  # somebody may be building on it
         return None
     for name in (base[0], delta[0], *written):
         manifests.delete(name)

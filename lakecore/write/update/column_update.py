@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakecore.clock import Clock
-from lakecore.commit.request import CommitResult, Unchanged
+from lakecore.commit.request import CommitResult, Preconditions
 from lakecore.errors import (
     CommitUncertainError,
     InvalidInputError,
@@ -55,7 +55,7 @@ from lakecore.write.update.vector_shares import VectorShare, vector_shares
 __all__ = ["ColumnUpdate", "UpdatedRows"]
 
 Ints = npt.NDArray[np.int64]
-CommitFunction = Callable[[Sequence[CommitMessage], Unchanged], CommitResult]
+CommitFunction = Callable[[Sequence[CommitMessage], Preconditions], CommitResult]
 
 _ONE_FILE = 1 << 62
 _ID_TYPE = AtomicType(TypeRoot.BIGINT, nullable=False)
@@ -170,7 +170,7 @@ class ColumnUpdate:
             messages = [
                 self._message(split, rows, values, made) for split, rows in self._touched(snapshot, values)
             ]
-            result = commit(messages, Unchanged(rows_of=snapshot))
+            result = commit(messages, Preconditions(read_snapshot=snapshot))
         except CommitUncertainError:
             raise
         except BaseException:

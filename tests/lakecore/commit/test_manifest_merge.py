@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from lakecore.commit.manifest_draft import ManifestDraft
 from lakecore.commit.manifest_merge import MergePolicy, full_merge_due, full_merge_inputs, minor_groups
 from lakecore.commit.partitions import PartitionBox
-from lakecore.commit.publish import ManifestDraft
 from lakecore.errors import UnsupportedError
 from lakecore.fs.local import LocalFileIO
 from lakecore.metadata.manifest.data_file import EntryKind, SimpleStats

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from lakecore.commit.request import Unchanged
+from lakecore.commit.request import Preconditions
 from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles, earlier_commits
 from lakecore.compact.engine.cleanup import belongs, remove, sweep
 from lakecore.compact.engine.naming import place_name
@@ -305,7 +305,7 @@ class RescaleRun:
                     commit_user=self._request.commit_user,
                     identifier=self._identifier,
                     properties=proof_properties(moved.proof for moved in left) | {RESCALED: str(self.count)},
-                    unchanged=Unchanged(one_count=True),
+                    preconditions=Preconditions(one_bucket_count=True),
                     examine=SnapshotCheck(messages, overwrites=True),
                 )
             except CommitConflictError as err:

@@ -1,5 +1,5 @@
-"""Publishing a snapshot next to writers that check first and rename afterwards, over whatever is there by
-then.
+"""Publication of a snapshot on storage where other writers check first and rename afterwards, replacing
+whatever exists by then.
 
 The base is read again right before the publication, and the new snapshot after a settle time
 (`lakecore.store.settle`).
@@ -10,44 +10,49 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from lakecore.commit.landing_notes import note_landing
+from lakecore.commit.publication_notes import note_publication
 from lakecore.errors import CommitUncertainError, LakeError
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.snapshots import SnapshotStore
 
-__all__ = ["Landing", "land"]
+__all__ = ["Publication", "publish"]
 
 logger = logging.getLogger(__name__)
 
 _LONG_AGO = 10
-"""A base of so many settle times is old. Its time of modification may be earlier than its publication."""
+"""A base older than this many settle times is not waited for. Its modification time may precede its
+publication.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Landing:
-    """What became of a publication.
+class Publication:
+    """The result of publishing a snapshot.
 
-    `landed`: the snapshot is there, after the settle time. `replaced`: it was there, and another writer's
-    took its place or it was removed. Somebody may have built on it meanwhile, so that nothing that it names
-    may be deleted. Neither: it was never there, because its id was taken or its base was replaced; what it
-    names can be deleted. `note`: what a person should know, empty for nothing.
+    When neither `published` nor `replaced` is set, the snapshot never existed, because its id was taken or
+    its base was replaced; the files that it names can be deleted.
     """
 
-    landed: bool
+    published: bool
+    """The snapshot exists after the settle time."""
     replaced: bool = False
+    """The snapshot existed, and another writer replaced or removed it. A later snapshot may have been built
+    on it, so that none of the files that it names may be deleted.
+    """
     note: str = ""
+    """What an operator should know; empty without any."""
 
 
-def land(
+def publish(
     snapshots: SnapshotStore, planned: Snapshot, base: Snapshot | None, settle: int, retry: int = 0
-) -> Landing:
+) -> Publication:
     """Publish `planned`, which was built on `base` (None: on an empty table), and write the hints.
 
-    `settle`: the settle time in milliseconds. `retry`: how often this commit has lost to others. Costs a
-    read of the base and, with a settle time, a look at it, the wait, two reads more, and a second wait where
-    the base is younger than ten settle times; that one is quartered with each retry, since on a table that
-    others commit to all the time a commit that waits never wins. The note is added to `landing_notes`, too.
-    Raises UnavailableError (nothing was created) or CommitUncertainError (delete nothing).
+    `settle` is the settle time in milliseconds; `retry` counts how often this commit has lost to others.
+    Costs a read of the base and, with a settle time, a stat of it, the wait, two reads more, and a second
+    wait when the base is younger than ten settle times; each retry quarters that one, since on a table that
+    others commit to all the time a commit that waits never wins. The note is added to `publication_notes`,
+    too. Raises UnavailableError (nothing was created) or CommitUncertainError (delete nothing).
     """
     if base is not None:
         _let_settle(snapshots, base, settle, settle >> 2 * retry)
@@ -57,20 +62,20 @@ def land(
                 base.id,
                 snapshots.paths.root,
             )
-            return Landing(landed=False)
+            return Publication(published=False)
     if not snapshots.publish(planned):
-        return Landing(landed=False)
+        return Publication(published=False)
     snapshots.write_hints(planned.id)
     if settle == 0:
-        return Landing(landed=True)
+        return Publication(published=True)
     snapshots.clock.sleep(settle / 1000)
-    landing = _look_again(snapshots, planned, base)
-    note_landing(landing.note)
-    return landing
+    publication = _look_again(snapshots, planned, base)
+    note_publication(publication.note)
+    return publication
 
 
 def _let_settle(snapshots: SnapshotStore, base: Snapshot, settle: int, wait: int) -> None:
-    """Give whoever is about to replace a young `base` the time to do so."""
+    """Wait, so that a writer that is about to replace a young `base` has the time to do so."""
     if wait == 0:
         return
     status = snapshots.file_io.stat(snapshots.paths.snapshot(base.id))
@@ -78,13 +83,13 @@ def _let_settle(snapshots: SnapshotStore, base: Snapshot, settle: int, wait: int
         snapshots.clock.sleep(wait / 1000)
 
 
-def _look_again(snapshots: SnapshotStore, planned: Snapshot, base: Snapshot | None) -> Landing:
+def _look_again(snapshots: SnapshotStore, planned: Snapshot, base: Snapshot | None) -> Publication:
     try:
         now = base and snapshots.find(base.id)
         if not snapshots.holds(planned):
             note = _replaced(snapshots, planned)
             logger.warning("%s: %s", snapshots.paths.root, note)
-            return Landing(landed=False, replaced=True, note=note)
+            return Publication(published=False, replaced=True, note=note)
     except LakeError as err:
         raise CommitUncertainError(
             f"{snapshots.paths.snapshot(planned.id)}: it was published, but storage could not tell "
@@ -92,14 +97,14 @@ def _look_again(snapshots: SnapshotStore, planned: Snapshot, base: Snapshot | No
             "and delete nothing"
         ) from err
     if base is None or now is None or now == base:  # None: expired, which is none of our business
-        return Landing(landed=True)
+        return Publication(published=True)
     note = (
         f"snapshot {base.id}, on which snapshot {planned.id} is built, was replaced afterwards by "
         f"commit {now.commit_identifier} of {now.commit_user}: the table lacks the changes of that "
         "commit; let its writer repeat it"
     )
     logger.error("%s: %s", snapshots.paths.root, note)
-    return Landing(landed=True, note=note)
+    return Publication(published=True, note=note)
 
 
 def _replaced(snapshots: SnapshotStore, planned: Snapshot) -> str:

@@ -1,4 +1,6 @@
-"""Writing the manifests of one try of a commit, and removing them when the try is known to have failed."""
+"""The manifests of one try of a commit: they are written, and removed when the try is known to have
+failed.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,11 @@ logger = logging.getLogger(__name__)
 
 
 class ManifestDraft:
-    """Manifests and lists written but not yet named by a snapshot.
+    """Manifests and lists that are written but not yet named by a snapshot.
 
-    `discard` removes them; call it only when no snapshot can name them: a lost race, a conflict, an error
-    before publishing. `keep` them before a snapshot that names them may appear, and `take_back` what was
-    kept when it is known that none did: whatever interrupts in between leaves them alone.
+    `discard` removes them; call it only when no snapshot can name them: after a lost race, a conflict, or an
+    error before publishing. Call `keep` before a snapshot that names them may appear, and `take_back` when it
+    is known that none did: an interruption in between removes nothing.
     """
 
     def __init__(self, manifests: ManifestStore) -> None:
@@ -41,17 +43,17 @@ class ManifestDraft:
         self._names: list[str] = []
 
     def write_list(self, entries: ManifestEntries) -> ListFile:
-        """A list of new manifests that hold `entries`; of none when there are no entries."""
+        """Write `entries` as new manifests and a list of them; without entries the list is empty."""
         return self._list(self._write(entries))
 
     def write_base(
         self, before: Sequence[ManifestFile], partition_type: RowType, policy: MergePolicy
     ) -> ListFile:
-        """The base list: the manifests of the previous snapshot, merged where the rule says so."""
+        """Write the base list: the manifests of the previous snapshot, merged where the policy says so."""
         return self._list(self.merge(before, partition_type, policy))
 
     def write_index(self, files: Sequence[IndexFile]) -> str:
-        """A complete index manifest; its name."""
+        """Write a complete index manifest and return its name."""
         name = self._manifests.write_index(files)
         self._names.append(name)
         return name
@@ -59,7 +61,9 @@ class ManifestDraft:
     def merge(
         self, before: Sequence[ManifestFile], partition_type: RowType, policy: MergePolicy
     ) -> tuple[ManifestFile, ...]:
-        """Manifests with the same meaning as `before`. Cost: none but for those that are rewritten."""
+        """Return manifests with the same meaning as `before`. Only manifests that are rewritten cost
+        anything.
+        """
         _refuse_unknown(before)
         merged = None
         if full_merge_due(before, policy):
@@ -67,16 +71,20 @@ class ManifestDraft:
         return self._minor_merge(before, policy) if merged is None else merged
 
     def keep(self) -> list[str]:
-        """From now on a snapshot may name them: `discard` leaves them. Returns what `take_back` takes."""
+        """Exclude what was written from `discard`, since a snapshot may name it from now on. Returns the
+        argument of `take_back`.
+        """
         names, self._names = self._names, []
         return names
 
     def take_back(self, kept: list[str]) -> None:
-        """No snapshot names them, and none will: `discard` removes them."""
+        """Let `discard` remove these files again: no snapshot names them, and none will."""
         self._names += kept
 
     def discard(self) -> None:
-        """Remove everything written so far. A failure is logged: what stays is an orphan, no damage."""
+        """Remove everything written so far. A failure is logged: a file that stays is an orphan and does no
+        damage.
+        """
         names, self._names = self._names, []
         for name in names:
             try:

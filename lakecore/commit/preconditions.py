@@ -1,34 +1,36 @@
-"""What rows were placed by must still be so when they land, or one key would be in two places. Pure."""
+"""The checks of `Preconditions`: were they ignored, one key could be placed in two buckets. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from lakecore.commit.conflict import Conflict
-from lakecore.commit.request import Unchanged
+from lakecore.commit.request import Preconditions
 from lakecore.metadata.manifest.index_file import HASH_INDEX, IndexFile
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 
-__all__ = ["has_same_identity", "index_moves", "may_rescale", "row_moves"]
+__all__ = ["added_row_snapshots", "changed_hash_indexes", "has_same_identity", "may_rescale"]
 
 _KEEPS_ROWS = (CommitKind.COMPACT, CommitKind.ANALYZE)
 
 
-def index_moves(unchanged: Unchanged, files: Sequence[IndexFile]) -> Iterator[Conflict]:
-    """Partitions that have other hash files than the rows were placed by. `files`: all valid ones."""
-    if unchanged.hash_files is None:
+def changed_hash_indexes(preconditions: Preconditions, files: Sequence[IndexFile]) -> Iterator[Conflict]:
+    """Find partitions whose hash index files have changed since the rows were placed. `files`: all valid
+    ones.
+    """
+    if preconditions.hash_indexes is None:
         return
-    now: dict[bytes, set[str]] = {partition: set() for partition in unchanged.hash_files}
+    now: dict[bytes, set[str]] = {partition: set() for partition in preconditions.hash_indexes}
     for file in files:
         if file.index_type == HASH_INDEX and file.partition in now:
             now[file.partition].add(file.file_name)
-    for partition, names in unchanged.hash_files.items():
+    for partition, names in preconditions.hash_indexes.items():
         for name in sorted(names ^ now[partition]):
             yield Conflict("another commit assigned keys of this partition to buckets", partition, -1, name)
 
 
-def row_moves(unchanged: Unchanged, newer: Sequence[Snapshot | None]) -> Iterator[Conflict]:
-    """Snapshots after the one whose rows were looked at that may hold other rows; None: it is gone."""
+def added_row_snapshots(preconditions: Preconditions, newer: Sequence[Snapshot | None]) -> Iterator[Conflict]:
+    """Find snapshots after the read one that may hold other rows; None stands for an expired snapshot."""
     for snapshot in newer:
         if snapshot is None or snapshot.commit_kind not in _KEEPS_ROWS:
             name = "an expired snapshot" if snapshot is None else f"snapshot {snapshot.id}"
@@ -36,12 +38,14 @@ def row_moves(unchanged: Unchanged, newer: Sequence[Snapshot | None]) -> Iterato
 
 
 def may_rescale(snapshot: Snapshot | None) -> bool:
-    """Only an overwriting snapshot changes how many buckets a partition has. None: it is gone."""
+    """Return whether the snapshot may change bucket counts: only an overwriting one does. None: it has
+    expired.
+    """
     return snapshot is None or snapshot.commit_kind is CommitKind.OVERWRITE
 
 
 def has_same_identity(left: Snapshot, right: Snapshot) -> bool:
-    """Not another one that took the id after a rollback."""
+    """Return whether both are one snapshot, not another one that took the id after a rollback."""
     return (
         left.id,
         left.commit_user,

@@ -1,4 +1,6 @@
-"""Whether a later snapshot was built on one that another writer replaced: then it holds the change."""
+"""The search for a later snapshot that was built on a snapshot which another writer replaced: it still holds
+the change.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,14 @@ from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.manifests import ManifestStore
 from lakecore.store.snapshots import SnapshotStore
 
-__all__ = ["Descent"]
+__all__ = ["DescendantSearch"]
 
 
-class Descent:
-    """Looks among the snapshots after `gone`, which published `change`, for one that was built on it.
+class DescendantSearch:
+    """Searches the snapshots after `gone`, which published `change`, for one that was built on it.
 
-    Data files and index files have fresh names, so the state that a snapshot started from tells. Cost: the
-    base manifests of each snapshot after `gone`.
+    Data files and index files have unique names, so the state that a snapshot started from shows whether it
+    was. Cost: the base manifests of each snapshot after `gone`.
     """
 
     def __init__(
@@ -30,11 +32,12 @@ class Descent:
         self._gone = gone
         self._change = change
 
-    def heir(self, latest: Snapshot | None) -> Snapshot | None:
-        """The first snapshot that was built on `gone`; None when the history up to `latest` goes without it.
+    def find(self, latest: Snapshot | None) -> Snapshot | None:
+        """Return the first snapshot that was built on `gone`; None when the history up to `latest` does not
+        include it.
 
-        Raises CommitUncertainError where snapshots that would tell are gone, or do not follow from each
-        other.
+        Raises CommitUncertainError where the snapshots that would decide no longer exist, or do not follow
+        from each other.
         """
         ids = range(self._gone.id + 1, 1 + (0 if latest is None else latest.id))
         missing = False
@@ -52,8 +55,8 @@ class Descent:
         return None
 
     def _starts_with_change(self, snapshot: Snapshot) -> bool | None:
-        """Whether the state that `snapshot` started from holds the change; None: no trace of it, nor of what
-        it removes.
+        """Return whether the state that `snapshot` started from holds the change; None when there is no trace
+        of it, nor of what it removes.
         """
         added, removed = self._names()
         if not added and not removed:
@@ -73,7 +76,7 @@ class Descent:
         return {entry.identity for entry in live(entries, where=f"the base of snapshot {snapshot.id}").rows()}
 
     def _has_index(self, snapshot: Snapshot) -> bool | None:
-        """By the index files, of a change that has nothing else."""
+        """Decide by the index files, for a change that has no data files."""
         here = {file.file_name for file in self._manifests.read_index(snapshot.index_manifest)}
         added = {file.file_name for file in self._change.index.added}
         removed = {file.file_name for file in self._change.index.removed}
@@ -82,7 +85,9 @@ class Descent:
         return None if added | removed and not removed & here else False
 
     def _check_unbroken(self, ids: range) -> None:
-        """Each snapshot goes on from the count of rows of the one before, where writers record it."""
+        """Raise unless each snapshot continues from the row count of the one before, where writers record
+        it.
+        """
         found = [self._snapshots.find(number) for number in ids]
         for before, after in pairwise(found):
             if before is None or after is None:
