@@ -33,7 +33,7 @@ from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate
 from lakecore.read.context import ReadContext
 from lakecore.read.source.batch import batch_source, named_start
-from lakecore.read.source.resolve_blobs import followed
+from lakecore.read.source.resolve_blobs import with_resolved_blobs
 from lakecore.read.source.scan import Scan
 from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.read.source.stream import Stream, open_stream
@@ -297,7 +297,7 @@ class Table:
         if self.schema.primary_keys:
             context = self.read_context()
             latest = SnapshotRows(self.scanner, context, self.snapshots.latest())
-            rows = Deletes(Scan.of(followed(latest, context), found, None, None).to_batches())
+            rows = Deletes(Scan.of(with_resolved_blobs(latest, context), found, None, None).to_batches())
             result = self.write(rows, given)
             return DeletedRows(rows.count, result)
         deletion = RowDeletion(self.scanner, self.read_context(), self.indexes, self.clock)

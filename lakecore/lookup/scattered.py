@@ -24,7 +24,7 @@ from lakecore.merge.passes import Scratch
 from lakecore.merge.row_order import Bools, order_rows
 from lakecore.merge.row_sorter import RowSorter, keyed
 from lakecore.metadata.manifest.data_file import DataFile
-from lakecore.read.file.file_index import Found as Positions
+from lakecore.read.file.file_index import IndexMatch as Positions
 from lakecore.read.file.file_reader import read_file
 from lakecore.row.hashing import hash_rows
 from lakecore.row.sort_rule import OrderStrategy, SortRule

@@ -1,7 +1,7 @@
-"""From splits to rows: schema evolution, deletion vectors, file indexes, and merges of sorted runs. Bounded
+"""Reads splits: schema evolution, deletion vectors, file indexes, and merges of sorted runs, in bounded
 memory.
 
-`columns/` brings values to the types of the table, `file/` reads one data file, `split/` a split, and
-`source/` all that has rows (a snapshot, the changes between two, a stream). `context` is what a reader
-needs of a table, and pickles; `ahead` reads in the background.
+`columns/` converts values to the types of the table, `file/` reads one data file, `split/` a split, and
+`source/` everything that has rows (a snapshot, the changes between two, a stream). `context` is what a reader
+needs of a table, and can be pickled.
 """

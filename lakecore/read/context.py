@@ -1,4 +1,4 @@
-"""What reading needs to know about a table, in a form that travels to an executor."""
+"""The part of a table that reading needs, in a form that can be sent to an executor."""
 
 from __future__ import annotations
 
@@ -22,44 +22,45 @@ from lakecore.store.schemas import SchemaStore
 __all__ = ["ReadContext"]
 
 _SHARED: tuple[str, ...] = ("options", "engine")
-"""What does not depend on the partition, once it is known."""
+"""Properties that do not depend on the partition, once they are computed."""
 
 
 @dataclass(frozen=True)
 class ReadContext:
-    """A table as it is read: `schema` is the schema of the snapshot, `schemas` finds those of its files.
-
-    `orc_zone`: zone of the JVM that wrote ORC files. By default such writers store
-    TIMESTAMP WITH LOCAL TIME ZONE minus the offset of their zone (orc.timestamp-ltz.legacy.type); UTC
-    means as stored. `partition`: the partition, as a serialised row, whose values stand for the partition
-    columns of the files, which may lack them (tables taken over from Hive); None: as stored.
-    Pickles when its file_io does.
-    """
+    """A table as it is read. It can be pickled when its file_io can."""
 
     file_io: FileIO
     paths: TablePaths
     schema: TableSchema
+    """The schema of the snapshot."""
     schemas: SchemaStore
+    """Finds the schemas that files were written with."""
     orc_zone: str = "UTC"
+    """The zone of the JVM that wrote ORC files. By default such writers store TIMESTAMP WITH LOCAL TIME ZONE
+    minus the offset of their zone (orc.timestamp-ltz.legacy.type); UTC means as stored.
+    """
     partition: bytes | None = None
+    """The partition, as a serialised row, whose values replace the partition columns of the files, which may
+    lack them (tables adopted from Hive); None: as stored.
+    """
 
     @cached_property
     def options(self) -> TableOptions:
-        """Options of the schema that is read. Raises InvalidOptionError."""
+        """The options of the schema that is read. Raises InvalidOptionError."""
         return TableOptions.from_schema(self.schema)
 
     @cached_property
     def engine(self) -> Engine | None:
-        """How rows of a key become one; None: the last one stays. Raises InvalidOptionError."""
+        """The merge engine; None: the last row of a key wins. Raises InvalidOptionError."""
         return engine_of(self.paths.table_path, self.schema, self.options)
 
     @property
     def keyed(self) -> bool:
-        """Files are key-value files."""
+        """Whether files are key-value files."""
         return bool(self.schema.primary_keys)
 
     def in_partition(self, partition: bytes) -> ReadContext:
-        """The same for files of one partition; a table without partitions stays as it is."""
+        """Return the context for files of one partition; a table without partitions stays as it is."""
         if not self.schema.partition_keys:
             return self
         found = replace(self, partition=partition)
@@ -79,11 +80,11 @@ class ReadContext:
         }
 
     def file_schema(self, schema_id: int) -> TableSchema:
-        """The schema a file was written with. Raises NotFoundError."""
+        """Return the schema a file was written with. Raises NotFoundError."""
         return self.schema if schema_id == self.schema.id else self.schemas.load(schema_id)
 
     def bucket_dir(self, partition: bytes, bucket: int) -> str:
-        """Directory of a bucket; `partition` is a serialised row."""
+        """Return the directory of a bucket; `partition` is a serialised row."""
         values = decode_row(partition, self.schema.partition_type, self.paths.table_path)
         options = self.options
         path = partition_path(
@@ -95,5 +96,5 @@ class ReadContext:
         return self.paths.bucket_dir(path, bucket, options)
 
     def data_path(self, partition: bytes, bucket: int, file: DataFile) -> str:
-        """Path of one file of a bucket."""
+        """Return the path of one file of a bucket."""
         return self.paths.data_file(self.bucket_dir(partition, bucket), file)

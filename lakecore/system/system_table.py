@@ -16,7 +16,7 @@ from lakecore.read.source.batch import batch_source, history_of, named_start, sc
 from lakecore.read.source.changed_rows import ChangedRows, DiffRows
 from lakecore.read.source.fallback_rows import FallbackRows
 from lakecore.read.source.readable import Readable
-from lakecore.read.source.resolve_blobs import FollowedRows, followed, plain
+from lakecore.read.source.resolve_blobs import ResolvedBlobRows, with_resolved_blobs, without_resolved_blobs
 from lakecore.read.source.scan import RowSource, Scan
 from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.scan.filters import ScanFilter
@@ -60,16 +60,18 @@ def _audit_log(table: Readable, startup: Startup) -> RowSource:
 
 def _binlog(table: Readable, startup: Startup) -> RowSource:
     rows = _with_retracts(batch_source(table, startup, deletes=True))
-    if isinstance(plain(rows), DiffRows):
+    if isinstance(without_resolved_blobs(rows), DiffRows):
         raise UnsupportedError(
             f"table {table.name}$binlog: the difference of two snapshots has no updates; read $audit_log"
         )
-    return BinlogRows(_as_batch(rows), isinstance(plain(rows), ChangedRows), _shows_sequence(table))
+    return BinlogRows(
+        _as_batch(rows), isinstance(without_resolved_blobs(rows), ChangedRows), _shows_sequence(table)
+    )
 
 
 def _as_batch(rows: RowSource) -> RowSource:
     """Changes in the order in which a batch read has them: it decides which rows make a pair."""
-    if isinstance(rows, FollowedRows):
+    if isinstance(rows, ResolvedBlobRows):
         return replace(rows, source=_as_batch(rows.source))
     return replace(rows, as_batch=True) if isinstance(rows, ChangedRows) else rows
 
@@ -90,20 +92,20 @@ def _with_retracts(rows: RowSource) -> RowSource:
         raise UnsupportedError(
             "rows of two branches have no common log: unset scan.fallback-branch and read one branch"
         )
-    if isinstance(rows, FollowedRows):
+    if isinstance(rows, ResolvedBlobRows):
         return replace(rows, source=_with_retracts(rows.source))
     return replace(rows, retracts=True) if isinstance(rows, SnapshotRows) else rows
 
 
 def _read_optimized(table: Readable, startup: Startup) -> RowSource:
     """Of a table with a primary key: what the last full compaction left, which needs no merging."""
-    rows = plain(batch_source(table, startup))
+    rows = without_resolved_blobs(batch_source(table, startup))
     if not isinstance(rows, SnapshotRows):
         raise UnsupportedError(f"table {table.name}$ro: changes are read from the table itself")
     if not table.schema.primary_keys:
         return rows
     top = TreePolicy.from_options(table.schema.options, table.options.target_file_size).num_levels - 1
-    return followed(replace(rows, where=ScanFilter(levels=(top, top))), rows.context)
+    return with_resolved_blobs(replace(rows, where=ScanFilter(levels=(top, top))), rows.context)
 
 
 def _row_tracking(table: Readable, startup: Startup) -> RowSource:

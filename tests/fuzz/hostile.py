@@ -29,7 +29,7 @@ from lakecore.errors import LakeError, NotFoundError, printable
 from lakecore.format.blob.descriptors import encode_reference
 from lakecore.jobs import compact, partitions
 from lakecore.jobs.versions import branches, consumers, tags
-from lakecore.read.columns.blob_values import resolved
+from lakecore.read.columns.blob_values import resolve_references
 from lakecore.verify.fsck.check import fsck
 from tests.fuzz.hostile_fields import FIELDS, LINKS, MARK, Case, Field, values_for
 from tests.support.chores import AT_ONCE, CHORES, Chore, branched, partitioned, run, undoable, with_changelogs
@@ -106,7 +106,9 @@ def _blob(lake: Lake, value: str) -> None:
     import pyarrow as pa
 
     table = lake.load_table("d.k")
-    found = resolved(table.file_io, table.path, "b", pa.array([encode_reference(value, 0, -1)], pa.binary()))
+    found = resolve_references(
+        table.file_io, table.path, "b", pa.array([encode_reference(value, 0, -1)], pa.binary())
+    )
     # other tables of the warehouse may be referred to
     assert "/outside/" not in value or b"PAR1" not in found[0].as_py(), "a blob from outside was read"
 

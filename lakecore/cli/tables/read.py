@@ -16,7 +16,7 @@ from lakecore.cli.session import Session, session_of
 from lakecore.cli.tables.row_output import OutputFormat, RowOutput
 from lakecore.errors import InvalidInputError
 from lakecore.read.source.changed_rows import ChangedRows, DiffRows
-from lakecore.read.source.resolve_blobs import plain
+from lakecore.read.source.resolve_blobs import without_resolved_blobs
 from lakecore.scan.startup import Incremental, IncrementalMode
 from lakecore.system.change_log import AuditRows
 from lakecore.types.text import parse_timestamp
@@ -81,7 +81,7 @@ def read(
         columns=None if columns is None else column_names(columns),
         limit=_TABLE_ROWS if shortened else limit,
     )
-    changes = isinstance(plain(scan.source), ChangedRows | DiffRows)
+    changes = isinstance(without_resolved_blobs(scan.source), ChangedRows | DiffRows)
     if changes and chosen is not OutputFormat.JSONL:
         scan = replace(scan, source=AuditRows(scan.source), columns=("rowkind", *scan.columns))
     out = RowOutput(session, scan.row_type, output)

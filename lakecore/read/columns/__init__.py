@@ -1,3 +1,1 @@
-"""Stored columns as columns of the table: changed types, default values, blobs and the rows that they refer
-to.
-"""
+"""Stored columns as columns of the table: changed types, default values, blobs and their references."""

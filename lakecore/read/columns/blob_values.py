@@ -1,7 +1,7 @@
-"""Values of a BLOB column: bytes, or references to them; found by the place of a row in its range of rows.
+"""Values of a BLOB column, as bytes or as references; located by the position of a row in its row range.
 
 Rules of the format: of the blob files of a column the newest (highest sequence number) that covers a row
-gives its value, unless it says that the row keeps an older one; a row that no file covers is null.
+holds its value, unless it says that the row keeps an older one; a row that no file covers is null.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
     "cut_by_size",
     "locate_blobs",
     "reference_sizes",
-    "resolved",
+    "resolve_references",
 ]
 
 _MOST = (1 << 31) - 1
@@ -45,21 +45,22 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class BlobColumn:
-    """Per row of a range: which of `paths` has the value (-1: null), from which byte, and how many.
-
-    `kind`: BLOB, or a list or map of it.
-    """
+    """The location of each value of a BLOB column, for the rows of a range."""
 
     file_io: FileIO
     name: str
     kind: DataType
+    """BLOB, or a list or map of it."""
     paths: tuple[str, ...]
     owner: npt.NDArray[np.int32]
+    """Per row the index in `paths` of the file that has the value; -1 for null."""
     starts: Ints
+    """Per row the first byte of the value."""
     sizes: Ints
+    """Per row the number of bytes."""
 
     def references(self, rows: Ints) -> pa.Array:
-        """The references of these rows: nothing is read, but of lists and maps."""
+        """Return the references of these rows. Only lists and maps have to be read for it."""
         if not is_blob(self.kind):
             return self._nested(rows, referring=True)
         found = [
@@ -69,7 +70,7 @@ class BlobColumn:
         return pa.array(found, pa.binary())
 
     def values(self, rows: Ints) -> pa.Array:
-        """The bytes of these rows, each read on its own. Raises NotFoundError, CorruptDataError,
+        """Read the bytes of these rows, each on its own. Raises NotFoundError, CorruptDataError,
         UnsupportedError for a value that no Arrow array can hold.
         """
         return _binary(self._payloads(rows)) if is_blob(self.kind) else self._nested(rows)
@@ -96,7 +97,7 @@ class BlobColumn:
         return pa.array(found, arrow_type(self.kind))
 
     def records(self, rows: Ints) -> Iterator[Iterator[bytes] | None]:
-        """What is stored for these rows, in pieces: each is to be read before the next row is asked for."""
+        """Yield what is stored for these rows, in pieces: read each row before the next one is requested."""
         with _OpenBlobs(self.file_io, self.paths) as files:
             for owner, start, size in zip(*self._places(rows), strict=True):
                 yield None if owner < 0 else files[owner].pieces(start, size)
@@ -118,7 +119,7 @@ class BlobColumn:
 
 
 class _OpenBlobs:
-    """Blob files by their place in `paths`; a few stay open."""
+    """Opens blob files by their index in `paths`; a few stay open."""
 
     def __init__(self, file_io: FileIO, paths: Sequence[str]) -> None:
         self._file_io = file_io
@@ -143,7 +144,7 @@ class _OpenBlobs:
 def locate_blobs(
     file_io: FileIO, field: DataField, files: Sequence[tuple[str, DataFile]], first: int, count: int
 ) -> BlobColumn:
-    """Where the values of a column are, of `count` rows from row id `first` on. `files`: with paths.
+    """Locate the values of a column of `count` rows from row id `first` on. `files` come with their paths.
 
     Reads the index of each file. Memory: 20 bytes a row. Raises NotFoundError, CorruptDataError, also where
     files of one sequence number overlap or leave the range.
@@ -177,19 +178,20 @@ def locate_blobs(
 
 
 def cut_by_size(sizes: Ints) -> Iterator[tuple[int, int]]:
-    """Rows of so many bytes as slices that fit into memory: some 64 MB, or one row, which is then alone."""
+    """Cut rows of these sizes into slices that fit into memory: some 64 MB, or one larger row alone."""
     large = np.flatnonzero(sizes > _BATCH_BYTES)
     marks = np.concatenate([np.flatnonzero(np.diff(np.cumsum(sizes) // _BATCH_BYTES)) + 1, large, large + 1])
     yield from pairwise(np.unique([0, *marks.tolist(), len(sizes)]).tolist())
 
 
-def resolved(
+def resolve_references(
     file_io: FileIO, root: str, name: str, column: pa.Array, kind: DataType | None = None
 ) -> pa.Array:
-    """A column of references as the bytes they mean; other bytes stay. `root`: path of the table.
+    """Replace a column of references by the bytes they refer to; other bytes stay. `root` is the path of the
+    table.
 
-    `kind`: BLOB (None), or a list or map of it. Raises UnsupportedError for bytes of another storage than the
-    table's, InvalidOptionError for a file outside the warehouse and the roots of the catalog option
+    `kind` is BLOB (None), or a list or map of it. Raises UnsupportedError for bytes of another storage than
+    the table's, InvalidOptionError for a file outside the warehouse and the roots of the catalog option
     `blob-roots`, NotFoundError, CorruptDataError.
     """
     with OpenSources(file_io, root, name) as sources:
@@ -203,7 +205,7 @@ def resolved(
 
 
 def _binary(values: Sequence[bytes | None]) -> pa.Array:
-    """The values as an array; one that is alone is not copied."""
+    """Return the values as an array; a single value is not copied."""
     if len(values) != 1 or values[0] is None or len(values[0]) > _MOST:
         return pa.array(values, pa.binary())
     offsets = np.array([0, len(values[0])], np.int32)
@@ -211,7 +213,9 @@ def _binary(values: Sequence[bytes | None]) -> pa.Array:
 
 
 def reference_sizes(column: pa.Array) -> Ints:
-    """How many bytes each reference of a BLOB column means; 0 for null, some 64 MB where it does not tell."""
+    """Return how many bytes each reference of a BLOB column refers to; 0 for null, some 64 MB where it is
+    unknown.
+    """
     found = np.array([0 if row is None else _size(row) for row in column.to_pylist()], np.int64)
     return np.where(found < 0, _BATCH_BYTES, found)
 
@@ -222,7 +226,8 @@ def _size(value: bytes) -> int:
 
 
 class OpenSources:
-    """Files that references of one column point into; a few stay open. Errors as of `resolved`.
+    """Files that references of one column point into; a few stay open. It raises the errors of
+    `resolve_references`.
 
     A row can name any file: only those below the warehouse and declared roots are opened, through no link.
     """
@@ -241,7 +246,9 @@ class OpenSources:
             source.close()
 
     def bytes_of(self, value: bytes | None) -> bytes | None:
-        """The bytes that a reference means; None, and bytes that are no reference, as they are."""
+        """Return the bytes that a reference refers to; None, and bytes that are no reference, are returned as
+        they are.
+        """
         if value is None or not is_reference(value):
             return value
         source, path, size = self._opened(value)
@@ -250,7 +257,7 @@ class OpenSources:
         return found
 
     def pieces_of(self, value: bytes) -> Iterator[bytes]:
-        """The same in pieces of 1 MB, each to be taken before another value is asked for."""
+        """Yield the same bytes in pieces of 1 MB; take each before another value is requested."""
         if not is_reference(value):
             yield value
             return
@@ -265,7 +272,7 @@ class OpenSources:
         self._check_whole(path, done, size)
 
     def _opened(self, value: bytes) -> tuple[Any, str, int]:
-        """The file at the place that a reference means, and how many bytes from there on (-1: all)."""
+        """Return the file, positioned at the start of a reference, and how many bytes to read (-1: all)."""
         place = decode_reference(value)
         if place is None:
             problem = "a row has a reference to a blob that cannot be decoded"

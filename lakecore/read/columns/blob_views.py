@@ -1,6 +1,6 @@
-"""Views of blobs: values that name a row and a column of another table, followed to where its bytes lie.
+"""Resolves views of blobs: values that name a row and a column of another table.
 
-Rule of the format: the latest snapshot of the other table says what is there, which may be another view.
+Rule of the format: the latest snapshot of the other table determines the value, which may be another view.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DATABASE = ".db"
 Joined: TypeAlias = Callable[
     [ReadContext, str, RowRange, Sequence[str], Split, Predicate], Iterator[pa.RecordBatch]
 ]
-"""Columns of some rows of a range, blobs as references."""
+"""Reads columns of some rows of a range, blobs as references."""
 
 
 def _decoded(value: bytes, where: str) -> View:
@@ -48,7 +48,7 @@ def _decoded(value: bytes, where: str) -> View:
 
 @dataclass(frozen=True)
 class BlobViews:
-    """Follows the views in columns of the table of `context`. Plans each table that they name once.
+    """Resolves the views in columns of the table of `context`. Plans each table that they name once.
 
     `joined` reads the other table. Holds the references of the rows of one batch.
     """
@@ -57,12 +57,11 @@ class BlobViews:
     joined: Joined
     _tables: dict[str, _Upstream] = field(default_factory=dict)
 
-    def followed(self, name: str, column: pa.Array) -> pa.Array:
-        """References to the bytes that views mean, also views of views; null where there is none.
+    def resolve(self, name: str, column: pa.Array) -> pa.Array:
+        """Return references to the bytes that views mean, also for views of views; null where there is none.
 
-        Raises NotFoundError for a table, column or row that is not there, UnsupportedError for what this
-        release does not follow, CorruptDataError for bytes that are no view, and for views that lead to
-        themselves.
+        Raises NotFoundError for a table, column or row that does not exist, UnsupportedError for what this
+        release does not resolve, CorruptDataError for bytes that are no view, and for cyclic views.
         """
         where = f"{self.context.paths.table_path} column {name}"
         views = [None if value is None else _decoded(value, where) for value in column.to_pylist()]
@@ -74,7 +73,7 @@ class BlobViews:
         return pa.array([None if view is None else _end(view, known, where) for view in views], pa.binary())
 
     def _values(self, views: Iterable[View], where: str) -> dict[View, View | bytes | None]:
-        """What is in the rows that views name: a reference, a null, or another view."""
+        """Return the contents of the rows that views name: a reference, a null, or another view."""
         wanted: dict[str, dict[int, set[int]]] = {}
         for table, field_id, row_id in views:
             wanted.setdefault(table, {}).setdefault(field_id, set()).add(row_id)
@@ -87,7 +86,7 @@ class BlobViews:
 
 
 def _end(view: View, known: Mapping[View, View | bytes | None], where: str) -> bytes | None:
-    """What is behind the last view of a chain."""
+    """Return the value behind the last view of a chain."""
     seen: set[View] = set()
     value: View | bytes | None = view
     while isinstance(value, tuple):
@@ -101,7 +100,7 @@ def _end(view: View, known: Mapping[View, View | bytes | None], where: str) -> b
 
 @dataclass(frozen=True)
 class _Upstream:
-    """A table that views name: its ranges of rows in the order of their ids."""
+    """A table that views name: its row ranges in the order of their ids."""
 
     name: str
     context: ReadContext
@@ -110,7 +109,7 @@ class _Upstream:
     def values(
         self, joined: Joined, wanted: Mapping[int, set[int]], where: str
     ) -> dict[View, View | bytes | None]:
-        """`wanted`: row ids by field id."""
+        """Read values. `wanted` maps field ids to row ids."""
         found: dict[View, View | bytes | None] = {}
         for field_id, row_ids in wanted.items():
             column = self._column(field_id, where)
@@ -126,7 +125,7 @@ class _Upstream:
         return found
 
     def _rows(self, joined: Joined, column: str, row_ids: set[int]) -> Iterator[tuple[int, bytes | None]]:
-        """Row ids and values, of those of `row_ids` that there are."""
+        """Yield row ids and values for the existing ones of `row_ids`."""
         ids = np.array(sorted(row_ids), np.int64)
         for split, rows in self.ranges:
             low, high = np.searchsorted(ids, (rows.first, rows.first + rows.count)).tolist()
@@ -175,7 +174,7 @@ def _opened(context: ReadContext, name: str, where: str) -> _Upstream:
 
 
 def _paths(paths: TablePaths, name: str, where: str) -> TablePaths:
-    """Rule of this catalog: a table lies in the directory of its database."""
+    """Resolve a table name. Rule of this catalog: a table is stored in the directory of its database."""
     parent, _, _ = paths.table_path.rpartition("/")
     warehouse, _, folder = parent.rpartition("/")
     database, dot, table = name.partition(".")

@@ -1,9 +1,9 @@
-"""Values of one atomic type as another, by the format's rules for changed column types.
+"""Casts values from one atomic type to another, by the format's rules for changed column types.
 
 Each rule was compared with what Java Paimon 1.4.2 reads. Integers wrap when narrowed; floats to integers cut
 the fraction and saturate; to DECIMAL rounds half up and gives null where the value does not fit; CHAR pads
-and VARCHAR cuts; timestamps lose digits, and before 1970 whole seconds and days are cut towards 1970.
-Between TIMESTAMP and TIMESTAMP WITH LOCAL TIME ZONE there is no rule: the zone of the session is not known.
+and VARCHAR cuts; timestamps lose digits, and before 1970 whole seconds and days are cut towards 1970. Between
+TIMESTAMP and TIMESTAMP WITH LOCAL TIME ZONE there is no rule: the zone of the session is not known.
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ Rule = Callable[[pa.Array, AtomicType, AtomicType], pa.Array]
 
 
 def cast_atomic(array: pa.Array, old: AtomicType, new: AtomicType) -> pa.Array:
-    """A canonical column as another type. Raises UnsupportedError when there is no rule, InvalidInputError
-    for text that is no value of `new`."""
+    """Cast a canonical column to another type. Raises UnsupportedError when there is no rule,
+    InvalidInputError for text that is no value of `new`.
+    """
     rule = _RULES.get((_FAMILIES.get(old.root), _FAMILIES.get(new.root)))
     if rule is None:
         raise UnsupportedError(
@@ -68,7 +69,9 @@ def _arrow(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Array:
 
 
 def _float_to_integer(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Array:
-    """To INT or BIGINT first, saturating (NaN is 0), then wrap: the arithmetic of the format's writers."""
+    """Convert to INT or BIGINT first, saturating (NaN is 0), then wrap: the arithmetic of the format's
+    writers.
+    """
     bits = max(_BITS[new.root], 32)
     low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
     numbers = np.trunc(array.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False))
@@ -83,7 +86,7 @@ def _with_nulls(values: Any, array: pa.Array) -> pa.Array:
 
 
 def _to_decimal(array: pa.Array, old: AtomicType, new: AtomicType) -> pa.Array:
-    """Rounds half up; null where there are too many digits before the point."""
+    """Round half up; the result is null where there are too many digits before the point."""
     widened = old.root is TypeRoot.DECIMAL and old.scale == new.scale and old.precision <= new.precision
     if widened:
         return array.cast(arrow_type(new))
@@ -147,7 +150,7 @@ def _to_text(array: pa.Array, old: AtomicType, new: AtomicType) -> pa.Array:
 
 
 def _time_text(millis: int, kind: AtomicType) -> str:
-    """Zeros at the end of the fraction are left out, except for the first digit."""
+    """Format a time; zeros at the end of the fraction are left out, except for the first digit."""
     text = value_text(millis, kind)
     seconds, point, fraction = text.partition(".")
     return f"{seconds}.{fraction.rstrip('0') or '0'}" if point else text
@@ -181,7 +184,7 @@ def _bytes_to_bytes(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Array
 
 
 def _bytes_to_text(array: pa.Array, _: AtomicType, __: AtomicType) -> pa.Array:
-    """Neither cut nor padded."""
+    """Convert without cutting or padding."""
     return array.cast(pa.string())
 
 
@@ -197,7 +200,9 @@ def _fit_bytes(array: pa.Array, new: AtomicType) -> pa.Array:
 
 
 def _timestamp(array: pa.Array, old: AtomicType, new: AtomicType) -> pa.Array:
-    """More digits keep the value; fewer cut it: to milliseconds towards the past, from there towards 1970."""
+    """Change the precision: more digits keep the value; fewer cut it, to milliseconds towards the past, from
+    there towards 1970.
+    """
     target = arrow_type(new)
     if new.precision < old.precision:
         numbers = array.view(pa.int64())
@@ -221,7 +226,7 @@ def _cut_to_zero(values: Any, unit: int) -> Any:
 
 
 def _millis(array: pa.Array) -> Any:
-    """Whole milliseconds of timestamps, cut towards the past; 0 for null."""
+    """Return whole milliseconds of timestamps, cut towards the past; 0 for null."""
     values = array.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     return np.floor_divide(values, 10 ** (_UNIT_DIGITS[array.type.unit] - _MILLI_DIGITS))
 
@@ -232,7 +237,7 @@ def _timestamp_to_date(array: pa.Array, _: AtomicType, __: AtomicType) -> pa.Arr
 
 
 def _timestamp_to_time(array: pa.Array, _: AtomicType, __: AtomicType) -> pa.Array:
-    """Before 1970 the format has no sound rule: such values are refused."""
+    """Convert to a time of day. Before 1970 the format has no sound rule: such values are refused."""
     millis = _millis(array)
     if (millis < 0).any():
         raise UnsupportedError(
@@ -242,13 +247,13 @@ def _timestamp_to_time(array: pa.Array, _: AtomicType, __: AtomicType) -> pa.Arr
 
 
 def _timestamp_to_integer(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Array:
-    """Seconds since 1970."""
+    """Convert to seconds since 1970."""
     seconds = _cut_to_zero(_millis(array), 1000) // 1000
     return _with_nulls(seconds, array).cast(arrow_type(new), safe=False)
 
 
 def _integer_to_timestamp(array: pa.Array, old: AtomicType, new: AtomicType) -> pa.Array:
-    """From seconds since 1970."""
+    """Convert from seconds since 1970."""
     return _scaled(array.cast(pa.int64()), 0, old, new)
 
 
@@ -258,7 +263,9 @@ def _date_to_timestamp(array: pa.Array, old: AtomicType, new: AtomicType) -> pa.
 
 
 def _time_to_timestamp(array: pa.Array, old: AtomicType, new: AtomicType) -> pa.Array:
-    """On the first day of 1970; digits are kept whatever the precision says, to milliseconds."""
+    """Put the time on the first day of 1970; digits are kept up to milliseconds, whatever the precision
+    says.
+    """
     return _scaled(array.view(pa.int32()).cast(pa.int64()), _MILLI_DIGITS, old, new)
 
 

@@ -1,4 +1,4 @@
-"""What writers put where a row has no value: the default of a column, from its text."""
+"""Default values of columns, which writers store where a row has no value."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _STRING = AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)
 
 
 def default_value(field: DataField) -> pa.Scalar | None:
-    """The default of `field` as a value of its type; None when it has none.
+    """Return the default of `field` as a value of its type; None when it has none.
 
-    Spec: quotes around the whole text do not count, and the text is cast as a text column would be
-    (an instant: in UTC unless it names a zone). Raises
-    InvalidInputError for text that is no value of the type, UnsupportedError for types without text.
+    Spec: quotes around the whole text do not count, and the text is cast as a text column would be (an
+    instant: in UTC unless it names a zone). Raises InvalidInputError for text that is no value of the type,
+    UnsupportedError for types without text.
     """
     if field.default_value is None:
         return None
@@ -42,5 +42,5 @@ def default_value(field: DataField) -> pa.Scalar | None:
 
 
 def check_default(field: DataField) -> None:
-    """Raises what `default_value` raises."""
+    """Raise what `default_value` raises."""
     default_value(field)

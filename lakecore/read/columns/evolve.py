@@ -1,4 +1,4 @@
-"""Columns of an old schema as columns of a newer one: fields matched by id, values cast by set rules.
+"""Converts columns of an old schema to a newer one: fields are matched by id, values cast by fixed rules.
 
 Spec: a field whose id the file's schema does not have is null, also when another field had its name.
 """
@@ -27,15 +27,17 @@ __all__ = ["evolve", "same_values"]
 
 
 def same_values(old: DataType, new: DataType) -> bool:
-    """Do both types hold the same values in the same Arrow type? Nullability of the column aside."""
+    """Return whether both types hold the same values in the same Arrow type. Nullability of the column is
+    ignored.
+    """
     return old is new or with_nullable(old, True) == with_nullable(new, True)
 
 
 def evolve(array: pa.Array, old: DataType, new: DataType) -> pa.Array:
-    """A canonical column of type `old` as one of type `new`. Free when they are the same.
+    """Convert a canonical column of type `old` to type `new`. It costs nothing when they are the same.
 
-    Raises UnsupportedError for a change of type that has no rule here, InvalidInputError for a value
-    that the rule cannot convert (text that is not a number).
+    Raises UnsupportedError for a change of type that has no rule here, InvalidInputError for a value that the
+    rule cannot convert (text that is not a number).
     """
     if same_values(old, new):
         return array

@@ -1,3 +1,3 @@
-"""One data file as batches of the table's columns: which row groups and pages are needed, deleted rows, row
+"""One data file as batches of the table's columns: the row groups and pages to read, deleted rows, and row
 ids.
 """

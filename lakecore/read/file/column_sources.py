@@ -1,7 +1,8 @@
-"""Which files of a range of rows give which columns (data evolution). Reads schemas, no data.
+"""The source files of the columns of a row range (data evolution). Reads schemas, no data.
 
-Rule of the format: the newest ordinary file that has a column gives it; what none has comes from the blob
-files of the column, else from vector files; those of the same schema, format and columns give it together.
+Rule of the format: a column is read from the newest ordinary file that has it, without one from the blob
+files of the column, else from vector files; files of the same schema, format and columns together are one
+source.
 """
 
 from __future__ import annotations
@@ -17,58 +18,64 @@ from lakecore.read.context import ReadContext
 from lakecore.read.file.row_ids import TRACKING_NAMES
 from lakecore.types.datatypes import DataField
 
-__all__ = ["Giver", "Givers", "field_ids", "givers_of"]
+__all__ = ["ColumnSource", "ColumnSources", "field_ids", "resolve_column_sources"]
 
-Giver = tuple[DataFile, ...]
-"""Files that together give some columns of all rows of a range: one, or several that follow one another."""
+ColumnSource = tuple[DataFile, ...]
+"""Files that together hold some columns of all rows of a range: one, or several that follow one another."""
 
 
 @dataclass(frozen=True, slots=True)
-class Givers:
-    """`shares`: columns by who gives them; `blobs`: columns that lie in blob files, by name."""
+class ColumnSources:
+    """The sources of the requested columns of a row range."""
 
-    shares: Mapping[Giver, Sequence[str]]
+    shares: Mapping[ColumnSource, Sequence[str]]
+    """The columns that are read from each source."""
     blobs: Mapping[str, Sequence[DataFile]]
+    """The blob files of each column that is stored in blob files, by name."""
 
 
-def givers_of(ctx: ReadContext, rows: RowRange, wanted: Iterable[DataField]) -> Givers:
-    """A column that no file has is in neither part. Raises CorruptDataError where it must not be null, and
-    where vector files do not tile the rows.
+def resolve_column_sources(ctx: ReadContext, rows: RowRange, wanted: Iterable[DataField]) -> ColumnSources:
+    """Find the source of each column of `wanted`. A column that no file has is in neither part of the result.
+
+    Raises CorruptDataError where such a column must not be null, and where vector files do not cover the rows
+    exactly once.
     """
-    ordinary: list[tuple[Giver, frozenset[int]]] = [((f,), field_ids(ctx, f)) for f in rows.ordinary]
-    vectors = [(giver, field_ids(ctx, giver[0])) for giver in _vector_givers(ctx, rows)]
+    ordinary: list[tuple[ColumnSource, frozenset[int]]] = [((f,), field_ids(ctx, f)) for f in rows.ordinary]
+    vectors = [(source, field_ids(ctx, source[0])) for source in _vector_sources(ctx, rows)]
     apart: dict[int, list[DataFile]] = {}
     for file in rows.blobs:
         for field_id in field_ids(ctx, file):
             apart.setdefault(field_id, []).append(file)
-    shares: dict[Giver, list[str]] = {}
+    shares: dict[ColumnSource, list[str]] = {}
     blobs: dict[str, Sequence[DataFile]] = {}
     for field in wanted:
         tracked = field.name in TRACKING_NAMES
-        giver = next((files for files, ids in ordinary if tracked or field.id in ids), None)
-        if giver is None and field.id in apart:
+        source = next((files for files, ids in ordinary if tracked or field.id in ids), None)
+        if source is None and field.id in apart:
             blobs[field.name] = apart[field.id]
             continue
-        giver = giver or next((files for files, ids in vectors if field.id in ids), None)
-        if giver is not None:
-            shares.setdefault(giver, []).append(field.name)
+        source = source or next((files for files, ids in vectors if field.id in ids), None)
+        if source is not None:
+            shares.setdefault(source, []).append(field.name)
         elif not field.type.nullable:
             name = rows.files[0].file_name
             raise CorruptDataError(
                 name, f"neither it nor another file of its rows has column {field.name}, which is NOT NULL"
             )
-    return Givers(shares, blobs)
+    return ColumnSources(shares, blobs)
 
 
 def field_ids(ctx: ReadContext, file: DataFile) -> frozenset[int]:
-    """The columns of a file. Reads its schema."""
+    """Return the field ids of the columns of a file. Reads its schema."""
     names = file.write_cols
     fields = ctx.file_schema(file.schema_id).fields
     return frozenset(field.id for field in fields if names is None or field.name in names)
 
 
-def _vector_givers(ctx: ReadContext, rows: RowRange) -> list[Giver]:
-    """Rule of the format: columns are compared one by one, in the order that they have in the schema."""
+def _vector_sources(ctx: ReadContext, rows: RowRange) -> list[ColumnSource]:
+    """Return the sources of vector columns. Rule of the format: columns are compared one by one, in schema
+    order.
+    """
     found: dict[tuple[int, str, tuple[str, ...]], list[DataFile]] = {}
     for file in rows.vectors:
         held = field_ids(ctx, file)
@@ -78,8 +85,10 @@ def _vector_givers(ctx: ReadContext, rows: RowRange) -> list[Giver]:
     return [_tiles(rows, found[key]) for key in sorted(found)]
 
 
-def _tiles(rows: RowRange, files: Sequence[DataFile]) -> Giver:
-    """`files` by first row, newest first: an older file that begins among the rows of one is covered."""
+def _tiles(rows: RowRange, files: Sequence[DataFile]) -> ColumnSource:
+    """Return the files that cover the rows. `files` are ordered by first row, newest first: an older file
+    that begins among the rows of another is covered.
+    """
     kept: list[DataFile] = []
     at = rows.first
     for file in files:

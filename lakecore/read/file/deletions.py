@@ -1,4 +1,4 @@
-"""Which rows of a data file a deletion vector leaves."""
+"""The rows of a data file that its deletion vector keeps."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ __all__ = ["live_rows"]
 def live_rows(
     deletions: BitMap | None, row_count: int, path: str, wanted: BitMap | None = None
 ) -> BitMap | None:
-    """Positions of the rows to read of the data file `path`: of `wanted` (None: all) those not deleted.
+    """Return the positions of the rows to read of the data file `path`: those of `wanted` (None: all) that
+    are not deleted.
 
-    None for all rows. Raises CorruptDataError where a row is deleted that the file does not have.
+    None means all rows. Raises CorruptDataError where a row is deleted that the file does not have.
     """
     if not deletions:
         return wanted

@@ -1,4 +1,4 @@
-"""Asking the file indexes of a data file before it is opened."""
+"""Evaluation of the file indexes of a data file before it is opened."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakecore.predicate.tree import Predicate, columns_of
 from lakecore.read.context import ReadContext
 from lakecore.types.datatypes import DataField
 
-__all__ = ["Found", "IndexSearch", "index_path", "open_index"]
+__all__ = ["IndexMatch", "IndexSearch", "index_path", "open_index"]
 
 _MAX_ROWS = 1 << 31
 _USUAL_HEAD = 4 << 10
@@ -28,17 +28,17 @@ _REQUESTS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What the indexes of a file say: `rows` that may match by position, None for all."""
+class IndexMatch:
+    """The result of the file indexes of one file: the positions of rows that may match, None for all."""
 
     rows: BitMap | None
 
 
-_ALL = Found(None)
+_ALL = IndexMatch(None)
 
 
 class IndexSearch:
-    """Asks the indexes of many files of a table whether rows can match one predicate."""
+    """Evaluates the indexes of many files of a table for one predicate."""
 
     def __init__(self, ctx: ReadContext, predicate: Predicate | None) -> None:
         self._ctx = ctx
@@ -46,20 +46,22 @@ class IndexSearch:
         self._columns: dict[int, dict[str, DataField]] = {}
         self._enabled = predicate is not None and READ_ENABLED.read(ctx.schema.options)
 
-    def of_files(self, bucket_dir: str, files: Sequence[DataFile]) -> Mapping[str, Found]:
-        """For each file by its name what `of` says. On distant storage several files are asked at once."""
+    def search_files(self, bucket_dir: str, files: Sequence[DataFile]) -> Mapping[str, IndexMatch]:
+        """Return the result of `search` for each file by name. On remote storage several files are read at
+        once.
+        """
         if len(files) > 1 and self._enabled and bucket_dir.startswith(_DISTANT):
             with ThreadPoolExecutor(_REQUESTS) as pool:
-                found = list(pool.map(lambda file: self.of(bucket_dir, file), files))
+                match = list(pool.map(lambda file: self.search(bucket_dir, file), files))
         else:
-            found = [self.of(bucket_dir, file) for file in files]
-        return {file.file_name: one for file, one in zip(files, found, strict=True)}
+            match = [self.search(bucket_dir, file) for file in files]
+        return {file.file_name: one for file, one in zip(files, match, strict=True)}
 
-    def of(self, bucket_dir: str, file: DataFile) -> Found:
-        """Rows that may match; where there are none the file need not be opened.
+    def search(self, bucket_dir: str, file: DataFile) -> IndexMatch:
+        """Return the rows that may match; where there are none the file need not be opened.
 
         Costs a look into the index file, if there is one: its head, and the indexes of the predicate's
-        columns. Raises NotFoundError when the index file is gone, CorruptDataError.
+        columns. Raises NotFoundError when the index file does not exist, CorruptDataError.
         """
         if not self._enabled or self._predicate is None or file.row_count >= _MAX_ROWS:
             return _ALL
@@ -80,11 +82,11 @@ class IndexSearch:
             assert path is not None
             with _open(self._ctx, path) as source:
                 rows = matching_rows(self._predicate, columns, _index_of(source, path, file.row_count))
-        return _ALL if rows is None or len(rows) == file.row_count else Found(rows)
+        return _ALL if rows is None or len(rows) == file.row_count else IndexMatch(rows)
 
 
 def index_path(ctx: ReadContext, bucket_dir: str, file: DataFile) -> str | None:
-    """The file with the indexes of `file`, beside it; None without one."""
+    """Return the path of the index file of `file`; None without one."""
     if not any(name.endswith(INDEX_SUFFIX) for name in file.extra_files):
         return None
     paths = ctx.paths.extra_files(bucket_dir, file)
@@ -93,9 +95,9 @@ def index_path(ctx: ReadContext, bucket_dir: str, file: DataFile) -> str | None:
 
 @contextmanager
 def open_index(ctx: ReadContext, bucket_dir: str, file: DataFile) -> Iterator[FileIndex]:
-    """The indexes of a data file, empty without any; their bytes can be read inside the context.
+    """Open the indexes of a data file, empty without any; their bytes can be read inside the context.
 
-    Raises NotFoundError when the index file is gone, CorruptDataError.
+    Raises NotFoundError when the index file does not exist, CorruptDataError.
     """
     path = index_path(ctx, bucket_dir, file)
     if file.embedded_index is None and path is None:

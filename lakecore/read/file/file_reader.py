@@ -1,4 +1,4 @@
-"""One data file as batches of the table's columns: own schema, evolution, thin keys, ORC zones."""
+"""One data file as batches of the table's columns: schema evolution, thin keys, and ORC time zones."""
 
 from __future__ import annotations
 
@@ -22,39 +22,41 @@ from lakecore.predicate.tree import Predicate, columns_of
 from lakecore.read.columns.evolve import evolve, same_values
 from lakecore.read.context import ReadContext
 from lakecore.read.file.deletions import live_rows
-from lakecore.read.file.file_index import Found, IndexSearch
+from lakecore.read.file.file_index import IndexMatch, IndexSearch
 from lakecore.read.file.orc_zone import to_instant
 from lakecore.read.file.row_groups import group_sizes, matching_row_groups
-from lakecore.read.file.row_ids import TRACKING_NAMES, numbered, tracked_type, with_row_ids
+from lakecore.read.file.row_ids import TRACKING_NAMES, tracked_type, with_positions, with_row_ids
 from lakecore.read.file.selection import select_rows
 from lakecore.read.file.sizes import batch_rows
 from lakecore.types.arrow import arrow_schema, arrow_type
 from lakecore.types.datatypes import DataField, RowType
 
-__all__ = ["FileColumns", "convert", "expired", "read_columns", "read_file", "read_type"]
+__all__ = ["FileColumns", "convert", "expired_file_error", "read_columns", "read_file", "read_type"]
 
 Conversion = Callable[[pa.Array], pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
 class FileColumns:
-    """How stored columns become wanted ones: `stored` to read, and per wanted column where it comes from.
-
-    `sources`: index into `stored`, or None for a column the file does not have. `constants`: columns that
-    have one value in the whole file, as arrays of one row. `plain`: all are stored as they are wanted.
-    """
+    """The mapping from the stored columns of a file to the requested columns."""
 
     stored: tuple[str, ...]
+    """The columns to read."""
     sources: tuple[int | None, ...]
+    """Per requested column its index in `stored`, or None for a column that the file does not have."""
     fields: tuple[DataField | None, ...]
     wanted: RowType
     schema: pa.Schema
     constants: Mapping[str, pa.Array]
+    """Columns that have one value in the whole file, as arrays of one row."""
     plain: bool = False
+    """All columns are stored exactly as requested."""
 
 
 def read_type(ctx: ReadContext) -> RowType:
-    """All columns that `read_file` can give: system columns of key-value files and tracked rows too."""
+    """Return all columns that `read_file` can read, with the system columns of key-value files and tracked
+    rows.
+    """
     return _with_system_columns(ctx.schema, ctx)
 
 
@@ -74,17 +76,18 @@ def read_file(
     buffer_size: int = BUFFER_SIZE,
     predicate: Predicate | None = None,
     deletions: BitMap | None = None,
-    found: Found | None = None,
+    found: IndexMatch | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of a file in file order, columns by the names and types of `ctx.schema` (`read_type`).
+    """Read the rows of a file in file order, columns by the names and types of `ctx.schema` (`read_type`).
 
-    `batch_size`: rows of a batch at most; fewer where rows are wide. `predicate` leaves out row groups that
-    cannot match it by their statistics, and rows by file indexes; the rows that come are not filtered by it.
-    `deletions`: positions of rows that are left out. `found`: what its indexes say; None: they are asked.
-    Raises NotFoundError when the file is gone, CorruptDataError, UnsupportedError.
+    `batch_size` limits the rows of a batch; batches have fewer where rows are wide. `predicate` skips row
+    groups that cannot match it by their statistics, and rows by file indexes; the returned rows are not
+    filtered by it. `deletions` are positions of rows to leave out. `found` is the result of the file indexes;
+    None: they are read. Raises NotFoundError when the file does not exist, CorruptDataError,
+    UnsupportedError.
     """
     path = ctx.paths.data_file(bucket_dir, file)
-    found = IndexSearch(ctx, predicate).of(bucket_dir, file) if found is None else found
+    found = IndexSearch(ctx, predicate).search(bucket_dir, file) if found is None else found
     wanted = live_rows(deletions, file.row_count, path, found.rows)
     if wanted is not None and not wanted:
         return
@@ -95,12 +98,12 @@ def read_file(
         rows = min(batch_size, batch_rows(reader.row_bytes(plan.stored)))
         selection = select_rows(group_sizes(reader), groups, wanted)
         if ctx.keyed or not set(TRACKING_NAMES).intersection(plan.wanted.names):
-            for batch in selection.of(reader.batches(plan.stored, rows, selection.groups)):
+            for batch in selection.select(reader.batches(plan.stored, rows, selection.groups)):
                 yield convert(ctx, path, plan, batch)
             return
         stored = plan.stored or reader.schema.names[:1]
         batches = reader.batches(stored, rows, selection.groups)
-        for batch in selection.of(numbered(batches, group_sizes(reader), selection.groups)):
+        for batch in selection.select(with_positions(batches, group_sizes(reader), selection.groups)):
             yield with_row_ids(convert(ctx, path, plan, batch), file, path, batch.columns[-1])
     finally:
         reader.close()
@@ -114,11 +117,11 @@ def open_data_file(
     try:
         return open_reader(ctx.file_io, path, schema=schema, buffer_size=buffer_size)
     except NotFoundError as err:
-        raise expired(path) from err
+        raise expired_file_error(path) from err
 
 
-def expired(path: str) -> NotFoundError:
-    """The error for a file that a snapshot names and that is gone."""
+def expired_file_error(path: str) -> NotFoundError:
+    """Return the error for a file that a snapshot names and that does not exist."""
     return NotFoundError(
         f"data file {path} does not exist: the snapshot that is read may have expired; "
         "read a newer snapshot, or run fsck"
@@ -128,7 +131,7 @@ def expired(path: str) -> NotFoundError:
 def _prunable(
     ctx: ReadContext, file: DataFile, reader: DataFileReader, path: str, predicate: Predicate | None
 ) -> dict[str, tuple[str, DataField]]:
-    """Predicate columns that the file stores with the type the predicate means."""
+    """Return the predicate columns that the file stores with the type that the predicate means."""
     if predicate is None:
         return {}
     names = tuple(columns_of(predicate))
@@ -143,7 +146,9 @@ def _prunable(
 def read_columns(
     ctx: ReadContext, file: DataFile, stored: pa.Schema, path: str, columns: Sequence[str] | None
 ) -> FileColumns:
-    """Match the wanted columns with those of a file by field id, through the schema it was written with."""
+    """Match the requested columns with those of a file by field id, through the schema it was written
+    with.
+    """
     everything = read_type(ctx)
     wanted = everything if columns is None else everything.select(tuple(columns))
     schema = _with_system_columns(ctx.file_schema(file.schema_id), ctx)
@@ -174,7 +179,9 @@ def read_columns(
 
 
 def _constants(ctx: ReadContext, file: DataFile, wanted: RowType) -> Mapping[str, pa.Array]:
-    """Columns that have one value in all rows of the file: of its partition, or of its snapshot."""
+    """Return the columns that have one value in all rows of the file: that of its partition, or of its
+    snapshot.
+    """
     if not ctx.options.by_snapshot or SEQUENCE_NAME not in wanted.names:
         return ctx.partition_values
     number = number_of_rows(file)
@@ -194,9 +201,10 @@ def _is_plain(plan: FileColumns, stored: pa.Schema) -> bool:
 
 
 def _stored_fields(schema: RowType, ctx: ReadContext, stored: pa.Schema) -> dict[int, tuple[str, DataField]]:
-    """Field id -> stored column and its field. A key column of a thin file is the value column of that name.
+    """Map field ids to stored columns and their fields. A key column of a thin file is the value column of
+    that name.
 
-    Columns that the file lacks are absent: null on reading, damage where they must not be null.
+    Columns that the file lacks are absent: they read as null, or as corruption where they must not be null.
     """
     present = set(stored.names)
     out: dict[int, tuple[str, DataField]] = {}
@@ -210,7 +218,7 @@ def _stored_fields(schema: RowType, ctx: ReadContext, stored: pa.Schema) -> dict
 
 
 def convert(ctx: ReadContext, path: str, plan: FileColumns, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A stored batch (columns `plan.stored`) as the wanted columns."""
+    """Convert a stored batch (columns `plan.stored`) to the requested columns."""
     arrays: list[pa.Array] = []
     if plan.plain and plan.stored:
         arrays += [batch.column(source) for source in plan.sources]

@@ -21,7 +21,7 @@ from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.read.columns.evolve import same_values
 from lakecore.read.context import ReadContext
 from lakecore.read.file.deletions import live_rows
-from lakecore.read.file.file_reader import convert, expired, read_columns, read_file
+from lakecore.read.file.file_reader import convert, expired_file_error, read_columns, read_file
 from lakecore.read.file.selection import Selection
 from lakecore.row.values import array_values
 from lakecore.types.arrow import arrow_type
@@ -34,25 +34,26 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """Keys from `low` (inclusive) to `high` (exclusive); None is unbounded. Pickles."""
+    """Keys from `low` (inclusive) to `high` (exclusive); None is unbounded. It can be pickled."""
 
     low: Key | None = None
     high: Key | None = None
 
 
 def open_pages(ctx: ReadContext, bucket_dir: str, file: DataFile) -> FilePages | None:
-    """The pages of a data file; None when it cannot be cut (not parquet, or no page index)."""
+    """Open the pages of a data file; None when it cannot be cut (not parquet, or no page index)."""
     path = ctx.paths.data_file(bucket_dir, file)
     if file_format(path) != "parquet":
         return None
     try:
         return FilePages.open(ctx.file_io, path)
     except NotFoundError as err:
-        raise expired(path) from err
+        raise expired_file_error(path) from err
 
 
 def cut_points(ctx: ReadContext, bucket_dir: str, file: DataFile) -> tuple[tuple[Key, int], ...] | None:
-    """(first key of a page or a prefix of it, rows of the page), in key order; None: the file cannot be cut.
+    """Return (first key of a page or a prefix of it, rows of the page), in key order; None: the file cannot
+    be cut.
 
     Shortened text bounds are made valid text, which may move a cut a little but never splits a key.
     """
@@ -73,7 +74,7 @@ def cut_points(ctx: ReadContext, bucket_dir: str, file: DataFile) -> tuple[tuple
 
 
 def _readable(value: Any, *, is_text: bool) -> Any:
-    """Bounds of text are bytes, perhaps cut inside a character."""
+    """Make a bound of text valid: bounds are bytes, perhaps cut inside a character."""
     return value.decode("utf-8", "ignore") if is_text else value
 
 
@@ -88,10 +89,10 @@ def read_range(
     buffer_size: int = BUFFER_SIZE,
     deletions: BitMap | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of a key-value file inside `bounds`, in key order. `columns` must hold the key columns.
+    """Read the rows of a key-value file inside `bounds`, in key order. `columns` must hold the key columns.
 
-    `deletions`: positions that are left out.
-    A file without usable page bounds is decoded from its start. Errors: see `read_file`.
+    `deletions` are positions to leave out. A file without usable page bounds is decoded from its start. For
+    the errors see `read_file`.
     """
     pages = open_pages(ctx, bucket_dir, file)
     found = None if pages is None else key_pages(ctx, bucket_dir, file, pages)
@@ -113,7 +114,7 @@ def read_range(
             stored = pages.batches(plan.stored, *rows, batch_size, buffer_size)
             live = live_rows(deletions, file.row_count, path)
             if live is not None:
-                stored = Selection(None, (live & BitMap(range(*rows))).shift(-rows[0])).of(stored)
+                stored = Selection(None, (live & BitMap(range(*rows))).shift(-rows[0])).select(stored)
             stream = (convert(ctx, path, plan, batch) for batch in stored)
         yield from _inside(stream, bounds, ctx.schema.key_type)
     finally:
@@ -124,7 +125,7 @@ def read_range(
 def key_pages(
     ctx: ReadContext, bucket_dir: str, file: DataFile, pages: FilePages
 ) -> tuple[KeyPage, ...] | None:
-    """Pages of the leading key columns that are stored with the type they are read as."""
+    """Return the pages of the leading key columns that are stored with the type they are read as."""
     path = ctx.paths.data_file(bucket_dir, file)
     plan = read_columns(ctx, file, pages.schema, path, ctx.schema.trimmed_primary_keys)
     names = []
@@ -136,7 +137,9 @@ def key_pages(
 
 
 def _rows(pages: Sequence[KeyPage], bounds: KeyRange, key_type: RowType) -> tuple[int, int]:
-    """Rows [start, stop) of the pages that can hold a key of the range; contiguous, for keys are sorted."""
+    """Return the rows [start, stop) of the pages that can hold a key of the range; keys are sorted, so the
+    rows are contiguous.
+    """
     low, high = _page_bound(bounds.low), _page_bound(bounds.high)
     inside = [page for page in pages if not _below(page, low) and not _above(page, high)]
     if not inside:
@@ -156,7 +159,7 @@ def _above(page: KeyPage, high: Key | None) -> bool:
 
 
 def _page_bound(bound: Key | None) -> Key | None:
-    """Text as the bytes that page bounds hold."""
+    """Encode text as the bytes that page bounds hold."""
     if bound is None:
         return None
     return tuple(value.encode() if isinstance(value, str) else value for value in bound)
@@ -165,7 +168,7 @@ def _page_bound(bound: Key | None) -> Key | None:
 def _inside(
     stream: Iterator[pa.RecordBatch], bounds: KeyRange, key_type: RowType
 ) -> Iterator[pa.RecordBatch]:
-    """The rows inside; stops at the first batch that begins above."""
+    """Yield the rows inside the range; stops at the first batch that begins above it."""
     for batch in stream:
         start = 0 if bounds.low is None else _rank(batch, bounds.low, key_type)
         stop = batch.num_rows if bounds.high is None else _rank(batch, bounds.high, key_type)
@@ -176,7 +179,9 @@ def _inside(
 
 
 def _rank(batch: pa.RecordBatch, bound: Key, key_type: RowType) -> int:
-    """Rows whose key (cut to the length of `bound`) is below `bound`: binary search in sorted rows."""
+    """Count the rows whose key (cut to the length of `bound`) is below `bound`: binary search in sorted
+    rows.
+    """
     prefix = RowType(key_type.fields[: len(bound)])
     target = tuple(map(comparable, bound))
     low, high = 0, batch.num_rows
@@ -190,7 +195,7 @@ def _rank(batch: pa.RecordBatch, bound: Key, key_type: RowType) -> int:
 
 
 def _key(batch: pa.RecordBatch, row: int, prefix: RowType) -> Key:
-    """One key as values that compare in key order."""
+    """Return one key as values that compare in key order."""
     return tuple(
         comparable(array_values(batch.column(field.name).slice(row, 1), field.type)[0])
         for field in prefix.fields

@@ -1,4 +1,4 @@
-"""Which row groups of a parquet file can hold a row that matches a predicate, by their statistics."""
+"""Row groups of a parquet file that can hold a matching row, by their statistics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ __all__ = ["group_sizes", "matching_row_groups"]
 def matching_row_groups(
     reader: DataFileReader, columns: Mapping[str, tuple[str, DataField]], predicate: Predicate | None
 ) -> Sequence[int] | None:
-    """Indices of row groups to read; None for all. `columns`: predicate column -> stored name and field."""
+    """Return the indices of row groups to read; None for all. `columns`: predicate column -> stored name and
+    field.
+    """
     if predicate is None or not isinstance(reader, ParquetReader) or not columns:
         return None
     metadata = reader.metadata
@@ -38,7 +40,9 @@ def matching_row_groups(
 
 
 def group_sizes(reader: DataFileReader) -> tuple[int, ...] | None:
-    """Rows of each row group that can be left out; None for files that are read from their beginning."""
+    """Return the rows of each row group that can be skipped; None for files that are read from their
+    beginning.
+    """
     if not isinstance(reader, ParquetReader):
         return None
     metadata = reader.metadata

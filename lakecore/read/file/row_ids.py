@@ -17,25 +17,27 @@ from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.row_kind import ROW_ID_FIELD_ID, ROW_ID_NAME, SEQUENCE_FIELD_ID, SEQUENCE_NAME
 from lakecore.types.datatypes import AtomicType, DataField, RowType, TypeRoot
 
-__all__ = ["TRACKING_NAMES", "numbered", "tracked_type", "with_row_ids"]
+__all__ = ["TRACKING_NAMES", "tracked_type", "with_positions", "with_row_ids"]
 
 TRACKING_NAMES = (ROW_ID_NAME, SEQUENCE_NAME)
 
 
 def tracked_type(row_type: RowType, *, nullable: bool = True) -> RowType:
-    """A row type with `_ROW_ID` and `_SEQUENCE_NUMBER` behind its columns, as a compaction stores them."""
+    """Return a row type with `_ROW_ID` and `_SEQUENCE_NUMBER` behind its columns, as a compaction stores
+    them.
+    """
     kind = AtomicType(TypeRoot.BIGINT, nullable=nullable)
     ids = DataField(ROW_ID_FIELD_ID, ROW_ID_NAME, kind), DataField(SEQUENCE_FIELD_ID, SEQUENCE_NAME, kind)
     return RowType((*row_type.fields, *ids), nullable=row_type.nullable)
 
 
-def numbered(
+def with_positions(
     batches: Iterator[pa.RecordBatch], sizes: Sequence[int] | None, groups: Sequence[int] | None
 ) -> Iterator[pa.RecordBatch]:
-    """Batches with the position of each row in its file as a last column.
+    """Yield the batches with the position of each row in its file as a last column.
 
-    `sizes`: rows of each row group; None where a file is read from its beginning. `groups`: those that are
-    read, None for all.
+    `sizes` are the rows of each row group; None where a file is read from its beginning. `groups` are those
+    that are read, None for all.
     """
     if sizes is None or groups is None:
         ranges = iter([(0, 1 << 62)])
@@ -57,7 +59,7 @@ def numbered(
 
 
 def with_row_ids(batch: pa.RecordBatch, file: DataFile, path: str, positions: pa.Array) -> pa.RecordBatch:
-    """`batch` with what its columns `_ROW_ID` and `_SEQUENCE_NUMBER` leave null.
+    """Return `batch` with the values that its columns `_ROW_ID` and `_SEQUENCE_NUMBER` leave null.
 
     Raises UnsupportedError for a file without row ids.
     """

@@ -1,4 +1,4 @@
-"""Some rows of a file by their positions: which row groups are needed, and which rows of their batches."""
+"""Selection of rows of a file by position: the row groups to read, and the rows of their batches."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["Selection", "select_rows"]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`groups`: row groups to read, None for all. `rows`: by their number among the rows of these groups;
-    None for all.
-    """
+    """The rows to read of a file."""
 
     groups: Sequence[int] | None = None
+    """Row groups to read, None for all."""
     rows: BitMap | None = None
+    """Rows to keep, by their number among the rows of these groups; None for all."""
 
-    def of(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows that are selected from the batches of the groups. Ends with the last of them."""
+    def select(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the selected rows of the batches of the groups. Ends with the last selected row."""
         if self.rows is None:
             yield from batches
             return
@@ -42,10 +42,11 @@ class Selection:
 
 
 def select_rows(sizes: Sequence[int] | None, groups: Sequence[int] | None, rows: BitMap | None) -> Selection:
-    """What to read of a file. `sizes`: rows of each row group; None where it is read from its beginning.
+    """Return what to read of a file. `sizes` are the rows of each row group; None where it is read from its
+    beginning.
 
-    `groups`: those that may be read, in order; None for all. `rows`: positions in the file that are wanted,
-    None for all.
+    `groups` are those that may be read, in order; None for all. `rows` are the requested positions in the
+    file, None for all.
     """
     if rows is None or sizes is None:
         return Selection(groups, rows)

@@ -1,4 +1,4 @@
-"""How much each open file may hold, so that a merge of any number of runs stays within a budget."""
+"""The batch and buffer sizes of open files, so that a merge of any number of runs stays within a budget."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _SAMPLED = 4
 
 @dataclass(frozen=True, slots=True)
 class ReadSizes:
-    """Rows of a batch, and bytes of the read buffer of each column."""
+    """The rows of a batch, and the bytes of the read buffer of each column."""
 
     batch_rows: int = BATCH_ROWS
     buffer_size: int = _BUFFER[1]
 
 
 def batch_rows(width: int) -> int:
-    """Rows of a batch of a file that is read alone, of `width` bytes each in memory."""
+    """Return the rows of a batch of a file that is read alone; a row takes `width` bytes in memory."""
     return min(max(_BUDGET // max(width, 1), _MIN_ROWS), BATCH_ROWS)
 
 
 def sizes_for(runs: int, columns: int, width: int) -> ReadSizes:
-    """Sizes for `runs` files open at once, of rows of `width` bytes in memory.
+    """Return the sizes for `runs` files that are open at once, with rows of `width` bytes in memory.
 
-    A merge holds a batch of every run, their concatenation and its result: three times the batches. On top
-    come the decoded pages, one a column and run, whose size the writer of the file chose.
+    A merge holds a batch of every run, their concatenation and its result: three times the batches. In
+    addition it holds the decoded pages, one per column and run, whose size the writer of the file chose.
     """
     rows = _BUDGET // (max(runs, 1) * max(width, 1))
     buffer = _BUFFER_BUDGET // (max(runs, 1) * max(columns, 1))
@@ -44,10 +44,10 @@ def sizes_for(runs: int, columns: int, width: int) -> ReadSizes:
 
 
 def row_bytes(file_io: FileIO, paths: Sequence[str], columns: Collection[str] | None = None) -> int:
-    """Bytes of a decoded row of `columns`, by the footers of some of the files, which are read.
+    """Return the bytes of a decoded row of `columns`, by the footers of some of the files, which are read.
 
-    The widest counts; whole rows where a file lacks one of the columns by this name. A file that is gone is
-    left to the one who reads its rows.
+    The widest file counts; whole rows count where a file lacks one of the columns by this name. A missing
+    file is ignored here: reading its rows raises the error.
     """
     widest = 1
     step = max(len(paths) // _SAMPLED, 1)

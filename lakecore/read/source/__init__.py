@@ -1,1 +1,1 @@
-"""All that has rows: a snapshot, the changes between two, the difference of two states, a stream."""
+"""Sources of rows: a snapshot, the changes between two, the difference of two states, a stream."""

@@ -1,4 +1,4 @@
-"""What a batch read reads: a state, the changes of an interval, or the difference of two states."""
+"""Chooses what a batch read reads: a state, the changes of an interval, or the difference of two states."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakecore.read.source.changed_rows import ChangedRows, DiffRows
 from lakecore.read.source.fallback_rows import FallbackRows
 from lakecore.read.source.no_rows import NoRows
 from lakecore.read.source.readable import Readable
-from lakecore.read.source.resolve_blobs import followed
+from lakecore.read.source.resolve_blobs import with_resolved_blobs
 from lakecore.read.source.scan import RowSource
 from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.scan.change_scanner import ChangeScanner
@@ -31,7 +31,9 @@ _FIRST = 1
 
 
 def named_start(table: Readable, travel: Travel, incremental: Incremental | None) -> Startup:
-    """What was asked by name, else what the options of the table say. Raises InvalidOptionError."""
+    """Return the start that the caller requested, else that of the table's options. Raises
+    InvalidOptionError.
+    """
     if incremental is not None:
         return Startup(mode=StartupMode.INCREMENTAL, incremental=incremental)
     if travel.is_latest:
@@ -47,14 +49,16 @@ def named_start(table: Readable, travel: Travel, incremental: Incremental | None
 
 
 def batch_source(table: Readable, startup: Startup, *, deletes: bool = False) -> RowSource:
-    """Chooses the snapshots; nothing of them is read yet. `deletes`: a difference tells what is gone.
+    """Choose the snapshots without reading any rows. With `deletes` a difference includes removed rows.
 
-    Raises NotFoundError naming what there is, UnsupportedError for what this release cannot read.
+    Raises NotFoundError naming what exists, UnsupportedError for what this release cannot read.
     """
     if startup.incremental is not None:
-        return followed(_changes(table, startup.incremental, deletes=deletes), table.read_context())
+        return with_resolved_blobs(
+            _changes(table, startup.incremental, deletes=deletes), table.read_context()
+        )
     rows = _state(table, startup)
-    return followed(_with_fallback(table, startup, rows), rows.context)
+    return with_resolved_blobs(_with_fallback(table, startup, rows), rows.context)
 
 
 def _with_fallback(table: Readable, startup: Startup, rows: SnapshotRows) -> RowSource:
@@ -76,7 +80,9 @@ def _state(table: Readable, startup: Startup) -> SnapshotRows:
 
 
 def _same_time(startup: Startup, rows: SnapshotRows, other: Readable) -> Startup:
-    """Ids mean nothing in another branch: there it is the last snapshot until then, or else the first."""
+    """Translate the start to another branch, where ids mean nothing: its last snapshot until then, or else
+    the first.
+    """
     if startup.snapshot is None or rows.snapshot is None:
         return startup
     try:
@@ -87,12 +93,14 @@ def _same_time(startup: Startup, rows: SnapshotRows, other: Readable) -> Startup
 
 
 def history_of(table: Readable) -> History:
-    """Snapshots, and changelogs where the options keep them longer."""
+    """Return the snapshots, and the changelogs where the options keep them longer."""
     return History(table.snapshots, table.changelogs, changelogs_live_longer(table.schema.options))
 
 
 def schema_at(table: Readable, start: BatchStart) -> TableSchema:
-    """That of a travelled snapshot; else the handle's, unless the snapshot has a newer one."""
+    """Return the schema of a time-travelled snapshot; else the handle's, unless the snapshot has a newer
+    one.
+    """
     found = start.snapshot
     if found is not None and (start.travelled or found.schema_id > table.schema.id):
         return schema_of(table, found)
@@ -100,7 +108,9 @@ def schema_at(table: Readable, start: BatchStart) -> TableSchema:
 
 
 def schema_of(table: Readable, snapshot: Snapshot) -> TableSchema:
-    """The schema of a snapshot, with the options of the handle; of an older one those that it overrides."""
+    """Return the schema of a snapshot with the options of the handle; of an older one those that it
+    overrides.
+    """
     if snapshot.schema_id == table.schema.id:
         return table.schema
     schema = table.schemas.load(snapshot.schema_id)

@@ -1,4 +1,4 @@
-"""Changes of a table as a source for scans: parts that are read raw, merged, or compared."""
+"""Changes of a table as sources for scans: their parts are read raw, merged, or compared."""
 
 from __future__ import annotations
 
@@ -28,25 +28,23 @@ __all__ = ["ChangedRows", "DiffRows", "ReplacedRows", "StateRows"]
 
 @dataclass(frozen=True)
 class ChangedRows:
-    """Rows of the deltas or the changelogs of snapshots, bucket by bucket, in the order of the snapshots.
-
-    `postponed`: with rows that have no bucket yet, as streams without a changelog tell them. `as_batch`: see
-    `ChangeScanner.changes`.
-    """
+    """Rows of the deltas or the changelogs of snapshots, bucket by bucket, in the order of the snapshots."""
 
     scanner: ChangeScanner
     context: ReadContext
     snapshots: tuple[Snapshot, ...]
     kind: ChangeKind
     postponed: bool = False
+    """Include rows that have no bucket yet, as streams without a changelog do."""
     as_batch: bool = False
+    """See `ChangeScanner.changes`."""
 
     @property
     def row_type(self) -> RowType:
         return self.context.schema.row_type
 
     def plan(self, where: Predicate | None) -> Sequence[Split]:
-        """Errors: see `ChangeScanner.changes`."""
+        """Return the splits to read. For the errors see `ChangeScanner.changes`."""
         return self.scanner.changes(
             self.snapshots, self.kind, where, postponed=self.postponed, as_batch=self.as_batch
         )
@@ -54,7 +52,9 @@ class ChangedRows:
     def read(
         self, part: Split, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> Iterator[pa.RecordBatch]:
-        """See `read_changes`. With data evolution, columns that the snapshots did not write are null."""
+        """Read a split, see `read_changes`. With data evolution, columns that the snapshots did not write are
+        null.
+        """
         if self.context.options.data_evolution:
             return read_split(self.context, part, columns, where, kinds=kinds)
         return _told(read_changes(self.context, part, columns, where), kinds=kinds)
@@ -62,24 +62,23 @@ class ChangedRows:
 
 @dataclass(frozen=True)
 class StateRows:
-    """The whole state of a table at a snapshot, as the first rows of a stream. `where`: levels to read.
-
-    `postponed`: then rows that have no bucket yet, as they were written: the stream told, or tells them too.
-    """
+    """The whole state of a table at a snapshot, as the first rows of a stream."""
 
     scanner: ChangeScanner
     context: ReadContext
     snapshot: Snapshot
     where: ScanFilter = EVERYTHING
+    """The levels to read."""
     created_ms: int | None = None
     postponed: bool = False
+    """Append rows that have no bucket yet, as they were written: the stream includes them, too."""
 
     @property
     def row_type(self) -> RowType:
         return self.context.schema.row_type
 
     def plan(self, where: Predicate | None) -> Sequence[Split]:
-        """Errors: see `Scanner.plan`."""
+        """Return the splits to read. For the errors see `Scanner.plan`."""
         plan = self.scanner.scanner.plan(
             self.snapshot,
             self.context.schema,
@@ -95,7 +94,7 @@ class StateRows:
     def read(
         self, part: Split, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> Iterator[pa.RecordBatch]:
-        """See `read_split`."""
+        """Read a split, see `read_split`."""
         if part.bucket < 0:
             return _told(read_changes(self.context, part, columns, where), kinds=kinds)
         return read_split(self.context, part, columns, where, kinds=kinds)
@@ -106,7 +105,7 @@ ReplacedPart: TypeAlias = tuple[Split, bool]
 
 @dataclass(frozen=True)
 class ReplacedRows:
-    """What an overwrite changed: the rows it removed as deletes, then those it added."""
+    """The changes of an overwrite: the rows it removed as deletes, then those it added."""
 
     scanner: ChangeScanner
     context: ReadContext
@@ -117,14 +116,16 @@ class ReplacedRows:
         return self.context.schema.row_type
 
     def plan(self, where: Predicate | None) -> Sequence[ReplacedPart]:
-        """Each part: a split, and whether its rows are gone. Removed ones of a bucket come before added."""
+        """Return the parts; each is a split, and whether its rows were removed. In a bucket, removed rows
+        come first.
+        """
         removed, added = self.scanner.replaced(self.snapshot, where)
         return (*((split, True) for split in removed), *((split, False) for split in added))
 
     def read(
         self, part: ReplacedPart, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> Iterator[pa.RecordBatch]:
-        """Merged rows; what was removed comes out as deletes."""
+        """Read merged rows; removed ones are returned as deletes."""
         split, gone = part
         rows = read_split(self.context, split, columns, where, kinds=kinds and not gone)
         return (with_kind(batch, RowKind.DELETE) for batch in rows) if kinds and gone else rows
@@ -132,7 +133,7 @@ class ReplacedRows:
 
 @dataclass(frozen=True)
 class DiffRows:
-    """Rows that differ between two states; `deletes`: also those that are gone."""
+    """Rows that differ between two states; with `deletes` also those that were removed."""
 
     scanner: ChangeScanner
     context: ReadContext
@@ -144,13 +145,13 @@ class DiffRows:
         return self.context.schema.row_type
 
     def plan(self, where: Predicate | None) -> Sequence[DiffSplit]:
-        """Errors: see `ChangeScanner.difference`."""
+        """Return the splits to compare. For the errors see `ChangeScanner.difference`."""
         return self.scanner.difference(self.asked, where, gone=self.deletes)
 
     def read(
         self, part: DiffSplit, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> Iterator[pa.RecordBatch]:
-        """See `read_difference`; rows of append tables are new."""
+        """Read a split, see `read_difference`; all rows of append tables are new."""
         if self.context.keyed:
             found = read_difference(self.context, part, columns, where, deletes=self.deletes)
             return _told(found, kinds=kinds)

@@ -1,6 +1,6 @@
-"""Rows of two branches: the second stands in for partitions that the first does not have.
+"""Rows of two branches: the second branch supplies partitions that the first does not have.
 
-Rule of the format: a partition of which the first branch has any file is read from there, all of it.
+Rule of the format: a partition of which the first branch has any file is read from there completely.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Part: TypeAlias = tuple[Split, bool]
 
 @dataclass(frozen=True)
 class FallbackRows:
-    """`main` gives the columns: the one of the two that was opened."""
+    """Reads two branches. `main` determines the columns: it is the branch that was opened."""
 
     first: SnapshotRows
     second: SnapshotRows
@@ -49,14 +49,14 @@ class FallbackRows:
         return self.main.row_type
 
     def plan(self, where: Predicate | None) -> Sequence[Part]:
-        """Each part: a split, and whether it is of the second branch."""
+        """Return the parts; each is a split, and whether it is of the second branch."""
         there = self._partitions(where)
         ours = ((split, False) for split in self.first.plan(where))
         theirs = ((split, True) for split in self.second.plan(where) if split.partition not in there)
         return (*ours, *theirs)
 
     def _partitions(self, where: Predicate | None) -> set[bytes]:
-        """Those of the first branch, whatever is in them."""
+        """Return the partitions of the first branch, whatever they contain."""
         rows = self.first
         if rows.snapshot is None:
             return set()
@@ -71,7 +71,9 @@ class FallbackRows:
     def read(
         self, part: Part, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> Iterator[pa.RecordBatch]:
-        """See `read_split`. Columns may be nullable on one side only: the main branch says."""
+        """Read a part, see `read_split`. Where columns are nullable on one side only, the main branch
+        decides.
+        """
         split, is_second = part
         rows = self.second if is_second else self.first
         return rows.read(split, columns, where, kinds=kinds)

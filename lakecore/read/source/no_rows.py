@@ -16,7 +16,7 @@ __all__ = ["NoRows"]
 
 @dataclass(frozen=True)
 class NoRows:
-    """The columns of a table, and nothing in them."""
+    """Has the columns of a table, and no rows."""
 
     row_type: RowType
 

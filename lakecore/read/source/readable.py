@@ -1,4 +1,4 @@
-"""What reading asks of a table: its schema and where its parts are stored."""
+"""The interface through which reading sees a table: its schema and where its parts are stored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Readable"]
 
 
 class Readable(Protocol):
-    """A table, or a branch of one. `overrides`: options that hold for this handle only."""
+    """A table, or a branch of one. `overrides` are options that hold for this handle only."""
 
     @property
     def name(self) -> str: ...
@@ -58,13 +58,13 @@ class Readable(Protocol):
     def scanner(self) -> Scanner: ...
 
     def with_options(self, options: Mapping[str, str]) -> Readable:
-        """With options that hold for the new handle only."""
+        """Return a handle with options that hold for it only."""
 
     def at_branch(self, branch: str) -> Readable:
-        """The branch of that name."""
+        """Return a handle of the branch of that name."""
 
     def at_schema(self, schema: TableSchema) -> Readable:
-        """Seen with that schema."""
+        """Return a handle that reads with that schema."""
 
     def read_context(self, schema: TableSchema | None = None) -> ReadContext:
-        """For reading with `schema`, None: with that of the handle."""
+        """Return the context for reading with `schema`, None: with the schema of the handle."""

@@ -1,4 +1,4 @@
-"""Rows of a table with a primary key whose BLOB columns hold references, as the bytes that they mean.
+"""Resolves the BLOB references of primary-key tables to the bytes that they refer to.
 
 Merges and files see references; conditions on blobs, and readers, see bytes.
 """
@@ -15,33 +15,33 @@ import pyarrow as pa
 from lakecore.metadata.dedicated_columns import BLOB_AS_DESCRIPTOR, holds_blobs
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of, conjunction, conjuncts, restricted
-from lakecore.read.columns.blob_values import cut_by_size, reference_sizes, resolved
+from lakecore.read.columns.blob_values import cut_by_size, reference_sizes, resolve_references
 from lakecore.read.context import ReadContext
 from lakecore.read.source.scan import RowSource
 from lakecore.types.datatypes import RowType
 
-__all__ = ["FollowedRows", "followed", "plain"]
+__all__ = ["ResolvedBlobRows", "with_resolved_blobs", "without_resolved_blobs"]
 
 
-def followed(source: RowSource, context: ReadContext) -> RowSource:
-    """`source`, a read of the table of `context`, with the bytes of its blobs; itself where there are none,
-    or references are asked for.
+def with_resolved_blobs(source: RowSource, context: ReadContext) -> RowSource:
+    """Return `source`, a read of the table of `context`, with the bytes of its blobs; `source` itself where
+    there are no blobs, or references are requested.
     """
     schema = context.schema
     blobs = frozenset(field.name for field in schema.fields if holds_blobs(field.type))
     if not blobs or not context.keyed or BLOB_AS_DESCRIPTOR.read(schema.options):
         return source
-    return FollowedRows(source, context, blobs)
+    return ResolvedBlobRows(source, context, blobs)
 
 
-def plain(source: RowSource) -> RowSource:
-    """`source` as it was before `followed`."""
-    return source.source if isinstance(source, FollowedRows) else source
+def without_resolved_blobs(source: RowSource) -> RowSource:
+    """Return `source` as it was before `with_resolved_blobs`."""
+    return source.source if isinstance(source, ResolvedBlobRows) else source
 
 
 @dataclass(frozen=True)
-class FollowedRows:
-    """Holds a batch of the source, and some 64 MB of blobs, or one row of them."""
+class ResolvedBlobRows:
+    """Resolves the blobs of a source. Holds a batch of it, and some 64 MB of blobs, or one row of them."""
 
     source: RowSource
     context: ReadContext
@@ -52,23 +52,23 @@ class FollowedRows:
         return self.source.row_type
 
     def plan(self, where: Predicate | None) -> Sequence[Any]:
-        """Those of the source: statistics of references say nothing about bytes."""
+        """Return the parts of the source: statistics of references say nothing about bytes."""
         return self.source.plan(self._below(where))
 
     def read(
         self, part: Any, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> Iterator[pa.RecordBatch]:
-        """See RowSource. Raises UnsupportedError for bytes in another storage, NotFoundError."""
+        """Read a part, see RowSource. Raises UnsupportedError for bytes in another storage, NotFoundError."""
         late = conjunction(tuple(one for one in conjuncts(where) if columns_of(one) & self.blobs))
         asked = columns_of(late) if late is not None else frozenset()
         needed = tuple(dict.fromkeys((*columns, *sorted(asked))))
         for batch in self.source.read(part, needed, self._below(where), kinds=kinds):
             wanted = batch.schema.names[: len(columns)] + batch.schema.names[len(needed) :]
             for low, high in cut_by_size(self._sizes(batch)):
-                found = self._resolved(batch.slice(low, high - low), asked)
+                found = self._resolve_references(batch.slice(low, high - low), asked)
                 kept = found if late is None else found.filter(mask(late, found))
                 if kept.num_rows:
-                    yield self._resolved(kept.select(wanted), self.blobs - asked)
+                    yield self._resolve_references(kept.select(wanted), self.blobs - asked)
 
     def _below(self, where: Predicate | None) -> Predicate | None:
         return restricted(where, set(self.row_type.names) - self.blobs)
@@ -86,11 +86,11 @@ class FollowedRows:
                 sizes[row] += int(reference_sizes(pa.array(flat, pa.binary())).sum())
         return sizes
 
-    def _resolved(self, batch: pa.RecordBatch, names: frozenset[str]) -> pa.RecordBatch:
+    def _resolve_references(self, batch: pa.RecordBatch, names: frozenset[str]) -> pa.RecordBatch:
         root, row_type = self.context.paths.table_path, self.row_type
         for at, field in enumerate(batch.schema):
             if field.name in names and field.name in self.blobs:
                 kind = row_type.field(field.name).type
-                column = resolved(self.context.file_io, root, field.name, batch.column(at), kind)
+                column = resolve_references(self.context.file_io, root, field.name, batch.column(at), kind)
                 batch = batch.set_column(at, field, column)
         return batch

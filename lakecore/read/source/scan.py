@@ -14,7 +14,7 @@ import pyarrow as pa
 from lakecore.errors import InvalidInputError
 from lakecore.predicate.parse import parse_where
 from lakecore.predicate.tree import Predicate
-from lakecore.read.ahead import in_turn
+from lakecore.prefetch import round_robin
 from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.scan.split import SplitPlan
 from lakecore.types.arrow import arrow_schema
@@ -27,24 +27,26 @@ _MOST_WORKERS = 4
 
 
 class RowSource(Protocol):
-    """Rows of one type, in parts that can be read alone."""
+    """A source of rows of one type, in parts that can be read alone."""
 
     @property
     def row_type(self) -> RowType:
-        """All columns there are."""
+        """All columns of the source."""
 
     def plan(self, where: Predicate | None) -> Sequence[Any]:
-        """The parts, without those that certainly hold no row for which `where` is true."""
+        """Return the parts, without those that certainly hold no row for which `where` is true."""
 
     def read(
         self, part: Any, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> Iterator[pa.RecordBatch]:
-        """Rows of a part for which `where` is true; `kinds`: with `_VALUE_KIND` as the last column."""
+        """Read the rows of a part for which `where` is true; with `kinds` the last column is
+        `_VALUE_KIND`.
+        """
 
 
 @dataclass(frozen=True)
 class Scan:
-    """A batch read. Every `to_…` reads anew."""
+    """A batch read. Every call of a `to_…` method reads again."""
 
     source: RowSource
     where: Predicate | None
@@ -59,7 +61,9 @@ class Scan:
         columns: Sequence[str] | None = None,
         limit: int | None = None,
     ) -> Scan:
-        """Raises InvalidInputError for an unknown column, a malformed `where` or a negative limit."""
+        """Check the selection. Raises InvalidInputError for an unknown column, a malformed `where` or a
+        negative limit.
+        """
         if limit is not None and limit < 0:
             raise InvalidInputError(f"limit {limit}: the limit must not be negative")
         predicate = parse_where(where, source.row_type) if isinstance(where, str) else where
@@ -76,22 +80,25 @@ class Scan:
         return arrow_schema(self.row_type)
 
     def plan(self) -> Sequence[Any]:
-        """The parts to read (of a table: its splits). Raises NotFoundError when the snapshot expired."""
+        """Return the parts to read (of a table: its splits). Raises NotFoundError when the snapshot
+        expired.
+        """
         return self.source.plan(self.where)
 
     def read(self, part: Any, *, kinds: bool = False) -> Iterator[pa.RecordBatch]:
-        """Rows of one part, of the wanted columns and rows; `limit` does not count here.
+        """Read the requested rows and columns of one part; `limit` does not apply here.
 
-        `kinds`: with the row kind (0 insert, 1 and 2 update, 3 delete) in a last column, `_VALUE_KIND`.
+        With `kinds` the last column is the row kind, `_VALUE_KIND` (0 insert, 1 and 2 update, 3 delete).
         """
         return self.source.read(part, self.columns, self.where, kinds=kinds)
 
     def to_batches(self, *, kinds: bool = False) -> Iterator[pa.RecordBatch]:
-        """Rows in batches, part by part. `kinds`: see `read`.
+        """Yield rows in batches, part by part. For `kinds` see `read`.
 
-        Holds what the merge of a part needs; of a large table some parts are read at once, one a core,
-        and their batches alternate. A large part alone is cut by keys for that.
-        With a limit, one after another."""
+        Holds what the merge of a part needs; of a large table some parts are read at once, one per core, and
+        their batches alternate. A single large part is cut by keys for that. With a limit parts are read one
+        after another.
+        """
         if self.limit is None:
             yield from self._batches(self.plan(), kinds=kinds)
             return
@@ -106,10 +113,10 @@ class Scan:
                     return
 
     def _batches(self, parts: Sequence[Any], *, kinds: bool) -> Iterator[pa.RecordBatch]:
-        """Large tables: some parts at once, a batch of each in turn."""
+        """Read some parts of a large table at once, a batch of each in turn."""
         if isinstance(parts, SplitPlan) and parts.size >= _LARGE:
             workers = min(os.cpu_count() or 1, _MOST_WORKERS)
-            batches = in_turn(self._readers(parts, workers, kinds=kinds), workers)
+            batches = round_robin(self._readers(parts, workers, kinds=kinds), workers)
         else:
             batches = (batch for part in parts for batch in self.read(part, kinds=kinds))
         with closing(batches):
@@ -120,7 +127,7 @@ class Scan:
     def _readers(
         self, parts: SplitPlan, workers: int, *, kinds: bool
     ) -> Iterator[Callable[[], Iterator[pa.RecordBatch]]]:
-        """A read of each part; where there are fewer parts than workers, parts are cut."""
+        """Return a read of each part; where there are fewer parts than workers, parts are cut."""
         shares = -(-workers // max(len(parts), 1))
         for part in parts:
             if not isinstance(self.source, SnapshotRows):
@@ -131,16 +138,16 @@ class Scan:
                 yield read
 
     def to_arrow(self) -> pa.Table:
-        """All rows in memory."""
+        """Read all rows into memory."""
         return pa.Table.from_batches(self.to_batches(), schema=self.schema)
 
     def to_pandas(self) -> Any:
-        """All rows as a pandas frame. Needs pandas (`pip install lakecore[pandas]`)."""
+        """Read all rows into a pandas DataFrame. Needs pandas (`pip install lakecore[pandas]`)."""
         return self.to_arrow().to_pandas()
 
 
 def checked_columns(columns: Sequence[str] | None, row_type: RowType) -> tuple[str, ...]:
-    """The names to read, all for None. Raises InvalidInputError naming an unknown one."""
+    """Return the names to read, all for None. Raises InvalidInputError naming an unknown one."""
     names = row_type.names
     if columns is None:
         return names

@@ -21,27 +21,26 @@ __all__ = ["SnapshotRows"]
 
 @dataclass(frozen=True)
 class SnapshotRows:
-    """Merged rows of `snapshot` with the columns of `context.schema`; no rows where there is no snapshot.
-
-    `created_ms`: only rows of files made at or after this time. `where`: buckets and levels to read.
-    `retracts`: also keys whose latest row retracts; kinds are then those of the rows that won.
-    `with_level_0`: also rows that a batch read does not show before they are compacted.
-    """
+    """Merged rows of `snapshot` with the columns of `context.schema`; no rows where there is no snapshot."""
 
     scanner: Scanner
     context: ReadContext
     snapshot: Snapshot | None
     created_ms: int | None = None
+    """Only rows of files created at or after this time, in milliseconds."""
     where: ScanFilter = EVERYTHING
+    """The buckets and levels to read."""
     retracts: bool = False
+    """Include keys whose latest row retracts; kinds are then those of the rows that won the merge."""
     with_level_0: bool = False
+    """Include rows that a batch read does not show before they are compacted."""
 
     @property
     def row_type(self) -> RowType:
         return self.context.schema.row_type
 
     def plan(self, where: Predicate | None) -> SplitPlan:
-        """The splits to read. Errors: see `Scanner.plan`."""
+        """Return the splits to read. For the errors see `Scanner.plan`."""
         return self.scanner.plan(
             self.snapshot,
             self.context.schema,
@@ -54,21 +53,21 @@ class SnapshotRows:
     def read(
         self, part: Split, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> Iterator[pa.RecordBatch]:
-        """See `read_split`."""
+        """Read a split, see `read_split`."""
         split = self._merging(part)
         return read_split(self.context, split, columns, where, kinds=kinds, retracts=self.retracts)
 
     def indexed(
         self, part: Split, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> Callable[[], Iterator[pa.RecordBatch]] | None:
-        """The same rows, file indexes asked now; see `indexed_split`."""
+        """Return a read of the same rows, with file indexes evaluated now; see `indexed_split`."""
         split = self._merging(part)
         return indexed_split(self.context, split, columns, where, kinds=kinds, retracts=self.retracts)
 
     def shares(
         self, part: Split, count: int, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> tuple[Callable[[], Iterator[pa.RecordBatch]], ...]:
-        """The same rows by several reads, see `split_shares`."""
+        """Return several reads that together yield the same rows, see `split_shares`."""
         split = self._merging(part)
         return split_shares(self.context, split, count, columns, where, kinds=kinds, retracts=self.retracts)
 

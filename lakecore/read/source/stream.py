@@ -1,8 +1,8 @@
-"""A streaming read: the rows of a table, then the changes of one snapshot after the other.
+"""Streaming reads: the rows of a table, then the changes of one snapshot after the other.
 
-All state is one number, the next snapshot to read. Whoever stores it together with what was made of the
-changes before it gets every change exactly once; whoever stores it later gets some twice after a crash.
-A consumer is such a number, kept in the table: expiry spares what it still needs.
+All state is one number, the next snapshot to read. A job that stores it together with its results of the
+changes before it gets every change exactly once; a job that stores it later gets some twice after a crash. A
+consumer is such a number, kept in the table: expiry keeps what it still needs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lakecore.predicate.tree import Predicate
 from lakecore.read.source.batch import history_of
 from lakecore.read.source.changed_rows import ChangedRows, ReplacedRows, StateRows
 from lakecore.read.source.readable import Readable
-from lakecore.read.source.resolve_blobs import followed
+from lakecore.read.source.resolve_blobs import with_resolved_blobs
 from lakecore.read.source.scan import RowSource, Scan, checked_columns
 from lakecore.scan.change_scanner import ChangeScanner
 from lakecore.scan.startup import Startup
@@ -37,9 +37,10 @@ IGNORE_PROGRESS = Option("consumer.ignore-progress", parse_bool, False, "Start a
 
 @dataclass(frozen=True)
 class Changes:
-    """What one snapshot changed, or (`full`) the whole state at it. Reads when asked, any number of times.
+    """The changes of one snapshot, or (`full`) the whole state at it. They are read on request, any number of
+    times.
 
-    `next_snapshot`: where to read on once these rows are dealt with.
+    `next_snapshot` is where to continue once these rows are processed.
     """
 
     snapshot: Snapshot
@@ -49,7 +50,8 @@ class Changes:
     parts: Sequence[Any]
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The wanted columns, then `_VALUE_KIND` (0 insert, 1 update before, 2 update after, 3 delete).
+        """Yield the requested columns, then `_VALUE_KIND` (0 insert, 1 update before, 2 update after, 3
+        delete).
 
         Rows of one key come in the order in which they were changed.
         """
@@ -58,10 +60,10 @@ class Changes:
 
 
 class Stream:
-    """Iterate for the changes that are there by now; iterate again later for more.
+    """Iterates over the changes that exist by now; iterate again later for more.
 
-    `ended`: the bound was reached. Nothing is read ahead. Raises NotFoundError when the next snapshot
-    expired, or the table was made anew.
+    `ended` is set when the bound was reached. Nothing is prefetched. Raises NotFoundError when the next
+    snapshot expired, or the table was recreated.
     """
 
     def __init__(
@@ -73,7 +75,7 @@ class Stream:
         consumer: str | None = None,
         position: int | None = None,
     ) -> None:
-        """`position`: go on there, whatever `startup` says."""
+        """Open the stream. A `position` takes precedence over `startup`."""
         self._table = table
         self._startup = startup
         self._select = select
@@ -104,7 +106,7 @@ class Stream:
             yield found
 
     def poll(self) -> Changes | None:
-        """The next changes with at least one file; None when there are none by now, or at the end."""
+        """Return the next changes with at least one file; None when there are none by now, or at the end."""
         if self._position is None:
             self._find_start()
         if (full := self._full) is not None and full.full is not None:
@@ -124,7 +126,7 @@ class Stream:
         return None
 
     def acknowledge(self, next_snapshot: int | None = None) -> None:
-        """Keep the position (by default the present one) in the table, for the consumer of this stream.
+        """Store the position (by default the present one) in the table, for the consumer of this stream.
 
         Call it when the rows of all earlier snapshots are safe: expiry may then remove them.
         """
@@ -159,11 +161,11 @@ class Stream:
             start.created_ms,
             self._policy.tells_postponed,
         )
-        rows = self._select.of(followed(state, context))
+        rows = self._select.of(with_resolved_blobs(state, context))
         return Changes(snapshot, start.next_snapshot, True, rows, rows.plan())
 
     def _next(self, snapshot_id: int) -> Snapshot | None:
-        """The snapshot, if it can be read now. Sets `ended` at the bound."""
+        """Return the snapshot, if it can be read now. Sets `ended` at the bound."""
         snapshot = self._history.find(snapshot_id)
         if snapshot is None:
             self._check_range(snapshot_id)
@@ -179,13 +181,17 @@ class Stream:
             case ChangeKind.NOTHING:
                 return None
             case ChangeKind.REPLACED:
-                return followed(ReplacedRows(self._scanner, context, snapshot), context)
+                return with_resolved_blobs(ReplacedRows(self._scanner, context, snapshot), context)
             case kind:
                 postponed = self._policy.tells_postponed
-                return followed(ChangedRows(self._scanner, context, (snapshot,), kind, postponed), context)
+                return with_resolved_blobs(
+                    ChangedRows(self._scanner, context, (snapshot,), kind, postponed), context
+                )
 
     def _check_range(self, snapshot_id: int) -> None:
-        """Is it only not there yet? Looks again, for it may appear between two looks."""
+        """Raise unless the snapshot merely does not exist yet. Looks again, for it may appear between two
+        looks.
+        """
         earliest, latest = self._history.earliest_id(), self._table.snapshots.latest_id()
         known = f"snapshots {earliest} to {latest} exist" if latest is not None else "no snapshots exist"
         where = f"snapshot {snapshot_id} of {self._table.paths.root}"
@@ -205,7 +211,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class _Selection:
-    """What is wanted of each change."""
+    """The requested rows and columns of each change."""
 
     where: Predicate | None
     columns: tuple[str, ...]
@@ -223,11 +229,12 @@ def open_stream(
     where: str | Predicate | None = None,
     columns: Sequence[str] | None = None,
 ) -> Stream:
-    """A stream from `next_snapshot`, or where `consumer` (else option `consumer-id`) left off, or `startup`.
+    """Open a stream from `next_snapshot`, else from the position of `consumer` (else option `consumer-id`),
+    else from `startup`.
 
     The former two are positions: where they expired, changes are lost, and reading them is an error. A start
-    that expired is the earliest there is.
-    Raises UnsupportedError for tables whose changes this release cannot read, InvalidInputError.
+    that expired is replaced by the earliest snapshot. Raises UnsupportedError for tables whose changes this
+    release cannot read, InvalidInputError.
     """
     check_streamable(table.name, table.schema)
     check_followed(table.name, table.schema.options)

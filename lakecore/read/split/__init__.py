@@ -1,1 +1,3 @@
-"""One split as rows: files in order, a merge of sorted runs, or the difference of two states of a bucket."""
+"""Readers of one split: files in order, a merge of sorted runs, or the difference of two states of a
+bucket.
+"""

@@ -1,4 +1,4 @@
-"""Rows of changes: files in order without merging, every row with the kind it was written with."""
+"""Reads changes: files in order without merging, every row with the kind it was written with."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ __all__ = ["read_changes", "with_kind"]
 def read_changes(
     ctx: ReadContext, split: Split, columns: Sequence[str], predicate: Predicate | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of a split: `columns` of `ctx.schema` and `_VALUE_KIND`, where `predicate` is true of that row.
+    """Read the rows of a split: `columns` of `ctx.schema` and `_VALUE_KIND`, where `predicate` is true of
+    that row.
 
-    An update is two rows (before, after): a predicate may leave one of them. Rows of append tables are
-    inserts. Holds one batch. Raises NotFoundError when a file is gone, CorruptDataError, UnsupportedError.
+    An update is two rows (before, after): a predicate may keep only one of them. Rows of append tables are
+    inserts. Holds one batch. Raises NotFoundError when a file does not exist, CorruptDataError,
+    UnsupportedError.
     """
     wanted = tuple(dict.fromkeys((*columns, *sorted(columns_of(predicate) if predicate else ()))))
     needed = (*wanted, KIND_NAME) if ctx.keyed else wanted
@@ -39,6 +41,6 @@ def read_changes(
 
 
 def with_kind(batch: pa.RecordBatch, kind: RowKind = RowKind.INSERT) -> pa.RecordBatch:
-    """The batch with `_VALUE_KIND` as its last column, the same for all rows."""
+    """Return the batch with `_VALUE_KIND` as its last column, the same for all rows."""
     kinds = pa.repeat(pa.scalar(int(kind), pa.int8()), batch.num_rows)
     return batch.append_column(pa.field(KIND_NAME, pa.int8(), nullable=False), kinds)

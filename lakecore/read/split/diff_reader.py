@@ -1,4 +1,4 @@
-"""Two states of a bucket, compared key by key: what is new or changed, and what is gone.
+"""The difference of two states of a bucket, compared key by key: new, changed and removed rows.
 
 Rule of the format: a row counts as changed when its bytes differ in any column, selected or not.
 """
@@ -44,12 +44,12 @@ def read_difference(
     *,
     deletes: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of the later state that the earlier one lacks or has otherwise: `columns` and `_VALUE_KIND`.
+    """Read the rows of the later state that are new or changed: `columns` and `_VALUE_KIND`.
 
-    `deletes`: also rows that are gone, as deletes, with their last values, and retracting rows that are new.
-    Kinds of the others are those of the rows that won. Memory and errors as two `read_split`; files in no
-    order of keys are sorted, in buffers that spill to local disk. Raises UnsupportedError where level 0 would
-    have to be merged with such files.
+    With `deletes` removed rows are included as deletes, with their last values, and so are new retracting
+    rows. Other rows have the kind of the row that won the merge. Memory and errors are those of two
+    `read_split`; files that are not in key order are sorted, in buffers that spill to local disk. Raises
+    UnsupportedError where level 0 would have to be merged with such files.
     """
     keys = ctx.schema.trimmed_primary_keys
     on_keys = restricted(predicate, ctx.schema.primary_keys)
@@ -84,9 +84,9 @@ def _side(
     retracts: bool,
     numbered: bool,
 ) -> Iterator[pa.RecordBatch]:
-    """The merged rows of one state in key order, all columns; `number` is what puts them in order.
+    """Read the merged rows of one state in key order, all columns; `number` orders the two states of a key.
 
-    `numbered`: with the sequence number that each was written with.
+    With `numbered` each row has the sequence number that it was written with.
     """
     if split is None:
         return
@@ -105,7 +105,7 @@ def _side(
 def _by_key(
     ctx: ReadContext, split: Split, rows: Iterator[pa.RecordBatch], names: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows, columns `names`, of files in another order, of which no two share a key, in key order."""
+    """Sort the rows of files in another order, of which no two share a key, by key; columns `names`."""
     if any(file.level == 0 for file in split.files):
         raise UnsupportedError(
             f"{ctx.paths.table_path}: {BY_OTHER_COLUMNS.key}=true: this release does not merge level 0 with "
@@ -122,7 +122,7 @@ def _by_key(
 
 
 def _changed(groups: Groups, retracts: Bools, row_type: RowType) -> Bools:
-    """Which rows, in merge order, are of the later state and not the same in the earlier one."""
+    """Mark the rows, in merge order, that are of the later state and differ from the earlier one."""
     rows, starts = groups.rows, groups.starts
     changed = np.asarray(groups.run_of_rows == 1)
     before = starts[np.diff(starts, append=len(rows)) > 1]
@@ -134,7 +134,7 @@ def _changed(groups: Groups, retracts: Bools, row_type: RowType) -> Bools:
 
 
 def _same_rows(batch: pa.RecordBatch, left: Indices, right: Indices, row_type: RowType) -> Bools:
-    """Are the rows at `left` and `right` equal, pair by pair?"""
+    """Compare the rows at `left` and `right` pair by pair."""
     columns = [batch.column(name) for name in row_type.names]
     encoded = [
         encode_batch([column.take(pa.array(side)) for column in columns], row_type) for side in (left, right)
@@ -150,7 +150,7 @@ def _same_rows(batch: pa.RecordBatch, left: Indices, right: Indices, row_type: R
 
 
 def _words(starts: Indices, lengths: Indices) -> Indices:
-    """Places of all words of the rows that begin at `starts`."""
+    """Return the positions of all words of the rows that begin at `starts`."""
     within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     return np.asarray(np.repeat(starts, lengths) + within)
 

@@ -1,7 +1,8 @@
-"""Rows whose columns lie in several files (data evolution), joined by row id.
+"""Reads rows whose columns are stored in several files (data evolution), joined by row id.
 
-Rule of the format: the files of a range have its rows in the same order. Which file gives a column:
-`read.column_givers`; a column that none has is null. The bytes of blobs are read for wanted rows only.
+Rule of the format: the files of a range have its rows in the same order. `read.file.column_sources` decides
+which file a column is read from; a column that no file has is null. The bytes of blobs are read for requested
+rows only.
 """
 
 from __future__ import annotations
@@ -29,10 +30,16 @@ from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.row_range import RowRange, first_row, row_ranges
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of
-from lakecore.read.columns.blob_values import BlobColumn, cut_by_size, locate_blobs, reference_sizes, resolved
+from lakecore.read.columns.blob_values import (
+    BlobColumn,
+    cut_by_size,
+    locate_blobs,
+    reference_sizes,
+    resolve_references,
+)
 from lakecore.read.columns.blob_views import BlobViews
 from lakecore.read.context import ReadContext
-from lakecore.read.file.column_sources import Giver, Givers, givers_of
+from lakecore.read.file.column_sources import ColumnSource, ColumnSources, resolve_column_sources
 from lakecore.read.file.file_reader import read_file, read_type
 from lakecore.scan.split import Split
 from lakecore.store.indexes import load_deletions
@@ -54,13 +61,15 @@ def read_joined(
     *,
     as_stored: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows in the order of their ids. `files`: of whole row ranges. `deletions`: by file name; those of the
-    oldest ordinary file of a range count. `predicate`: rows for which it is not true may be left out, so that
-    their blobs are not read. `as_stored`: columns of references stay so, as new files of the rows need them.
-    Holds a batch of each file of a range, and up to 64 MB of blobs.
+    """Read the rows in the order of their ids. `files` are those of whole row ranges.
 
-    Raises NotFoundError, CorruptDataError, also where files of a range differ in their rows;
-    UnsupportedError for references that this release does not follow.
+    `deletions` are deletion vectors by file name; those of the oldest ordinary file of a range count. Rows
+    for which `predicate` is not true may be left out, so that their blobs are not read. With `as_stored`
+    columns of references stay references, as new files of the rows need them. Holds a batch of each file of a
+    range, and up to 64 MB of blobs.
+
+    Raises NotFoundError, CorruptDataError, also where files of a range differ in their rows; UnsupportedError
+    for references that this release does not resolve.
     """
     wanted = read_type(ctx).select(tuple(columns))
     views = BlobViews(ctx, _references)
@@ -78,7 +87,7 @@ def _references(
 
 @dataclass(frozen=True)
 class _Range:
-    """The rows of one range, without those that are `gone` (positions)."""
+    """The rows of one range, without the deleted ones (positions in `gone`)."""
 
     ctx: ReadContext
     bucket_dir: str
@@ -91,7 +100,7 @@ class _Range:
 
     @cached_property
     def live(self) -> Ints:
-        """Positions of the rows that are left."""
+        """Return the positions of the rows that are not deleted."""
         places = np.arange(self.rows.count)
         if not self.gone:
             return places
@@ -101,11 +110,11 @@ class _Range:
         return np.delete(places, np.array(self.gone.to_array(), np.int64))
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        givers = givers_of(self.ctx, self.rows, self.wanted.fields)
-        fields = [field for field in self.wanted.fields if field.name in givers.blobs]
-        blobs = [self._locate(field, givers.blobs[field.name]) for field in fields]
+        sources = resolve_column_sources(self.ctx, self.rows, self.wanted.fields)
+        fields = [field for field in self.wanted.fields if field.name in sources.blobs]
+        blobs = [self._locate(field, sources.blobs[field.name]) for field in fields]
         schema = arrow_schema(self.wanted)
-        for places, stored in self._batches(givers):
+        for places, stored in self._batches(sources):
             columns = self._with_references(stored)
             for low, high in cut_by_size(self._sizes(blobs, places, columns)):
                 here = {name: column.slice(low, high - low) for name, column in columns.items()}
@@ -114,15 +123,15 @@ class _Range:
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _with_references(self, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """Views as references to what they mean."""
+        """Replace views by references to the bytes that they mean."""
         viewing = {field.name for field in self.wanted.fields if self._viewing(field)}
         return {
-            name: self.views.followed(name, column) if name in viewing else column
+            name: self.views.resolve(name, column) if name in viewing else column
             for name, column in columns.items()
         }
 
     def _sizes(self, blobs: Sequence[BlobColumn], places: Ints, columns: Mapping[str, pa.Array]) -> Ints:
-        """Bytes of the blobs of each row."""
+        """Return the bytes of the blobs of each row."""
         sizes: Ints = np.zeros(len(places), np.int64)
         for blob in blobs:
             sizes = sizes + blob.sizes[places]
@@ -131,11 +140,13 @@ class _Range:
                 sizes = sizes + reference_sizes(columns[field.name])
         return sizes
 
-    def _batches(self, givers: Givers) -> Iterator[tuple[Ints, dict[str, pa.Array]]]:
-        """Positions of some rows and their columns, but for blobs; rows the predicate rules out may miss."""
-        early = self._early(givers)
+    def _batches(self, sources: ColumnSources) -> Iterator[tuple[Ints, dict[str, pa.Array]]]:
+        """Yield positions of some rows and their columns, except blobs; rows that the predicate excludes may
+        be missing.
+        """
+        early = self._early(sources)
         at = 0
-        for parts in self._side_by_side(givers.shares):
+        for parts in self._side_by_side(sources.shares):
             count = parts[0].num_rows
             places = self.live[at : at + count]
             at += count
@@ -150,29 +161,30 @@ class _Range:
             problem = f"it has {at} rows, but its manifest entry and deletion vector leave {len(self.live)}"
             raise CorruptDataError(self._path(self.rows.files[0]), problem)
 
-    def _early(self, givers: Givers) -> Predicate | None:
-        """The predicate, where asking it now can spare blobs."""
-        given = {name for names in givers.shares.values() for name in names}
+    def _early(self, sources: ColumnSources) -> Predicate | None:
+        """Return the predicate where evaluating it now can avoid reading blobs."""
+        given = {name for names in sources.shares.values() for name in names}
         if not self._referring:
             given -= {field.name for field in self.wanted.fields if self._inline(field)}
         given -= {field.name for field in self.wanted.fields if self._viewing(field)}
         inline = (self._inline(field) or self._viewing(field) for field in self.wanted.fields)
-        spares = bool(givers.blobs) or any(inline)
+        spares = bool(sources.blobs) or any(inline)
         asked = self.predicate
         return asked if asked is not None and spares and columns_of(asked) <= given else None
 
-    def _side_by_side(self, shares: Mapping[Giver, Sequence[str]]) -> Iterator[list[pa.RecordBatch]]:
+    def _side_by_side(self, shares: Mapping[ColumnSource, Sequence[str]]) -> Iterator[list[pa.RecordBatch]]:
         if not shares:
             for start in range(0, len(self.live), BATCH_ROWS):
                 count = min(BATCH_ROWS, len(self.live) - start)
                 yield [pa.RecordBatch.from_arrays([pa.nulls(count)], names=[""])]
             return
-        streams = [self._stream(giver, names) for giver, names in shares.items()]
+        streams = [self._stream(source, names) for source, names in shares.items()]
         yield from _zipped(streams, self._path(list(shares)[-1][0]))
 
-    def _stream(self, giver: Giver, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def _stream(self, source: ColumnSource, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         return chain.from_iterable(
-            read_file(self.ctx, self.bucket_dir, file, names, deletions=self._gone_in(file)) for file in giver
+            read_file(self.ctx, self.bucket_dir, file, names, deletions=self._gone_in(file))
+            for file in source
         )
 
     def _gone_in(self, file: DataFile) -> BitMap:
@@ -187,7 +199,7 @@ class _Range:
 
     @property
     def _referring(self) -> bool:
-        """Blobs are wanted as references."""
+        """Whether blobs are requested as references."""
         return self.as_stored or BLOB_AS_DESCRIPTOR.read(self.ctx.schema.options)
 
     def _values(self, blob: BlobColumn, rows: Ints) -> pa.Array:
@@ -205,7 +217,7 @@ class _Range:
             return pa.nulls(count, arrow_type(column.type))
         array = here[column.name]
         if (self._viewing(column) or self._inline(column)) and not self._referring:
-            return resolved(self.ctx.file_io, self.ctx.paths.table_path, column.name, array)
+            return resolve_references(self.ctx.file_io, self.ctx.paths.table_path, column.name, array)
         return array
 
     def _path(self, file: DataFile) -> str:
@@ -213,7 +225,7 @@ class _Range:
 
 
 def _zipped(streams: Sequence[Iterator[pa.RecordBatch]], path: str) -> Iterator[list[pa.RecordBatch]]:
-    """Batches side by side, cut to equal lengths."""
+    """Yield batches of all streams side by side, cut to equal lengths."""
     heads = [next(stream, None) for stream in streams]
     while True:
         known = [head for head in heads if head is not None]

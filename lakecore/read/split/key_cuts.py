@@ -1,6 +1,6 @@
-"""Keys to cut sorted runs at, so that their shares are merged at the same time.
+"""Keys at which sorted runs are cut, so that their shares can be merged at the same time.
 
-Found in footers and page indexes only.
+The keys are found in footers and page indexes only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _BLIND_SHARE = 0.05
 def sample_cuts(
     reading: ReadContext, bucket_dir: str, files: Sequence[DataFile], count: int
 ) -> tuple[Key, ...]:
-    """Keys that cut `files` into `count` shares of about equal bytes; fewer or none where that cannot be.
+    """Return keys that cut `files` into `count` shares of about equal bytes; fewer or none where that is
+    impossible.
 
     Files without page index are decoded from their start by every unit: with more than a few of them a cut
     costs more than it gains, and there is none. Cost: two small reads a file.
@@ -43,9 +44,10 @@ def sample_cuts(
 
 
 def boundaries(points: Iterable[tuple[Key, float]], count: int) -> tuple[Key, ...]:
-    """At most `count` - 1 keys (or prefixes) that cut into shares of about equal weight, strictly increasing.
+    """Return at most `count` - 1 keys (or prefixes) that cut into shares of about equal weight, strictly
+    increasing.
 
-    `points`: the first keys of pages and what the pages weigh.
+    `points` are the first keys of pages and the weights of the pages.
     """
     ranked = sorted(points, key=lambda point: _order(point[0]))
     total = sum(weight for _, weight in ranked)
@@ -60,7 +62,7 @@ def boundaries(points: Iterable[tuple[Key, float]], count: int) -> tuple[Key, ..
 
 
 def ranges(cuts: Sequence[Key]) -> tuple[KeyRange, ...]:
-    """The ranges between `cuts`, the first and the last without an end."""
+    """Return the ranges between `cuts`; the first and the last are unbounded."""
     return tuple(KeyRange(low, high) for low, high in pairwise((None, *cuts, None)))
 
 

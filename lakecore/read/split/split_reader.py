@@ -1,9 +1,9 @@
-"""A split to rows of the table: files in order, or a merge of sorted runs; projected and filtered.
+"""Reads a split: files in order, or a merge of sorted runs; projected and filtered.
 
 Rules of the format for primary-key tables: rows of one key are ordered by the sequence fields, then by
-`_SEQUENCE_NUMBER`; the last wins, or the merge engine makes one row of them; a key whose row retracts is not
-there. Only conditions on key columns may be applied below the merge: they hold for all rows of a key or for
-none.
+`_SEQUENCE_NUMBER`; the last wins, or the merge engine makes one row of them; a key whose row retracts does
+not exist. Only conditions on key columns may be applied below the merge: they hold for all rows of a key or
+for none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind, retrac
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of, restricted
 from lakecore.read.context import ReadContext
-from lakecore.read.file.file_index import Found, IndexSearch
+from lakecore.read.file.file_index import IndexMatch, IndexSearch
 from lakecore.read.file.file_reader import read_file
 from lakecore.read.file.key_range import KeyRange, read_range
 from lakecore.read.file.sizes import ReadSizes, row_bytes, sizes_for
@@ -50,14 +50,13 @@ def read_split(
     kinds: bool = False,
     retracts: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of a split: `columns` (None: all) of `ctx.schema` for which `predicate` is true.
+    """Read the rows of a split: `columns` (None: all) of `ctx.schema` for which `predicate` is true.
 
-    `kinds`: with `_VALUE_KIND` as the last column, as other readers of the format tell it: the kind of the
-    winner where runs may overlap, insert where files are read as they are. `retracts`: also keys whose
-    winner retracts, of a split that is not raw convertible.
-    Holds some batches of every run that is open; more runs than memory allows are merged in passes over
-    local disk. Raises NotFoundError when a file is gone,
-    CorruptDataError, UnsupportedError.
+    With `kinds` the last column is `_VALUE_KIND`, as other readers of the format return it: the kind of the
+    winner where runs may overlap, insert where files are read as they are. With `retracts` keys whose winner
+    retracts are included, for a split that is not raw convertible. Holds some batches of every run that is
+    open; more runs than memory allows are merged in passes over local disk. Raises NotFoundError when a file
+    does not exist, CorruptDataError, UnsupportedError.
     """
     rows = indexed_split(ctx, split, columns, predicate, kinds=kinds, retracts=retracts)
     if rows is not None:
@@ -73,9 +72,9 @@ def indexed_split(
     kinds: bool = False,
     retracts: bool = False,
 ) -> Callable[[], Iterator[pa.RecordBatch]] | None:
-    """`read_split`, after file indexes were asked here; None: by them no row can match.
+    """Evaluate the file indexes now and return the deferred `read_split`; None when no row can match.
 
-    Looks into indexes are short and many: threads that do them at the same time wait for each other.
+    Reads of indexes are short and many: threads that do them at the same time wait for each other.
     """
     reader = _Reader(ctx, split, columns, predicate, kinds=kinds, retracts=retracts)
     if not reader.may_match(split):
@@ -93,11 +92,11 @@ def split_shares(
     kinds: bool = False,
     retracts: bool = False,
 ) -> tuple[Callable[[], Iterator[pa.RecordBatch]], ...]:
-    """A split as about `count` reads, or many more, that together give the rows of `read_split`.
+    """Cut a split into about `count` reads, or many more, that together return the rows of `read_split`.
 
-    They may be at work at the same time: each holds what a merge holds. Sections are read alone, and one
-    of more than its share is cut by keys; costs two small reads of each of its files. A split that needs no
-    merge, or of which keys are asked for, stays whole.
+    They may run at the same time: each holds what a merge holds. Sections are read alone, and one of more
+    than its share is cut by keys; this costs two small reads of each of its files. A split that needs no
+    merge, or of which keys are requested, stays whole.
     """
     reader = _Reader(ctx, split, columns, predicate, kinds=kinds, retracts=retracts)
     if count < 2 or not reader.merges(split) or reader.key_predicate is not None:
@@ -143,31 +142,31 @@ class _Reader:
         self._columns = (*needed, KIND_NAME) if self._stored_kinds else needed
         self._predicate = predicate
         self._retracts = retracts
-        self._found: Mapping[str, Found] = {}
+        self._found: Mapping[str, IndexMatch] = {}
 
     @property
     def key_predicate(self) -> Predicate | None:
-        """What the predicate says about the key alone; partition columns are the same in all rows."""
+        """The part of the predicate on the key alone; partition columns are the same in all rows."""
         return restricted(self._predicate, self._ctx.schema.primary_keys)
 
     def merges(self, split: Split) -> bool:
-        """Does the split need a merge at all?"""
+        """Return whether the split needs a merge at all."""
         options = self._ctx.options
         apart = options.by_other_columns or options.data_evolution
         return self._ctx.keyed and not split.raw_convertible and not apart
 
     def may_match(self, split: Split) -> bool:
-        """Asks the indexes of files that are read alone; False when they leave no row."""
+        """Evaluate the indexes of files that are read alone; False when they leave no row."""
         if self._predicate is None or self.merges(split) or self._ctx.options.data_evolution:
             return True
-        self._found = IndexSearch(self._ctx, self._predicate).of_files(self.bucket_dir, split.files)
+        self._found = IndexSearch(self._ctx, self._predicate).search_files(self.bucket_dir, split.files)
         return any(found.rows is None or found.rows for found in self._found.values())
 
     def sections(self, split: Split) -> tuple[Section, ...]:
         return sections(split.files, key_order(self._ctx.schema.key_type))
 
     def finished(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Filtered, with the columns that are wanted."""
+        """Filter the rows and project them to the requested columns."""
         wanted, predicate = self._wanted, self._predicate
         for batch in rows:
             kept = batch if predicate is None else batch.filter(mask(predicate, batch))
@@ -179,7 +178,7 @@ class _Reader:
                 yield _inserts(kept.select(wanted), kinds=self._kinds)
 
     def rows(self, split: Split) -> Iterator[pa.RecordBatch]:
-        """Live rows of the split; a superset of those that match the predicate."""
+        """Yield the live rows of the split; a superset of those that match the predicate."""
         if self._ctx.options.data_evolution:
             yield from self._joined(split)
         elif not self._ctx.keyed:
@@ -193,14 +192,14 @@ class _Reader:
                 yield from self._section(section, None)
 
     def _possible(self, split: Split) -> Iterator[DataFile]:
-        """The files without those whose indexes were asked and leave no row."""
+        """Yield the files except those whose evaluated indexes leave no row."""
         for file in split.files:
             found = self._found.get(file.file_name)
             if found is None or found.rows is None or found.rows:
                 yield file
 
     def section(self, section: Section, bounds: KeyRange | None) -> Iterator[pa.RecordBatch]:
-        """The rows of one section within `bounds`, finished."""
+        """Yield the rows of one section within `bounds`, filtered and projected."""
         return self.finished(self._section(section, bounds))
 
     def _section(self, section: Section, bounds: KeyRange | None) -> Iterator[pa.RecordBatch]:
@@ -216,7 +215,7 @@ class _Reader:
         return read_joined(self._ctx, self.bucket_dir, split.files, self._columns, deletions, self._predicate)
 
     def _live(self, file: DataFile, prunable: Predicate | None) -> Iterator[pa.RecordBatch]:
-        """Rows of a file without its retracting rows; a file that says it has none is not asked."""
+        """Yield the rows of a file without its retracting rows; a file that records none is not checked."""
         if file.delete_row_count == 0 or self._retracts:
             yield from self._file(file, self._columns, prunable)
             return
@@ -311,7 +310,9 @@ class _Reader:
         return None if deletion is None else load_deletions(self._ctx.file_io, deletion)
 
     def _sizes(self, runs: Sequence[tuple[DataFile, ...]], columns: tuple[str, ...]) -> tuple[ReadSizes, int]:
-        """What an open run may hold, and how many may be open. Large inputs cost some reads of footers."""
+        """Return the read sizes of an open run, and how many may be open. Large inputs cost some reads of
+        footers.
+        """
         if len(runs) <= _FEW_RUNS and all(file.file_size < _SMALL_FILE for run in runs for file in run):
             return ReadSizes(), _FEW_RUNS
         paths = [self._ctx.paths.data_file(self.bucket_dir, file) for run in runs for file in run]
@@ -321,14 +322,16 @@ class _Reader:
 
 
 def _merged(spec: MergeSpec, runs: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-    """Some of the runs as one; retracting rows stay, for rows that they hide may be in other runs."""
+    """Merge some of the runs into one; retracting rows stay, for the rows that they hide may be in other
+    runs.
+    """
     for window in merge_runs(runs, replace(spec, drop_retracts=False, columns=None)):
         yield window.batch
 
 
 def _of_one_level(runs: Sequence[tuple[DataFile, ...]]) -> list[tuple[DataFile, ...]]:
-    """The same files in runs of one level each: files of several levels may be in one run of a section, while
-    the level of a row says whether it stands for those below it.
+    """Return the same files in runs of one level each: files of several levels may be in one run of a
+    section, while the level of a row decides whether it hides those below it.
     """
     return [
         tuple(file for file in run if file.level == level)
@@ -338,15 +341,17 @@ def _of_one_level(runs: Sequence[tuple[DataFile, ...]]) -> list[tuple[DataFile, 
 
 
 def _age(run: tuple[DataFile, ...]) -> tuple[int, int]:
-    """Oldest first, by level and sequence numbers: what decides between rows that are equal in all else."""
+    """Return the sort key of a run, oldest first: its level and sequence numbers decide between rows that are
+    equal in all else.
+    """
     return -max(file.level for file in run), max(file.max_sequence_number for file in run)
 
 
 def _in_sequence(runs: Sequence[tuple[DataFile, ...]]) -> bool:
-    """Does every row of a run have a higher sequence number than all rows of the runs before it?
+    """Return whether every row of a run has a higher sequence number than all rows of the runs before it.
 
-    That is the usual case: writers go on counting, compactions take neighbours. The numbers, which pack
-    badly, need not be read then.
+    That is the usual case: writers go on counting, and compactions take neighbours. The numbers, which
+    compress badly, need not be read then.
     """
     ranges = [
         (min(file.min_sequence_number for file in run), max(file.max_sequence_number for file in run))

@@ -19,7 +19,7 @@ from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.row_range import RowRange, first_row
 from lakecore.read.columns.blob_values import BlobColumn, locate_blobs
 from lakecore.read.context import ReadContext
-from lakecore.read.file.column_sources import givers_of
+from lakecore.read.file.column_sources import resolve_column_sources
 from lakecore.write.files.dedicated_files import BlobFiles
 
 __all__ = ["BlobUpdate", "stretches"]
@@ -45,7 +45,7 @@ class BlobUpdate:
     def old(self) -> tuple[DataFile, ...]:
         """The blob files of the column. What `write` makes fits these, and no others."""
         field = self.reading.schema.row_type.field(self.column)
-        return tuple(givers_of(self.reading, self.rows, [field]).blobs.get(self.column, ()))
+        return tuple(resolve_column_sources(self.reading, self.rows, [field]).blobs.get(self.column, ()))
 
     def write(self, open_files: Callable[[], BlobFiles]) -> list[DataFile]:
         """Raises NotFoundError, CorruptDataError, UnavailableError. `open_files`: for one new file."""

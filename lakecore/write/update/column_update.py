@@ -38,7 +38,7 @@ from lakecore.metadata.manifest.row_range import RowRange, row_ranges
 from lakecore.metadata.row_kind import ROW_ID_NAME
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
-from lakecore.read.columns.blob_values import resolved
+from lakecore.read.columns.blob_values import resolve_references
 from lakecore.read.context import ReadContext
 from lakecore.read.split.joined_rows import read_joined
 from lakecore.scan.scanner import Scanner
@@ -160,7 +160,7 @@ class ColumnUpdate:
         elif name in view_columns(self.reading.schema.options):
             check_views(name, column)
         elif is_blob(field.type) and BLOB_AS_DESCRIPTOR.read(self.reading.schema.options):
-            column = resolved(self.reading.file_io, self.reading.paths.table_path, name, column)
+            column = resolve_references(self.reading.file_io, self.reading.paths.table_path, name, column)
         return column
 
     def _try(self, snapshot: Snapshot | None, values: _Values, commit: CommitFunction) -> CommitResult:

@@ -15,7 +15,7 @@ from lakecore.metadata.dedicated_columns import Dedicated, is_vector_file
 from lakecore.metadata.manifest.row_range import RowRange
 from lakecore.metadata.schema import TableSchema
 from lakecore.read.context import ReadContext
-from lakecore.read.file.column_sources import givers_of
+from lakecore.read.file.column_sources import resolve_column_sources
 
 __all__ = ["VectorShare", "vector_shares"]
 
@@ -40,7 +40,7 @@ def vector_shares(ctx: ReadContext, rows: RowRange, names: Sequence[str]) -> tup
     apart = tuple(name for name in names if name in dedicated.vectors)
     if not apart:
         return ()
-    found = givers_of(ctx, rows, [ctx.schema.row_type.field(name) for name in apart]).shares
+    found = resolve_column_sources(ctx, rows, [ctx.schema.row_type.field(name) for name in apart]).shares
     givers = {name: giver[0] for giver, given in found.items() for name in given}
     new = tuple(name for name in apart if name not in givers)
     shares = [VectorShare(ctx.schema, dedicated.vector_format, new, new)] if new else []

@@ -17,7 +17,7 @@ from lakecore.fs.allowed_paths import AllowedPaths
 from lakecore.fs.confined import ConfinedFileIO, ReferenceFileIO, service_files
 from lakecore.fs.local import LocalFileIO
 from lakecore.fs.memory import MemoryFileIO
-from lakecore.read.columns.blob_values import resolved
+from lakecore.read.columns.blob_values import resolve_references
 
 OWN = AllowedPaths(
     warehouse="/wh", own="/wh/d.db/t", named=("/named",), declared=("/declared",), blob_roots=("/blobs",)
@@ -160,7 +160,7 @@ def test_references_of_rows_are_confined(limited: bool, tmp_path: Path) -> None:
 
     def read(path: str) -> object:
         column = pa.array([encode_reference(path, 1, 3)], pa.binary())
-        return resolved(given, own, "b", column).to_pylist()
+        return resolve_references(given, own, "b", column).to_pylist()
 
     assert read(f"{tmp_path}/wh/d.db/other/a") == [b"yte"]
     with pytest.raises(InvalidOptionError, match="blob-roots"):

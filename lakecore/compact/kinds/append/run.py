@@ -14,7 +14,7 @@ from lakecore.compact.engine.outputs import stored as stored_file
 from lakecore.compact.engine.work import UnitResult, UnitTable
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.index_file import DeletionFile
-from lakecore.read.ahead import READ_AHEAD_BYTES, made_meanwhile, read_ahead
+from lakecore.prefetch import PREFETCH_BYTES, in_background, prefetch
 from lakecore.read.file.file_reader import read_file
 from lakecore.read.file.sizes import row_bytes, sizes_for
 from lakecore.store.indexes import load_deletions
@@ -70,12 +70,12 @@ def run_unit(unit: JoinUnit) -> UnitResult:
     try:
         rows_in = 0
         batches = _batches(unit)
-        ahead = partial(read_ahead, room=READ_AHEAD_BYTES, size=lambda batch: batch.nbytes)
+        ahead = partial(prefetch, room=PREFETCH_BYTES, size=lambda batch: batch.nbytes)
         with closing(ahead(batches) if unit.overlap else batches) as found:
             for batch in found:
                 rows_in += batch.num_rows
                 writer.write(batch)
-        with made_meanwhile(_tallies(unit), thread=unit.overlap) as tallies:
+        with in_background(_tallies(unit), thread=unit.overlap) as tallies:
             files = numbered(unit, writer.close())
             outputs = check_outputs(table.proof, unit.name, [stored_file(unit, file) for file in files])
             inputs = tuple(tallies)

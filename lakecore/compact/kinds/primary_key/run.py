@@ -28,7 +28,7 @@ from lakecore.merge.row_sorter import RowSorter, keyed
 from lakecore.merge.sorted_merge import MergedWindow
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.row_kind import KEY_PREFIX
-from lakecore.read.ahead import READ_AHEAD_BYTES, made_meanwhile, read_ahead
+from lakecore.prefetch import PREFETCH_BYTES, in_background, prefetch
 from lakecore.row.sort_rule import SortRule
 from lakecore.verify.digest.digest import Tally, total
 from lakecore.verify.digest.file_tally import FileTally
@@ -66,7 +66,7 @@ def _run_plain(unit: MergeUnit) -> UnitResult:
             for window in found:
                 writer.write(window.batch)
         marks: Marks = {}
-        with made_meanwhile(_tallies(unit, marks), thread=unit.overlap) as counted:
+        with in_background(_tallies(unit, marks), thread=unit.overlap) as counted:
             files = writer.close()
             outputs = _outputs(unit, files, marks)
             tallies = tuple(counted)
@@ -197,7 +197,7 @@ class _KeyedWriter:
 
 def _ahead(windows: Generator[Window], unit: MergeUnit) -> Generator[Window]:
     """Windows made in another thread than they are written, where the unit may."""
-    return read_ahead(windows, READ_AHEAD_BYTES, _window_bytes) if unit.overlap else windows
+    return prefetch(windows, PREFETCH_BYTES, _window_bytes) if unit.overlap else windows
 
 
 def _window_bytes(window: MergedWindow | LevelWindow) -> int:

@@ -19,7 +19,7 @@ from lakecore.merge.passes import Scratch
 from lakecore.merge.row_sorter import KEY_NAME, RowSorter, keyed
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.index_file import DeletionFile
-from lakecore.read.ahead import read_ahead
+from lakecore.prefetch import prefetch
 from lakecore.read.file.file_reader import read_file
 from lakecore.read.file.sizes import row_bytes, sizes_for
 from lakecore.row.sort_rule import SortRule
@@ -112,7 +112,7 @@ def _sort(unit: SortUnit, scratch: Scratch, writer: RollingWriter) -> int:
 def keyed_rows(unit: SortUnit, columns: Sequence[str] | None = None) -> Generator[pa.RecordBatch]:
     """Live rows of the files within the bounds, with the keys they are sorted by; see `_read_batches`."""
     batches = _read_batches(unit, columns)
-    with closing(read_ahead(batches) if unit.overlap else batches) as found:
+    with closing(prefetch(batches) if unit.overlap else batches) as found:
         for batch in found:
             yield _within(keyed(batch, unit.rule), unit.bounds)
 

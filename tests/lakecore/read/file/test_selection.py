@@ -37,7 +37,7 @@ def test_what_is_read_is_what_is_wanted(
         pa.record_batch([pa.array(read[at : at + step], pa.int64())], ["row"])
         for at in range(0, len(read), step)
     )
-    found = [row for batch in selection.of(batches) for row in batch.column("row").to_pylist()]
+    found = [row for batch in selection.select(batches) for row in batch.column("row").to_pylist()]
     assert found == [
         row
         for group in groups

@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from lakecore.read.ahead import ReadAhead, in_turn, read_ahead
+from lakecore.prefetch import Prefetch, prefetch, round_robin
 
 
 def count(made: list[int], closed: threading.Event, fail_at: int = -1) -> Generator[int]:
@@ -27,13 +27,13 @@ def threads() -> int:
 
 def test_items_come_in_order() -> None:
     closed = threading.Event()
-    assert list(read_ahead(count([], closed))) == [0, 1, 2, 3, 4]
+    assert list(prefetch(count([], closed))) == [0, 1, 2, 3, 4]
     assert closed.is_set()
     assert threads() == 0
 
 
 def test_an_exception_comes_in_its_place() -> None:
-    ahead = read_ahead(count([], threading.Event(), fail_at=2))
+    ahead = prefetch(count([], threading.Event(), fail_at=2))
     assert [next(ahead), next(ahead)] == [0, 1]
     with pytest.raises(ValueError, match="broken"):
         next(ahead)
@@ -42,7 +42,7 @@ def test_an_exception_comes_in_its_place() -> None:
 def test_an_early_end_closes_the_source() -> None:
     made: list[int] = []
     closed = threading.Event()
-    ahead = read_ahead(count(made, closed))
+    ahead = prefetch(count(made, closed))
     assert next(ahead) == 0
     ahead.close()
     assert closed.wait(5)
@@ -55,7 +55,7 @@ def test_what_waits_fits_the_room_by_its_size(room: int, most: int) -> None:
     """Items of sizes 1, 2, 3, 4, 5; one fits always."""
     made: list[int] = []
     ended = threading.Event()
-    ahead = ReadAhead(count(made, ended), room, lambda number: number + 1)
+    ahead = Prefetch(count(made, ended), room, lambda number: number + 1)
     for _ in range(1000):
         if len(made) > most or ended.wait(0.001):
             break
@@ -65,14 +65,14 @@ def test_what_waits_fits_the_room_by_its_size(room: int, most: int) -> None:
 
 def test_sources_take_turns() -> None:
     sources = [lambda: iter("abc"), lambda: iter(""), lambda: iter("12345"), lambda: iter("xy")]
-    assert "".join(in_turn(sources, 2)) == "ab1c23x4y5"
-    assert "".join(in_turn(sources, 1)) == "abc12345xy"
+    assert "".join(round_robin(sources, 2)) == "ab1c23x4y5"
+    assert "".join(round_robin(sources, 1)) == "abc12345xy"
     assert threads() == 0
 
 
 def test_a_failing_source_ends_all() -> None:
     closed = threading.Event()
-    taken = in_turn([lambda: count([], closed), lambda: count([], threading.Event(), fail_at=1)], 2)
+    taken = round_robin([lambda: count([], closed), lambda: count([], threading.Event(), fail_at=1)], 2)
     assert [next(taken), next(taken), next(taken)] == [0, 0, 1]
     with pytest.raises(ValueError, match="broken"):
         next(taken)

@@ -1,4 +1,6 @@
-"""Work ahead in threads: a generator that runs before it is asked, and several of them in turn."""
+"""Prefetching in background threads: one iterator that runs ahead of its consumer, or several that take
+turns.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,12 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Generic, TypeVar
 
-__all__ = ["READ_AHEAD_BYTES", "ReadAhead", "in_turn", "made_meanwhile", "read_ahead"]
+__all__ = ["PREFETCH_BYTES", "Prefetch", "in_background", "prefetch", "round_robin"]
 
-READ_AHEAD_BYTES = 32 << 20
-"""Room for rows on their way to a parquet writer: it takes as much before it encodes them, all at once."""
+PREFETCH_BYTES = 32 << 20
+"""Capacity for rows on their way to a parquet writer, which collects as much before it encodes them at
+once.
+"""
 
 T = TypeVar("T")
 
@@ -31,8 +35,8 @@ class _End:
     size: int = 0
 
 
-class _Shelf(Generic[T]):
-    """What waits between two threads: as much as `room` holds, and one item however large it is."""
+class _BoundedBuffer(Generic[T]):
+    """A queue between two threads: it holds items up to a total size of `room`, or one item of any size."""
 
     def __init__(self, room: int) -> None:
         self._room = room
@@ -42,7 +46,7 @@ class _Shelf(Generic[T]):
         self._closed = False
 
     def put(self, item: _Item[T] | _End) -> bool:
-        """Waits for room. False once closed: nobody will take it."""
+        """Wait for room and add the item. False when the buffer is closed, so that nobody will take it."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or not self._held or self._fits(item))
             if self._closed:
@@ -69,25 +73,25 @@ class _Shelf(Generic[T]):
         return self._held + item.size <= self._room
 
 
-class ReadAhead(Iterator[T]):
-    """The items of an iterator, made by a thread that starts now.
+class Prefetch(Iterator[T]):
+    """Iterates over the items of an iterator that a background thread runs from now on.
 
-    Items of up to `room` wait to be taken, in the unit of `size`; without it they count one each. An
-    exception of the iterator is raised here, in its place. `close` (also at the end) closes the iterator
-    after the item it is making, and ends the thread.
+    Items of up to `room` wait to be taken, in the unit of `size`; without `size` each counts one. An
+    exception of the iterator is raised here, in its place. `close` (also called at the end) closes the
+    iterator after the item it is making, and ends the thread.
     """
 
     def __init__(self, items: Iterator[T], room: int = 1, size: Callable[[T], int] | None = None) -> None:
-        self._shelf: _Shelf[T] = _Shelf(room)
+        self._buffer: _BoundedBuffer[T] = _BoundedBuffer(room)
         self._ended = False
-        arguments = (items, self._shelf, size)
+        arguments = (items, self._buffer, size)
         self._thread = threading.Thread(target=_produce, args=arguments, name="read-ahead", daemon=True)
         self._thread.start()
 
     def __next__(self) -> T:
         if self._ended:
             raise StopIteration
-        found = self._shelf.take()
+        found = self._buffer.take()
         if isinstance(found, _Item):
             return found.value
         self.close()
@@ -96,15 +100,15 @@ class ReadAhead(Iterator[T]):
         raise StopIteration
 
     def close(self) -> None:
-        """Twice does no harm."""
+        """End the thread. It may be called twice."""
         self._ended = True
-        self._shelf.close()
+        self._buffer.close()
         self._thread.join()
 
 
-def read_ahead(items: Generator[T], room: int = 1, size: Callable[[T], int] | None = None) -> Generator[T]:
-    """The same items, made ahead from the first one that is asked for on. See `ReadAhead`."""
-    ahead = ReadAhead(items, room, size)
+def prefetch(items: Generator[T], room: int = 1, size: Callable[[T], int] | None = None) -> Generator[T]:
+    """Yield the same items, prefetched from the first request on. See `Prefetch`."""
+    ahead = Prefetch(items, room, size)
     try:
         yield from ahead
     finally:
@@ -112,21 +116,23 @@ def read_ahead(items: Generator[T], room: int = 1, size: Callable[[T], int] | No
 
 
 @contextmanager
-def made_meanwhile(items: Generator[T], *, thread: bool) -> Generator[Iterator[T]]:
-    """The items, all of them made from now on by a thread; without `thread`, when they are asked for."""
-    source = ReadAhead(items, sys.maxsize) if thread else items
+def in_background(items: Generator[T], *, thread: bool) -> Generator[Iterator[T]]:
+    """Provide an iterator over the items, all of which a thread makes from now on; without `thread` they are
+    made on request.
+    """
+    source = Prefetch(items, sys.maxsize) if thread else items
     try:
         yield source
     finally:
         source.close()
 
 
-def in_turn(sources: Iterable[Callable[[], Iterator[T]]], workers: int, depth: int = 1) -> Generator[T]:
-    """The items of all sources, one of each of the `workers` that are at work, again and again.
+def round_robin(sources: Iterable[Callable[[], Iterator[T]]], workers: int, depth: int = 1) -> Generator[T]:
+    """Yield the items of all sources, one of each of the `workers` that run at a time, in turn.
 
     The order is the same every time. In the order of the sources, all but the first would have to wait or to
-    be held in memory. Holds `workers` sources and `depth` items of each. An exception comes in its place and
-    ends all.
+    be held in memory. Holds `workers` sources and `depth` items of each. An exception is raised in its place
+    and ends all of them.
     """
     waiting = iter(sources)
     first = list(islice(waiting, 2))
@@ -134,11 +140,11 @@ def in_turn(sources: Iterable[Callable[[], Iterator[T]]], workers: int, depth: i
         yield from first[0]()
         return
     waiting = chain(first, waiting)
-    running: deque[ReadAhead[T]] = deque()
+    running: deque[Prefetch[T]] = deque()
     try:
         while True:
             while len(running) < workers and (source := next(waiting, None)) is not None:
-                running.append(ReadAhead(source(), depth))
+                running.append(Prefetch(source(), depth))
             if not running:
                 return
             for item in running[0]:
@@ -152,16 +158,16 @@ def in_turn(sources: Iterable[Callable[[], Iterator[T]]], workers: int, depth: i
             ahead.close()
 
 
-def _produce(items: Iterator[T], shelf: _Shelf[T], size: Callable[[T], int] | None) -> None:
+def _produce(items: Iterator[T], buffer: _BoundedBuffer[T], size: Callable[[T], int] | None) -> None:
     error: BaseException | None = None
     try:
         try:
             for value in items:
-                if not shelf.put(_Item(value, 1 if size is None else size(value))):
+                if not buffer.put(_Item(value, 1 if size is None else size(value))):
                     return
         finally:
             if isinstance(items, Generator):
                 items.close()
     except BaseException as err:  # noqa: BLE001 - carried to the other thread and raised there
         error = err
-    shelf.put(_End(error))
+    buffer.put(_End(error))
