@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from operators.chore_request import ChoreRequest, ChoreResult
 from operators.hooks import LakeHook, airflow_errors
 from operators.identity import commit_identity
-from operators.task import TableTask, small
-from operators.turn import Told, Turn
+from operators.task import TableTask, xcom_summary
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -119,19 +119,24 @@ class ChoreOperator(TableTask):
                     self.table, given, hook.catalog(), safety, dry_run=dry_run, executor=executor
                 )
         self.log.info("%s", sentence(report))
-        return self.told(context, report.job, _small(report), report.names)
+        return self.publish_report(context, report.job, _xcom_summary(report), report.names)
 
     def workers(self, hook: LakeHook) -> AbstractContextManager[Executor | None]:
         """Where its units run; None: in this process."""
         return nullcontext()
 
     @classmethod
-    def take(cls, turn: Turn) -> Told:
+    def run_chore(cls, request: ChoreRequest) -> ChoreResult:
         """The chore by a policy. Raises errors of lakecore."""
         report = cls.run_job(
-            turn.table, turn.given, turn.lake, turn.safety, dry_run=turn.dry_run, executor=turn.executor
+            request.table,
+            request.given,
+            request.lake,
+            request.safety,
+            dry_run=request.dry_run,
+            executor=request.executor,
         )
-        return Told(job=report.job, report=_small(report), text=sentence(report))
+        return ChoreResult(job=report.job, report=_xcom_summary(report), text=sentence(report))
 
     @classmethod
     def run_job(
@@ -156,9 +161,9 @@ class ChoreOperator(TableTask):
         return report
 
 
-def _small(report: Report) -> dict[str, Any]:
+def _xcom_summary(report: Report) -> dict[str, Any]:
     """For XCom."""
-    return small(report.to_json(), "snapshots", "names", "notes")
+    return xcom_summary(report.to_json(), "snapshots", "names", "notes")
 
 
 def sentence(report: Report) -> str:

@@ -12,7 +12,7 @@ from operators.chore import waiting_ms
 from operators.engine import EngineTask
 from operators.hooks import LakeHook, airflow_errors
 from operators.identity import commit_identity
-from operators.task import TableTask, small
+from operators.task import TableTask, xcom_summary
 from operators.window import window_end_ms
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class CompactTableOperator(EngineTask, TableTask):
                 f"killed: {report.picks_done} picks are committed, {report.picks_left} left"
             )
         self._log(report)
-        return self.told(context, "compact", small(report.to_json(), "dropped"))
+        return self.publish_report(context, "compact", xcom_summary(report.to_json(), "dropped"))
 
     def _compact(self, context: Context) -> Report:
         from lakecore.clock import SystemClock

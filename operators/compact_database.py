@@ -12,7 +12,7 @@ from operators.engine import EngineTask
 from operators.hooks import LakeHook, airflow_errors, is_permanent
 from operators.identity import commit_identity
 from operators.metrics import count
-from operators.task import small
+from operators.task import xcom_summary
 from operators.window import window_end_ms
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class CompactDatabaseOperator(EngineTask):
             report = compact_database.run(self._job(context), hook.catalog(), executor, on_done=self._tell)
         for table in report.changed:
             count("compact", table.to_json())
-        found = _small(report)
+        found = _xcom_summary(report)
         self.log.info("%s", {name: found[name] for name in (*report.counts(), "seconds")})
         if report.failed:
             context["ti"].xcom_push("report", found)
@@ -170,7 +170,7 @@ class CompactDatabaseOperator(EngineTask):
             self.log.info("%s: %d -> %d files; %s", report.table, before, after, report.proof)
 
 
-def _small(report: Report) -> dict[str, Any]:
+def _xcom_summary(report: Report) -> dict[str, Any]:
     """For XCom: counts and sums, and the first of the tables that failed or were skipped."""
     changed = report.changed
     raw = report.counts() | {
@@ -182,7 +182,7 @@ def _small(report: Report) -> dict[str, Any]:
         ],
         "busy": [{"table": one.table, "why": one.skipped[:500]} for one in report.skipped],
     }
-    return small(raw, "failures", "busy")
+    return xcom_summary(raw, "failures", "busy")
 
 
 def _failure(report: Report) -> AirflowException:

@@ -9,11 +9,11 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from operators.chore import flag, lease_owner, parsed
+from operators.chore_request import ChoreRequest, ChoreResult
 from operators.hooks import LakeHook, airflow_errors
 from operators.links import ReportLink, TableLink
 from operators.metrics import count
-from operators.task import small
-from operators.turn import Told, Turn
+from operators.task import xcom_summary
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
@@ -94,7 +94,7 @@ class FsckOperator(BaseOperator):
             checked = fsck.run(job, catalog)
             if wanted["plan"]:
                 context["ti"].xcom_push("plan", fsck.plan(checked, catalog, **moment))
-        raw = {"job": "fsck"} | small(checked.to_json(), "findings")
+        raw = {"job": "fsck"} | xcom_summary(checked.to_json(), "findings")
         count("fsck", raw)
         bad = {"damage": checked.report.damage, "any": checked.report.findings}.get(self.fail_on, ())
         for line in (*checked.report.findings[:20], *checked.holds):
@@ -113,20 +113,20 @@ class FsckChore:
     repeatable: ClassVar[bool] = False
 
     @classmethod
-    def take(cls, turn: Turn) -> Told:
+    def run_chore(cls, request: ChoreRequest) -> ChoreResult:
         """Raises CorruptDataError for the first finding that is damage. A dry run changes no hold."""
         from lakecore.errors import CorruptDataError
         from lakecore.jobs import fsck
 
-        wanted = {name: bool(flag(name, value)) for name, value in turn.given.items()}
+        wanted = {name: bool(flag(name, value)) for name, value in request.given.items()}
         job = fsck.Job(
-            table=turn.table,
+            table=request.table,
             deep=wanted.get("deep", False),
             read_data=not wanted.get("no_data", False),
-            holds=not turn.dry_run,
-            owner=turn.safety.owner,
+            holds=not request.dry_run,
+            owner=request.safety.owner,
         )
-        checked = fsck.run(job, turn.lake)
+        checked = fsck.run(job, request.lake)
         damage = checked.report.damage
         if damage:
             rest = f" (and {len(damage) - 1} more findings)" if len(damage) > 1 else ""
@@ -134,6 +134,6 @@ class FsckChore:
             for note in checked.holds:
                 error.add_note(note)
             raise error
-        raw = {"job": "fsck"} | small(checked.to_json(), "findings")
-        text = f"fsck of {turn.table}: no damage, {len(checked.report.findings)} other findings"
-        return Told(job="fsck", report=raw, text="; ".join([text, *checked.holds]))
+        raw = {"job": "fsck"} | xcom_summary(checked.to_json(), "findings")
+        text = f"fsck of {request.table}: no damage, {len(checked.report.findings)} other findings"
+        return ChoreResult(job="fsck", report=raw, text="; ".join([text, *checked.holds]))

@@ -10,7 +10,7 @@ from airflow.sdk import BaseOperator
 from operators.chore import ChoreOperator, flag, lease_owner, sentence, waiting_ms
 from operators.hooks import LakeHook, airflow_errors
 from operators.metrics import count
-from operators.task import small
+from operators.task import xcom_summary
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -70,7 +70,7 @@ class UndoOperator(BaseOperator):
             )
             report = quarantine.run(job, LakeHook(self.lake_conn_id).catalog())
         self.log.info("%s", sentence(report))
-        raw = small(report.to_json(), "snapshots", "names", "notes")
+        raw = xcom_summary(report.to_json(), "snapshots", "names", "notes")
         count(report.job, raw)
         return raw
 
@@ -107,7 +107,7 @@ class PurgeQuarantineOperator(BaseOperator):
             job = quarantine.Purge(ttl_ms=ttl, cap=_size(self.quarantine_cap))
             report = quarantine.run(job, LakeHook(self.lake_conn_id).catalog())
         self.log.info("the quarantine lost %d runs with %d bytes", len(report.names), report.bytes)
-        raw = small(report.to_json(), "snapshots", "names", "notes")
+        raw = xcom_summary(report.to_json(), "snapshots", "names", "notes")
         count(report.job, raw)
         return raw
 

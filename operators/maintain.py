@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from operators.chore import flag, lease_owner, waiting_ms
+from operators.chore_request import ChoreRequest, PolicyChore
 from operators.consumers import ExpireConsumersOperator
 from operators.engine import EngineTask
 from operators.expire import ExpireChangelogsOperator, ExpireSnapshotsOperator
@@ -23,7 +24,6 @@ from operators.rewriting import CompactChore, RewriteFileIndexChore
 from operators.secrets import LakeTask
 from operators.tags import ExpireTagsOperator
 from operators.task import TableTask
-from operators.turn import PolicyChore, Turn
 from operators.window import run_started_ms, window_end_ms
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class MaintainTableOperator(EngineTask, TableTask):
             asked = _ordered(self.chores)
             hook = LakeHook(self.lake_conn_id)
             with self.workers(hook) as executor:
-                turn = Turn(
+                request = ChoreRequest(
                     table=self.table,
                     given={},
                     lake=hook.catalog(),
@@ -195,14 +195,14 @@ class MaintainTableOperator(EngineTask, TableTask):
                     if end is not None and clock.now_ms() >= end:
                         report["left"].append(name)
                         continue
-                    errors += self._try(name, parameters, turn, context, report)
+                    errors += self._try(name, parameters, request, context, report)
         return self._ended(context, report, errors)
 
     def _try(
         self,
         name: str,
         parameters: Mapping[str, Any],
-        turn: Turn,
+        request: ChoreRequest,
         context: Context,
         report: dict[str, Any],
     ) -> list[LakeError]:
@@ -212,7 +212,7 @@ class MaintainTableOperator(EngineTask, TableTask):
 
         try:
             started_ms = run_started_ms(context, SystemClock())
-            done = self._do(name, parameters, turn, context, started_ms)
+            done = self._do(name, parameters, request, context, started_ms)
             report["done"].append(done)
             if done.get("held"):
                 report["held"][name] = done["held"]
@@ -229,17 +229,24 @@ class MaintainTableOperator(EngineTask, TableTask):
         return []
 
     def _do(
-        self, name: str, parameters: Mapping[str, Any], turn: Turn, context: Context, started_ms: int
+        self,
+        name: str,
+        parameters: Mapping[str, Any],
+        request: ChoreRequest,
+        context: Context,
+        started_ms: int,
     ) -> dict[str, Any]:
         chore = CHORES[name]
         given = _given(chore, name, parameters, started_ms)
-        keeps = flag("quarantine", given.pop("quarantine", None))
+        quarantine = flag("quarantine", given.pop("quarantine", None))
         if chore.repeatable:
             given["commit_user"], given["commit_identifier"] = commit_identity(context["ti"], name)
-        found = chore.take(replace(turn, given=given, safety=replace(turn.safety, quarantine=keeps)))
+        found = chore.run_chore(
+            replace(request, given=given, safety=replace(request.safety, quarantine=quarantine))
+        )
         self.log.info("%s", found.text)
-        told = self.told(context, found.job, found.report)
-        return {key: told[key] for key in _REPORTED if told.get(key) not in (None, "", 0)}
+        publish_report = self.publish_report(context, found.job, found.report)
+        return {key: publish_report[key] for key in _REPORTED if publish_report.get(key) not in (None, "", 0)}
 
     def _ended(self, context: Context, report: dict[str, Any], errors: Sequence[Exception]) -> dict[str, Any]:
         if report["left"]:

@@ -11,7 +11,7 @@ from operators.chore import flag, lease_owner, waiting_ms
 from operators.engine import EngineTask
 from operators.hooks import LakeHook, airflow_errors
 from operators.identity import commit_identity
-from operators.task import TableTask, small
+from operators.task import TableTask, xcom_summary
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -107,4 +107,4 @@ class RewriteFileIndexOperator(EngineTask, TableTask):
             raise AirflowException(
                 f"killed: {report.files} files have new indexes, {report.files_left} do not"
             )
-        return self.told(context, "rewrite-file-index", small(report.to_json(), "dropped"))
+        return self.publish_report(context, "rewrite-file-index", xcom_summary(report.to_json(), "dropped"))

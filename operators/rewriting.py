@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from operators.chore import parsed
-from operators.task import small
-from operators.turn import Told, Turn
+from operators.chore_request import ChoreRequest, ChoreResult
+from operators.task import xcom_summary
 
 __all__ = ["CompactChore", "RewriteFileIndexChore"]
 
@@ -35,17 +35,17 @@ class CompactChore:
     repeatable: ClassVar[bool] = True
 
     @classmethod
-    def take(cls, turn: Turn) -> Told:
+    def run_chore(cls, request: ChoreRequest) -> ChoreResult:
         """Within the window: what is proven by then is committed, the rest left to the next run."""
         from lakecore.jobs import compact
 
-        values = _values(turn, cls.parameters) | _lease(turn) | {"until_ms": turn.until_ms}
+        values = _values(request, cls.parameters) | _lease(request) | {"until_ms": request.until_ms}
         job = compact.Job.from_json(values)
-        report = compact.run(job, turn.lake, turn.executor)
+        report = compact.run(job, request.lake, request.executor)
         change = f"{report.before.files} -> {report.after.files} files"
         text = "nothing to do" if report.nothing_to_do else f"{change}, {report.picks_left} picks left"
-        raw = {"job": "compact"} | small(report.to_json(), "dropped", "planned")
-        return Told(job="compact", report=raw, text=f"compact of {turn.table}: {text}")
+        raw = {"job": "compact"} | xcom_summary(report.to_json(), "dropped", "planned")
+        return ChoreResult(job="compact", report=raw, text=f"compact of {request.table}: {text}")
 
 
 class RewriteFileIndexChore:
@@ -55,23 +55,25 @@ class RewriteFileIndexChore:
     repeatable: ClassVar[bool] = True
 
     @classmethod
-    def take(cls, turn: Turn) -> Told:
+    def run_chore(cls, request: ChoreRequest) -> ChoreResult:
         from lakecore.jobs import rewrite_file_index
 
-        job = rewrite_file_index.Job.from_json(_values(turn, cls.parameters) | _lease(turn))
-        report = rewrite_file_index.run(job, turn.lake, turn.executor)
-        raw = {"job": "rewrite-file-index"} | small(report.to_json(), "dropped")
+        job = rewrite_file_index.Job.from_json(_values(request, cls.parameters) | _lease(request))
+        report = rewrite_file_index.run(job, request.lake, request.executor)
+        raw = {"job": "rewrite-file-index"} | xcom_summary(report.to_json(), "dropped")
         text = f"{report.files} of {report.planned} files have new indexes"
-        return Told(job="rewrite-file-index", report=raw, text=f"rewrite-file-index of {turn.table}: {text}")
+        return ChoreResult(
+            job="rewrite-file-index", report=raw, text=f"rewrite-file-index of {request.table}: {text}"
+        )
 
 
-def _lease(turn: Turn) -> dict[str, Any]:
-    return {"lease_ms": _LEASE_MS, "wait_ms": turn.safety.wait_ms, "owner": turn.safety.owner}
+def _lease(request: ChoreRequest) -> dict[str, Any]:
+    return {"lease_ms": _LEASE_MS, "wait_ms": request.safety.wait_ms, "owner": request.safety.owner}
 
 
-def _values(turn: Turn, kinds: Mapping[str, str]) -> dict[str, Any]:
+def _values(request: ChoreRequest, kinds: Mapping[str, str]) -> dict[str, Any]:
     """The job's arguments."""
-    values: dict[str, Any] = {"table": turn.table, "dry_run": turn.dry_run}
-    for name, raw in turn.given.items():
+    values: dict[str, Any] = {"table": request.table, "dry_run": request.dry_run}
+    for name, raw in request.given.items():
         values |= parsed(name, kinds.get(name, "as it is"), raw)
     return {_NAMES.get(name, name): value for name, value in values.items()}

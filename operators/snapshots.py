@@ -66,12 +66,12 @@ class NewSnapshotSensor(TableSensor):
         return {name: getattr(self, name) for name in _WANTED} | {"after": self._start(context, catalog)}
 
     def look(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any] | None:
-        from lakecore.jobs.watching.arrivals import Arrivals, Wanted
+        from lakecore.jobs.watching.arrivals import ArrivalCondition, Arrivals
 
         interval = _backfill_interval(context)
         if interval is None:
             return super().look(context, catalog)
-        wanted = Wanted.from_json({name: getattr(self, name) for name in _WANTED})
+        wanted = ArrivalCondition.from_json({name: getattr(self, name) for name in _WANTED})
         found = Arrivals(catalog.load_table(self.table), wanted).within(*interval)
         if found is None:
             raise AirflowSkipException(

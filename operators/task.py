@@ -14,7 +14,7 @@ from operators.secrets import LakeTask
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
 
-__all__ = ["TableTask", "small"]
+__all__ = ["TableTask", "xcom_summary"]
 
 _LISTED = 20
 
@@ -30,7 +30,7 @@ class TableTask(LakeTask):
     lake_conn_id: str
     _report: Mapping[str, Any] | None = None
 
-    def told(
+    def publish_report(
         self, context: Context, job: str, report: dict[str, Any], names: Sequence[str] = ()
     ) -> dict[str, Any]:
         """The report, after its outlets and the metrics have heard of it. `names`: all that it is about."""
@@ -47,7 +47,7 @@ class TableTask(LakeTask):
         return lineage_of(self.table, self.lake_conn_id, self._report)
 
 
-def small(raw: Mapping[str, Any], *lists: str) -> dict[str, Any]:
+def xcom_summary(raw: Mapping[str, Any], *lists: str) -> dict[str, Any]:
     """A report for XCom: of long lists the first entries, and how many there are."""
     counts = {f"{name}_count": len(raw[name]) for name in lists}
     return {**raw, **counts, **{name: list(raw[name])[:_LISTED] for name in lists}}

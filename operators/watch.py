@@ -71,7 +71,7 @@ class SnapshotWatch(BaseEventTrigger):
     """Fires for the new snapshots of one table, several at once when several came between two rounds.
 
     :param asset: the name of its asset: two assets must not share a trigger, since its mark is one asset's.
-    :param wanted: what `lakecore.jobs.watching.arrivals.Wanted` has; plain JSON.
+    :param wanted: what `lakecore.jobs.watching.arrivals.ArrivalCondition` has; plain JSON.
     """
 
     def __init__(
@@ -188,11 +188,11 @@ class SnapshotWatch(BaseEventTrigger):
         return news
 
     def _look(self) -> tuple[dict[str, Any] | None, Mark]:
-        from lakecore.jobs.watching.arrivals import Arrivals, Wanted
+        from lakecore.jobs.watching.arrivals import ArrivalCondition, Arrivals
         from lakecore.jobs.watching.watch import BEGINNING, news_since
 
         table = _catalog(self.lake_conn_id).load_table(self.table)
-        arrivals = Arrivals(table, Wanted.from_json(self.wanted), self._memo)
+        arrivals = Arrivals(table, ArrivalCondition.from_json(self.wanted), self._memo)
         return news_since(arrivals, self._mark or BEGINNING)
 
     async def keep(self, number: int) -> None:

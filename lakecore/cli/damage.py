@@ -42,7 +42,7 @@ def damaged_table(path: str, warehouse: str) -> str | None:
 
 def _hold(error: CorruptDataError | ProofError, session: Any, table: Any, name: str) -> None:
     from lakecore.clock import SystemClock  # help needs none of these
-    from lakecore.maintain.holds.place import hold_because_of
+    from lakecore.maintain.holds.place import place_hold_for
     from lakecore.maintain.holds.store import HoldStore
     from lakecore.maintain.table_key import table_key
 
@@ -53,4 +53,4 @@ def _hold(error: CorruptDataError | ProofError, session: Any, table: Any, name: 
     if found is None and isinstance(table, str):
         found = table_key(table)
     if found is not None:
-        hold_because_of(error, HoldStore(lake.file_io, lake.warehouse, SystemClock()), found, name, "")
+        place_hold_for(error, HoldStore(lake.file_io, lake.warehouse, SystemClock()), found, name, "")

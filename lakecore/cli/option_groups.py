@@ -17,13 +17,13 @@ from lakecore.errors import InvalidInputError
 from lakecore.jobs.runner.limits import Limits
 from lakecore.options import parse_size
 
-__all__ = ["AtOnce", "RunName", "expanded"]
+__all__ = ["Concurrency", "RunName", "expanded"]
 
 _COMMITS_BITS = 10
 
 
 @dataclass(frozen=True)
-class AtOnce:
+class Concurrency:
     """How much of several tables is worked on at once."""
 
     max_concurrent_tables: Annotated[

@@ -65,7 +65,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
     """Raises NotFoundError, InvalidInputError, UnsupportedError before anything is written,
     CommitConflictError when the schema was changed meanwhile.
     """
-    with begin("analyze", job, lake, keeps=False, executor=executor, clock=clock) as chore:
+    with begin("analyze", job, lake, quarantine=False, executor=executor, clock=clock) as chore:
         return chore.timed(_analyze(job, chore))
 
 
@@ -78,7 +78,7 @@ def _analyze(job: Job, chore: Chore) -> Report:
     if latest is None:
         return replace(report, nothing_to_do=True)
     author = chore.author(job)
-    if (landed := chore.landed(author, CommitKind.ANALYZE)) is not None:
+    if (landed := chore.committed_earlier(author, CommitKind.ANALYZE)) is not None:
         return replace(landed, names=report.names)
     live = chore.table.scanner.live_entries(latest)
     report = replace(report, files=len(live), bytes=int(live.file_size.sum()))

@@ -52,7 +52,7 @@ class Job:
 
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
     """Expire changelogs of one table or branch. Errors as `expire_snapshots.run`."""
-    with begin(NAME, job, lake, keeps=False, executor=executor, clock=clock) as chore:
+    with begin(NAME, job, lake, quarantine=False, executor=executor, clock=clock) as chore:
         retention = None if job.delete_all else changelog_retention(job, chore.target)
         held = quarantined_roots(chore.sweeper.runs, chore.target.name)
         planned = plan(chore.target, retention, held)
@@ -63,7 +63,9 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
             nothing_to_do=not planned.expiry.ids,
         )
         if not job.dry_run and planned.expiry.ids:
-            swept = apply_expiry(planned, chore.sweeper, keeps=chore.keeps, parameters=parameters(job))
+            swept = apply_expiry(
+                planned, chore.sweeper, quarantine=chore.quarantine, parameters=parameters(job)
+            )
             report = report.swept(swept)
         elif not job.dry_run:
             settle(chore.target)

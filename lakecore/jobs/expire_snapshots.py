@@ -62,7 +62,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
     Raises NotFoundError, InvalidInputError before anything is touched; UnavailableError, CorruptDataError
     when what must stay is not known for certain.
     """
-    with begin(NAME, job, lake, keeps=False, executor=executor, clock=clock) as chore:
+    with begin(NAME, job, lake, quarantine=False, executor=executor, clock=clock) as chore:
         target = chore.target
         retention = snapshot_retention(job, target, by_successor=job.by_successor)
         planned = plan(
@@ -75,7 +75,9 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
         report = _report(chore, planned)
         chore.after = Change(snapshots=-len(report.snapshots)).of
         if not job.dry_run and planned.expiry.ids:
-            swept = apply_expiry(planned, chore.sweeper, keeps=chore.keeps, parameters=parameters(job))
+            swept = apply_expiry(
+                planned, chore.sweeper, quarantine=chore.quarantine, parameters=parameters(job)
+            )
             report = report.swept(swept)
         elif not job.dry_run:
             settle(target)

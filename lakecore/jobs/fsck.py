@@ -20,7 +20,7 @@ from lakecore.verify.fsck.check import fsck as check_table
 from lakecore.verify.fsck.findings import Finding, FindingKind, FsckReport
 from lakecore.verify.fsck.settled import settled, without_orphans
 
-__all__ = ["Checked", "Job", "plan", "run"]
+__all__ = ["CheckResult", "Job", "plan", "run"]
 
 _COUNTS = (
     "snapshots",
@@ -60,7 +60,7 @@ class Job:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checked:
+class CheckResult:
     """What was found."""
 
     table: str
@@ -80,7 +80,7 @@ class Checked:
         return {"table": self.table, "seconds": self.seconds, **counts, **told}
 
 
-def run(job: Job, lake: Lake, clock: Clock | None = None) -> Checked:
+def run(job: Job, lake: Lake, clock: Clock | None = None) -> CheckResult:
     """Check the table with all its branches, while others may write to it, compact and expire. Raises
     NotFoundError, UnavailableError: storage that does not answer is no finding.
     """
@@ -101,7 +101,7 @@ def run(job: Job, lake: Lake, clock: Clock | None = None) -> Checked:
             by=job.owner or this_user(),
         )
     seconds = round(clock.monotonic() - started, 3)
-    return Checked(table=job.table, report=report, seconds=seconds, holds=notes)
+    return CheckResult(table=job.table, report=report, seconds=seconds, holds=notes)
 
 
 def _look(job: Job, lake: Lake, clock: Clock) -> FsckReport:
@@ -137,7 +137,7 @@ def _look(job: Job, lake: Lake, clock: Clock) -> FsckReport:
 
 
 def plan(
-    checked: Checked, lake: Lake, clock: Clock | None = None, older_than_ms: int | None = None
+    checked: CheckResult, lake: Lake, clock: Clock | None = None, older_than_ms: int | None = None
 ) -> dict[str, Any]:
     """What could be done about it, as `repair` takes it. Reads only. Errors as `plan_repair`."""
     return plan_repair(checked.table, lake, checked.report, clock, older_than_ms).to_json()

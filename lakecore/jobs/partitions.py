@@ -17,7 +17,7 @@ from lakecore.executor import Executor
 from lakecore.jobs.runner.chore import Chore, Lake, Report, Safety, begin, job_from_json, job_to_json
 from lakecore.jobs.runner.counts import Change, counts_of_entries
 from lakecore.jobs.versions.tags import zone_offset_ms
-from lakecore.maintain.partitions.apply import aged, described
+from lakecore.maintain.partitions.apply import aged_partitions, partition_label
 from lakecore.maintain.partitions.mark_done import check_actions, mark_done
 from lakecore.maintain.partitions.plan import ExpireRule, ExpireStrategy, expired_partitions
 from lakecore.maintain.retention_options import (
@@ -98,7 +98,7 @@ def run(
     clock: Clock | None = None,
 ) -> Report:
     """Raises InvalidInputError before anything is touched, CommitConflictError as a commit does."""
-    with begin(_NAMES[type(job)], job, lake, keeps=False, executor=executor, clock=clock) as chore:
+    with begin(_NAMES[type(job)], job, lake, quarantine=False, executor=executor, clock=clock) as chore:
         if not chore.table.schema.partition_keys:
             raise InvalidInputError(f"table {job.table} is not partitioned")
         match job:
@@ -122,7 +122,7 @@ def _expire(job: ExpirePartitions, chore: Chore) -> Report:
         return replace(chore.report, nothing_to_do=True)
     live = table.scanner.live_entries(latest)
     old, timeless = expired_partitions(
-        aged(target, live, rule.strategy, offset), rule, _wall(now, offset, rule)
+        aged_partitions(target, live, rule.strategy, offset), rule, _wall(now, offset, rule)
     )
     if job.dry_run and old:
         gone = ScanFilter(partitions=tuple(one.values for one in old))
@@ -132,7 +132,7 @@ def _expire(job: ExpirePartitions, chore: Chore) -> Report:
     report = _drop(job, chore, [one.values for one in old])
     if not timeless:
         return report
-    shown = "; ".join(described(target, one.values) for one in timeless[:3])
+    shown = "; ".join(partition_label(target, one.values) for one in timeless[:3])
     note = f"{len(timeless)} partitions have no time in their values and never expire: {shown}"
     return replace(report, notes=(*report.notes, note))
 
@@ -174,13 +174,13 @@ def _drop(job: _PartitionJob, chore: Chore, partitions: Sequence[Mapping[str, An
     names = tuple(
         ",".join(f"{name}={value}" for name, value in spec.items())
         if len(spec) < len(target.schema.partition_keys)
-        else described(target, spec)
+        else partition_label(target, spec)
         for spec in partitions
     )
     report = replace(chore.report, names=names, nothing_to_do=not names)
     latest = table.snapshots.latest() if partitions else None
     if latest is not None:
-        chore.looks_through(latest)
+        chore.estimate_manifest_work(latest)
     if not partitions or job.dry_run:
         return report
     user = job.commit_user or f"lakecore-{chore.report.job}-{target.clock.fresh_id()}"
@@ -189,7 +189,7 @@ def _drop(job: _PartitionJob, chore: Chore, partitions: Sequence[Mapping[str, An
     fresh = False
     first = _next_identifier(job, table) if isinstance(job, ExpirePartitions) else job.commit_identifier
     for number, low in enumerate(range(0, len(partitions), size)):
-        chore.sweeper.gate.check(keeps=False)
+        chore.sweeper.gate.check(quarantine=False)
         result = table.committer().commit(
             (),
             commit_user=user,
@@ -241,7 +241,7 @@ def _mark(job: MarkPartitionDone, chore: Chore) -> Report:
             raise InvalidInputError(
                 f"partitions {job.partitions!r}: one of them has no value of {', '.join(missing)}"
             )
-    names = tuple(described(chore.target, spec) for spec in partitions)
+    names = tuple(partition_label(chore.target, spec) for spec in partitions)
     check_actions(chore.target)
     if not job.dry_run:
         mark_done(chore.target, partitions)

@@ -114,7 +114,7 @@ def run(
         "undo",
         replace(job, table=record.table),
         lake,
-        keeps=False,
+        quarantine=False,
         executor=executor,
         clock=clock,
         resume=False,

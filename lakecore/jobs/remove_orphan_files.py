@@ -61,7 +61,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
 
     Raises UnsupportedError when a limit is passed; other errors as `expire_snapshots.run`.
     """
-    with begin(NAME, job, lake, keeps=True, executor=executor, clock=clock) as chore:
+    with begin(NAME, job, lake, quarantine=True, executor=executor, clock=clock) as chore:
         target = chore.main()
         older_than = job.older_than_ms
         limits = OrphanLimits(
@@ -78,14 +78,14 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
         removal = planned.removal
         report = replace(
             chore.report.planned(removal),
-            names=tuple(doomed.path for doomed in removal.files),
+            names=tuple(deletion.path for deletion in removal.files),
             notes=(f"{planned.found.files} files were checked", *_about(external, job)),
             nothing_to_do=not removal.files,
         )
         chore.work = Work(files=len(removal), bytes=removal.size, entries=planned.found.files)
         if removal.files and not job.dry_run:
             sweeper = replace(chore.sweeper, target=target)
-            swept = apply_removal(planned, sweeper, keeps=chore.keeps, parameters=parameters(job))
+            swept = apply_removal(planned, sweeper, quarantine=chore.quarantine, parameters=parameters(job))
             report = report.swept(swept)
         return chore.timed(report)
 

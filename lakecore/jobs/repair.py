@@ -91,7 +91,7 @@ def run(
     clock: Clock | None = None,
 ) -> Report:
     """Errors as `expire_snapshots.run`."""
-    with begin(_NAMES[type(job)], job, lake, keeps=False, executor=executor, clock=clock) as chore:
+    with begin(_NAMES[type(job)], job, lake, quarantine=False, executor=executor, clock=clock) as chore:
         match job:
             case RepairHints():
                 return chore.timed(_hints(job, chore))
@@ -120,7 +120,7 @@ def _hints(job: RepairHints, chore: Chore) -> Report:
 
 def _manifests(job: CompactManifest, chore: Chore) -> Report:
     author = chore.author(job)
-    if (landed := chore.landed(author, CommitKind.COMPACT)) is not None:
+    if (landed := chore.committed_earlier(author, CommitKind.COMPACT)) is not None:
         return landed
     done = compact_manifests(chore.target, author, dry_run=job.dry_run)
     chore.after = Change(snapshots=1).of

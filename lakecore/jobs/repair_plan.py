@@ -15,8 +15,8 @@ from lakecore.maintain.deletion.runs import RunStore
 from lakecore.maintain.deletion.sweep import Sweeper
 from lakecore.maintain.holds.gate import HoldGate
 from lakecore.maintain.holds.store import HoldStore
-from lakecore.maintain.repair.apply import ORPHAN_STEP, apply_step, make_plan, open_changes
-from lakecore.maintain.repair.bench import Bench, Done
+from lakecore.maintain.repair.apply import ORPHAN_STEP, apply_step, make_plan, pending_changes
+from lakecore.maintain.repair.context import ActionResult, RepairContext
 from lakecore.maintain.repair.plan import RepairPlan, Step
 from lakecore.maintain.target import Target
 from lakecore.metadata.json_record import json_object
@@ -66,7 +66,7 @@ def plan_repair(
     sweeper = Sweeper(target, RunStore(lake.file_io, lake.warehouse, clock), SerialExecutor(), gate)
     older_than = clock.now_ms() - DAY_MS if older_than_ms is None else older_than_ms
     branches = (MAIN_BRANCH, *target.branches.list())
-    return make_plan(Bench(target, sweeper, user=""), report.findings, branches, older_than)
+    return make_plan(RepairContext(target, sweeper, user=""), report.findings, branches, older_than)
 
 
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
@@ -84,14 +84,14 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
         shown = "; ".join(f"step {step.number} loses {_rows(step)}: {step.loses}" for step in losing)
         raise InvalidInputError(f"{job.table}: {shown}; allow that with --allow-loss, or choose other steps")
     # files that an interrupted run left are removed later: here the table may be too broken to tell
-    with begin(NAME, job, lake, keeps=True, executor=executor, clock=clock, resume=False) as chore:
+    with begin(NAME, job, lake, quarantine=True, executor=executor, clock=clock, resume=False) as chore:
         main = chore.main()
         user = f"lakecore-{NAME}-{main.clock.fresh_id()}"
         sweeper = replace(chore.sweeper, target=main)
         if not job.dry_run:
             sweeper.resume(roots_only=True)
-        bench = Bench(main, sweeper, user, chore.keeps)
-        return chore.timed(_apply(job, chore, bench, steps))
+        context = RepairContext(main, sweeper, user, chore.quarantine)
+        return chore.timed(_apply(job, chore, context, steps))
 
 
 def _plan(job: Job) -> RepairPlan:
@@ -109,13 +109,13 @@ def _numbers(job: Job) -> list[int]:
         raise InvalidInputError(f"{job.table}: steps {job.steps!r}: give step numbers of the plan") from err
 
 
-def _apply(job: Job, chore: Chore, bench: Bench, steps: tuple[Step, ...]) -> Report:
+def _apply(job: Job, chore: Chore, context: RepairContext, steps: tuple[Step, ...]) -> Report:
     chore.after = UNKNOWN.of
     notes: list[str] = []
-    worked: list[Done] = []
+    worked: list[ActionResult] = []
     for step in steps:
         if job.dry_run:
-            left = len(open_changes(bench, step))
+            left = len(pending_changes(context, step))
             notes.append(
                 f"step {step.number} ({step.action}): {left} of {len(step.changes)} changes would be made"
             )
@@ -123,11 +123,11 @@ def _apply(job: Job, chore: Chore, bench: Bench, steps: tuple[Step, ...]) -> Rep
         if step.action == ORPHAN_STEP and chore.sweeper.gate.holds():
             notes.append(f"step {step.number} ({step.action}): it was skipped, because {chore.held()}")
             continue
-        done = apply_step(bench, step)
+        done = apply_step(context, step)
         notes.append(f"step {step.number} ({step.action}): {_outcome(done)}")
         worked += [done] if done is not None else []
     if not job.dry_run:
-        _catch_up(bench, steps)
+        _catch_up(context, steps)
     runs = [done.run for done in worked if done.run is not None]
     snapshots = [done.snapshot for done in worked if done.snapshot is not None]
     return replace(
@@ -141,14 +141,14 @@ def _apply(job: Job, chore: Chore, bench: Bench, steps: tuple[Step, ...]) -> Rep
     )
 
 
-def _catch_up(bench: Bench, steps: tuple[Step, ...]) -> None:
+def _catch_up(context: RepairContext, steps: tuple[Step, ...]) -> None:
     """An earlier try may have been killed between a commit and LATEST; other chores look at one branch."""
-    main = bench.main
+    main = context.main
     for branch in sorted({step.branch for step in steps}):
         SnapshotStore(main.file_io, main.paths.with_branch(branch), main.clock).catch_up_latest()
 
 
-def _outcome(done: Done | None) -> str:
+def _outcome(done: ActionResult | None) -> str:
     if done is None:
         return "it was already done"
     parts = [f"{done.files} files"]

@@ -58,7 +58,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
     partition fail, the others are committed first; then the first failure is raised.
     """
     engine = executor or SerialExecutor()
-    with begin("rescale", job, lake, keeps=False, executor=engine, clock=clock) as chore:
+    with begin("rescale", job, lake, quarantine=False, executor=engine, clock=clock) as chore:
         return chore.timed(_rescale(job, chore, engine, clock or SystemClock()))
 
 

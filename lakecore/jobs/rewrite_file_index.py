@@ -21,10 +21,10 @@ from lakecore.jobs.runner.counts import Change, Counts, counts_of
 from lakecore.jobs.runner.forecast import forecast_of, remember
 from lakecore.jobs.runner.lake import Lake, target_of
 from lakecore.jobs.runner.limits import Limits
-from lakecore.jobs.runner.many import held, of_tables, unexpected
+from lakecore.jobs.runner.many import for_each_table, reserved_memory, unexpected_error_text
 from lakecore.jobs.runner.metered import peak_memory
 from lakecore.maintain.forecast.plan import Forecast, Work
-from lakecore.maintain.holds.place import hold_because_of, holding_on_damage
+from lakecore.maintain.holds.place import hold_on_damage, place_hold_for
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.lease.heartbeat import Heartbeat
 from lakecore.maintain.lease.lease import leased
@@ -150,10 +150,10 @@ def run_many(
     with UnitPool(engine) as pool:
 
         def one(job: Job) -> Report:
-            with held(budget, lambda: catalog.load_table(job.table, job.options)):
+            with reserved_memory(budget, lambda: catalog.load_table(job.table, job.options)):
                 return _tried(job, catalog, TableExecutor(pool), clock)
 
-        return of_tables(work, one, limits.tables, pool.cancel)
+        return for_each_table(work, one, limits.tables, pool.cancel)
 
 
 def _tried(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> Report:
@@ -162,7 +162,7 @@ def _tried(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> Report:
     except Exception as err:  # the border of one table: it must not stop the others
         logger.exception("%s", job.table)
         report = Report(table=job.table, engine=executor.name, dry_run=job.dry_run)
-        return replace(report, error=unexpected(err), error_class=type(err).__name__)
+        return replace(report, error=unexpected_error_text(err), error_class=type(err).__name__)
 
 
 def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> tuple[Report, LakeError | None]:
@@ -175,7 +175,7 @@ def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> tuple[Rep
         work = _index_run(job, table, clock)
     except LakeError as err:
         if not job.dry_run:
-            hold_because_of(err, holds, job.table, _NAME, by)
+            place_hold_for(err, holds, job.table, _NAME, by)
         return report.failed(err), err
     started_ms = clock.now_ms()
     started = clock.monotonic() - executor.startup_seconds
@@ -186,7 +186,7 @@ def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> tuple[Rep
             if job.dry_run:
                 work.plan()
             else:
-                with _leased(job, catalog, clock), holding_on_damage(holds, job.table, _NAME, by):
+                with _leased(job, catalog, clock), hold_on_damage(holds, job.table, _NAME, by):
                     work.run(executor)
             after = work.coverage_now() if work.outcome.snapshots else work.coverage
         except LakeError as err:

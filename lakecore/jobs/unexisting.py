@@ -21,7 +21,7 @@ from lakecore.maintain.unexisting.manifests import (
     find_gone_manifests,
     remove_gone_manifests,
 )
-from lakecore.maintain.unexisting.plan import Accepted
+from lakecore.maintain.unexisting.plan import AcceptedLoss
 from lakecore.metadata.snapshot import CommitKind
 
 __all__ = ["RemoveUnexistingFiles", "RemoveUnexistingManifests", "run"]
@@ -31,7 +31,7 @@ _SHOWN = 20
 
 @dataclass(frozen=True, kw_only=True)
 class _UnexistingJob:
-    """`accept_rows`: how many rows may be lost; None: none. `max_share`: see `Accepted`.
+    """`accept_rows`: how many rows may be lost; None: none. `max_share`: see `AcceptedLoss`.
 
     (`commit_user`, `commit_identifier`) names the run: one that has committed is not repeated. An empty user
     means a fresh one.
@@ -79,17 +79,17 @@ def run(
     clock: Clock | None = None,
 ) -> Report:
     """Raises InvalidInputError, UnsupportedError before anything is touched; CommitConflictError."""
-    with begin(_NAMES[type(job)], job, lake, keeps=False, executor=executor, clock=clock) as chore:
-        accepted = Accepted(rows=job.accept_rows, max_share=job.max_share)
+    with begin(_NAMES[type(job)], job, lake, quarantine=False, executor=executor, clock=clock) as chore:
+        accepted = AcceptedLoss(rows=job.accept_rows, max_share=job.max_share)
         author = chore.author(job)
-        if (landed := chore.landed(author, CommitKind.OVERWRITE)) is not None:
+        if (landed := chore.committed_earlier(author, CommitKind.OVERWRITE)) is not None:
             return chore.timed(landed)
         if isinstance(job, RemoveUnexistingFiles):
             return chore.timed(_files(job, chore, accepted, author))
         return chore.timed(_manifests(job, chore, accepted, author))
 
 
-def _files(job: RemoveUnexistingFiles, chore: Chore, accepted: Accepted, author: Author) -> Report:
+def _files(job: RemoveUnexistingFiles, chore: Chore, accepted: AcceptedLoss, author: Author) -> Report:
     found: GoneFiles | None
     snapshot: int | None = None
     if job.dry_run:
@@ -110,7 +110,9 @@ def _files(job: RemoveUnexistingFiles, chore: Chore, accepted: Accepted, author:
     return replace(chore.report, snapshot=snapshot, names=found.paths, notes=tuple(notes))
 
 
-def _manifests(job: RemoveUnexistingManifests, chore: Chore, accepted: Accepted, author: Author) -> Report:
+def _manifests(
+    job: RemoveUnexistingManifests, chore: Chore, accepted: AcceptedLoss, author: Author
+) -> Report:
     found: GoneManifests | None
     snapshot: int | None = None
     target = chore.target

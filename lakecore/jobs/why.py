@@ -39,7 +39,7 @@ class Job:
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
     """`names` are what holds it; nothing is changed."""
     looking = replace(job, dry_run=True)
-    with begin("why", looking, lake, keeps=False, executor=executor, clock=clock) as chore:
+    with begin("why", looking, lake, quarantine=False, executor=executor, clock=clock) as chore:
         report, target = replace(chore.report, dry_run=False), chore.target
         if chore.holds:
             report = replace(report, blocker=how_it_ends(job.table, chore.holds))

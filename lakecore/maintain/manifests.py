@@ -15,13 +15,13 @@ from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.metadata.snapshot import CommitKind
 from lakecore.metadata.successor import successor
 
-__all__ = ["Compacted", "compact_manifests"]
+__all__ = ["ManifestCompaction", "compact_manifests"]
 
 _TRIES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
+class ManifestCompaction:
     """Manifests before and after; the snapshot of the new ones, None for a dry run. `changed`: those that are
     written again.
     """
@@ -32,7 +32,7 @@ class Compacted:
     changed: tuple[ManifestFile, ...]
 
 
-def compact_manifests(target: Target, author: Author, *, dry_run: bool) -> Compacted | None:
+def compact_manifests(target: Target, author: Author, *, dry_run: bool) -> ManifestCompaction | None:
     """A COMPACT snapshot with the same files in fewer manifests; None when they are in order.
 
     A dry run guesses how many they become. Raises CommitConflictError when others were always faster.
@@ -48,7 +48,7 @@ def compact_manifests(target: Target, author: Author, *, dry_run: bool) -> Compa
             return None
         if dry_run:
             expected = len(before) - len(work) + _expected(work, policy)
-            return Compacted(len(before), expected, None, tuple(work))
+            return ManifestCompaction(len(before), expected, None, tuple(work))
         draft = ManifestDraft(target.manifests)
         after = draft.merge(before, target.schema.partition_type, policy)
         kept = draft.keep()
@@ -58,7 +58,7 @@ def compact_manifests(target: Target, author: Author, *, dry_run: bool) -> Compa
         planned = successor(latest, base, change, CommitKind.COMPACT, now_ms, **named)
         publication = publish(target.snapshots, planned, latest, target.settle_ms, retry)
         if publication.published:
-            return Compacted(len(before), len(after), planned.id, tuple(work))
+            return ManifestCompaction(len(before), len(after), planned.id, tuple(work))
         if not publication.replaced:
             draft.take_back([*kept, base[0], change[0]])
             draft.discard()

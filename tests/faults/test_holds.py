@@ -37,7 +37,7 @@ def expire(lake: FilesystemCatalog) -> Any:
     return expire_snapshots.run(EXPIRE, lake, clock=lake.clock)
 
 
-def check(made: History, **how: Any) -> fsck.Checked:
+def check(made: History, **how: Any) -> fsck.CheckResult:
     return fsck.run(fsck.Job(table=made.table.name, **how), made.catalog, clock=made.catalog.clock)
 
 

@@ -13,7 +13,7 @@ from lakecore.errors import InvalidInputError, LakeError, UnavailableError, Unsu
 from lakecore.fs.file_io import FileStatus
 from lakecore.jobs import quarantine, unexisting
 from lakecore.jobs.runner.chore import Report
-from lakecore.maintain.deletion.reachable import Doomed
+from lakecore.maintain.deletion.candidates import PlannedDeletion
 from lakecore.maintain.deletion.runs import Removal, RunState, RunStore
 from lakecore.verify.fsck.check import fsck
 from tests.support.fault_fs import FaultMode, FaultyFileIO
@@ -120,8 +120,10 @@ def test_what_the_quarantine_has_is_not_given_up() -> None:
     lake = made.catalog
     path = f"{made.table.path}/bucket-0/{live_files(made.table)[1].file_name}"
     runs = RunStore(lake.file_io, lake.warehouse, lake.clock)
-    record = runs.begin("d.a", "by-mistake", Removal(files=(Doomed(path, 1, "a mistake"),)), keeps=True)
-    lake.file_io.move(path, runs.kept_path(record, 0, path))
+    record = runs.begin(
+        "d.a", "by-mistake", Removal(files=(PlannedDeletion(path, 1, "a mistake"),)), quarantine=True
+    )
+    lake.file_io.move(path, runs.quarantine_path(record, 0, path))
     runs.finish(record, RunState.QUARANTINED)
     with pytest.raises(UnsupportedError, match=f"lakecore undo {record.id}"):
         remove(lake)

@@ -100,7 +100,7 @@ def test_only_the_oldest_runs_beyond_the_size_leave_the_quarantine(made: History
         made.catalog.clock.sleep(1)
     runs = RunStore(made.catalog.file_io, made.catalog.warehouse, made.catalog.clock)
     old, new = runs.list("d.k")[-2:]
-    sizes = [quarantine_of.kept_size(runs, record) for record in (old, new)]
+    sizes = [quarantine_of.quarantined_size(runs, record) for record in (old, new)]
     assert min(sizes) > 0
     quarantine.run(
         quarantine.Purge(ttl_ms=10**12, cap=sum(sizes) - 1), made.catalog, clock=made.catalog.clock

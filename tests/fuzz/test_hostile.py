@@ -10,7 +10,7 @@ import pytest
 
 from lakecore.fs.allowed_paths import AllowedPaths
 from lakecore.fs.link_looks import LinkLooks
-from lakecore.maintain.deletion.candidates import Doomed
+from lakecore.maintain.deletion.candidates import PlannedDeletion
 from lakecore.maintain.deletion.runs import RunRecord
 from lakecore.maintain.forecast.history import HistoryLine
 from lakecore.maintain.repair.plan import RepairPlan, Step
@@ -25,7 +25,7 @@ from tests.support.chores import CHORES
 RECORDS = {
     Snapshot: "snapshot", ManifestFile: "manifest-list", DataFile: "manifest", ManifestEntry: "manifest",
     IndexFile: "index-manifest", DeletionRange: "index-manifest._DELETIONS_VECTORS_RANGES", Consumer: "consumer",
-    RunRecord: "run", Doomed: "run.files", HistoryLine: "history", Step: "repair-plan.step", RepairPlan: "repair-plan",
+    RunRecord: "run", PlannedDeletion: "run.files", HistoryLine: "history", Step: "repair-plan.step", RepairPlan: "repair-plan",
 }  # fmt: skip
 OTHER_NAMES = {"data_file": "f0"}
 NO_PATHS = {
@@ -60,7 +60,7 @@ def _key(record: type, name: str) -> str:
     if record is Snapshot:
         head, *rest = name.split("_")
         return head + "".join(part.capitalize() for part in rest)
-    if record in (RunRecord, Doomed, HistoryLine, Step, RepairPlan, Consumer) or name == "f0":
+    if record in (RunRecord, PlannedDeletion, HistoryLine, Step, RepairPlan, Consumer) or name == "f0":
         return "nextSnapshot" if name == "next_snapshot" else name
     return f"_{name.upper()}"
 

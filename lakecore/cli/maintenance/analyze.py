@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from lakecore.cli.engine import Engine, key_values
-from lakecore.cli.maintenance.chores import Care, Options, RunEngine, Tables, run_jobs, tables_of
-from lakecore.cli.option_groups import AtOnce, RunName
+from lakecore.cli.maintenance.chores import Options, RunEngine, SafetyOptions, Tables, run_jobs, tables_of
+from lakecore.cli.option_groups import Concurrency, RunName
 from lakecore.jobs import analyze as jobs
 
 __all__ = ["analyze"]
@@ -23,9 +23,9 @@ def analyze(
     option: Options = None,
     engine: RunEngine = Engine.LOCAL,
     *,
-    care: Care,
+    chore_options: SafetyOptions,
     run_name: RunName,
-    at_once: AtOnce,
+    concurrency: Concurrency,
 ) -> None:
     """Make statistics for planners of queries: row count, distinct values, bounds, nulls, lengths."""
     work = [
@@ -35,9 +35,9 @@ def analyze(
             options=key_values(option or [], "--option"),
             commit_user=run_name.user,
             commit_identifier=run_name.identifier,
-            dry_run=care.dry_run,
-            safety=care.safety,
+            dry_run=chore_options.dry_run,
+            safety=chore_options.safety,
         )
         for name in tables_of(context, table)
     ]
-    run_jobs(context, work, jobs.run, engine, at_once=at_once)
+    run_jobs(context, work, jobs.run, engine, concurrency=concurrency)

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from lakecore.cli.engine import key_values
-from lakecore.cli.maintenance.chores import Keeping, Options, Tables, run_jobs, span, tables_of
-from lakecore.cli.option_groups import AtOnce
+from lakecore.cli.maintenance.chores import Options, RemovalOptions, Tables, run_jobs, span, tables_of
+from lakecore.cli.option_groups import Concurrency
 from lakecore.jobs.versions import auto_tags, batch_tags
 
 __all__ = ["create_batch_tags", "trigger_tag_automatic_creation"]
@@ -25,8 +25,8 @@ def trigger_tag_automatic_creation(
     ] = "UTC",
     option: Options = None,
     *,
-    care: Keeping,
-    at_once: AtOnce,
+    chore_options: RemovalOptions,
+    concurrency: Concurrency,
 ) -> None:
     """Make the tags that tag.automatic-creation asks for, now; delete those that are too many or too old."""
     work = [
@@ -34,12 +34,12 @@ def trigger_tag_automatic_creation(
             table=name,
             zone=time_zone,
             options=key_values(option or [], "--option"),
-            dry_run=care.dry_run,
-            safety=care.safety,
+            dry_run=chore_options.dry_run,
+            safety=chore_options.safety,
         )
         for name in tables_of(context, table)
     ]
-    run_jobs(context, work, auto_tags.run, at_once=at_once)
+    run_jobs(context, work, auto_tags.run, concurrency=concurrency)
 
 
 def create_batch_tags(
@@ -63,7 +63,9 @@ def create_batch_tags(
     delay: Annotated[
         str, typer.Option(help="How long after its end a period still takes snapshots.")
     ] = "0 s",
-    by: Annotated[batch_tags.By, typer.Option(help="Which time counts.")] = batch_tags.By.COMMIT_TIME,
+    by: Annotated[
+        batch_tags.PeriodClock, typer.Option(help="Which time counts.")
+    ] = batch_tags.PeriodClock.COMMIT_TIME,
     replace: Annotated[
         bool,
         typer.Option(
@@ -87,8 +89,8 @@ def create_batch_tags(
     ] = "",
     option: Options = None,
     *,
-    care: Keeping,
-    at_once: AtOnce,
+    chore_options: RemovalOptions,
+    concurrency: Concurrency,
 ) -> None:
     """Tag the last snapshot of a day or hour, exactly once; report the days without a tag, or make them."""
     work = [
@@ -109,9 +111,9 @@ def create_batch_tags(
             time_retained_ms=span(time_retained, "--time-retained"),
             zone=time_zone,
             options=key_values(option or [], "--option"),
-            dry_run=care.dry_run,
-            safety=care.safety,
+            dry_run=chore_options.dry_run,
+            safety=chore_options.safety,
         )
         for one in tables_of(context, table)
     ]
-    run_jobs(context, work, batch_tags.run, at_once=at_once)
+    run_jobs(context, work, batch_tags.run, concurrency=concurrency)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lakecore.cli.maintenance.chores import Care, Keeping, Tables, run_jobs, tables_of
+from lakecore.cli.maintenance.chores import RemovalOptions, SafetyOptions, Tables, run_jobs, tables_of
 from lakecore.cli.option_groups import RunName
 from lakecore.jobs.versions import branches as jobs
 from lakecore.jobs.versions import merge_branch as merge_jobs
@@ -28,7 +28,7 @@ def create_branch(
         bool, typer.Option("--ignore-if-exists", help="Leave a branch of that name as it is.")
     ] = False,
     *,
-    care: Care,
+    chore_options: SafetyOptions,
 ) -> None:
     """Make a branch of a table."""
     work = [
@@ -37,8 +37,8 @@ def create_branch(
             branch=branch,
             tag=tag,
             ignore_if_exists=ignore_if_exists,
-            dry_run=care.dry_run,
-            safety=care.safety,
+            dry_run=chore_options.dry_run,
+            safety=chore_options.safety,
         )
         for name in tables_of(context, table)
     ]
@@ -50,11 +50,13 @@ def delete_branch(
     table: Tables,
     branch: BranchName,
     *,
-    care: Keeping,
+    chore_options: RemovalOptions,
 ) -> None:
     """Delete a branch; into the quarantine."""
     work = [
-        jobs.DeleteBranch(table=name, branch=branch, dry_run=care.dry_run, safety=care.safety)
+        jobs.DeleteBranch(
+            table=name, branch=branch, dry_run=chore_options.dry_run, safety=chore_options.safety
+        )
         for name in tables_of(context, table)
     ]
     run_jobs(context, work, jobs.run, passes_over=False)
@@ -66,12 +68,16 @@ def rename_branch(
     branch: BranchName,
     target_branch: Annotated[str, typer.Option(help="The new name.")],
     *,
-    care: Care,
+    chore_options: SafetyOptions,
 ) -> None:
     """Give a branch another name. Stop its writers first."""
     work = [
         jobs.RenameBranch(
-            table=name, branch=branch, target_branch=target_branch, dry_run=care.dry_run, safety=care.safety
+            table=name,
+            branch=branch,
+            target_branch=target_branch,
+            dry_run=chore_options.dry_run,
+            safety=chore_options.safety,
         )
         for name in tables_of(context, table)
     ]
@@ -83,11 +89,13 @@ def fast_forward(
     table: Tables,
     branch: BranchName,
     *,
-    care: Keeping,
+    chore_options: RemovalOptions,
 ) -> None:
     """Let main become what a branch is. Stop writers first."""
     work = [
-        jobs.FastForward(table=name, branch=branch, dry_run=care.dry_run, safety=care.safety)
+        jobs.FastForward(
+            table=name, branch=branch, dry_run=chore_options.dry_run, safety=chore_options.safety
+        )
         for name in tables_of(context, table)
     ]
     run_jobs(context, work, jobs.run, passes_over=False)
@@ -101,7 +109,7 @@ def merge_branch(
     ],
     target_branch: Annotated[str, typer.Option(help="The branch that gets them.")] = MAIN_BRANCH,
     *,
-    care: Care,
+    chore_options: SafetyOptions,
     run_name: RunName,
 ) -> None:
     """Append to a branch what only another one has; append tables only."""
@@ -112,8 +120,8 @@ def merge_branch(
             target_branch=target_branch,
             commit_user=run_name.user,
             commit_identifier=run_name.identifier,
-            dry_run=care.dry_run,
-            safety=care.safety,
+            dry_run=chore_options.dry_run,
+            safety=chore_options.safety,
         )
         for name in tables_of(context, table)
     ]

@@ -10,7 +10,7 @@ import typer
 
 from lakecore.cli.engine import Engine, executor
 from lakecore.cli.lease_time import LeaseTimes
-from lakecore.cli.option_groups import AtOnce
+from lakecore.cli.option_groups import Concurrency
 from lakecore.cli.output import end_on_errors, print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.table_bars import table_bars
@@ -26,15 +26,15 @@ from lakecore.options import parse_size
 from lakecore.types.counted import counted
 
 __all__ = [
-    "Care",
-    "Keeping",
     "OlderThan",
     "OneTable",
     "Options",
     "QuarantineLimits",
+    "RemovalOptions",
     "RunEngine",
+    "SafetyOptions",
     "Tables",
-    "foretold",
+    "forecast_text",
     "moment",
     "run_jobs",
     "span",
@@ -44,7 +44,7 @@ __all__ = [
 J = TypeVar("J")
 
 
-class Foretold(Protocol):
+class DryRunReport(Protocol):
     """The report of a dry run."""
 
     @property
@@ -67,7 +67,7 @@ RunEngine = Annotated[Engine, typer.Option(help="Where files are deleted, and ma
 
 _SHOWN = 10
 _ON_HOLD = 2
-_SEVERAL = AtOnce()
+_SEVERAL = Concurrency()
 
 
 def moment(text: str | None, option: str) -> int | None:
@@ -81,7 +81,7 @@ def span(text: str | None, option: str) -> int | None:
 
 
 @dataclass(frozen=True)
-class Care(LeaseTimes):
+class SafetyOptions(LeaseTimes):
     """Of chores that remove nothing."""
 
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")] = False
@@ -118,7 +118,7 @@ class QuarantineLimits:
 
 
 @dataclass(frozen=True)
-class Keeping(QuarantineLimits, Care):
+class RemovalOptions(QuarantineLimits, SafetyOptions):
     """Of chores that remove files."""
 
     quarantine: Annotated[
@@ -150,7 +150,7 @@ def run_jobs(
     work: Sequence[J],
     run: Callable[[J, Lake, Executor], Report],
     engine: Engine = Engine.LOCAL,
-    at_once: AtOnce = _SEVERAL,
+    concurrency: Concurrency = _SEVERAL,
     *,
     passes_over: bool = True,
 ) -> None:
@@ -167,7 +167,7 @@ def run_jobs(
             work,
             lambda job: run(job, catalog, workers),
             catalog,
-            limits=at_once.limits(TABLES_AT_ONCE),
+            limits=concurrency.limits(TABLES_AT_ONCE),
             on_done=bars.done,
             passes_over=passes_over,
         )
@@ -212,7 +212,7 @@ def _result(report: Report) -> str:
     return "planned" if report.dry_run else "done"
 
 
-def foretold(report: Foretold) -> Iterator[str]:
+def forecast_text(report: DryRunReport) -> Iterator[str]:
     """What a dry run says of the run and the table."""
     if report.forecast is not None:
         yield f"would take {report.forecast}"
@@ -245,6 +245,6 @@ def _remarks(report: Report) -> Iterator[str]:
     if report.spared:
         yield f"{counted(report.spared, 'file')} stayed, needed again meanwhile"
     yield from report.notes
-    yield from foretold(report)
+    yield from forecast_text(report)
     if report.quarantined and report.run and report.files and not report.dry_run:
         yield f"kept in quarantine; take it back with: lakecore undo {report.run}"

@@ -9,7 +9,7 @@ import typer
 
 from lakecore.cli.engine import Engine, executor, key_values
 from lakecore.cli.lease_time import LeaseTimes
-from lakecore.cli.option_groups import AtOnce, RunName
+from lakecore.cli.option_groups import Concurrency, RunName
 from lakecore.cli.output import end_on_errors, print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.table_bars import table_bars
@@ -83,11 +83,11 @@ def compact(
     *,
     lease_times: LeaseTimes,
     run_name: RunName,
-    at_once: AtOnce,
+    concurrency: Concurrency,
 ) -> None:
     """Compact tables, several at once; one that fails does not stop the rest."""
     session = session_of(context)
-    limits, user = at_once.limits(), run_name.user_or_fresh
+    limits, user = concurrency.limits(), run_name.user_or_fresh
     settings = key_values(conf or [], "--conf")
     with executor(engine, master, settings, soon=not dry_run) as workers, table_bars(session) as bars:
         from lakecore.cli.table_names import expand_tables

@@ -8,16 +8,16 @@ import typer
 
 from lakecore.cli.engine import Engine, key_values
 from lakecore.cli.maintenance.chores import (
-    Keeping,
     OlderThan,
     Options,
+    RemovalOptions,
     RunEngine,
     Tables,
     moment,
     run_jobs,
     tables_of,
 )
-from lakecore.cli.option_groups import AtOnce
+from lakecore.cli.option_groups import Concurrency
 from lakecore.jobs import expire_changelogs as changelog_jobs
 from lakecore.jobs import expire_snapshots as snapshot_jobs
 
@@ -40,8 +40,8 @@ def expire_snapshots(
     ] = False,
     option: Options = None,
     *,
-    care: Keeping,
-    at_once: AtOnce,
+    chore_options: RemovalOptions,
+    concurrency: Concurrency,
     engine: RunEngine = Engine.LOCAL,
 ) -> None:
     """Delete old snapshots and the files that only they need."""
@@ -54,12 +54,12 @@ def expire_snapshots(
             max_deletes=max_deletes,
             by_successor=by_successor,
             options=key_values(option or [], "--option"),
-            dry_run=care.dry_run,
-            safety=care.safety,
+            dry_run=chore_options.dry_run,
+            safety=chore_options.safety,
         )
         for name in tables_of(context, table)
     ]
-    run_jobs(context, work, snapshot_jobs.run, engine, at_once=at_once)
+    run_jobs(context, work, snapshot_jobs.run, engine, concurrency=concurrency)
 
 
 def expire_changelogs(
@@ -74,8 +74,8 @@ def expire_changelogs(
     ] = False,
     option: Options = None,
     *,
-    care: Keeping,
-    at_once: AtOnce,
+    chore_options: RemovalOptions,
+    concurrency: Concurrency,
     engine: RunEngine = Engine.LOCAL,
 ) -> None:
     """Delete old changelogs that outlived their snapshots."""
@@ -88,9 +88,9 @@ def expire_changelogs(
             max_deletes=max_deletes,
             delete_all=delete_all,
             options=key_values(option or [], "--option"),
-            dry_run=care.dry_run,
-            safety=care.safety,
+            dry_run=chore_options.dry_run,
+            safety=chore_options.safety,
         )
         for name in tables_of(context, table)
     ]
-    run_jobs(context, work, changelog_jobs.run, engine, at_once=at_once)
+    run_jobs(context, work, changelog_jobs.run, engine, concurrency=concurrency)

@@ -15,7 +15,7 @@ from lakecore.cli.output import end_on_errors, print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.table_names import expand_tables
 from lakecore.errors import InvalidInputError, LakeError
-from lakecore.jobs.fsck import Checked, Job, run
+from lakecore.jobs.fsck import CheckResult, Job, run
 from lakecore.jobs.repair_plan import plan_repair
 from lakecore.jobs.runner.moment import parse_moment
 from lakecore.maintain.repair.plan import RepairPlan
@@ -31,7 +31,7 @@ class _Answer:
     """Of one table: what was found, or the error that kept it from being checked."""
 
     table: str
-    checked: Checked | None = None
+    checked: CheckResult | None = None
     error: str | None = None
 
     @property

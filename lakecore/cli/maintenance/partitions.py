@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from lakecore.cli.engine import key_values
-from lakecore.cli.maintenance.chores import Care, Options, Tables, run_jobs, span, tables_of
-from lakecore.cli.option_groups import AtOnce, RunName
+from lakecore.cli.maintenance.chores import Options, SafetyOptions, Tables, run_jobs, span, tables_of
+from lakecore.cli.option_groups import Concurrency, RunName
 from lakecore.jobs import partitions as jobs
 
 __all__ = ["drop_partition", "expire_partitions", "mark_partition_done"]
@@ -35,9 +35,9 @@ def expire_partitions(
     ] = "UTC",
     option: Options = None,
     *,
-    care: Care,
+    chore_options: SafetyOptions,
     run_name: RunName,
-    at_once: AtOnce,
+    concurrency: Concurrency,
 ) -> None:
     """Drop partitions that are too old. Their files go when older snapshots expire."""
     work = [
@@ -52,12 +52,12 @@ def expire_partitions(
             options=key_values(option or [], "--option"),
             commit_user=run_name.user,
             commit_identifier=run_name.identifier,
-            dry_run=care.dry_run,
-            safety=care.safety,
+            dry_run=chore_options.dry_run,
+            safety=chore_options.safety,
         )
         for name in tables_of(context, table)
     ]
-    run_jobs(context, work, jobs.run, at_once=at_once)
+    run_jobs(context, work, jobs.run, concurrency=concurrency)
 
 
 def drop_partition(
@@ -65,7 +65,7 @@ def drop_partition(
     table: Tables,
     partition: Partitions,
     *,
-    care: Care,
+    chore_options: SafetyOptions,
     run_name: RunName,
 ) -> None:
     """Remove all rows of some partitions."""
@@ -75,8 +75,8 @@ def drop_partition(
             partitions=partition,
             commit_user=run_name.user,
             commit_identifier=run_name.identifier,
-            dry_run=care.dry_run,
-            safety=care.safety,
+            dry_run=chore_options.dry_run,
+            safety=chore_options.safety,
         )
         for name in tables_of(context, table)
     ]
@@ -88,11 +88,13 @@ def mark_partition_done(
     table: Tables,
     partition: Partitions,
     *,
-    care: Care,
+    chore_options: SafetyOptions,
 ) -> None:
     """Say that partitions are complete, as option partition.mark-done-action wants: a file, a report."""
     work = [
-        jobs.MarkPartitionDone(table=name, partitions=partition, dry_run=care.dry_run, safety=care.safety)
+        jobs.MarkPartitionDone(
+            table=name, partitions=partition, dry_run=chore_options.dry_run, safety=chore_options.safety
+        )
         for name in tables_of(context, table)
     ]
     run_jobs(context, work, jobs.run, passes_over=False)

@@ -8,17 +8,17 @@ import typer
 
 from lakecore.cli.engine import Engine
 from lakecore.cli.maintenance.chores import (
-    Care,
-    Keeping,
     OlderThan,
     QuarantineLimits,
+    RemovalOptions,
     RunEngine,
+    SafetyOptions,
     Tables,
     moment,
     run_jobs,
     tables_of,
 )
-from lakecore.cli.option_groups import AtOnce
+from lakecore.cli.option_groups import Concurrency
 from lakecore.cli.output import print_rows, size_text, time_text
 from lakecore.cli.session import session_of
 from lakecore.jobs import quarantine as quarantine_jobs
@@ -46,8 +46,8 @@ def remove_orphan_files(
         ),
     ] = False,
     *,
-    care: Keeping,
-    at_once: AtOnce,
+    chore_options: RemovalOptions,
+    concurrency: Concurrency,
     engine: RunEngine = Engine.LOCAL,
 ) -> None:
     """Remove files that nothing refers to and that are older than a day; into the quarantine."""
@@ -59,12 +59,12 @@ def remove_orphan_files(
             few=few,
             allow_empty=allow_empty,
             external=external,
-            dry_run=care.dry_run,
-            safety=care.safety,
+            dry_run=chore_options.dry_run,
+            safety=chore_options.safety,
         )
         for name in tables_of(context, table)
     ]
-    run_jobs(context, work, orphan_jobs.run, engine, at_once=at_once)
+    run_jobs(context, work, orphan_jobs.run, engine, concurrency=concurrency)
 
 
 def undo(
@@ -77,10 +77,12 @@ def undo(
         typer.Option("--external", help="Also move files back to data-file.external-paths."),
     ] = False,
     *,
-    care: Care,
+    chore_options: SafetyOptions,
 ) -> None:
     """Take back what a run moved to the quarantine."""
-    job = quarantine_jobs.Undo(run_id=run_id, dry_run=care.dry_run, external=external, safety=care.safety)
+    job = quarantine_jobs.Undo(
+        run_id=run_id, dry_run=chore_options.dry_run, external=external, safety=chore_options.safety
+    )
     run_jobs(context, [job], quarantine_jobs.run)
 
 

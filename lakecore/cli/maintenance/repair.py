@@ -9,8 +9,16 @@ from typing import Annotated, Any
 import typer
 
 from lakecore.cli.engine import key_values
-from lakecore.cli.maintenance.chores import Care, Keeping, OneTable, Options, Tables, run_jobs, tables_of
-from lakecore.cli.option_groups import AtOnce, RunName
+from lakecore.cli.maintenance.chores import (
+    OneTable,
+    Options,
+    RemovalOptions,
+    SafetyOptions,
+    Tables,
+    run_jobs,
+    tables_of,
+)
+from lakecore.cli.option_groups import Concurrency, RunName
 from lakecore.errors import InvalidInputError, reason
 from lakecore.jobs import repair as jobs
 from lakecore.jobs import repair_plan as plan_jobs
@@ -30,13 +38,15 @@ def why(
     run_jobs(context, [why_jobs.Job(table=table, subject=subject)], why_jobs.run)
 
 
-def repair_hints(context: typer.Context, table: Tables, *, care: Care, at_once: AtOnce) -> None:
+def repair_hints(
+    context: typer.Context, table: Tables, *, chore_options: SafetyOptions, concurrency: Concurrency
+) -> None:
     """Let the hints LATEST and EARLIEST say what is there."""
     work = [
-        jobs.RepairHints(table=name, dry_run=care.dry_run, safety=care.safety)
+        jobs.RepairHints(table=name, dry_run=chore_options.dry_run, safety=chore_options.safety)
         for name in tables_of(context, table)
     ]
-    run_jobs(context, work, jobs.run, at_once=at_once)
+    run_jobs(context, work, jobs.run, concurrency=concurrency)
 
 
 def repair_earliest_snapshot(
@@ -44,12 +54,12 @@ def repair_earliest_snapshot(
     table: Tables,
     snapshot_id: Annotated[int, typer.Option(help="The first snapshot after a gap in the ids.")],
     *,
-    care: Care,
+    chore_options: SafetyOptions,
 ) -> None:
     """Let the hint EARLIEST say where the unbroken row of snapshots begins."""
     work = [
         jobs.RepairEarliestSnapshot(
-            table=name, snapshot=snapshot_id, dry_run=care.dry_run, safety=care.safety
+            table=name, snapshot=snapshot_id, dry_run=chore_options.dry_run, safety=chore_options.safety
         )
         for name in tables_of(context, table)
     ]
@@ -66,7 +76,7 @@ def repair(
         bool, typer.Option("--allow-loss", help="Also steps that lose rows, as the plan says.")
     ] = False,
     *,
-    care: Keeping,
+    chore_options: RemovalOptions,
 ) -> None:
     """Apply a repair plan step by step; each is checked against the table as it is now first."""
     if every == bool(step):
@@ -76,8 +86,8 @@ def repair(
         plan=_plan_of(plan),
         steps=tuple(step or ()),
         allow_loss=allow_loss,
-        dry_run=care.dry_run,
-        safety=care.safety,
+        dry_run=chore_options.dry_run,
+        safety=chore_options.safety,
     )
     run_jobs(context, [job], plan_jobs.run)
 
@@ -97,9 +107,9 @@ def compact_manifest(
     table: Tables,
     option: Options = None,
     *,
-    care: Care,
+    chore_options: SafetyOptions,
     run_name: RunName,
-    at_once: AtOnce,
+    concurrency: Concurrency,
 ) -> None:
     """Rewrite many small manifests as few; changes no row."""
     work = [
@@ -108,9 +118,9 @@ def compact_manifest(
             options=key_values(option or [], "--option"),
             commit_user=run_name.user,
             commit_identifier=run_name.identifier,
-            dry_run=care.dry_run,
-            safety=care.safety,
+            dry_run=chore_options.dry_run,
+            safety=chore_options.safety,
         )
         for name in tables_of(context, table)
     ]
-    run_jobs(context, work, jobs.run, at_once=at_once)
+    run_jobs(context, work, jobs.run, concurrency=concurrency)

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from lakecore.cli.engine import Engine, key_values
-from lakecore.cli.maintenance.chores import Care, Options, Tables, run_jobs, tables_of
-from lakecore.cli.option_groups import AtOnce, RunName
+from lakecore.cli.maintenance.chores import Options, SafetyOptions, Tables, run_jobs, tables_of
+from lakecore.cli.option_groups import Concurrency, RunName
 from lakecore.jobs import rescale as jobs
 
 __all__ = ["rescale"]
@@ -26,9 +26,9 @@ def rescale(
     engine: Annotated[Engine, typer.Option(help="Where units run.")] = Engine.SPARK,
     option: Options = None,
     *,
-    care: Care,
+    chore_options: SafetyOptions,
     run_name: RunName,
-    at_once: AtOnce,
+    concurrency: Concurrency,
 ) -> None:
     """Give partitions another number of buckets; rows, levels and changelogs stay as they are."""
     user = run_name.user_or_fresh
@@ -40,9 +40,9 @@ def rescale(
             options=key_values(option or [], "--option"),
             commit_user=user,
             commit_identifier=run_name.identifier,
-            dry_run=care.dry_run,
-            safety=care.safety,
+            dry_run=chore_options.dry_run,
+            safety=chore_options.safety,
         )
         for name in tables_of(context, table)
     ]
-    run_jobs(context, work, jobs.run, engine, at_once=at_once)
+    run_jobs(context, work, jobs.run, engine, concurrency=concurrency)

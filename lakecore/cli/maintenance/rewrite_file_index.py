@@ -9,8 +9,8 @@ import typer
 
 from lakecore.cli.engine import Engine, executor, key_values
 from lakecore.cli.lease_time import LeaseTimes
-from lakecore.cli.maintenance.chores import foretold
-from lakecore.cli.option_groups import AtOnce, RunName
+from lakecore.cli.maintenance.chores import forecast_text
+from lakecore.cli.option_groups import Concurrency, RunName
 from lakecore.cli.output import end_on_errors, print_json, size_text, table_of
 from lakecore.cli.session import Session, session_of
 from lakecore.cli.table_names import expand_tables
@@ -32,7 +32,7 @@ def rewrite_file_index(
     *,
     lease_times: LeaseTimes,
     run_name: RunName,
-    at_once: AtOnce,
+    concurrency: Concurrency,
 ) -> None:
     """Make the file indexes that the options ask for and files lack; data files are not written again."""
     session = session_of(context)
@@ -51,7 +51,7 @@ def rewrite_file_index(
         for name in expand_tables(session.catalog, table)
     ]
     with executor(engine, master, key_values(conf or [], "--conf")) as workers:
-        reports = jobs.run_many(work, session.catalog, workers, limits=at_once.limits())
+        reports = jobs.run_many(work, session.catalog, workers, limits=concurrency.limits())
     if session.json:
         print_json(session.out, [report.to_json() for report in reports])
     else:
@@ -106,6 +106,6 @@ def _remarks(report: jobs.Report) -> Iterator[str]:
     if report.error is not None:
         yield f"error: {' '.join(report.error.split())}"
     yield from (f"warning: {warning}" for warning in report.warnings)
-    yield from foretold(report)
+    yield from forecast_text(report)
     if report.dropped:
         yield f"{counted(len(report.dropped), 'file')} got no index: another commit replaced them first"

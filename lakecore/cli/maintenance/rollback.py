@@ -6,8 +6,16 @@ from typing import Annotated
 
 import typer
 
-from lakecore.cli.maintenance.chores import Care, Keeping, Tables, moment, run_jobs, span, tables_of
-from lakecore.cli.option_groups import AtOnce, RunName
+from lakecore.cli.maintenance.chores import (
+    RemovalOptions,
+    SafetyOptions,
+    Tables,
+    moment,
+    run_jobs,
+    span,
+    tables_of,
+)
+from lakecore.cli.option_groups import Concurrency, RunName
 from lakecore.jobs.versions import consumers, rollback
 
 __all__ = ["clear_consumers", "expire_consumers", "reset_consumer", "rollback_to", "rollback_to_as_latest"]
@@ -28,7 +36,7 @@ def rollback_to(
         int | None, typer.Option(help="The last snapshot with at most this watermark (milliseconds).")
     ] = None,
     *,
-    care: Keeping,
+    chore_options: RemovalOptions,
 ) -> None:
     """Remove the snapshots and tags after a state; into the quarantine. Stop writers first."""
     work = [
@@ -38,8 +46,8 @@ def rollback_to(
             tag=tag,
             timestamp_ms=moment(timestamp, "--timestamp"),
             watermark=watermark,
-            dry_run=care.dry_run,
-            safety=care.safety,
+            dry_run=chore_options.dry_run,
+            safety=chore_options.safety,
         )
         for name in tables_of(context, table)
     ]
@@ -52,7 +60,7 @@ def rollback_to_as_latest(
     snapshot: SnapshotId = None,
     tag: TagName = None,
     *,
-    care: Care,
+    chore_options: SafetyOptions,
     run_name: RunName,
 ) -> None:
     """Commit an older state as the newest snapshot; nothing is removed."""
@@ -63,8 +71,8 @@ def rollback_to_as_latest(
             tag=tag,
             commit_user=run_name.user,
             commit_identifier=run_name.identifier,
-            dry_run=care.dry_run,
-            safety=care.safety,
+            dry_run=chore_options.dry_run,
+            safety=chore_options.safety,
         )
         for name in tables_of(context, table)
     ]
@@ -79,7 +87,7 @@ def reset_consumer(
         int | None, typer.Option(help="The snapshot where it goes on; without one it is forgotten.")
     ] = None,
     *,
-    care: Care,
+    chore_options: SafetyOptions,
 ) -> None:
     """Move the saved position of a streaming read, or forget it."""
     work = [
@@ -87,8 +95,8 @@ def reset_consumer(
             table=name,
             consumer=consumer_id,
             next_snapshot=next_snapshot,
-            dry_run=care.dry_run,
-            safety=care.safety,
+            dry_run=chore_options.dry_run,
+            safety=chore_options.safety,
         )
         for name in tables_of(context, table)
     ]
@@ -103,7 +111,7 @@ def clear_consumers(
         str | None, typer.Option(help="Leave out consumers whose whole name matches this one.")
     ] = None,
     *,
-    care: Care,
+    chore_options: SafetyOptions,
 ) -> None:
     """Forget the saved positions of streaming reads."""
     work = [
@@ -111,8 +119,8 @@ def clear_consumers(
             table=name,
             including=including_consumers,
             excluding=excluding_consumers,
-            dry_run=care.dry_run,
-            safety=care.safety,
+            dry_run=chore_options.dry_run,
+            safety=chore_options.safety,
         )
         for name in tables_of(context, table)
     ]
@@ -126,17 +134,17 @@ def expire_consumers(
         str | None, typer.Option(help="How long they may be idle: '30 d'. Default: the table's option.")
     ] = None,
     *,
-    care: Care,
-    at_once: AtOnce,
+    chore_options: SafetyOptions,
+    concurrency: Concurrency,
 ) -> None:
     """Forget consumers that have not moved for long: each of them holds back expiry."""
     work = [
         consumers.ExpireConsumers(
             table=name,
             expiration_ms=span(expiration_time, "--expiration-time"),
-            dry_run=care.dry_run,
-            safety=care.safety,
+            dry_run=chore_options.dry_run,
+            safety=chore_options.safety,
         )
         for name in tables_of(context, table)
     ]
-    run_jobs(context, work, consumers.run, at_once=at_once)
+    run_jobs(context, work, consumers.run, concurrency=concurrency)

@@ -7,16 +7,16 @@ from typing import Annotated
 import typer
 
 from lakecore.cli.maintenance.chores import (
-    Care,
-    Keeping,
     OlderThan,
+    RemovalOptions,
+    SafetyOptions,
     Tables,
     moment,
     run_jobs,
     span,
     tables_of,
 )
-from lakecore.cli.option_groups import AtOnce
+from lakecore.cli.option_groups import Concurrency
 from lakecore.jobs.versions import tags as jobs
 
 __all__ = ["create_tag", "delete_tag", "expire_tags", "rename_tag", "replace_tag"]
@@ -46,7 +46,7 @@ def create_tag(
     ] = False,
     time_zone: Zone = "UTC",
     *,
-    care: Care,
+    chore_options: SafetyOptions,
 ) -> None:
     """Keep a snapshot under a name, beyond its expiry."""
     work = [
@@ -59,8 +59,8 @@ def create_tag(
             time_retained_ms=span(time_retained, "--time-retained"),
             ignore_if_exists=ignore_if_exists,
             zone=time_zone,
-            dry_run=care.dry_run,
-            safety=care.safety,
+            dry_run=chore_options.dry_run,
+            safety=chore_options.safety,
         )
         for name in tables_of(context, table)
     ]
@@ -75,7 +75,7 @@ def replace_tag(
     time_retained: TimeRetained = None,
     time_zone: Zone = "UTC",
     *,
-    care: Keeping,
+    chore_options: RemovalOptions,
 ) -> None:
     """Let a tag stand for another snapshot, without a gap; free what only the old one needed."""
     work = [
@@ -85,8 +85,8 @@ def replace_tag(
             snapshot=snapshot,
             time_retained_ms=span(time_retained, "--time-retained"),
             zone=time_zone,
-            dry_run=care.dry_run,
-            safety=care.safety,
+            dry_run=chore_options.dry_run,
+            safety=chore_options.safety,
         )
         for name in tables_of(context, table)
     ]
@@ -99,11 +99,17 @@ def rename_tag(
     tag: TagName,
     target_tag: Annotated[str, typer.Option(help="The new name.")],
     *,
-    care: Care,
+    chore_options: SafetyOptions,
 ) -> None:
     """Give a tag another name."""
     work = [
-        jobs.RenameTag(table=name, tag=tag, target_tag=target_tag, dry_run=care.dry_run, safety=care.safety)
+        jobs.RenameTag(
+            table=name,
+            tag=tag,
+            target_tag=target_tag,
+            dry_run=chore_options.dry_run,
+            safety=chore_options.safety,
+        )
         for name in tables_of(context, table)
     ]
     run_jobs(context, work, jobs.run, passes_over=False)
@@ -114,15 +120,15 @@ def delete_tag(
     table: Tables,
     tag: Annotated[str, typer.Option("--tag", help="Names, split by commas.")],
     *,
-    care: Keeping,
+    chore_options: RemovalOptions,
 ) -> None:
     """Delete tags and the files that only they need; into the quarantine."""
     work = [
         jobs.DeleteTag(
             table=name,
             tags=tuple(name.strip() for name in tag.split(",") if name.strip()),
-            dry_run=care.dry_run,
-            safety=care.safety,
+            dry_run=chore_options.dry_run,
+            safety=chore_options.safety,
         )
         for name in tables_of(context, table)
     ]
@@ -136,8 +142,8 @@ def expire_tags(
     keep_newest: Annotated[int, typer.Option(help="How many of the newest tags stay in any case.")] = 0,
     time_zone: Zone = "UTC",
     *,
-    care: Keeping,
-    at_once: AtOnce,
+    chore_options: RemovalOptions,
+    concurrency: Concurrency,
 ) -> None:
     """Delete tags whose time has passed, and those made before --older-than."""
     work = [
@@ -146,9 +152,9 @@ def expire_tags(
             older_than_ms=moment(older_than, "--older-than"),
             keep_newest=keep_newest,
             zone=time_zone,
-            dry_run=care.dry_run,
-            safety=care.safety,
+            dry_run=chore_options.dry_run,
+            safety=chore_options.safety,
         )
         for name in tables_of(context, table)
     ]
-    run_jobs(context, work, jobs.run, at_once=at_once)
+    run_jobs(context, work, jobs.run, concurrency=concurrency)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lakecore.cli.maintenance.chores import Care, Tables, run_jobs, tables_of
+from lakecore.cli.maintenance.chores import SafetyOptions, Tables, run_jobs, tables_of
 from lakecore.cli.option_groups import RunName
 from lakecore.jobs import unexisting as jobs
 
@@ -26,7 +26,7 @@ def remove_unexisting_files(
     accept_rows: AcceptRows = None,
     max_share: MaxShare = 0.5,
     *,
-    care: Care,
+    chore_options: SafetyOptions,
     run_name: RunName,
 ) -> None:
     """Commit a snapshot without the data files that are gone; their rows are lost."""
@@ -37,8 +37,8 @@ def remove_unexisting_files(
             max_share=max_share,
             commit_user=run_name.user,
             commit_identifier=run_name.identifier,
-            dry_run=care.dry_run,
-            safety=care.safety,
+            dry_run=chore_options.dry_run,
+            safety=chore_options.safety,
         )
         for name in tables_of(context, table)
     ]
@@ -54,7 +54,7 @@ def remove_unexisting_manifests(
         bool, typer.Option("--accept-revived", help="Files that a lost manifest removed may come back.")
     ] = False,
     *,
-    care: Care,
+    chore_options: SafetyOptions,
     run_name: RunName,
 ) -> None:
     """Commit a snapshot without the manifests that are gone; the rows of their files are lost."""
@@ -66,8 +66,8 @@ def remove_unexisting_manifests(
             accept_revived=accept_revived,
             commit_user=run_name.user,
             commit_identifier=run_name.identifier,
-            dry_run=care.dry_run,
-            safety=care.safety,
+            dry_run=chore_options.dry_run,
+            safety=chore_options.safety,
         )
         for name in tables_of(context, table)
     ]

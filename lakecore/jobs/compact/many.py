@@ -21,7 +21,7 @@ from lakecore.jobs.compact.report import Report
 from lakecore.jobs.compact.task import CompactTask
 from lakecore.jobs.runner.lake import Lake
 from lakecore.jobs.runner.limits import Limits
-from lakecore.jobs.runner.many import Telling, of_tables, unexpected
+from lakecore.jobs.runner.many import SerialCallbacks, for_each_table, unexpected_error_text
 from lakecore.maintain.lease.heartbeat import Heartbeat
 
 __all__ = ["Limits", "reports_of"]
@@ -42,7 +42,7 @@ def reports_of(
     with UnitPool(engine) as pool, Heartbeat() as heartbeat:
         budget = PlanBudget(limits.plan_bytes) if len(jobs) > 1 else None
         many = _Many(lake, pool, budget, heartbeat, clock, on_progress, on_done)
-        return of_tables(jobs, many.report, limits.tables, many.stop)
+        return for_each_table(jobs, many.report, limits.tables, many.stop)
 
 
 @dataclass
@@ -59,7 +59,7 @@ class _Many:
     stopped: bool = False
 
     def __post_init__(self) -> None:
-        self._tell = Telling()
+        self._tell = SerialCallbacks()
 
     def stop(self) -> None:
         self.stopped = True
@@ -83,7 +83,7 @@ class _Many:
             return self._compacted(job)
         except Exception as err:  # the border of one table: it must not stop the others
             logger.exception("%s", job.table)
-            return replace(report.failed(err), error=unexpected(err))
+            return replace(report.failed(err), error=unexpected_error_text(err))
 
     def _compacted(self, job: Job) -> Report:
         def tell(progress: Progress) -> None:

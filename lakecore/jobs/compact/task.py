@@ -30,7 +30,7 @@ from lakecore.jobs.runner.counts import snapshots_of
 from lakecore.jobs.runner.lake import Lake, target_of
 from lakecore.jobs.runner.metered import MeteredExecutor, peak_memory
 from lakecore.jobs.runner.shape import Shape, planned_shape
-from lakecore.maintain.holds.place import hold_because_of
+from lakecore.maintain.holds.place import place_hold_for
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.lease.heartbeat import Heartbeat
 from lakecore.row.sort_rule import OrderStrategy
@@ -89,7 +89,7 @@ class CompactTask:
         """Damage puts the table on hold, as long as the lease is held where it was taken."""
         if not self._job.dry_run:
             holds = HoldStore(lake.file_io, lake.warehouse, self._clock)
-            hold_because_of(error, holds, self._job.table, "compact", self._job.owner)
+            place_hold_for(error, holds, self._job.table, "compact", self._job.owner)
 
     def _run(self, run: Work, table: Table, lake: Lake) -> tuple[Report, LakeError | None]:
         started_ms = self._clock.now_ms()

@@ -20,10 +20,10 @@ from lakecore.jobs.runner.metered import peak_memory
 from lakecore.maintain.deletion.latest import check_latest
 from lakecore.maintain.deletion.quarantine import purge_quietly
 from lakecore.maintain.deletion.runs import Removal, RunStore
-from lakecore.maintain.deletion.sweep import Sweeper, Swept, nothing
+from lakecore.maintain.deletion.sweep import Sweeper, SweepResult, do_nothing
 from lakecore.maintain.forecast.plan import Forecast, Work
 from lakecore.maintain.holds.gate import HoldGate, refusal
-from lakecore.maintain.holds.place import holding_on_damage
+from lakecore.maintain.holds.place import hold_on_damage
 from lakecore.maintain.holds.plan import HoldEffect
 from lakecore.maintain.holds.record import Hold
 from lakecore.maintain.holds.store import HoldStore
@@ -123,10 +123,10 @@ class Report:
         """With the figures of what would be removed."""
         return replace(self, files=len(removal), bytes=removal.size)
 
-    def swept(self, swept: Swept) -> Report:
+    def swept(self, swept: SweepResult) -> Report:
         """With the figures of what was removed."""
         files = swept.roots + swept.files
-        return replace(self, run=swept.run, files=files, bytes=swept.size, spared=len(swept.spared))
+        return replace(self, run=swept.run, files=files, bytes=swept.size, spared=len(swept.still_referenced))
 
 
 class ChoreJob(Protocol):
@@ -166,7 +166,7 @@ class Chore:
     table: Table
     target: Target
     sweeper: Sweeper
-    keeps: bool
+    quarantine: bool
     report: Report
     started: float
     before: Counts | None = None
@@ -216,7 +216,7 @@ class Chore:
             run=report.run,
         )
 
-    def looks_through(self, snapshot: Snapshot, files: int = 0) -> None:
+    def estimate_manifest_work(self, snapshot: Snapshot, files: int = 0) -> None:
         """The `work` is the entries of its manifests, and `files` that change. Reads two manifest lists."""
         named = self.target.manifests.data_manifests(snapshot)
         self.work = Work(
@@ -237,7 +237,9 @@ class Chore:
             return Author(job.commit_user, job.commit_identifier)
         return Author(f"lakecore-{self.report.job}-{self.target.clock.fresh_id()}")
 
-    def landed(self, author: Author, kind: CommitKind, target: Target | None = None) -> Report | None:
+    def committed_earlier(
+        self, author: Author, kind: CommitKind, target: Target | None = None
+    ) -> Report | None:
         """The report of a run whose commit is there already, of an earlier try. `target`: None: its own."""
         found = author.landed((target or self.target).snapshots, kind)
         if found is None:
@@ -256,12 +258,14 @@ def begin(
     job: ChoreJob,
     lake: Lake,
     *,
-    keeps: bool,
+    quarantine: bool,
     executor: Executor | None,
     clock: Clock | None,
     resume: bool = True,
 ) -> Iterator[Chore]:
-    """Open the table, take its lease and finish what an interrupted run left. `keeps`: the job's own default.
+    """Open the table, take its lease and finish what an interrupted run left.
+
+    `quarantine`: the job's default.
 
     With `dry_run` nothing is written: no lease, nothing finished, no hold. A CorruptDataError or ProofError
     of the job puts the table on hold. Raises OnHoldError for a job that removes, while the table is on hold;
@@ -270,15 +274,15 @@ def begin(
     clock = clock or SystemClock()
     safety, dry_run = job.safety, job.dry_run
     holds = HoldStore(lake.file_io, lake.warehouse, clock)
-    with holding_on_damage(holds, job.table, name, safety.owner, enabled=not dry_run):
+    with hold_on_damage(holds, job.table, name, safety.owner, enabled=not dry_run):
         opened = lake.load_table(job.table, job.options)
     target = target_of(opened, lake, clock)
     runs = RunStore(lake.file_io, lake.warehouse, clock)
-    keeps = keeps if safety.quarantine is None else safety.quarantine
+    quarantine = quarantine if safety.quarantine is None else safety.quarantine
     started = clock.monotonic()
-    report = Report(table=job.table, job=name, dry_run=dry_run, quarantined=keeps)
+    report = Report(table=job.table, job=name, dry_run=dry_run, quarantined=quarantine)
     with ExitStack() as ends:
-        alive: Callable[[], None] = nothing
+        alive: Callable[[], None] = do_nothing
         if safety.lease_ms and not dry_run:
             owner = safety.owner or f"{name} {clock.fresh_id()[:8]}"
             held = leased(
@@ -296,7 +300,7 @@ def begin(
                 opened = lake.load_table(job.table, job.options)
                 target = target_of(opened, lake, clock)
             ends.enter_context(ends.enter_context(Heartbeat()).keeping(lease))
-        ends.enter_context(holding_on_damage(holds, job.table, name, safety.owner, enabled=not dry_run))
+        ends.enter_context(hold_on_damage(holds, job.table, name, safety.owner, enabled=not dry_run))
         gate = HoldGate(holds, job.table, name)
         on_hold = gate.holds()
         if on_hold and gate.effect is HoldEffect.REFUSED and not dry_run:
@@ -309,7 +313,7 @@ def begin(
             opened,
             target,
             sweeper,
-            keeps,
+            quarantine,
             report,
             started,
             holds=on_hold,
@@ -320,7 +324,7 @@ def begin(
         if not dry_run:
             chore.remember(started_ms)
             chore.settle_hint()
-        if keeps and not dry_run and safety.purges:
+        if quarantine and not dry_run and safety.purges:
             purge_quietly(runs, job.table, ttl_ms=safety.quarantine_ttl_ms, cap=safety.quarantine_cap)
 
 

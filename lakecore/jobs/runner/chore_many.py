@@ -14,7 +14,7 @@ from lakecore.errors import BusyError, LakeError, OnHoldError, explained
 from lakecore.jobs.runner.chore import Report
 from lakecore.jobs.runner.lake import Lake
 from lakecore.jobs.runner.limits import Limits
-from lakecore.jobs.runner.many import Telling, held, of_tables, unexpected
+from lakecore.jobs.runner.many import SerialCallbacks, for_each_table, reserved_memory, unexpected_error_text
 from lakecore.maintain.deletion.quarantine import purge_quietly
 from lakecore.maintain.deletion.runs import RunStore
 
@@ -47,7 +47,7 @@ def run_many(
     Memory: within `limits`, and a report each. `on_done` is called from several threads, one at a time. The
     quarantine is purged once at the end, instead of by each job (that reads the runs of all tables).
     """
-    tell = Telling()
+    tell = SerialCallbacks()
     if len(jobs) < 2:
         reports = [_tried(job, run, passes_over=False) for job in jobs]
         for report in reports:
@@ -56,12 +56,12 @@ def run_many(
     budget = PlanBudget(limits.plan_bytes)
 
     def work(job: Any) -> Report:
-        with held(budget, lambda: lake.load_table(job.table, job.options)):
+        with reserved_memory(budget, lambda: lake.load_table(job.table, job.options)):
             report = _tried(_without_purge(job), run, passes_over=passes_over and not job.safety.wait_ms)
         tell(on_done, report)
         return report
 
-    reports = of_tables(jobs, work, limits.tables)
+    reports = for_each_table(jobs, work, limits.tables)
     _purge(lake, jobs, reports)
     return reports
 
@@ -81,7 +81,7 @@ def _tried(job: J, run: Callable[[J], Report], *, passes_over: bool) -> Report:
         return Report(table=table, job=name, error=explained(err), error_class=type(err).__name__)
     except Exception as err:  # the border of one table: it must not stop the others
         logger.exception("%s of %s", name, table)
-        return Report(table=table, job=name, error=unexpected(err), error_class=type(err).__name__)
+        return Report(table=table, job=name, error=unexpected_error_text(err), error_class=type(err).__name__)
 
 
 def _name(job: object) -> str:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from lakecore.maintain.forecast.history import HistoryLine, HistoryStore
-from lakecore.maintain.forecast.plan import Around, Forecast, Pace, Work, forecast
+from lakecore.maintain.forecast.plan import Environment, Forecast, Throughput, Work, forecast
 from lakecore.maintain.target import Target
 
 __all__ = ["COMPACT", "SORT", "Work", "forecast_of", "remember"]
@@ -19,7 +19,7 @@ COMPACT = "compact"
 SORT = "sort-compact"
 """A compaction that puts rows in order: all of them, whatever the files look like."""
 # one core; a merge stays below 500 MB a worker (figures: README)
-_REWRITE = Pace(
+_REWRITE = Throughput(
     seconds=0.2,
     files=500,
     bytes=25 * _MB,
@@ -29,9 +29,9 @@ _REWRITE = Pace(
     memory_of_byte=6,
     most_of_bytes=380 * _MB,
 )
-_INDEX = Pace(seconds=0.2, files=100, rows=5e5, memory=150 * _MB)
+_INDEX = Throughput(seconds=0.2, files=100, rows=5e5, memory=150 * _MB)
 # 3 M rows of four columns in order, with spilling
-_SORT = Pace(
+_SORT = Throughput(
     seconds=0.2,
     files=500,
     bytes=10 * _MB,
@@ -41,7 +41,7 @@ _SORT = Pace(
     memory_of_byte=12,
     most_of_bytes=380 * _MB,
 )
-_PACES: Mapping[str, Pace] = MappingProxyType(
+_THROUGHPUTS: Mapping[str, Throughput] = MappingProxyType(
     {
         COMPACT: _REWRITE,
         SORT: _SORT,
@@ -49,9 +49,9 @@ _PACES: Mapping[str, Pace] = MappingProxyType(
         "analyze": _REWRITE,
         "rewrite-file-index": _INDEX,
         # 36 manifests with 80,000 entries in 2 s of CPU, 400 with 8,000 in 0.7 s
-        "compact-manifest": Pace(seconds=0.1, files=700, entries=1e5, memory_of_entry=800),
+        "compact-manifest": Throughput(seconds=0.1, files=700, entries=1e5, memory_of_entry=800),
         # a million listed files in 19 s and 364 MB
-        "remove-orphan-files": Pace(seconds=0.2, files=10_000, entries=5e4, memory_of_entry=250),
+        "remove-orphan-files": Throughput(seconds=0.2, files=10_000, entries=5e4, memory_of_entry=250),
         **dict.fromkeys(
             (
                 "drop-partition",
@@ -61,13 +61,13 @@ _PACES: Mapping[str, Pace] = MappingProxyType(
                 "remove-unexisting-manifests",
                 "rollback-to-as-latest",
             ),
-            Pace(seconds=0.2, files=10_000, entries=2.5e4, memory_of_entry=800),
+            Throughput(seconds=0.2, files=10_000, entries=2.5e4, memory_of_entry=800),
         ),
     }
 )
 # on a local disk 100,000 files of 2,000 snapshots in 4 s and 243 MB; a remote store takes longer, which the
 # first run there tells
-_CHORE = Pace(seconds=0.2, files=20_000, memory=110 * _MB, memory_of_file=1300)
+_CHORE = Throughput(seconds=0.2, files=20_000, memory=110 * _MB, memory_of_file=1300)
 
 _ANY = frozenset({"APPEND", "COMPACT", "OVERWRITE", "ANALYZE"})
 _DISTURBED: Mapping[str, frozenset[str]] = MappingProxyType(
@@ -94,12 +94,12 @@ def forecast_of(target: Target, job: str, work: Work, engine: str, *, around: bo
     reads; without it the risk is not told.
     """
     past = HistoryStore(target.file_io, target.warehouse).past(target.name, job, engine)
-    seen = Around(now_ms=target.clock.now_ms())
+    seen = Environment(now_ms=target.clock.now_ms())
     if around:
-        from lakecore.maintain.forecast.look import look_around  # much of maintenance: for dry runs only
+        from lakecore.maintain.forecast.observe import observe  # much of maintenance: for dry runs only
 
-        seen = look_around(target)
-    return forecast(work, past, _PACES.get(job, _CHORE), seen, _DISTURBED.get(job, frozenset()))
+        seen = observe(target)
+    return forecast(work, past, _THROUGHPUTS.get(job, _CHORE), seen, _DISTURBED.get(job, frozenset()))
 
 
 def remember(

@@ -14,7 +14,7 @@ from lakecore.compact.pool.weight import plan_bytes
 from lakecore.errors import LakeError
 from lakecore.table import Table
 
-__all__ = ["Telling", "held", "of_tables", "unexpected"]
+__all__ = ["SerialCallbacks", "for_each_table", "reserved_memory", "unexpected_error_text"]
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ J = TypeVar("J")
 R = TypeVar("R")
 
 
-class Telling:
+class SerialCallbacks:
     """Calls back from several threads, one at a time."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Telling:
                 callback(*told)
 
 
-def of_tables(
+def for_each_table(
     jobs: Sequence[J], work: Callable[[J], R], at_once: int, on_stop: Callable[[], None] = lambda: None
 ) -> list[R]:
     """A result per job, in order. An interruption calls `on_stop`, begins no further table, waits for those
@@ -51,7 +51,7 @@ def of_tables(
 
 
 @contextmanager
-def held(budget: PlanBudget | None, open_table: Callable[[], Table]) -> Iterator[None]:
+def reserved_memory(budget: PlanBudget | None, open_table: Callable[[], Table]) -> Iterator[None]:
     """Wait until what a chore of the table holds fits into `budget`, and keep it within the block.
 
     It is taken for the plan of a compaction: 3 kB for each entry of the latest manifests; a chore holds less
@@ -70,6 +70,6 @@ def held(budget: PlanBudget | None, open_table: Callable[[], Table]) -> Iterator
         yield
 
 
-def unexpected(err: Exception) -> str:
+def unexpected_error_text(err: Exception) -> str:
     """What a report says of an error that is none of lakecore's."""
     return f"unexpected {type(err).__name__}: {err} (--verbose shows where; please report it)"

@@ -19,7 +19,7 @@ from lakecore.maintain.target import Target
 __all__ = ["changelog_retention", "changelogs_live_longer", "snapshot_retention"]
 
 
-class Limits(Protocol):
+class RetentionLimits(Protocol):
     """The parameters that expiring snapshots and changelogs have in common."""
 
     @property
@@ -35,7 +35,7 @@ class Limits(Protocol):
     def max_deletes(self) -> int | None: ...
 
 
-def snapshot_retention(job: Limits, target: Target, *, by_successor: bool = False) -> Retention:
+def snapshot_retention(job: RetentionLimits, target: Target, *, by_successor: bool = False) -> Retention:
     """Raises InvalidInputError for limits that contradict each other."""
     raw = target.schema.options
     older_than = job.older_than_ms
@@ -59,7 +59,7 @@ def changelogs_live_longer(snapshots: Retention, target: Target) -> bool:
     )
 
 
-def changelog_retention(job: Limits, target: Target) -> Retention:
+def changelog_retention(job: RetentionLimits, target: Target) -> Retention:
     """Of changelogs that outlive snapshots: `changelog.*`, by default as snapshots."""
     raw = target.schema.options
     most, least, time = CHANGELOG_MAX.read(raw), CHANGELOG_MIN.read(raw), CHANGELOG_TIME.read(raw)

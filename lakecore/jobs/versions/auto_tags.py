@@ -60,7 +60,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
 
     Raises NotFoundError, InvalidOptionError.
     """
-    with begin(_JOB, job, lake, keeps=False, executor=executor, clock=clock) as chore:
+    with begin(_JOB, job, lake, quarantine=False, executor=executor, clock=clock) as chore:
         return chore.timed(_run(job, chore))
 
 
@@ -82,7 +82,9 @@ def _run(job: Job, chore: Chore) -> Report:
     planned = apply.deletion(chore.target, chore.sweeper, gone)
     if job.dry_run:
         return report.planned(planned[0])
-    swept = apply.delete(_JOB, planned, chore.sweeper, keeps=chore.keeps, parameters=parameters(job))
+    swept = apply.delete(
+        _JOB, planned, chore.sweeper, quarantine=chore.quarantine, parameters=parameters(job)
+    )
     return report.swept(swept)
 
 

@@ -24,16 +24,24 @@ from lakecore.jobs.runner.chore import (
 )
 from lakecore.jobs.runner.moment import parse_moment
 from lakecore.maintain.auto_tags.options import PROCESS_ZONE, WATERMARK_ZONE, num_retained
-from lakecore.maintain.batch_tags.apply import Known, check_series, make, read_known, replace_others
-from lakecore.maintain.batch_tags.plan import Duty, Period, Series, State, periods_between, plan, retire
-from lakecore.maintain.deletion.sweep import Swept
+from lakecore.maintain.batch_tags.apply import History, check_series, make, read_history, replace_others
+from lakecore.maintain.batch_tags.plan import (
+    Period,
+    PeriodAction,
+    Series,
+    State,
+    periods_between,
+    plan,
+    retire,
+)
+from lakecore.maintain.deletion.sweep import SweepResult
 from lakecore.maintain.retention_options import TAG_DEFAULT_TIME
 from lakecore.maintain.tags import apply
 from lakecore.maintain.wall_clock import WallClock
 from lakecore.scan.auto_tags import AutoTagNames
 from lakecore.types.text import timestamp_text
 
-__all__ = ["By", "Job", "Report", "run"]
+__all__ = ["Job", "PeriodClock", "Report", "run"]
 
 _JOB = "create-batch-tags"
 _SHOWN = 31
@@ -44,7 +52,7 @@ _DAY = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)")
 _PERIOD_KEYS = ("tag.creation-period", "tag.creation-period-duration")
 
 
-class By(Enum):
+class PeriodClock(Enum):
     """What a period's end is compared with."""
 
     COMMIT_TIME = "commit-time"
@@ -74,7 +82,7 @@ class Job:
     formatter: str = ""
     name: str = "{period}"
     delay_ms: int = 0
-    by: str = By.COMMIT_TIME.value
+    by: str = PeriodClock.COMMIT_TIME.value
     replace: bool = False
     backfill: bool = False
     num_retained_max: int | None = None
@@ -99,7 +107,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
     expired: then the other tags are made nevertheless. On a table that is on hold no tag is
     replaced or deleted: `held`.
     """
-    with begin(_JOB, job, lake, keeps=True, executor=executor, clock=clock) as chore:
+    with begin(_JOB, job, lake, quarantine=True, executor=executor, clock=clock) as chore:
         return chore.timed(_Work(job, chore).run())
 
 
@@ -110,7 +118,7 @@ class _Work:
         self._job = job
         self._chore = chore
         try:
-            self._by_watermark = By(job.by) is By.WATERMARK
+            self._by_watermark = PeriodClock(job.by) is PeriodClock.WATERMARK
         except ValueError as err:
             raise InvalidInputError(f"by {job.by!r}: write commit-time or watermark") from err
         options = chore.target.schema.options
@@ -123,19 +131,19 @@ class _Work:
 
     def run(self) -> Report:
         job = self._job
-        known, duties, asked = self._look()
+        history, duties, asked = self._look()
         asking = [duty for duty in duties if job.backfill or (asked and duty.period.name == asked.name)]
-        kept, surplus = retire(asking, self._series, known.tags, self._most)
+        kept, surplus = retire(asking, self._series, history.tags, self._most)
         replaces = job.replace and not self._chore.holds
         others = [duty for duty in kept if duty.state is State.OTHER]
         held = self._chore.held() if surplus or (others and job.replace) else ""
         surplus = () if held else surplus
         work = [duty for duty in kept if duty.state is not State.OTHER or replaces]
-        changed, report = self._apply(work, known, surplus)
+        changed, report = self._apply(work, history, surplus)
         asked_for = {duty.period for duty in asking}
         unasked = [duty for duty in duties if duty.period not in asked_for]
         notes = (*_notes(kept, unasked, replaces), *_retired(surplus, dry_run=job.dry_run))
-        self._complain(kept, asked, known)
+        self._complain(kept, asked, history)
         snapshots = [duty.snapshot for duty in work if duty.period.name in changed]
         return replace(
             report,
@@ -146,28 +154,32 @@ class _Work:
             held=held,
         )
 
-    def _look(self) -> tuple[Known, tuple[Duty, ...], Period | None]:
+    def _look(self) -> tuple[History, tuple[PeriodAction, ...], Period | None]:
         """What is left, what is to be done, and the period asked for. Looks again where snapshots expire."""
         problem = ""
         for _ in range(_LOOKS):
             try:
-                known = read_known(self._chore.target, by_watermark=self._by_watermark)
-                wanted, asked = self._periods(known)
-                return known, plan(wanted, known.points, known.tags, over_ms=self._over_ms(known)), asked
+                history = read_history(self._chore.target, by_watermark=self._by_watermark)
+                wanted, asked = self._periods(history)
+                return (
+                    history,
+                    plan(wanted, history.points, history.tags, over_ms=self._over_ms(history)),
+                    asked,
+                )
             except NotFoundError as err:
                 problem = str(err)
         name = self._chore.target.name
         raise UnavailableError(f"{name}: its snapshots keep expiring ({problem}): run again later")
 
-    def _periods(self, known: Known) -> tuple[list[Period], Period | None]:
+    def _periods(self, history: History) -> tuple[list[Period], Period | None]:
         """Those to look at, and the one that is asked for by `date` (None where only a range is)."""
         job = self._job
         only_range = bool(job.start or job.end) and not job.date
-        date = None if only_range else self._local(job.date, "date") if job.date else self._last_over(known)
-        times = [time for name in known.tags if (time := self._series.time_of(name)) is not None]
+        date = None if only_range else self._local(job.date, "date") if job.date else self._last_over(history)
+        times = [time for name in history.tags if (time := self._series.time_of(name)) is not None]
         end = self._local(job.end, "to", last=True) if job.end else date
         if end is None and only_range:
-            end = self._last_over(known)
+            end = self._last_over(history)
         if end is None:
             raise UnavailableError(
                 f"{self._chore.target.name} has no watermark yet: run again when it has one"
@@ -184,12 +196,12 @@ class _Work:
         end = self._wall.utc_ms(begin + self._series.names.length_ms) + self._job.delay_ms
         return Period(self._series.name_of(begin), begin, end)
 
-    def _over_ms(self, known: Known) -> int | None:
-        return known.newest_ms if self._by_watermark else self._chore.target.clock.now_ms()
+    def _over_ms(self, history: History) -> int | None:
+        return history.newest_ms if self._by_watermark else self._chore.target.clock.now_ms()
 
-    def _last_over(self, known: Known) -> int | None:
+    def _last_over(self, history: History) -> int | None:
         """When the last period began that was over at `as_of`; None without any watermark."""
-        over = self._over_ms(known)
+        over = self._over_ms(history)
         if over is None:
             return None
         if self._job.as_of:
@@ -214,7 +226,7 @@ class _Work:
         return local + max(0, DAY_MS - self._series.names.length_ms) * (last and day is not None)
 
     def _apply(
-        self, duties: Sequence[Duty], known: Known, surplus: tuple[str, ...]
+        self, duties: Sequence[PeriodAction], history: History, surplus: tuple[str, ...]
     ) -> tuple[tuple[str, ...], Report]:
         """Make, then replace, then delete: whatever is interrupted, no tag is missing in between."""
         job, chore = self._job, self._chore
@@ -223,15 +235,15 @@ class _Work:
             names = tuple(d.period.name for d in duties if d.state in (State.NEW, State.OTHER))
             return names, chore.report if removal is None else chore.report.planned(removal[0])
         lifetime = self._lifetime()
-        made = make(chore.target, duties, known, lifetime)
+        made = make(chore.target, duties, history, lifetime)
         swept = replace_others(
-            chore.sweeper, duties, lifetime, keeps=chore.keeps, by_watermark=self._by_watermark
+            chore.sweeper, duties, lifetime, quarantine=chore.quarantine, by_watermark=self._by_watermark
         )
         changed = (*made, *swept)
         if surplus:
             removal = apply.deletion(chore.target, chore.sweeper, surplus)
             swept["deleted"] = apply.delete(
-                _JOB, removal, chore.sweeper, keeps=chore.keeps, parameters=parameters(job)
+                _JOB, removal, chore.sweeper, quarantine=chore.quarantine, parameters=parameters(job)
             )
         return changed, _swept(chore.report, swept)
 
@@ -241,7 +253,7 @@ class _Work:
             retained = TAG_DEFAULT_TIME.read(self._chore.target.schema.options)
         return apply.Lifetime.starting(self._chore.target.clock.now_ms(), WallClock.of("UTC"), retained)
 
-    def _complain(self, duties: Sequence[Duty], asked: Period | None, known: Known) -> None:
+    def _complain(self, duties: Sequence[PeriodAction], asked: Period | None, history: History) -> None:
         """Raises for the period that was asked for by its date and has no tag now."""
         duty = next((duty for duty in duties if duty.period == asked), None)
         if duty is None or self._job.dry_run or duty.found is not None:
@@ -253,7 +265,7 @@ class _Work:
                 f"{self._zone}) and is not over: run again then"
             )
         if duty.state is State.LOST:
-            oldest = known.oldest
+            oldest = history.oldest
             left = (
                 "no snapshot is left" if oldest is None else f"the oldest snapshot left is {oldest.snapshot}"
             )
@@ -293,7 +305,7 @@ def _most(job: Job, options: Mapping[str, str]) -> int | None:
     return job.num_retained_max
 
 
-def _notes(duties: Sequence[Duty], others: Sequence[Duty], replaces: bool) -> Iterator[str]:
+def _notes(duties: Sequence[PeriodAction], others: Sequence[PeriodAction], replaces: bool) -> Iterator[str]:
     """What is to be known of the periods, a line a kind. `others`: those that were only looked at."""
     there = [duty for duty in duties if duty.state is State.THERE]
     if there:
@@ -320,7 +332,7 @@ def _notes(duties: Sequence[Duty], others: Sequence[Duty], replaces: bool) -> It
             yield f"{text}: {_names([duty for duty in found if duty.why == why])} ({why})"
 
 
-def _swept(report: Report, swept: Mapping[str, Swept]) -> Report:
+def _swept(report: Report, swept: Mapping[str, SweepResult]) -> Report:
     """With the figures of what was removed; several runs are told apart in notes."""
     runs = [f"{name}: run {one.run}" for name, one in swept.items() if one.files or one.roots]
     return replace(
@@ -329,7 +341,7 @@ def _swept(report: Report, swept: Mapping[str, Swept]) -> Report:
         run=next((one.run for one in reversed([*swept.values()]) if one.files or one.roots), None),
         files=sum(one.roots + one.files for one in swept.values()),
         bytes=sum(one.size for one in swept.values()),
-        spared=sum(len(one.spared) for one in swept.values()),
+        spared=sum(len(one.still_referenced) for one in swept.values()),
         notes=tuple(runs) if len(runs) > 1 else (),
     )
 
@@ -339,7 +351,7 @@ def _retired(surplus: Sequence[str], *, dry_run: bool) -> Iterator[str]:
         yield f"tags that {'would be removed' if dry_run else 'were removed'}: {', '.join(surplus)}"
 
 
-def _names(duties: Sequence[Duty]) -> str:
+def _names(duties: Sequence[PeriodAction]) -> str:
     names = [duty.period.name for duty in duties]
     rest = len(names) - _SHOWN
     return ", ".join(names[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")

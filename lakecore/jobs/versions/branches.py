@@ -83,7 +83,7 @@ def run(
     clock: Clock | None = None,
 ) -> Report:
     """Raises NotFoundError, AlreadyExistsError, InvalidInputError before anything is touched."""
-    with begin(_NAMES[type(job)], job, lake, keeps=True, executor=executor, clock=clock) as chore:
+    with begin(_NAMES[type(job)], job, lake, quarantine=True, executor=executor, clock=clock) as chore:
         report = replace(chore.report, names=(job.branch,))
         match job:
             case CreateBranch():
@@ -126,7 +126,9 @@ def _delete(job: DeleteBranch, chore: Chore, report: Report) -> Report:
     if job.dry_run:
         return report
     sweeper = replace(chore.sweeper, target=target)
-    swept = apply.delete(job.branch, planned, sweeper, keeps=chore.keeps, parameters=parameters(job))
+    swept = apply.delete(
+        job.branch, planned, sweeper, quarantine=chore.quarantine, parameters=parameters(job)
+    )
     return report.swept(swept)
 
 
@@ -139,7 +141,7 @@ def _fast_forward(job: FastForward, chore: Chore, report: Report) -> Report:
     if job.dry_run:
         return report
     sweeper = replace(chore.sweeper, target=target)
-    return report.swept(plan.apply(sweeper, keeps=chore.keeps, parameters=parameters(job)))
+    return report.swept(plan.apply(sweeper, quarantine=chore.quarantine, parameters=parameters(job)))
 
 
 def _ahead(chore: Chore, branch: str, first: int, before: Counts) -> Counts:

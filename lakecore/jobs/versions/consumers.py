@@ -20,7 +20,7 @@ from lakecore.jobs.runner.chore import (
     job_to_json,
     parameters,
 )
-from lakecore.maintain.deletion.reachable import Doomed
+from lakecore.maintain.deletion.candidates import PlannedDeletion
 from lakecore.maintain.deletion.roots import read_roots
 from lakecore.maintain.deletion.runs import Removal
 from lakecore.maintain.retention_options import CONSUMER_TIME
@@ -81,12 +81,12 @@ def run(
     clock: Clock | None = None,
 ) -> Report:
     """Raises NotFoundError, InvalidInputError before anything is touched."""
-    with begin(_NAMES[type(job)], job, lake, keeps=True, executor=executor, clock=clock) as chore:
+    with begin(_NAMES[type(job)], job, lake, quarantine=True, executor=executor, clock=clock) as chore:
         if isinstance(job, ResetConsumer):
             return chore.timed(_reset(job, chore))
         found = chore.target.consumers.list()
-        doomed = _cleared(job, found) if isinstance(job, ClearConsumers) else _expired(job, chore, found)
-        return chore.timed(_forget(job, chore, doomed))
+        deletion = _cleared(job, found) if isinstance(job, ClearConsumers) else _expired(job, chore, found)
+        return chore.timed(_forget(job, chore, deletion))
 
 
 def _reset(job: ResetConsumer, chore: Chore) -> Report:
@@ -126,13 +126,13 @@ def _expired(job: ExpireConsumers, chore: Chore, found: Sequence[Consumer]) -> l
 def _forget(job: Any, chore: Chore, consumers: Sequence[Consumer]) -> Report:
     target = chore.target
     paths = [target.paths.consumer(consumer.id) for consumer in consumers]
-    removal = Removal(tuple(Doomed(path, 0, chore.report.job) for path in paths))
+    removal = Removal(tuple(PlannedDeletion(path, 0, chore.report.job) for path in paths))
     names = tuple(consumer.id for consumer in consumers)
     report = replace(chore.report.planned(removal), names=names, nothing_to_do=not names)
     if not names or job.dry_run:
         return report
     kept = read_roots(target.file_io, target.paths)
     swept = chore.sweeper.sweep(
-        chore.report.job, removal, kept, keeps=chore.keeps, parameters=parameters(job)
+        chore.report.job, removal, kept, quarantine=chore.quarantine, parameters=parameters(job)
     )
     return report.swept(swept)

@@ -47,10 +47,10 @@ class Job:
 
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
     """Raises NotFoundError, InvalidInputError before anything is touched; CommitConflictError."""
-    with begin(NAME, job, lake, keeps=False, executor=executor, clock=clock) as chore:
+    with begin(NAME, job, lake, quarantine=False, executor=executor, clock=clock) as chore:
         source, target = _at(chore, job.source_branch), _at(chore, job.target_branch)
         author = chore.author(job)
-        if (landed := chore.landed(author, CommitKind.APPEND, target)) is not None:
+        if (landed := chore.committed_earlier(author, CommitKind.APPEND, target)) is not None:
             return chore.timed(landed)
         if job.dry_run:
             merged = plan_merge(source, target)
@@ -68,7 +68,7 @@ def _at(chore: Chore, branch: str) -> Target:
 def _report(job: Job, chore: Chore, merged: Merge, snapshot: int | None) -> Report:
     verb = "would be" if job.dry_run else "were"
     count = len(merged.files)
-    chore.looks_through(merged.base, count)
+    chore.estimate_manifest_work(merged.base, count)
     note = f"{count} files with {merged.rows} rows {verb} appended to branch {job.target_branch!r}"
     return replace(
         chore.report,

@@ -20,8 +20,8 @@ from lakecore.jobs.runner.chore import (
 )
 from lakecore.jobs.runner.counts import Change, Counts, counts_of
 from lakecore.maintain.deletion.roots import Root, RootKind
-from lakecore.maintain.rollback.again import commit_again
 from lakecore.maintain.rollback.apply import apply_rollback, choose, plan
+from lakecore.maintain.rollback.recommit import recommit
 
 __all__ = ["RollbackTo", "RollbackToAsLatest", "run"]
 
@@ -83,7 +83,7 @@ def run(
     """
     if isinstance(job, RollbackToAsLatest):
         return _again(job, lake, executor, clock)
-    with begin("rollback-to", job, lake, keeps=True, executor=executor, clock=clock) as chore:
+    with begin("rollback-to", job, lake, quarantine=True, executor=executor, clock=clock) as chore:
         state = choose(
             chore.target,
             snapshot=job.snapshot,
@@ -98,11 +98,13 @@ def run(
             snapshots=tuple(r.snapshot.id for r in planned.gone if r.kind is RootKind.SNAPSHOT)[::-1],
             names=tuple(root.name for root in planned.gone if root.kind is RootKind.TAG),
             nothing_to_do=not planned.gone,
-            quarantined=chore.keeps and bool(planned.gone),
+            quarantined=chore.quarantine and bool(planned.gone),
         )
         chore.after = lambda before: _back_at(chore, state, before)
         if not job.dry_run:
-            swept = apply_rollback(planned, chore.sweeper, keeps=chore.keeps, parameters=parameters(job))
+            swept = apply_rollback(
+                planned, chore.sweeper, quarantine=chore.quarantine, parameters=parameters(job)
+            )
             report = report.swept(swept)
         return chore.timed(report)
 
@@ -117,15 +119,15 @@ def _back_at(chore: Chore, state: Root, before: Counts) -> Counts:
 
 
 def _again(job: RollbackToAsLatest, lake: Lake, executor: Executor | None, clock: Clock | None) -> Report:
-    with begin("rollback-to-as-latest", job, lake, keeps=False, executor=executor, clock=clock) as chore:
+    with begin("rollback-to-as-latest", job, lake, quarantine=False, executor=executor, clock=clock) as chore:
         state = choose(chore.target, snapshot=job.snapshot, tag=job.tag)
         report = replace(chore.report, notes=(f"to the state of {state}",))
-        chore.looks_through(state.snapshot)
+        chore.estimate_manifest_work(state.snapshot)
         chore.after = lambda before: replace(
             counts_of(chore.target, state.snapshot), snapshots=Change(snapshots=1).of(before).snapshots
         )
         if job.dry_run:
             return chore.timed(report)
-        done = commit_again(chore.target, state, chore.author(job))
+        done = recommit(chore.target, state, chore.author(job))
         found = replace(report, snapshot=done.snapshot_id, names=done.tags, nothing_to_do=done.repeated)
         return chore.timed(found)

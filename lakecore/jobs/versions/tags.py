@@ -107,8 +107,8 @@ _NAMES = {
 
 def run(job: TagJob, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
     """Raises NotFoundError, AlreadyExistsError, InvalidInputError before anything is touched."""
-    keeps = not isinstance(job, ExpireTags)
-    with begin(_NAMES[type(job)], job, lake, keeps=keeps, executor=executor, clock=clock) as chore:
+    quarantine = not isinstance(job, ExpireTags)
+    with begin(_NAMES[type(job)], job, lake, quarantine=quarantine, executor=executor, clock=clock) as chore:
         return chore.timed(_run(job, chore))
 
 
@@ -160,7 +160,7 @@ def _replace(job: ReplaceTag, chore: Chore) -> Report:
         return report
     lifetime = _lifetime(job.time_retained_ms, job.zone, chore)
     swept = apply.replace(
-        job.tag, root, lifetime, chore.sweeper, keeps=chore.keeps, parameters=parameters(job)
+        job.tag, root, lifetime, chore.sweeper, quarantine=chore.quarantine, parameters=parameters(job)
     )
     return report.swept(swept)
 
@@ -171,7 +171,7 @@ def _delete(job: DeleteTag | ExpireTags, chore: Chore, names: Sequence[str]) -> 
     if not planned[0].roots or job.dry_run:
         return report
     swept = apply.delete(
-        _NAMES[type(job)], planned, chore.sweeper, keeps=chore.keeps, parameters=parameters(job)
+        _NAMES[type(job)], planned, chore.sweeper, quarantine=chore.quarantine, parameters=parameters(job)
     )
     return report.swept(swept)
 

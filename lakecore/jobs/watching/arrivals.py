@@ -15,13 +15,13 @@ from lakecore.row.partition_path import parse_partitions
 from lakecore.scan.filters import ScanFilter, keeps_manifest, select_entries
 from lakecore.table import Table
 
-__all__ = ["Arrivals", "Wanted", "added_entries"]
+__all__ = ["ArrivalCondition", "Arrivals", "added_entries"]
 
 Memo = MutableMapping[tuple[int, str], int | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ArrivalCondition:
     """What somebody waits for; all of it must hold.
 
     `count`: so many snapshots; `rows`: that many rows added by them; `kinds`: of these commits only;
@@ -36,7 +36,7 @@ class Wanted:
     watermark: int | None = None
 
     @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Wanted:
+    def from_json(cls, raw: Mapping[str, Any]) -> ArrivalCondition:
         """From texts as people write them; what is missing or empty has its default. Raises
         InvalidInputError.
         """
@@ -84,7 +84,7 @@ class Arrivals:
     """
 
     table: Table
-    wanted: Wanted
+    wanted: ArrivalCondition
     memo: Memo = field(default_factory=dict)
 
     def after(self, position: int) -> SnapshotRange | None:

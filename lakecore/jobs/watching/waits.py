@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from lakecore.errors import InvalidInputError, NotFoundError, UnsupportedError
-from lakecore.jobs.watching.arrivals import Arrivals, Memo, Wanted
+from lakecore.jobs.watching.arrivals import ArrivalCondition, Arrivals, Memo
 from lakecore.metadata.json_record import json_object
 from lakecore.metadata.options import TableOptions
 from lakecore.row.partition_path import parse_partitions, partition_path, partition_text
@@ -19,7 +19,7 @@ from lakecore.table import Table
 __all__ = ["NEW_SNAPSHOTS", "PARTITIONS_DONE", "TAG", "look"]
 
 NEW_SNAPSHOTS = "new-snapshots"
-"""Asked: `after`, and what `Wanted` has. Answer: `first`, `last`, `count`."""
+"""Asked: `after`, and what `ArrivalCondition` has. Answer: `first`, `last`, `count`."""
 TAG = "tag"
 """Asked: `tag`. Answer: `tag`, `snapshot`, `time_millis`, `watermark` of its snapshot."""
 PARTITIONS_DONE = "partitions-done"
@@ -44,7 +44,7 @@ def look(
     """
     opened = tables.load_table(table)
     if wait == NEW_SNAPSHOTS:
-        found = Arrivals(opened, Wanted.from_json(asked), {} if memo is None else memo).after(
+        found = Arrivals(opened, ArrivalCondition.from_json(asked), {} if memo is None else memo).after(
             int(asked["after"])
         )
         return None if found is None else found.to_json()

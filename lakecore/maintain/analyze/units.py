@@ -12,7 +12,7 @@ from lakecore.read.split.split_reader import read_split
 from lakecore.scan.split import Split, SplitPlan
 from lakecore.types.datatypes import DataField
 
-__all__ = ["Found", "analyze_splits"]
+__all__ = ["UnitStatistics", "analyze_splits"]
 
 _UNITS_PER_CORE = 2
 
@@ -27,16 +27,16 @@ class AnalyzeUnit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class UnitStatistics:
     """How many rows there are, and the columns that were looked at, by name."""
 
     rows: int
     columns: dict[str, ColumnSketch]
 
-    def __add__(self, other: Found) -> Found:
+    def __add__(self, other: UnitStatistics) -> UnitStatistics:
         """Of all rows of both, which have none in common."""
         together = {name: column.merged(other.columns[name]) for name, column in self.columns.items()}
-        return Found(self.rows + other.rows, together)
+        return UnitStatistics(self.rows + other.rows, together)
 
 
 def analyze_splits(
@@ -45,13 +45,13 @@ def analyze_splits(
     fields: Sequence[DataField],
     executor: Executor,
     alive: Callable[[], None],
-) -> Found:
+) -> UnitStatistics:
     """The same whatever the executor. `alive` is called between units. Raises what a read raises.
 
     Memory: a unit holds what a merging read holds, and 256 kB a column; results of units that wait for
     earlier ones are as large, twice as many at most as units run at once. A bucket with a key is one split.
     """
-    found = Found(0, {field.name: ColumnSketch(field) for field in fields})
+    found = UnitStatistics(0, {field.name: ColumnSketch(field) for field in fields})
     units = (
         AnalyzeUnit(context=context, splits=splits, fields=tuple(fields))
         for splits in _shares(plan, executor.parallelism * _UNITS_PER_CORE)
@@ -64,7 +64,7 @@ def analyze_splits(
     return found
 
 
-def analyze_unit(unit: AnalyzeUnit) -> Found:
+def analyze_unit(unit: AnalyzeUnit) -> UnitStatistics:
     """Reads the columns of the splits once."""
     sketches = {field.name: ColumnSketch(field) for field in unit.fields}
     counted = list(sketches) or [unit.context.schema.fields[0].name]
@@ -74,7 +74,7 @@ def analyze_unit(unit: AnalyzeUnit) -> Found:
             rows += batch.num_rows
             for name, sketch in sketches.items():
                 sketch.add(batch.column(name))
-    return Found(rows, sketches)
+    return UnitStatistics(rows, sketches)
 
 
 def _shares(plan: SplitPlan, count: int) -> Iterator[tuple[Split, ...]]:

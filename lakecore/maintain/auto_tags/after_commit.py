@@ -22,11 +22,11 @@ from lakecore.maintain.deletion.roots import Root, RootKind
 from lakecore.maintain.deletion.runs import RunStore
 from lakecore.maintain.deletion.sweep import Sweeper
 from lakecore.maintain.holds.gate import HoldGate
-from lakecore.maintain.holds.place import hold_because_of
+from lakecore.maintain.holds.place import place_hold_for
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.lease.lease import leased
 from lakecore.maintain.retention_options import TAG_DEFAULT_TIME
-from lakecore.maintain.tags.apply import Lifetime, create, delete, deletion, point, replace
+from lakecore.maintain.tags.apply import Lifetime, create, delete, deletion, move_tag, replace
 from lakecore.maintain.target import Target
 from lakecore.maintain.wall_clock import WallClock
 from lakecore.metadata.options import WRITE_ONLY
@@ -59,7 +59,7 @@ def tag_after_commit(
             _tag_periods(target)
     except LakeError as err:
         holds = HoldStore(file_io, target.warehouse, clock)
-        hold_because_of(err, holds, name, _JOB, "the commit before")
+        place_hold_for(err, holds, name, _JOB, "the commit before")
         logger.warning(
             "%s: the commit succeeded, but the automatic tags could not be updated after it (%s)",
             target.name,
@@ -93,7 +93,7 @@ def _tag_write(target: Target) -> None:
         create(target, name, root, lifetime)
     elif (old := target.tags.load(name).id) != latest.id:
         if target.snapshots.exists(old):  # it has all that the tag held: there is nothing to free
-            point(target, name, root, lifetime)
+            move_tag(target, name, root, lifetime)
         else:
             _move(target, name, root, lifetime)
     gone = _beyond(target, name)
@@ -105,7 +105,9 @@ def _move(target: Target, name: str, root: Root, lifetime: Lifetime | None) -> N
     try:
         _sweeping(
             target,
-            lambda sweeper: replace(name, root, lifetime, sweeper, keeps=False, parameters={"tag": name}),
+            lambda sweeper: replace(
+                name, root, lifetime, sweeper, quarantine=False, parameters={"tag": name}
+            ),
         )
     except UnavailableError as err:
         logger.info(
@@ -114,7 +116,7 @@ def _move(target: Target, name: str, root: Root, lifetime: Lifetime | None) -> N
             name,
             err,
         )
-        point(target, name, root, lifetime)
+        move_tag(target, name, root, lifetime)
 
 
 def _beyond(target: Target, newest: str) -> tuple[str, ...]:
@@ -141,7 +143,7 @@ def _beyond(target: Target, newest: str) -> tuple[str, ...]:
 
 def _delete(sweeper: Sweeper, names: tuple[str, ...]) -> None:
     planned = deletion(sweeper.target, sweeper, names)
-    delete(_JOB, planned, sweeper, keeps=False, parameters={"tags": list(names)})
+    delete(_JOB, planned, sweeper, quarantine=False, parameters={"tags": list(names)})
     logger.info("%s: tags %s were deleted", sweeper.target.name, ", ".join(names))
 
 

@@ -8,19 +8,19 @@ from typing import overload
 
 from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.maintain.auto_tags.options import MODE
-from lakecore.maintain.batch_tags.plan import Duty, Point, Series, State
+from lakecore.maintain.batch_tags.plan import PeriodAction, Point, Series, State
 from lakecore.maintain.deletion.roots import NamedRoot, Root, RootKind, named_roots, root_reader
-from lakecore.maintain.deletion.sweep import Sweeper, Swept
+from lakecore.maintain.deletion.sweep import Sweeper, SweepResult
 from lakecore.maintain.tags.apply import Lifetime, create, mark_missing, replace
 from lakecore.maintain.target import Target, in_threads
 from lakecore.scan.auto_tags import AutoTagNames
 
 Clock = Callable[[Root], int | None]
 
-__all__ = ["Known", "check_series", "make", "read_known", "replace_others"]
+__all__ = ["History", "check_series", "make", "read_history", "replace_others"]
 
 
-class Known:
+class History:
     """What is left of a history; snapshots and changelogs are read when they are asked for, once.
 
     `tags`: names to snapshots. Whatever reads raises NotFoundError when a snapshot expires meanwhile.
@@ -87,14 +87,14 @@ class _Points(Sequence[Point]):
         return self._made(self._ids[at])
 
 
-def read_known(target: Target, *, by_watermark: bool) -> Known:
+def read_history(target: Target, *, by_watermark: bool) -> History:
     """Costs three listings and a small read of every tag; and later one of each snapshot that is asked for,
     which are some log2 of them for each period. Raises UnavailableError when a listing disagrees with the
     hints, NotFoundError when a tag vanishes meanwhile.
     """
     branch = target.paths.branch
     listed, read = named_roots(target.file_io, target.paths, branch), root_reader(target.file_io, branch)
-    return Known(listed, read, partial(_clock, by_watermark=by_watermark))
+    return History(listed, read, partial(_clock, by_watermark=by_watermark))
 
 
 def check_series(target: Target, series: Series) -> None:
@@ -110,7 +110,9 @@ def check_series(target: Target, series: Series) -> None:
         )
 
 
-def make(target: Target, duties: Sequence[Duty], known: Known, lifetime: Lifetime | None) -> tuple[str, ...]:
+def make(
+    target: Target, duties: Sequence[PeriodAction], history: History, lifetime: Lifetime | None
+) -> tuple[str, ...]:
     """Make the tags that are new, oldest first; the names of those that were not there.
 
     Raises NotFoundError when a snapshot expires meanwhile.
@@ -118,7 +120,7 @@ def make(target: Target, duties: Sequence[Duty], known: Known, lifetime: Lifetim
     made = []
     for duty in duties:
         if duty.state is State.NEW and duty.snapshot is not None:
-            if create(target, duty.period.name, _tagged(known, duty.snapshot), lifetime):
+            if create(target, duty.period.name, _tagged(history, duty.snapshot), lifetime):
                 made.append(duty.period.name)
         elif duty.found is not None:
             mark_missing(target, [duty.period.name])
@@ -126,18 +128,23 @@ def make(target: Target, duties: Sequence[Duty], known: Known, lifetime: Lifetim
 
 
 def replace_others(
-    sweeper: Sweeper, duties: Sequence[Duty], lifetime: Lifetime | None, *, keeps: bool, by_watermark: bool
-) -> dict[str, Swept]:
+    sweeper: Sweeper,
+    duties: Sequence[PeriodAction],
+    lifetime: Lifetime | None,
+    *,
+    quarantine: bool,
+    by_watermark: bool,
+) -> dict[str, SweepResult]:
     """Let tags that stand for another snapshot stand for the right one, each at once; what that removed.
 
     A tag that alone holds what another one is to stand for moves after that one. Raises InvalidInputError
     when they wait for each other in a circle.
     """
     left = [duty for duty in duties if duty.state is State.OTHER]
-    done: dict[str, Swept] = {}
+    done: dict[str, SweepResult] = {}
     while left:
-        known = read_known(sweeper.target, by_watermark=by_watermark)
-        duty = next((one for one in left if _may_move(one, left, known)), None)
+        history = read_history(sweeper.target, by_watermark=by_watermark)
+        duty = next((one for one in left if _may_move(one, left, history)), None)
         if duty is None or duty.snapshot is None:
             names = ", ".join(one.period.name for one in left)
             raise InvalidInputError(
@@ -146,26 +153,26 @@ def replace_others(
                 "(create-tag), then replace them"
             )
         parameters: dict[str, object] = {"tag": duty.period.name, "snapshot": duty.snapshot}
-        root = _tagged(known, duty.snapshot)
+        root = _tagged(history, duty.snapshot)
         name = duty.period.name
-        done[name] = replace(name, root, lifetime, sweeper, keeps=keeps, parameters=parameters)
+        done[name] = replace(name, root, lifetime, sweeper, quarantine=quarantine, parameters=parameters)
         left.remove(duty)
     return done
 
 
-def _may_move(duty: Duty, left: Sequence[Duty], known: Known) -> bool:
+def _may_move(duty: PeriodAction, left: Sequence[PeriodAction], history: History) -> bool:
     """Whether what the tag holds is held by others too, or nobody waits for it."""
-    if duty.snapshot is None or known.root(duty.snapshot) is None:
+    if duty.snapshot is None or history.root(duty.snapshot) is None:
         return False
     waited = any(other.snapshot == duty.found for other in left if other is not duty)
-    root = known.root(duty.found or 0)
+    root = history.root(duty.found or 0)
     by_snapshot = root is not None and root.kind is RootKind.SNAPSHOT
-    holders = sum(snapshot == duty.found for snapshot in known.tags.values())
+    holders = sum(snapshot == duty.found for snapshot in history.tags.values())
     return not waited or by_snapshot or holders > 1
 
 
-def _tagged(known: Known, snapshot: int) -> Root:
-    root = known.root(snapshot)
+def _tagged(history: History, snapshot: int) -> Root:
+    root = history.root(snapshot)
     if root is None:
         raise NotFoundError(f"snapshot {snapshot} was expired by another process; run again")
     return root

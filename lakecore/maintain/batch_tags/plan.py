@@ -13,9 +13,9 @@ from lakecore.errors import InvalidInputError
 from lakecore.scan.auto_tags import AutoTagNames
 
 __all__ = [
-    "Answer",
-    "Duty",
     "Period",
+    "PeriodAction",
+    "PeriodSnapshot",
     "Point",
     "Series",
     "State",
@@ -74,7 +74,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PeriodSnapshot:
     """The snapshot, or why there is none. `empty`: the table had none yet."""
 
     snapshot: int | None
@@ -82,7 +82,7 @@ class Answer:
     empty: bool = False
 
 
-def last_before(points: Sequence[Point], end_ms: int) -> Answer:
+def last_before(points: Sequence[Point], end_ms: int) -> PeriodSnapshot:
     """The snapshot before the first one whose clock has reached `end_ms`. `points`: by id, the latest last.
 
     It is only given when it is certain: an unknown snapshot between the two might have been the one. Clocks
@@ -94,13 +94,13 @@ def last_before(points: Sequence[Point], end_ms: int) -> Answer:
     after = points[number].snapshot if number < len(points) else None
     if before is None:
         if after is None or after == 1:
-            return Answer(None, "the table had no snapshot before the end of the period", empty=True)
-        return Answer(None, _expired(1, after - 1))
+            return PeriodSnapshot(None, "the table had no snapshot before the end of the period", empty=True)
+        return PeriodSnapshot(None, _expired(1, after - 1))
     if after is not None and after != before.snapshot + 1:
-        return Answer(None, _expired(before.snapshot + 1, after - 1))
+        return PeriodSnapshot(None, _expired(before.snapshot + 1, after - 1))
     if not before.kept:
-        return Answer(None, _expired(before.snapshot, before.snapshot))
-    return Answer(before.snapshot)
+        return PeriodSnapshot(None, _expired(before.snapshot, before.snapshot))
+    return PeriodSnapshot(before.snapshot)
 
 
 def _first_at(points: Sequence[Point], end_ms: int) -> int:
@@ -151,7 +151,7 @@ class Period:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Duty:
+class PeriodAction:
     """What is to be done about a period. `snapshot`: for its tag to stand for; `found`: for which it does."""
 
     period: Period
@@ -177,15 +177,15 @@ def periods_between(series: Series, first_ms: int, last_ms: int) -> tuple[int, .
 
 def plan(
     periods: Iterable[Period], points: Sequence[Point], tags: Mapping[str, int], *, over_ms: int | None
-) -> tuple[Duty, ...]:
+) -> tuple[PeriodAction, ...]:
     """A duty for each period. `tags`: names to snapshots. `over_ms`: what ended by then is over."""
     return tuple(_duty(period, points, tags.get(period.name), over_ms) for period in periods)
 
 
-def _duty(period: Period, points: Sequence[Point], found: int | None, over_ms: int | None) -> Duty:
+def _duty(period: Period, points: Sequence[Point], found: int | None, over_ms: int | None) -> PeriodAction:
     if over_ms is None or over_ms < period.ends_ms:
         state = State.OPEN if found is None else State.THERE
-        return Duty(period=period, state=state, found=found, why="the period is not over")
+        return PeriodAction(period=period, state=state, found=found, why="the period is not over")
     answer = last_before(points, period.ends_ms)
     if found is not None:
         other = answer.snapshot is not None and answer.snapshot != found
@@ -194,12 +194,12 @@ def _duty(period: Period, points: Sequence[Point], found: int | None, over_ms: i
         state = State.NEW
     else:
         state = State.EMPTY if answer.empty else State.LOST
-    return Duty(period=period, state=state, snapshot=answer.snapshot, found=found, why=answer.why)
+    return PeriodAction(period=period, state=state, snapshot=answer.snapshot, found=found, why=answer.why)
 
 
 def retire(
-    duties: Sequence[Duty], series: Series, tags: Mapping[str, int], most: int | None
-) -> tuple[tuple[Duty, ...], tuple[str, ...]]:
+    duties: Sequence[PeriodAction], series: Series, tags: Mapping[str, int], most: int | None
+) -> tuple[tuple[PeriodAction, ...], tuple[str, ...]]:
     """The duties, with those left out for which there is no room; and the tags of the series to delete.
 
     The newest `most` periods keep their tags; the newest of all is always among them. Other tags count as

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from lakecore.errors import AlreadyExistsError, CommitConflictError, InvalidInputError, NotFoundError
 from lakecore.fs.publish import publish_resolved
 from lakecore.fs.temporary import is_temporary
-from lakecore.maintain.deletion.reachable import Doomed
+from lakecore.maintain.deletion.candidates import PlannedDeletion
 from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal, RunRecord, RunState
-from lakecore.maintain.deletion.sweep import Sweeper, Swept
+from lakecore.maintain.deletion.sweep import Sweeper, SweepResult
 from lakecore.maintain.hints import repair_hints
 from lakecore.maintain.target import Target
 from lakecore.metadata.json_record import json_object, whole_number
@@ -136,7 +136,9 @@ def branch_removal(target: Target, name: str) -> tuple[Removal, RootSet]:
     if not found:
         known = ", ".join(target.branches.list()) or "none"
         raise NotFoundError(f"branch {name!r} of {target.name} does not exist; available branches: {known}")
-    files = tuple(Doomed(path, 0, f"it belongs to branch {name}") for path in _removal_order(branch, found))
+    files = tuple(
+        PlannedDeletion(path, 0, f"it belongs to branch {name}") for path in _removal_order(branch, found)
+    )
     roots = read_roots(target.file_io, target.paths)
     kept = tuple(root for root in roots.roots if root.branch != name)
     return Removal(files), RootSet(kept, tuple(b for b in roots.branches if b != name))
@@ -157,9 +159,9 @@ def delete(
     planned: tuple[Removal, RootSet],
     sweeper: Sweeper,
     *,
-    keeps: bool,
+    quarantine: bool,
     parameters: dict[str, object],
-) -> Swept:
+) -> SweepResult:
     """Carry it out."""
     target = sweeper.target
     root = target.paths.with_branch(name).root
@@ -167,13 +169,13 @@ def delete(
         "delete-branch",
         planned[0],
         planned[1],
-        keeps=keeps,
+        quarantine=quarantine,
         settle=lambda: _remove_directories(target, root),
         parameters=parameters,
     )
 
 
-def rename(name: str, new_name: str, sweeper: Sweeper, *, parameters: dict[str, object]) -> Swept:
+def rename(name: str, new_name: str, sweeper: Sweeper, *, parameters: dict[str, object]) -> SweepResult:
     """A copy under the new name first: one of the two is always whole. Interrupted, it goes on when run
     again.
 
@@ -194,7 +196,8 @@ def rename(name: str, new_name: str, sweeper: Sweeper, *, parameters: dict[str, 
         raise AlreadyExistsError(f"branch {new_name!r} of {target.name} exists; choose another name")
     removal = Removal(
         tuple(
-            Doomed(p, 0, f"the branch was renamed to {new_name}") for p in _removal_order(old, list(source))
+            PlannedDeletion(p, 0, f"the branch was renamed to {new_name}")
+            for p in _removal_order(old, list(source))
         )
     )
     roots = read_roots(target.file_io, target.paths)
@@ -272,15 +275,15 @@ class FastForward:
     def removal(self) -> Removal:
         """Newest first."""
         why = f"it is replaced by branch {self._branch.branch}"
-        return Removal(tuple(Doomed(root.path, 0, why) for root in self.gone))
+        return Removal(tuple(PlannedDeletion(root.path, 0, why) for root in self.gone))
 
-    def apply(self, sweeper: Sweeper, *, keeps: bool, parameters: dict[str, object]) -> Swept:
+    def apply(self, sweeper: Sweeper, *, quarantine: bool, parameters: dict[str, object]) -> SweepResult:
         """Carry it out; interrupted, it goes on when it is run again."""
         return sweeper.sweep(
             "fast-forward",
             self.removal,
             self._kept,
-            keeps=keeps,
+            quarantine=quarantine,
             prepare=lambda: self._target.file_io.delete(self._target.paths.latest_hint),
             settle=self._copy,
             parameters=parameters,

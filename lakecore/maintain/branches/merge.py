@@ -10,7 +10,13 @@ from lakecore.commit.committer import Committer
 from lakecore.commit.preconditions import has_same_identity
 from lakecore.commit.request import Preconditions
 from lakecore.errors import CommitConflictError, CorruptDataError
-from lakecore.maintain.branches.plan import Side, check_mergeable, check_schemas, messages_of, only_in
+from lakecore.maintain.branches.plan import (
+    BranchHistory,
+    check_mergeable,
+    check_schemas,
+    messages_of,
+    only_in,
+)
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.live_entries import live
@@ -79,9 +85,11 @@ def merge(source: Target, target: Target, author: Author, clock: Clock) -> tuple
     )
 
 
-def _side(target: Target) -> Side:
+def _side(target: Target) -> BranchHistory:
     store = target.snapshots
-    return Side(target.paths.branch, target.schema, tuple(store.load(number) for number in store.list_ids()))
+    return BranchHistory(
+        target.paths.branch, target.schema, tuple(store.load(number) for number in store.list_ids())
+    )
 
 
 def _schemas(target: Target) -> dict[int, TableSchema]:

@@ -20,13 +20,13 @@ from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 
-__all__ = ["Side", "check_mergeable", "check_schemas", "messages_of", "only_in"]
+__all__ = ["BranchHistory", "check_mergeable", "check_schemas", "messages_of", "only_in"]
 
 _APPENDS = (CommitKind.APPEND, CommitKind.ANALYZE)
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class BranchHistory:
     """One of the two branches: its latest schema and its snapshots, oldest first."""
 
     branch: str
@@ -43,7 +43,7 @@ class Side:
         return self.snapshots[-1]
 
 
-def check_mergeable(source: Side, target: Side) -> None:
+def check_mergeable(source: BranchHistory, target: BranchHistory) -> None:
     """Raises InvalidInputError, UnsupportedError that name the branch and what is in the way."""
     if source.branch == target.branch:
         raise InvalidInputError(f"branch {source.branch!r} cannot be merged into itself")
@@ -70,7 +70,7 @@ def check_mergeable(source: Side, target: Side) -> None:
         _check_appends(side, start)
 
 
-def _start(source: Side, target: Side) -> int:
+def _start(source: BranchHistory, target: BranchHistory) -> int:
     """The id of the newest snapshot that both have alike; 1 without one."""
     theirs = {_state(snapshot) for snapshot in target.snapshots}
     common = [snapshot.id for snapshot in source.snapshots if _state(snapshot) in theirs]
@@ -82,7 +82,7 @@ def _state(snapshot: Snapshot) -> tuple[object, ...]:
     return snapshot.id, *lists, snapshot.commit_user, snapshot.time_millis
 
 
-def _check_appends(side: Side, start: int) -> None:
+def _check_appends(side: BranchHistory, start: int) -> None:
     last = side.latest.id
     found = {snapshot.id: snapshot for snapshot in side.snapshots}
     shared = start > 1 or start in found

@@ -16,11 +16,11 @@ from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.verify.fsck.references import bucket_directory
 
-__all__ = ["Candidates", "Doomed", "Held"]
+__all__ = ["Candidates", "PlannedDeletion", "Referenced"]
 
 
 @dataclass(frozen=True, slots=True)
-class Doomed:
+class PlannedDeletion:
     """A file that nothing will need. `size` in bytes, 0 where nothing records it. `why`: for people."""
 
     path: str
@@ -29,7 +29,7 @@ class Doomed:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Referenced:
     """Candidates that some root needs: data and changelog files as hashes of their names, and extra files
     by name.
     """
@@ -37,8 +37,8 @@ class Held:
     names: Hashes
     extras: frozenset[str]
 
-    def joined(self, other: Held) -> Held:
-        return Held(name_set([self.names, other.names]), self.extras | other.extras)
+    def joined(self, other: Referenced) -> Referenced:
+        return Referenced(name_set([self.names, other.names]), self.extras | other.extras)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,15 +107,15 @@ class Candidates:
         special = np.array([one.name_hash for one in self.special], np.uint64)
         return name_set([*(part.hashes for part in self.plain), special])
 
-    def doomed(self, held: Held, why: str) -> list[Doomed]:
+    def planned_deletions(self, held: Referenced, why: str) -> list[PlannedDeletion]:
         """The data and extra files that nothing holds; each path once."""
-        out: dict[str, Doomed] = {}
+        out: dict[str, PlannedDeletion] = {}
         for path, size in self._free(held):
             if path not in out:
-                out[path] = Doomed(path, size, why)
+                out[path] = PlannedDeletion(path, size, why)
         return list(out.values())
 
-    def _free(self, held: Held) -> Iterator[tuple[str, int]]:
+    def _free(self, held: Referenced) -> Iterator[tuple[str, int]]:
         for part in self.plain:
             free = np.flatnonzero(~within(part.hashes, held.names)).tolist()
             for lane in free:

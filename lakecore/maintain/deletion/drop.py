@@ -10,24 +10,25 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from lakecore.maintain.deletion.quarantined import Quarantined
-from lakecore.maintain.deletion.reachable import Doomed, Held, Reach
+from lakecore.maintain.deletion.candidates import PlannedDeletion, Referenced
+from lakecore.maintain.deletion.quarantined import QuarantinedRoots
+from lakecore.maintain.deletion.reachable import Reach
 from lakecore.maintain.deletion.roots import Root, RootKind, RootSet
 from lakecore.maintain.deletion.runs import Removal
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.data_file import EntryKind
 
-__all__ = ["Needs", "removal_of"]
+__all__ = ["RequiredFiles", "plan_removal"]
 
 Hashes = npt.NDArray[np.uint64]
 
 
-class Needs:
+class RequiredFiles:
     """What stays needed: by roots that stay (strictly), and by roots in the quarantine (as far as
     it is there).
     """
 
-    def __init__(self, target: Target, staying: Sequence[Root], quarantined: Quarantined) -> None:
+    def __init__(self, target: Target, staying: Sequence[Root], quarantined: QuarantinedRoots) -> None:
         self._staying = (Reach(target), staying)
         self._quarantined = (quarantined.reach(target), quarantined.roots)
 
@@ -37,17 +38,17 @@ class Needs:
             path for reach, roots in (self._staying, self._quarantined) for path in reach.metadata(roots)
         )
 
-    def data(self, wanted: Hashes) -> Held:
+    def data(self, wanted: Hashes) -> Referenced:
         """Which of the data files."""
         (reach, roots), (lenient, more) = self._staying, self._quarantined
         return reach.data(roots, wanted).joined(lenient.data(more, wanted))
 
 
-def removal_of(
-    target: Target, gone: Sequence[Root], kept: RootSet, quarantined: Quarantined, why: str
+def plan_removal(
+    target: Target, gone: Sequence[Root], kept: RootSet, quarantined: QuarantinedRoots, why: str
 ) -> Removal:
     """The root files of `gone`, and what only they need. `kept`: the roots that stay."""
-    roots = tuple(Doomed(root.path, 0, why) for root in gone)
+    roots = tuple(PlannedDeletion(root.path, 0, why) for root in gone)
     if not gone:
         return Removal(roots)
     old = Reach(target, strict=False)
@@ -62,8 +63,10 @@ def removal_of(
         if name is not None
     ]
     candidates = old.candidates(lists, EntryKind.ADD)
-    needs = Needs(target, kept.roots, quarantined)
+    needs = RequiredFiles(target, kept.roots, quarantined)
     held = needs.data(candidates.hashes())
     needed = needs.metadata()
-    metadata = [Doomed(path, size, why) for path, size in old.metadata(gone).items() if path not in needed]
-    return Removal(roots, (*candidates.doomed(held, why), *metadata))
+    metadata = [
+        PlannedDeletion(path, size, why) for path, size in old.metadata(gone).items() if path not in needed
+    ]
+    return Removal(roots, (*candidates.planned_deletions(held, why), *metadata))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from lakecore.fs.allowed_paths import AllowedPaths
 from lakecore.fs.confined import ConfinedFileIO
-from lakecore.maintain.deletion.candidates import Doomed
+from lakecore.maintain.deletion.candidates import PlannedDeletion
 from lakecore.maintain.target import Target
 
 __all__ = ["allowed_paths", "check_removable"]
@@ -19,8 +19,8 @@ def allowed_paths(target: Target) -> AllowedPaths:
     return AllowedPaths(warehouse=target.warehouse.rstrip("/") or "/", own=target.paths.table_path)
 
 
-def check_removable(target: Target, files: Iterable[Doomed]) -> None:
+def check_removable(target: Target, files: Iterable[PlannedDeletion]) -> None:
     """Raises as `AllowedPaths.check_removable` does for the first that is not. Cost: 1 us a file."""
     allowed = allowed_paths(target)
-    for doomed in files:
-        allowed.check_removable(doomed.path)
+    for deletion in files:
+        allowed.check_removable(deletion.path)

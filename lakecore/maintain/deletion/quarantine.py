@@ -20,13 +20,13 @@ from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.target import Target, in_threads
 from lakecore.store.paths import MAIN_BRANCH
 
-__all__ = ["Restored", "kept_size", "purge", "undo"]
+__all__ = ["UndoResult", "purge", "quarantined_size", "undo"]
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class UndoResult:
     """What `undo` put back. `missing`: entries of the run that were not in its quarantine."""
 
     files: int
@@ -34,7 +34,7 @@ class Restored:
     missing: int
 
 
-def undo(target: Target, runs: RunStore, record: RunRecord) -> Restored:
+def undo(target: Target, runs: RunStore, record: RunRecord) -> UndoResult:
     """Put back everything the run moved aside: files first, then the roots that need them. Repeatable.
 
     Raises InvalidInputError for a run that kept nothing, AlreadyExistsError when a snapshot or tag has taken
@@ -51,21 +51,23 @@ def undo(target: Target, runs: RunStore, record: RunRecord) -> Restored:
     entries = list(enumerate(removal))
     kept = {status.path: status.size for status in target.file_io.list(f"{runs.folder(record)}/kept")}
     roots, files = entries[: len(removal.roots)], entries[len(removal.roots) :]
-    for number, doomed in roots:
-        _check_place(target, runs.kept_path(record, number, doomed.path), doomed.path, kept)
-    moves = [(runs.kept_path(record, number, doomed.path), doomed.path) for number, doomed in files]
+    for number, deletion in roots:
+        _check_place(target, runs.quarantine_path(record, number, deletion.path), deletion.path, kept)
+    moves = [
+        (runs.quarantine_path(record, number, deletion.path), deletion.path) for number, deletion in files
+    ]
     found = [move for move in moves if move[0] in kept]
     list(in_threads(lambda move: _put_back(target, *move), found))
-    for number, doomed in reversed(roots):
-        place = runs.kept_path(record, number, doomed.path)
+    for number, deletion in reversed(roots):
+        place = runs.quarantine_path(record, number, deletion.path)
         if place in kept:
-            _put_back(target, place, doomed.path)
-            found.append((place, doomed.path))
+            _put_back(target, place, deletion.path)
+            found.append((place, deletion.path))
     for branch in (MAIN_BRANCH, *target.branches.list()) if roots else ():
         repair_hints(target.file_io, target.paths.with_branch(branch))
     size = sum(kept[place] for place, _ in found)
     runs.finish(record, RunState.UNDONE, {"restored": len(found)})
-    return Restored(len(found), size, len(entries) - len(found))
+    return UndoResult(len(found), size, len(entries) - len(found))
 
 
 def _why_nothing(record: RunRecord) -> str:
@@ -76,7 +78,7 @@ def _why_nothing(record: RunRecord) -> str:
     return "it moved no file into the quarantine"
 
 
-def kept_size(runs: RunStore, record: RunRecord) -> int:
+def quarantined_size(runs: RunStore, record: RunRecord) -> int:
     """Bytes of the run in the quarantine; 0 where it is a symbolic link. Costs a listing."""
     try:
         return sum(status.size for status in runs.file_io.list(f"{runs.folder(record)}/kept"))
@@ -94,7 +96,7 @@ def purge(runs: RunStore, *, ttl_ms: int, cap: int | None) -> list[tuple[RunReco
     on_hold = {hold.table for hold in holds.all()}
     kept = [record for record in runs.list() if record.state is RunState.QUARANTINED]
     kept = [record for record in kept if record.table not in on_hold]
-    sizes = {record.id: kept_size(runs, record) for record in kept}
+    sizes = {record.id: quarantined_size(runs, record) for record in kept}
     total = sum(sizes.values())
     gone = []
     for record in kept:

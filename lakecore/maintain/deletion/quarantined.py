@@ -19,7 +19,7 @@ from lakecore.maintain.deletion.runs import Removal, RunRecord, RunState, RunSto
 from lakecore.maintain.target import Target
 from lakecore.metadata.snapshot import Snapshot
 
-__all__ = ["Quarantined", "quarantined_roots"]
+__all__ = ["QuarantinedRoots", "quarantined_roots"]
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ _READ = "/manifest"
 
 
 @dataclass(frozen=True, slots=True)
-class Quarantined:
+class QuarantinedRoots:
     """`roots`: those in the quarantine. `places`: where metadata is now, by the path it had in the table."""
 
     roots: tuple[Root, ...] = ()
@@ -41,7 +41,7 @@ class Quarantined:
         return Reach(replace(target, file_io=storage), strict=False)
 
 
-def quarantined_roots(runs: RunStore, table: str) -> Quarantined:
+def quarantined_roots(runs: RunStore, table: str) -> QuarantinedRoots:
     """All of a table, with its branches. Reads the lists of files of all its runs in the quarantine.
 
     Memory: some hundred bytes a metadata file in the quarantine.
@@ -52,16 +52,16 @@ def quarantined_roots(runs: RunStore, table: str) -> Quarantined:
         if not record.keeps or record.state not in (RunState.QUARANTINED, RunState.PLANNED):
             continue
         removal = _removal_of(runs, record)
-        for number, doomed in enumerate(removal):
-            directory, _, name = doomed.path.rpartition("/")
-            place = runs.kept_path(record, number, doomed.path)
+        for number, deletion in enumerate(removal):
+            directory, _, name = deletion.path.rpartition("/")
+            place = runs.quarantine_path(record, number, deletion.path)
             if directory.endswith(_READ):
-                places[doomed.path] = place
+                places[deletion.path] = place
             kind = next((kind for start, kind in _KINDS.items() if name.startswith(start)), None)
             root = None if kind is None or number >= len(removal.roots) else _read(runs, place, kind)
             if root is not None:
                 found.append(root)
-    return Quarantined(tuple(found), places)
+    return QuarantinedRoots(tuple(found), places)
 
 
 def _removal_of(runs: RunStore, record: RunRecord) -> Removal:

@@ -22,7 +22,7 @@ import numpy as np
 from lakecore.errors import CorruptDataError, NotFoundError
 from lakecore.format.manifest.index_manifests import decode_index_manifest
 from lakecore.fs.resolve import plain_path
-from lakecore.maintain.deletion.candidates import Candidates, Doomed, Held
+from lakecore.maintain.deletion.candidates import Candidates, Referenced
 from lakecore.maintain.deletion.hashed_names import NO_NAMES, Hashes, name_set, within
 from lakecore.maintain.deletion.roots import Root, RootKind
 from lakecore.maintain.target import Target, in_threads
@@ -35,7 +35,7 @@ from lakecore.metadata.options import ChangelogProducer, TableOptions
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.verify.fsck.references import bucket_directory
 
-__all__ = ["Doomed", "Held", "Mentioned", "Reach", "grouped"]
+__all__ = ["NamedFiles", "Reach", "grouped"]
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ _DECODERS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Mentioned:
+class NamedFiles:
     """Hashes of all data files that any entry names, of those that a DELETE names, and all extra files."""
 
     names: Hashes
@@ -74,11 +74,11 @@ class Reach:
             out.update(self._side_files(root))
         return out
 
-    def data(self, roots: Sequence[Root], wanted: Hashes) -> Held:
+    def data(self, roots: Sequence[Root], wanted: Hashes) -> Referenced:
         """Which data and changelog files among `wanted` (hashes of names) the roots reach, exactly."""
         self._want(wanted)
         if not len(self._wanted):
-            return Held(NO_NAMES, frozenset())
+            return Referenced(NO_NAMES, frozenset())
         self._load_lists(roots)
         self._load_entries(roots)
         names: list[Hashes] = []
@@ -88,7 +88,7 @@ class Reach:
                 names.append(part.name_hash)
                 special = np.flatnonzero(part.extra_hash != 0)
                 extras.update(name for file in part.files(special) for name in file.extra_files)
-        return Held(name_set(names), frozenset(extras))
+        return Referenced(name_set(names), frozenset(extras))
 
     def candidates(self, lists: Iterable[str], kind: EntryKind) -> Candidates:
         """What the ADD or DELETE entries of all manifests of these lists name."""
@@ -101,14 +101,14 @@ class Reach:
         entries = self._entries(group)
         return Candidates.of(self.target, entries.select(entries.kind == kind))
 
-    def mentioned(self, roots: Sequence[Root]) -> Mentioned:
+    def mentioned(self, roots: Sequence[Root]) -> NamedFiles:
         """What any entry of the roots' manifests names."""
         self._load_lists(roots)
         files = list(
             dict.fromkeys(n for root in roots for name in _all_lists(root) for n in self._list(name))
         )
         parts = list(self._groups(files, lambda group: _mentioned(self._entries(group))))
-        return Mentioned(
+        return NamedFiles(
             name_set(part.names for part in parts),
             name_set(part.deleted for part in parts),
             frozenset().union(*(part.extras for part in parts)),
@@ -289,11 +289,11 @@ def grouped(files: Iterable[ManifestFile]) -> Iterator[list[ManifestFile]]:
         yield group
 
 
-def _mentioned(entries: ManifestEntries) -> Mentioned:
+def _mentioned(entries: ManifestEntries) -> NamedFiles:
     special = np.flatnonzero(entries.extra_hash != 0)
     extras = frozenset(name for file in entries.files(special) for name in file.extra_files)
     deleted = entries.name_hash[entries.kind == EntryKind.DELETE]
-    return Mentioned(name_set([entries.name_hash]), name_set([deleted]), extras)
+    return NamedFiles(name_set([entries.name_hash]), name_set([deleted]), extras)
 
 
 def _all_lists(root: Root) -> tuple[str, ...]:

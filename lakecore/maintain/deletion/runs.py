@@ -23,7 +23,7 @@ from lakecore.clock import Clock
 from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError, reason
 from lakecore.fs.confined import service_files
 from lakecore.fs.file_io import FileIO
-from lakecore.maintain.deletion.reachable import Doomed
+from lakecore.maintain.deletion.candidates import PlannedDeletion
 from lakecore.maintain.table_key import table_key
 from lakecore.maintain.target import in_threads
 from lakecore.metadata.file_names import checked_name
@@ -86,10 +86,10 @@ class RunRecord:
 class Removal:
     """What a run removes: root files in this order, then what only they needed."""
 
-    roots: tuple[Doomed, ...] = ()
-    files: tuple[Doomed, ...] = ()
+    roots: tuple[PlannedDeletion, ...] = ()
+    files: tuple[PlannedDeletion, ...] = ()
 
-    def __iter__(self) -> Iterator[Doomed]:
+    def __iter__(self) -> Iterator[PlannedDeletion]:
         yield from self.roots
         yield from self.files
 
@@ -99,7 +99,7 @@ class Removal:
     @property
     def size(self) -> int:
         """Bytes, as far as they are recorded."""
-        return sum(doomed.size for doomed in self)
+        return sum(deletion.size for deletion in self)
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class RunStore:
         job: str,
         removal: Removal,
         *,
-        keeps: bool = False,
+        quarantine: bool = False,
         parameters: Mapping[str, Any] | None = None,
         estimate: Mapping[str, Any] | None = None,
     ) -> RunRecord:
@@ -138,14 +138,14 @@ class RunStore:
             table=table_key(table),
             job=job,
             state=RunState.PLANNED,
-            keeps=keeps,
+            keeps=quarantine,
             started_ms=now,
             parameters=dict(parameters or {}),
             estimate=dict(estimate or {}),
         )
         if len(removal):
-            lines = (json.dumps([0, *_fields(doomed)]) for doomed in removal.roots)
-            more = (json.dumps([1, *_fields(doomed)]) for doomed in removal.files)
+            lines = (json.dumps([0, *_fields(deletion)]) for deletion in removal.roots)
+            more = (json.dumps([1, *_fields(deletion)]) for deletion in removal.files)
             text = "\n".join([*lines, *more])
             self.file_io.write_new(self._files(record), gzip.compress(text.encode(), 3, mtime=0))
         self._save(record)
@@ -172,14 +172,14 @@ class RunStore:
         except NotFoundError:
             return Removal()
         try:
-            parts: Sequence[list[Doomed]] = ([], [])
-            for part, doomed in _lines(data):
-                parts[part].append(doomed)
+            parts: Sequence[list[PlannedDeletion]] = ([], [])
+            for part, deletion in _lines(data):
+                parts[part].append(deletion)
         except (OSError, EOFError, ValueError, TypeError, IndexError, zlib.error) as err:
             raise CorruptDataError(path, f"is not a list of files: {reason(err)}") from err
         return Removal(tuple(parts[0]), tuple(parts[1]))
 
-    def kept_path(self, record: RunRecord, number: int, path: str) -> str:
+    def quarantine_path(self, record: RunRecord, number: int, path: str) -> str:
         """Where the quarantine keeps entry `number` of the removal."""
         return f"{self.folder(record)}/kept/{number:08d}-{path.rpartition('/')[2]}"
 
@@ -261,7 +261,7 @@ def _check_fields(record: RunRecord) -> None:
             raise TypeError(f"{name} is not an object")
 
 
-def _lines(data: bytes) -> Iterator[tuple[int, Doomed]]:
+def _lines(data: bytes) -> Iterator[tuple[int, PlannedDeletion]]:
     """Line by line, so that a small file cannot become a large one in memory before it is looked at."""
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as unpacked:
         while line := unpacked.readline(_MOST_LINE):
@@ -274,8 +274,8 @@ def _lines(data: bytes) -> Iterator[tuple[int, Doomed]]:
                 raise TypeError("a path is not a string")
             if type(size) is not int or not 0 <= size < 1 << 63:
                 raise ValueError("a size is not a number of bytes")
-            yield part, Doomed(path, size, why)
+            yield part, PlannedDeletion(path, size, why)
 
 
-def _fields(doomed: Doomed) -> Iterable[Any]:
-    return doomed.path, doomed.size, doomed.why
+def _fields(deletion: PlannedDeletion) -> Iterable[Any]:
+    return deletion.path, deletion.size, deletion.why

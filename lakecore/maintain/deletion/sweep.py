@@ -22,10 +22,11 @@ from lakecore.errors import (
 )
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.fs.file_io import FileIO
+from lakecore.maintain.deletion.candidates import PlannedDeletion
 from lakecore.maintain.deletion.hashed_names import name_set, within
 from lakecore.maintain.deletion.latest import check_latest
 from lakecore.maintain.deletion.places import check_removable
-from lakecore.maintain.deletion.reachable import Doomed, Reach
+from lakecore.maintain.deletion.reachable import Reach
 from lakecore.maintain.deletion.roots import Root, RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal, RunRecord, RunState, RunStore
 from lakecore.maintain.holds.gate import HoldGate
@@ -33,7 +34,7 @@ from lakecore.maintain.holds.plan import HoldEffect
 from lakecore.maintain.target import THREADS, Target, in_threads
 from lakecore.metadata.manifest.byte_words import hash_bytes
 
-__all__ = ["Sweeper", "Swept", "nothing"]
+__all__ = ["SweepResult", "Sweeper", "do_nothing"]
 
 logger = logging.getLogger(__name__)
 
@@ -41,27 +42,27 @@ _BATCH = 500
 _LARGEST_BATCH = 5000
 
 
-def nothing() -> None:
+def do_nothing() -> None:
     """For a chore that has nothing to do between two steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Swept:
+class SweepResult:
     """What was removed: `roots` and `files` by count, `size` in bytes as far as recorded.
 
-    `spared`: planned, but reached by a root that appeared meanwhile.
+    `still_referenced`: planned, but reached by a root that appeared meanwhile.
     """
 
     run: str | None = None
     roots: int = 0
     files: int = 0
     size: int = 0
-    spared: tuple[str, ...] = ()
+    still_referenced: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """For the ledger, where `files` counts roots too, as reports do."""
         files = self.roots + self.files
-        return {"files": files, "roots": self.roots, "bytes": self.size, "spared": len(self.spared)}
+        return {"files": files, "roots": self.roots, "bytes": self.size, "spared": len(self.still_referenced)}
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Sweeper:
     executor: Executor
     gate: HoldGate
     """Says whether anything may be removed from the table now."""
-    alive: Callable[[], None] = field(default=nothing)
+    alive: Callable[[], None] = field(default=do_nothing)
     """Called between steps, to renew a lease."""
 
     def sweep(
@@ -82,38 +83,38 @@ class Sweeper:
         removal: Removal,
         kept: RootSet,
         *,
-        keeps: bool = False,
-        prepare: Callable[[], None] = nothing,
-        settle: Callable[[], None] = nothing,
+        quarantine: bool = False,
+        prepare: Callable[[], None] = do_nothing,
+        settle: Callable[[], None] = do_nothing,
         parameters: Mapping[str, Any] | None = None,
-    ) -> Swept:
+    ) -> SweepResult:
         """Write down, `prepare`, remove the roots, `settle`, look at all roots again, remove the files.
 
         `kept`: the roots that must still be there afterwards; `removal.files` are reached by none of them.
-        `keeps`: into the quarantine. Raises UnavailableError when roots are missing: then no file is touched,
-        and the next run on the table goes on. Raises OnHoldError when the table is on hold, or comes to be in
-        between; CorruptDataError when its latest snapshot cannot be read: then nothing is removed. Before
-        anything is written: as `check_removable`.
+        `quarantine`: move them there. Raises UnavailableError when roots are missing: then no file is
+        touched, and the next run on the table goes on. Raises OnHoldError when the table is on hold, or is
+        put on hold in between; CorruptDataError when its latest snapshot cannot be read: then nothing is
+        removed. Before anything is written: as `check_removable`.
         """
         check_removable(self.target, removal)
-        self._may_remove(removal, keeps=keeps)
+        self._may_remove(removal, quarantine=quarantine)
         estimate = {"files": len(removal), "roots": len(removal.roots), "bytes": removal.size}
         record = self.runs.begin(
-            self.target.name, job, removal, keeps=keeps, parameters=parameters, estimate=estimate
+            self.target.name, job, removal, quarantine=quarantine, parameters=parameters, estimate=estimate
         )
         prepare()
-        for number, doomed in enumerate(removal.roots):
-            self._remove_root(record, number, doomed)
+        for number, deletion in enumerate(removal.roots):
+            self._remove_root(record, number, deletion)
         settle()
         self.alive()
         files = removal.files
-        spared: tuple[Doomed, ...] = ()
+        still_referenced: tuple[PlannedDeletion, ...] = ()
         if files:
-            self.gate.check(keeps=keeps)
-            files, spared = self._still_free(files, kept)
-        return self._finish(record, removal, files, spared)
+            self.gate.check(quarantine=quarantine)
+            files, still_referenced = self._not_referenced(files, kept)
+        return self._finish(record, removal, files, still_referenced)
 
-    def resume(self, *, roots_only: bool = False) -> list[Swept]:
+    def resume(self, *, roots_only: bool = False) -> list[SweepResult]:
         """Finish the files of runs that were interrupted; roots that are still there stay, and
         keep theirs. `roots_only`: runs that remove nothing else; for these the table need not be readable.
 
@@ -130,8 +131,8 @@ class Sweeper:
             logger.info("%s: the interrupted run %s is completed first", self.target.name, record.id)
             if record.keeps:
                 self._drop_second_name(record, removal)
-            files: tuple[Doomed, ...] = ()
-            spared: tuple[Doomed, ...] = ()
+            files: tuple[PlannedDeletion, ...] = ()
+            still_referenced: tuple[PlannedDeletion, ...] = ()
             if removal.files:
                 current = read_roots(self.target.file_io, self.target.paths)
                 if not current.roots:
@@ -139,8 +140,8 @@ class Sweeper:
                         f"{self.target.name}: run {record.id} was interrupted, but the table has no "
                         "snapshot now, so nothing is removed; run fsck"
                     )
-                files, spared = _split(removal.files, Reach(self.target), current.roots)
-            finished.append(self._finish(record, removal, files, spared, resumed=True))
+                files, still_referenced = _split(removal.files, Reach(self.target), current.roots)
+            finished.append(self._finish(record, removal, files, still_referenced, resumed=True))
         return finished
 
     def _removal_of(self, record: RunRecord) -> Removal | None:
@@ -155,23 +156,23 @@ class Sweeper:
             return None
         return removal
 
-    def _may_remove(self, removal: Removal, *, keeps: bool) -> None:
+    def _may_remove(self, removal: Removal, *, quarantine: bool) -> None:
         if not len(removal):
             return
-        self.gate.check(keeps=keeps)
+        self.gate.check(quarantine=quarantine)
         if self.gate.effect is not HoldEffect.QUARANTINE_ONLY:
             check_latest(self.target)
 
-    def _remove_root(self, record: RunRecord, number: int, doomed: Doomed) -> None:
+    def _remove_root(self, record: RunRecord, number: int, deletion: PlannedDeletion) -> None:
         if not record.keeps:
-            self.target.file_io.delete(doomed.path)
+            self.target.file_io.delete(deletion.path)
             return
         try:
-            self.target.file_io.move(doomed.path, self.runs.kept_path(record, number, doomed.path))
+            self.target.file_io.move(deletion.path, self.runs.quarantine_path(record, number, deletion.path))
         except NotFoundError:
-            logger.info("%s does not exist any more", doomed.path)
+            logger.info("%s does not exist any more", deletion.path)
         except AlreadyExistsError:
-            self.target.file_io.delete(doomed.path)  # a killed move left it under both names
+            self.target.file_io.delete(deletion.path)  # a killed move left it under both names
 
     def _drop_second_name(self, record: RunRecord, removal: Removal) -> None:
         """Of the root that a killed move left under both names: it stays, and its copy goes.
@@ -180,17 +181,17 @@ class Sweeper:
         in its place. A look a root.
         """
         storage = self.target.file_io
-        for number, doomed in enumerate(removal.roots):
-            if storage.stat(doomed.path) is None:
+        for number, deletion in enumerate(removal.roots):
+            if storage.stat(deletion.path) is None:
                 continue
-            copy = self.runs.kept_path(record, number, doomed.path)
-            if storage.stat(copy) is not None and storage.read(copy) == storage.read(doomed.path):
+            copy = self.runs.quarantine_path(record, number, deletion.path)
+            if storage.stat(copy) is not None and storage.read(copy) == storage.read(deletion.path):
                 storage.delete(copy)
             return
 
-    def _still_free(
-        self, files: Sequence[Doomed], kept: RootSet
-    ) -> tuple[tuple[Doomed, ...], tuple[Doomed, ...]]:
+    def _not_referenced(
+        self, files: Sequence[PlannedDeletion], kept: RootSet
+    ) -> tuple[tuple[PlannedDeletion, ...], tuple[PlannedDeletion, ...]]:
         """The second look: no root may have vanished; what new ones reach is spared."""
         current = read_roots(self.target.file_io, self.target.paths)
         before, now = kept.identities(), current.identities()
@@ -209,30 +210,32 @@ class Sweeper:
         self,
         record: RunRecord,
         removal: Removal,
-        files: Sequence[Doomed],
-        spared: Sequence[Doomed],
+        files: Sequence[PlannedDeletion],
+        still_referenced: Sequence[PlannedDeletion],
         *,
         resumed: bool = False,
-    ) -> Swept:
-        numbers = {doomed.path: number for number, doomed in enumerate(removal)} if record.keeps else {}
+    ) -> SweepResult:
+        numbers = {deletion.path: number for number, deletion in enumerate(removal)} if record.keeps else {}
         self._remove_files(record, files, numbers)
-        swept = Swept(
+        swept = SweepResult(
             run=record.id,
             roots=len(removal.roots),
             files=len(files),
-            size=sum(doomed.size for doomed in (*removal.roots, *files)),
-            spared=tuple(doomed.path for doomed in spared),
+            size=sum(deletion.size for deletion in (*removal.roots, *files)),
+            still_referenced=tuple(deletion.path for deletion in still_referenced),
         )
         moved = bool(removal.roots or files or (resumed and removal.files))  # resumed: perhaps before
         state = RunState.QUARANTINED if record.keeps and moved else RunState.DONE
         self.runs.finish(record, state, swept.to_json() | ({"resumed": True} if resumed else {}))
         return swept
 
-    def _remove_files(self, record: RunRecord, files: Sequence[Doomed], numbers: Mapping[str, int]) -> None:
+    def _remove_files(
+        self, record: RunRecord, files: Sequence[PlannedDeletion], numbers: Mapping[str, int]
+    ) -> None:
         """Raises the first failure after all batches were tried."""
         pairs: Iterator[tuple[str, str | None]]
         if record.keeps:
-            pairs = ((d.path, self.runs.kept_path(record, numbers[d.path], d.path)) for d in files)
+            pairs = ((d.path, self.runs.quarantine_path(record, numbers[d.path], d.path)) for d in files)
         else:
             pairs = ((d.path, None) for d in files)
         failures: list[BaseException] = []
@@ -257,22 +260,22 @@ class Sweeper:
 
 
 def _split(
-    files: Sequence[Doomed], reach: Reach, roots: Sequence[Root]
-) -> tuple[tuple[Doomed, ...], tuple[Doomed, ...]]:
+    files: Sequence[PlannedDeletion], reach: Reach, roots: Sequence[Root]
+) -> tuple[tuple[PlannedDeletion, ...], tuple[PlannedDeletion, ...]]:
     """Files that no root reaches, and those that one does: by path, by name, or as an extra file."""
     if not roots:
         return tuple(files), ()
     metadata = reach.metadata(roots)
-    hashes = hash_bytes([_name(doomed.path).encode() for doomed in files])
-    owners = hash_bytes([owner_of(_name(doomed.path)).encode() for doomed in files])
+    hashes = hash_bytes([_name(deletion.path).encode() for deletion in files])
+    owners = hash_bytes([owner_of(_name(deletion.path)).encode() for deletion in files])
     held = reach.data(roots, name_set([hashes, owners]))
     taken = within(hashes, held.names)
-    free: list[Doomed] = []
-    spared: list[Doomed] = []
-    for doomed, reached in zip(files, taken.tolist(), strict=True):
-        kept = reached or doomed.path in metadata or _name(doomed.path) in held.extras
-        (spared if kept else free).append(doomed)
-    return tuple(free), tuple(spared)
+    free: list[PlannedDeletion] = []
+    still_referenced: list[PlannedDeletion] = []
+    for deletion, reached in zip(files, taken.tolist(), strict=True):
+        kept = reached or deletion.path in metadata or _name(deletion.path) in held.extras
+        (still_referenced if kept else free).append(deletion)
+    return tuple(free), tuple(still_referenced)
 
 
 def _name(path: str) -> str:

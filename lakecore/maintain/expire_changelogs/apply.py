@@ -6,16 +6,16 @@ import logging
 from collections.abc import Sequence
 
 from lakecore.errors import InvalidInputError, LakeError
-from lakecore.maintain.deletion.candidates import Candidates, Doomed
-from lakecore.maintain.deletion.drop import Needs
-from lakecore.maintain.deletion.quarantined import Quarantined
+from lakecore.maintain.deletion.candidates import Candidates, PlannedDeletion
+from lakecore.maintain.deletion.drop import RequiredFiles
+from lakecore.maintain.deletion.quarantined import QuarantinedRoots
 from lakecore.maintain.deletion.reachable import Reach
 from lakecore.maintain.deletion.roots import Root, RootKind, read_roots
 from lakecore.maintain.deletion.runs import Removal
-from lakecore.maintain.deletion.sweep import Sweeper, Swept
+from lakecore.maintain.deletion.sweep import Sweeper, SweepResult
 from lakecore.maintain.expire_changelogs.plan import plan_changelog_expiry
 from lakecore.maintain.expire_snapshots.apply import ExpiryPlan
-from lakecore.maintain.expire_snapshots.plan import Aged, Expiry, Retention
+from lakecore.maintain.expire_snapshots.plan import AgedSnapshot, Expiry, Retention
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.data_file import EntryKind
 
@@ -23,19 +23,19 @@ __all__ = ["apply_expiry", "plan", "settle"]
 
 logger = logging.getLogger(__name__)
 
-_EMPTY_QUARANTINE = Quarantined()
+_EMPTY_QUARANTINE = QuarantinedRoots()
 _WHY = "only expired changelogs referred to it"
 
 
 def plan(
-    target: Target, retention: Retention | None, quarantined: Quarantined = _EMPTY_QUARANTINE
+    target: Target, retention: Retention | None, quarantined: QuarantinedRoots = _EMPTY_QUARANTINE
 ) -> ExpiryPlan:
     """`retention` None: all of them. Errors as for snapshots."""
     roots = read_roots(target.file_io, target.paths)
     branch = target.paths.branch
     found = roots.of(RootKind.CHANGELOG, branch)
     snapshots = roots.of(RootKind.SNAPSHOT, branch)
-    aged = [Aged(root.snapshot.id, root.snapshot.time_millis) for root in found]
+    aged = [AgedSnapshot(root.snapshot.id, root.snapshot.time_millis) for root in found]
     if not snapshots:
         expiry = Expiry((), None, "there are no snapshots")
     elif retention is None:
@@ -46,26 +46,26 @@ def plan(
     ids = frozenset(expiry.ids)
     gone = [root for root in found if root.snapshot.id in ids]
     kept = roots.without(root.path for root in gone)
-    doomed = tuple(Doomed(root.path, 0, "expired") for root in gone)
-    files = tuple(_files(target, gone, Needs(target, kept.roots, quarantined))) if gone else ()
-    return ExpiryPlan(expiry=expiry, removal=Removal(doomed, files), kept=kept)
+    deletion = tuple(PlannedDeletion(root.path, 0, "expired") for root in gone)
+    files = tuple(_files(target, gone, RequiredFiles(target, kept.roots, quarantined))) if gone else ()
+    return ExpiryPlan(expiry=expiry, removal=Removal(deletion, files), kept=kept)
 
 
 def apply_expiry(
-    planned: ExpiryPlan, sweeper: Sweeper, *, keeps: bool, parameters: dict[str, object]
-) -> Swept:
+    planned: ExpiryPlan, sweeper: Sweeper, *, quarantine: bool, parameters: dict[str, object]
+) -> SweepResult:
     """Carry it out."""
     return sweeper.sweep(
         "expire-changelogs",
         planned.removal,
         planned.kept,
-        keeps=keeps,
+        quarantine=quarantine,
         settle=lambda: settle(sweeper.target),
         parameters=parameters,
     )
 
 
-def _all(found: Sequence[Aged], earliest_snapshot: int) -> Expiry:
+def _all(found: Sequence[AgedSnapshot], earliest_snapshot: int) -> Expiry:
     if found and found[-1].id >= earliest_snapshot:
         raise InvalidInputError(
             f"changelog {found[-1].id} is not older than the earliest snapshot {earliest_snapshot}; run fsck"
@@ -73,7 +73,7 @@ def _all(found: Sequence[Aged], earliest_snapshot: int) -> Expiry:
     return Expiry(tuple(one.id for one in found), None, "all changelogs are to be expired")
 
 
-def _files(target: Target, gone: Sequence[Root], needs: Needs) -> list[Doomed]:
+def _files(target: Target, gone: Sequence[Root], needs: RequiredFiles) -> list[PlannedDeletion]:
     old = Reach(target, strict=False)
     changelogs = [r.snapshot.changelog_manifest_list for r in gone]
     deltas = [r.snapshot.delta_manifest_list for r in gone if r.snapshot.changelog_manifest_list is None]
@@ -82,8 +82,10 @@ def _files(target: Target, gone: Sequence[Root], needs: Needs) -> list[Doomed]:
     candidates = Candidates.joined(parts)
     held = needs.data(candidates.hashes())
     needed = needs.metadata()
-    metadata = [Doomed(path, size, _WHY) for path, size in old.metadata(gone).items() if path not in needed]
-    return [*candidates.doomed(held, _WHY), *metadata]
+    metadata = [
+        PlannedDeletion(path, size, _WHY) for path, size in old.metadata(gone).items() if path not in needed
+    ]
+    return [*candidates.planned_deletions(held, _WHY), *metadata]
 
 
 def settle(target: Target) -> None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lakecore.maintain.expire_snapshots.plan import Aged, Expiry, Retention
+from lakecore.maintain.expire_snapshots.plan import AgedSnapshot, Expiry, Retention
 
 __all__ = ["plan_changelog_expiry"]
 
 
 def plan_changelog_expiry(
-    found: Sequence[Aged], latest_snapshot: int, retention: Retention, consumers: Mapping[str, int]
+    found: Sequence[AgedSnapshot], latest_snapshot: int, retention: Retention, consumers: Mapping[str, int]
 ) -> Expiry:
     """`found`: changelogs by id. `consumers`: the first snapshot that each still needs."""
     if not found:

@@ -9,14 +9,14 @@ from itertools import pairwise
 
 from lakecore.errors import CorruptDataError, LakeError
 from lakecore.fs.publish import publish_resolved
-from lakecore.maintain.deletion.candidates import Candidates, Doomed
-from lakecore.maintain.deletion.drop import Needs
-from lakecore.maintain.deletion.quarantined import Quarantined
+from lakecore.maintain.deletion.candidates import Candidates, PlannedDeletion
+from lakecore.maintain.deletion.drop import RequiredFiles
+from lakecore.maintain.deletion.quarantined import QuarantinedRoots
 from lakecore.maintain.deletion.reachable import Reach
 from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal
-from lakecore.maintain.deletion.sweep import Sweeper, Swept
-from lakecore.maintain.expire_snapshots.plan import Aged, Expiry, Retention, plan_expiry
+from lakecore.maintain.deletion.sweep import Sweeper, SweepResult
+from lakecore.maintain.expire_snapshots.plan import AgedSnapshot, Expiry, Retention, plan_expiry
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.data_file import EntryKind
 
@@ -24,7 +24,7 @@ __all__ = ["ExpiryPlan", "apply_expiry", "plan", "settle"]
 
 logger = logging.getLogger(__name__)
 
-_EMPTY_QUARANTINE = Quarantined()
+_EMPTY_QUARANTINE = QuarantinedRoots()
 _WHY = "only expired snapshots referred to it"
 
 
@@ -47,7 +47,7 @@ def plan(
     *,
     decoupled: bool,
     consumers_hold: bool = True,
-    quarantined: Quarantined = _EMPTY_QUARANTINE,
+    quarantined: QuarantinedRoots = _EMPTY_QUARANTINE,
 ) -> ExpiryPlan:
     """Reads all roots, the deltas of what expires, and what the other roots have of their files.
 
@@ -57,30 +57,30 @@ def plan(
     roots = read_roots(target.file_io, target.paths)
     found = roots.of(RootKind.SNAPSHOT, target.paths.branch)
     consumers = {c.id: c.next_snapshot for c in target.consumers.list()} if consumers_hold else {}
-    aged = [Aged(root.snapshot.id, root.snapshot.time_millis) for root in found]
+    aged = [AgedSnapshot(root.snapshot.id, root.snapshot.time_millis) for root in found]
     expiry = plan_expiry(aged, retention, consumers)
     ids = frozenset(expiry.ids)
     gone = [root for root in found if root.snapshot.id in ids]
     kept = roots.without(root.path for root in gone)
     changelogs = tuple(_as_changelog(target, root) for root in gone) if decoupled else ()
     staying = (*kept.roots, *changelogs)
-    roots_gone = tuple(Doomed(root.path, 0, "expired") for root in gone)
-    needs = Needs(target, staying, quarantined)
+    roots_gone = tuple(PlannedDeletion(root.path, 0, "expired") for root in gone)
+    needs = RequiredFiles(target, staying, quarantined)
     files = tuple(_files(target, gone, _first_kept(found, expiry), needs)) if gone else ()
     kept = RootSet(staying, kept.branches)
     return ExpiryPlan(expiry=expiry, removal=Removal(roots_gone, files), kept=kept, changelogs=changelogs)
 
 
 def apply_expiry(
-    planned: ExpiryPlan, sweeper: Sweeper, *, keeps: bool, parameters: dict[str, object]
-) -> Swept:
+    planned: ExpiryPlan, sweeper: Sweeper, *, quarantine: bool, parameters: dict[str, object]
+) -> SweepResult:
     """Carry it out."""
     target = sweeper.target
     return sweeper.sweep(
         "expire-snapshots",
         planned.removal,
         planned.kept,
-        keeps=keeps,
+        quarantine=quarantine,
         prepare=lambda: _write_changelogs(target, planned.changelogs),
         settle=lambda: settle(target),
         parameters=parameters,
@@ -96,7 +96,9 @@ def _first_kept(found: Sequence[Root], expiry: Expiry) -> Root | None:
     return next((root for root in found if root.snapshot.id == expiry.end), None)
 
 
-def _files(target: Target, gone: Sequence[Root], end: Root | None, needs: Needs) -> list[Doomed]:
+def _files(
+    target: Target, gone: Sequence[Root], end: Root | None, needs: RequiredFiles
+) -> list[PlannedDeletion]:
     """Whatever is live before the end and not at it was removed by a delta up to the end's.
 
     Where ids are missing in between, a delta is missing too: there everything live before the gap counts.
@@ -114,8 +116,10 @@ def _files(target: Target, gone: Sequence[Root], end: Root | None, needs: Needs)
     candidates = Candidates.joined(parts)
     held = needs.data(candidates.hashes())
     needed = needs.metadata()
-    metadata = [Doomed(path, size, _WHY) for path, size in old.metadata(gone).items() if path not in needed]
-    return [*candidates.doomed(held, _WHY), *metadata]
+    metadata = [
+        PlannedDeletion(path, size, _WHY) for path, size in old.metadata(gone).items() if path not in needed
+    ]
+    return [*candidates.planned_deletions(held, _WHY), *metadata]
 
 
 def _write_changelogs(target: Target, changelogs: Sequence[Root]) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from lakecore.errors import InvalidInputError
 
-__all__ = ["Aged", "Expiry", "Retention", "plan_expiry"]
+__all__ = ["AgedSnapshot", "Expiry", "Retention", "plan_expiry"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
-class Aged:
+class AgedSnapshot:
     """A snapshot or changelog: its id and when it was committed, in milliseconds."""
 
     id: int
@@ -59,7 +59,7 @@ class Expiry:
     blocker: str
 
 
-def plan_expiry(found: Sequence[Aged], retention: Retention, consumers: Mapping[str, int]) -> Expiry:
+def plan_expiry(found: Sequence[AgedSnapshot], retention: Retention, consumers: Mapping[str, int]) -> Expiry:
     """`found` by id. `consumers`: the first snapshot that each still needs."""
     if not found:
         return Expiry((), None, "there are no snapshots")

@@ -8,7 +8,17 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-__all__ = ["Around", "Forecast", "Pace", "PastRun", "Risk", "SeenCommit", "Work", "forecast", "risk_of"]
+__all__ = [
+    "Environment",
+    "Forecast",
+    "PastRun",
+    "RecentCommit",
+    "Risk",
+    "Throughput",
+    "Work",
+    "forecast",
+    "risk_of",
+]
 
 _MB = 1 << 20
 _UNKNOWN = 3.0
@@ -30,7 +40,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class Throughput:
     """The stated defaults of a job: `seconds` in any case and what comes on top, at so many a second;
     memory in bytes. `most_of_bytes` bounds what the bytes of the work take; None: nothing does.
     """
@@ -80,22 +90,22 @@ class PastRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenCommit:
-    """A recent commit. `ours`: made by lakecore."""
+class RecentCommit:
+    """A recent commit. `by_lakecore`: made by lakecore."""
 
     time_ms: int
     kind: str
-    ours: bool = False
+    by_lakecore: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
+class Environment:
     """What else happens to the table. `commits`: recent ones, newest first. `inline`: its writers may compact
     by themselves. `lease`: who holds it. `holders`: tags, branches and consumers that hold old files.
     """
 
     now_ms: int
-    commits: tuple[SeenCommit, ...] = ()
+    commits: tuple[RecentCommit, ...] = ()
     inline: bool = False
     lease: str | None = None
     holders: tuple[str, ...] = ()
@@ -145,10 +155,14 @@ class Forecast:
 
 
 def forecast(
-    work: Work, past: Sequence[PastRun], pace: Pace, around: Around, disturbed_by: frozenset[str]
+    work: Work,
+    past: Sequence[PastRun],
+    pace: Throughput,
+    around: Environment,
+    conflicting_kinds: frozenset[str],
 ) -> Forecast:
-    """`past`: earlier runs of this job on this table, any order. `disturbed_by`: kinds of commits that the
-    job loses work to.
+    """`past`: earlier runs of this job on this table, any order. `conflicting_kinds`: kinds of commits that
+    the job loses work to.
 
     The defaults say how work of one size compares with work of another; earlier runs say by how much they
     are off here: the median of that factor is taken, and its extremes are the range.
@@ -171,17 +185,19 @@ def forecast(
         seconds_high=round(high, 3),
         memory=int(memory),
         based_on=based_on,
-        risk=risk_of(around, seconds, disturbed_by, lost),
+        risk=risk_of(around, seconds, conflicting_kinds, lost),
     )
 
 
-def risk_of(around: Around, seconds: float, disturbed_by: frozenset[str], lost: float = 0.0) -> Risk:
+def risk_of(
+    around: Environment, seconds: float, conflicting_kinds: frozenset[str], lost: float = 0.0
+) -> Risk:
     """`lost`: the share of earlier runs that lost work. Commits are taken to come at random, as often as of
     late: at the rate of all commits seen, or of the last few if that is higher.
     """
-    others = [commit for commit in around.commits if not commit.ours]
+    others = [commit for commit in around.commits if not commit.by_lakecore]
     rate = _rate(others, around.now_ms)
-    disturbing = [commit for commit in others if commit.kind in disturbed_by]
+    disturbing = [commit for commit in others if commit.kind in conflicting_kinds]
     compactor = any(commit.kind == "COMPACT" for commit in others)
     probability = max(-math.expm1(-_rate(disturbing, around.now_ms) * seconds), lost)
     if around.lease is not None:
@@ -197,7 +213,7 @@ def risk_of(around: Around, seconds: float, disturbed_by: frozenset[str], lost: 
     )
 
 
-def _rate(commits: Sequence[SeenCommit], now_ms: int) -> float:
+def _rate(commits: Sequence[RecentCommit], now_ms: int) -> float:
     """Commits a second."""
     parts = (commits, commits[:8])
     return max(
@@ -211,9 +227,9 @@ def _level(probability: float) -> str:
 
 
 def _words(
-    around: Around,
-    others: Sequence[SeenCommit],
-    disturbing: Sequence[SeenCommit],
+    around: Environment,
+    others: Sequence[RecentCommit],
+    disturbing: Sequence[RecentCommit],
     expected: float,
     lost: float,
 ) -> list[str]:

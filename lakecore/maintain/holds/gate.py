@@ -30,13 +30,13 @@ class HoldGate:
         """Those on the table now. Cost and errors: as of `HoldStore.of`."""
         return self.store.of(self.table)
 
-    def check(self, *, keeps: bool) -> None:
+    def check(self, *, quarantine: bool) -> None:
         """Raises OnHoldError where something is about to be removed from a table that is on hold.
 
-        `keeps`: into the quarantine, which is what remedies may do.
+        `quarantine`: into the quarantine, which is what remedies may do.
         """
         remedy = self.effect is HoldEffect.QUARANTINE_ONLY
-        if remedy and keeps:
+        if remedy and quarantine:
             return
         if holds := self.holds():
             hint = "; it may run with the quarantine (without --no-quarantine)" if remedy else ""

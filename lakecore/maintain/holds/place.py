@@ -13,7 +13,7 @@ from lakecore.maintain.holds.record import Hold
 from lakecore.maintain.holds.store import HoldStore
 from lakecore.maintain.holds.user import this_user
 
-__all__ = ["hold_because_of", "holding_on_damage"]
+__all__ = ["hold_on_damage", "place_hold_for"]
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ _NOTE = "the table is on hold now"
 
 
 @contextmanager
-def holding_on_damage(
+def hold_on_damage(
     store: HoldStore, table: str, job: str, by: str, *, enabled: bool = True
 ) -> Iterator[None]:
     """A CorruptDataError or ProofError within the block puts the table on hold; it is raised all the same."""
@@ -29,11 +29,11 @@ def holding_on_damage(
         yield
     except LakeError as err:
         if enabled:
-            hold_because_of(err, store, table, job, by)
+            place_hold_for(err, store, table, job, by)
         raise
 
 
-def hold_because_of(error: LakeError, store: HoldStore, table: str, job: str, by: str) -> None:
+def place_hold_for(error: LakeError, store: HoldStore, table: str, job: str, by: str) -> None:
     """Place the hold that the error asks for, if any. Never raises: what happened is a note of the error.
 
     `job`: the chore that failed; `by`: its run; empty: the user of this process.

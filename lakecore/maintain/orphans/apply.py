@@ -16,23 +16,24 @@ import numpy as np
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.fs.file_io import FileStatus
 from lakecore.fs.temporary import is_temporary
-from lakecore.maintain.deletion.drop import Needs
+from lakecore.maintain.deletion.candidates import PlannedDeletion
+from lakecore.maintain.deletion.drop import RequiredFiles
 from lakecore.maintain.deletion.hashed_names import within
-from lakecore.maintain.deletion.quarantined import Quarantined
-from lakecore.maintain.deletion.reachable import Doomed, Reach
+from lakecore.maintain.deletion.quarantined import QuarantinedRoots
+from lakecore.maintain.deletion.reachable import Reach
 from lakecore.maintain.deletion.roots import RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal
-from lakecore.maintain.deletion.sweep import Sweeper, Swept
+from lakecore.maintain.deletion.sweep import Sweeper, SweepResult
 from lakecore.maintain.orphans.external import is_made_by_writers
 from lakecore.maintain.orphans.listing import Lister
-from lakecore.maintain.orphans.plan import Found, OrphanLimits
-from lakecore.maintain.orphans.walk import Known, Walk
+from lakecore.maintain.orphans.plan import OrphanCounts, OrphanLimits
+from lakecore.maintain.orphans.walk import KnownFiles, Walk
 from lakecore.maintain.target import Target
 from lakecore.store.paths import TablePaths
 
 __all__ = ["OrphanPlan", "apply_removal", "plan"]
 
-_EMPTY_QUARANTINE = Quarantined()
+_EMPTY_QUARANTINE = QuarantinedRoots()
 _WHY = "no snapshot, tag or changelog refers to it"
 _HALF = "it was left by a write that failed"
 _NAMED = {
@@ -46,14 +47,14 @@ class OrphanPlan:
     """What would be removed, and what the walk saw."""
 
     removal: Removal
-    found: Found
+    found: OrphanCounts
     roots: RootSet
 
 
 def plan(
     target: Target,
     limits: OrphanLimits,
-    quarantined: Quarantined = _EMPTY_QUARANTINE,
+    quarantined: QuarantinedRoots = _EMPTY_QUARANTINE,
     external: Sequence[str] = (),
     executor: Executor | None = None,
 ) -> OrphanPlan:
@@ -68,26 +69,26 @@ def plan(
     roots = read_roots(target.file_io, target.paths)
     limits.check_roots(target.name, len(roots.roots))
     reach = Reach(target)
-    needs = Needs(target, roots.roots, quarantined)
+    needs = RequiredFiles(target, roots.roots, quarantined)
     needed = frozenset(path.rpartition("/")[2] for path in needs.metadata())
     mentioned = reach.mentioned(roots.roots)
     aside = quarantined.reach(target).mentioned(quarantined.roots)
     others = needed | mentioned.extras | aside.extras
-    known = Known(others, aside.names, mentioned.names, mentioned.deleted)
+    known = KnownFiles(others, aside.names, mentioned.names, mentioned.deleted)
     walk = Walk(target, Lister(target.file_io, limits.older_than_ms, executor or SerialExecutor()))
     orphans = [*_temporary(walk, roots), *_metadata(walk, needed)]
     unnamed, dead = _data(walk, known, external)
-    orphans += [Doomed(status.path, status.size, _WHY) for status in unnamed]
+    orphans += [PlannedDeletion(status.path, status.size, _WHY) for status in unnamed]
     orphans += _dead(reach, roots, dead)
-    orphans += [Doomed(status.path, status.size, _HALF) for status in walk.halves]
-    orphan_size = sum(doomed.size for doomed in orphans)
-    found = Found(walk.files, walk.size, len(orphans), orphan_size)
+    orphans += [PlannedDeletion(status.path, status.size, _HALF) for status in walk.temporary_files]
+    orphan_size = sum(deletion.size for deletion in orphans)
+    found = OrphanCounts(walk.files, walk.size, len(orphans), orphan_size)
     limits.check_share(target.name, found)
     return OrphanPlan(Removal(files=tuple(orphans)), found, roots)
 
 
 def _data(
-    walk: Walk, known: Known, external: Sequence[str]
+    walk: Walk, known: KnownFiles, external: Sequence[str]
 ) -> tuple[list[FileStatus], list[tuple[FileStatus, int]]]:
     """Old data files that nothing names, and those that are removed somewhere."""
     unnamed: list[FileStatus] = []
@@ -105,39 +106,41 @@ def _data(
 
 
 def apply_removal(
-    planned: OrphanPlan, sweeper: Sweeper, *, keeps: bool, parameters: dict[str, object]
-) -> Swept:
+    planned: OrphanPlan, sweeper: Sweeper, *, quarantine: bool, parameters: dict[str, object]
+) -> SweepResult:
     """Carry it out."""
     return sweeper.sweep(
-        "remove-orphan-files", planned.removal, planned.roots, keeps=keeps, parameters=parameters
+        "remove-orphan-files", planned.removal, planned.roots, quarantine=quarantine, parameters=parameters
     )
 
 
-def _temporary(walk: Walk, roots: RootSet) -> Iterator[Doomed]:
+def _temporary(walk: Walk, roots: RootSet) -> Iterator[PlannedDeletion]:
     """What atomic writes of any branch left beside their target."""
     for branch in roots.branches:
         paths = walk.target.paths.with_branch(branch)
         for name, directory in (("snapshot", paths.snapshot_dir), ("changelog", paths.changelog_dir)):
             for status in walk.old_files(directory):
                 if not _NAMED[name].fullmatch(status.name):
-                    yield Doomed(status.path, status.size, _HALF)
+                    yield PlannedDeletion(status.path, status.size, _HALF)
         marks = f"{paths.tag_dir}/tag-success-file"
         for directory in (paths.schema_dir, paths.tag_dir, marks, paths.consumer_dir):
             for status in walk.old_files(directory):
                 if is_temporary(status.name):
-                    yield Doomed(status.path, status.size, _HALF)
+                    yield PlannedDeletion(status.path, status.size, _HALF)
 
 
-def _metadata(walk: Walk, needed: frozenset[str]) -> Iterator[Doomed]:
+def _metadata(walk: Walk, needed: frozenset[str]) -> Iterator[PlannedDeletion]:
     paths = walk.target.paths
     for directory in (paths.manifest_dir, paths.index_dir, paths.statistics_dir):
         for status in walk.old_files(directory):
             if status.name not in needed:
-                yield Doomed(status.path, status.size, _WHY)
+                yield PlannedDeletion(status.path, status.size, _WHY)
 
 
-def _dead(reach: Reach, roots: RootSet, dead: list[tuple[FileStatus, int]]) -> list[Doomed]:
+def _dead(reach: Reach, roots: RootSet, dead: list[tuple[FileStatus, int]]) -> list[PlannedDeletion]:
     """Files that are named, but were removed in every state that is left."""
     names = np.array([name for _, name in dead], np.uint64)
     held = within(names, reach.data(roots.roots, names).names).tolist()
-    return [Doomed(s.path, s.size, _WHY) for (s, _), kept in zip(dead, held, strict=True) if not kept]
+    return [
+        PlannedDeletion(s.path, s.size, _WHY) for (s, _), kept in zip(dead, held, strict=True) if not kept
+    ]

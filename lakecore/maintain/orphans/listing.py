@@ -13,7 +13,7 @@ from lakecore.executor import Executor
 from lakecore.fs.file_io import FileIO, FileStatus
 from lakecore.maintain.target import in_threads
 
-__all__ = ["Listed", "Lister"]
+__all__ = ["DirectoryListing", "Lister"]
 
 R = TypeVar("R")
 
@@ -24,7 +24,7 @@ _AHEAD = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class DirectoryListing:
     """One directory. `folders`: paths below it. `files`, `size`: of all its files. `old`: those of them that
     are older than asked for; one whose age is not known counts as young.
     """
@@ -45,11 +45,11 @@ class Lister:
     older_than_ms: int
     executor: Executor
 
-    def list(self, directory: str) -> Listed:
+    def list(self, directory: str) -> DirectoryListing:
         """A directory that is missing has nothing."""
         return _listed(self.file_io, self.older_than_ms, directory)
 
-    def each(self, directories: Iterable[str], then: Callable[[Listed], R]) -> Iterator[R]:
+    def each(self, directories: Iterable[str], then: Callable[[DirectoryListing], R]) -> Iterator[R]:
         """`then` of all of them, in order. Memory: the results of some thousand; on executors besides the old
         files of 128 directories a core.
         """
@@ -60,7 +60,7 @@ class Lister:
         else:
             yield from map(then, self._on_executors(chain(first, waiting)))
 
-    def _on_executors(self, waiting: Iterator[str]) -> Iterator[Listed]:
+    def _on_executors(self, waiting: Iterator[str]) -> Iterator[DirectoryListing]:
         wave = _BATCH * _AHEAD * self.executor.parallelism
         while paths := tuple(islice(waiting, wave)):
             batches = [paths[low : low + _BATCH] for low in range(0, len(paths), _BATCH)]
@@ -79,10 +79,10 @@ class Lister:
                 raise UnavailableError(f"the listing stopped before {batches[answers][0]}; run again")
 
 
-def _listed(file_io: FileIO, older_than_ms: int, directory: str) -> Listed:
+def _listed(file_io: FileIO, older_than_ms: int, directory: str) -> DirectoryListing:
     found = file_io.list(directory)
     files = [status for status in found if not status.is_dir]
-    return Listed(
+    return DirectoryListing(
         folders=tuple(status.path for status in found if status.is_dir),
         files=len(files),
         size=sum([status.size for status in files]),
@@ -100,16 +100,16 @@ def _list_batch(task: tuple[FileIO, int, tuple[str, ...]]) -> list[_Short]:
     return [_shortened(path, found) for path, found in zip(directories, listings, strict=True)]
 
 
-def _shortened(directory: str, found: Listed) -> _Short:
+def _shortened(directory: str, found: DirectoryListing) -> _Short:
     prefix = f"{directory}/"
     old = tuple((s.path.removeprefix(prefix), s.size, s.mtime_ms) for s in found.old)
     return tuple(path.removeprefix(prefix) for path in found.folders), found.files, found.size, old
 
 
-def _restored(directory: str, short: _Short) -> Listed:
+def _restored(directory: str, short: _Short) -> DirectoryListing:
     """A name without a slash is one of the directory."""
     folders, files, size, old = short
-    return Listed(
+    return DirectoryListing(
         folders=tuple(_path(directory, name) for name in folders),
         files=files,
         size=size,

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from lakecore.errors import InvalidInputError, UnsupportedError
 
-__all__ = ["Found", "OrphanLimits"]
+__all__ = ["OrphanCounts", "OrphanLimits"]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class OrphanCounts:
     """What a walk over the table saw: files looked at, and those of them that are orphans old enough."""
 
     files: int
@@ -50,7 +50,7 @@ class OrphanLimits:
                 "and nothing is removed; run fsck, drop the table, or allow it with --allow-empty"
             )
 
-    def check_share(self, table: str, found: Found) -> None:
+    def check_share(self, table: str, found: OrphanCounts) -> None:
         """Raises UnsupportedError when too much would go."""
         if found.orphans <= self.few:
             return

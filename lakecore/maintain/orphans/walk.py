@@ -11,17 +11,17 @@ import numpy as np
 from lakecore.fs.file_io import FileStatus
 from lakecore.fs.temporary import is_temporary
 from lakecore.maintain.deletion.hashed_names import Hashes, within
-from lakecore.maintain.orphans.listing import Listed, Lister
+from lakecore.maintain.orphans.listing import DirectoryListing, Lister
 from lakecore.maintain.target import Target
 from lakecore.metadata.dedicated_columns import is_shared
 from lakecore.metadata.manifest.byte_words import hash_bytes
 from lakecore.metadata.options import TableOptions
 
-__all__ = ["Known", "Look", "Walk"]
+__all__ = ["DirectoryScan", "KnownFiles", "Walk"]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownFiles:
     """What is no orphan. `others`: names of index files and extra files. The rest are hashes of names of
     data files; `aside`: that wait in the quarantine, `named`: by any entry, `deleted`: by a DELETE.
     """
@@ -33,7 +33,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class DirectoryScan:
     """One directory. `files`, `size`: all of its files. `unnamed`: old files that nothing names.
 
     `removed`: old files that are named, but also removed somewhere: whether any state has them is to be found
@@ -51,22 +51,22 @@ class _Above:
     """A directory above those of data files: where to go on, and its old temporary files."""
 
     folders: list[str]
-    halves: tuple[FileStatus, ...]
+    temporary_files: tuple[FileStatus, ...]
 
 
 @dataclass(slots=True)
 class Walk:
     """Counts what it sees. Files that are younger than `lister` is told are left alone.
 
-    `halves`: old temporary files beside the directories of data files (of marks of partitions), complete once
-    all of `data_files` was seen.
+    `temporary_files`: old temporary files beside the directories of data files (of marks of partitions),
+    complete once all of `data_files` was seen.
     """
 
     target: Target
     lister: Lister
     files: int = 0
     size: int = 0
-    halves: list[FileStatus] = field(default_factory=list)
+    temporary_files: list[FileStatus] = field(default_factory=list)
 
     def old_files(self, directory: str) -> tuple[FileStatus, ...]:
         """Those of one directory."""
@@ -74,7 +74,7 @@ class Walk:
         self._count(found.files, found.size)
         return found.old
 
-    def data_files(self, known: Known) -> Iterator[Look]:
+    def data_files(self, known: KnownFiles) -> Iterator[DirectoryScan]:
         """All directories of data files. Memory: their paths, and what looks like orphans."""
         for seen in self.lister.each(self._buckets(), partial(_look, known)):
             self._count(seen.files, seen.size)
@@ -87,10 +87,10 @@ class Walk:
         level = ["/".join(part for part in parts if part)]
         for _ in self.target.schema.partition_keys:
             above = list(self.lister.each(level, _partitions))
-            self.halves += [half for seen in above for half in seen.halves]
+            self.temporary_files += [half for seen in above for half in seen.temporary_files]
             level = [path for seen in above for path in seen.folders]
         for seen in self.lister.each(level, _bucket_dirs):
-            self.halves += seen.halves
+            self.temporary_files += seen.temporary_files
             yield from seen.folders
 
     def add(self, other: Walk) -> None:
@@ -102,15 +102,15 @@ class Walk:
         self.size += size
 
 
-def _partitions(found: Listed) -> _Above:
+def _partitions(found: DirectoryListing) -> _Above:
     return _Above([path for path in found.folders if "=" in _name(path)], _halves(found))
 
 
-def _bucket_dirs(found: Listed) -> _Above:
+def _bucket_dirs(found: DirectoryListing) -> _Above:
     return _Above([path for path in found.folders if _name(path).startswith("bucket-")], _halves(found))
 
 
-def _halves(found: Listed) -> tuple[FileStatus, ...]:
+def _halves(found: DirectoryListing) -> tuple[FileStatus, ...]:
     return tuple(status for status in found.old if is_temporary(status.name))
 
 
@@ -118,7 +118,7 @@ def _name(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2]
 
 
-def _look(known: Known, found: Listed) -> Look:
+def _look(known: KnownFiles, found: DirectoryListing) -> DirectoryScan:
     old = [status for status in found.old if not is_shared(status.path)]
     names = [status.path.rpartition("/")[2] for status in old]
     if not known.others.isdisjoint(names):
@@ -129,7 +129,7 @@ def _look(known: Known, found: Listed) -> Look:
     free = ~within(hashes, known.aside)
     unnamed = np.flatnonzero(free & ~named).tolist()
     removed = np.flatnonzero(free & named & within(hashes, known.deleted)).tolist()
-    return Look(
+    return DirectoryScan(
         found.files,
         found.size,
         tuple(old[place] for place in unnamed),

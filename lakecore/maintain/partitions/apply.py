@@ -15,12 +15,12 @@ from lakecore.row.partition_path import partition_text
 from lakecore.types.datatypes import AtomicType, TypeRoot
 from lakecore.types.text import value_text
 
-__all__ = ["aged", "described"]
+__all__ = ["aged_partitions", "partition_label"]
 
 _NUMBERED = (TypeRoot.DATE, TypeRoot.TIME)
 
 
-def aged(
+def aged_partitions(
     target: Target, entries: ManifestEntries, strategy: ExpireStrategy, offset_ms: int
 ) -> list[AgedPartition]:
     """The partitions that have files. `offset_ms`: of the writers' wall clock to UTC.
@@ -48,7 +48,7 @@ def _text(value: Any, kind: Any) -> str | None:
     return value_text(value, kind)
 
 
-def described(target: Target, values: Mapping[str, Any]) -> str:
+def partition_label(target: Target, values: Mapping[str, Any]) -> str:
     """`dt=2024-01-01,hh=2`."""
     kind = target.schema.partition_type
     return partition_text([values[name] for name in kind.names], kind)

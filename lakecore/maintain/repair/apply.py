@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError
-from lakecore.maintain.repair.bench import Action, Bench, Done
 from lakecore.maintain.repair.contents import DAMAGED_FILES, FILES, MANIFESTS, ORPHANS, VECTORS
+from lakecore.maintain.repair.context import Action, ActionResult, RepairContext
 from lakecore.maintain.repair.hash_index import HASHES
 from lakecore.maintain.repair.levels import LEVELS
 from lakecore.maintain.repair.metadata import (
@@ -21,13 +21,13 @@ from lakecore.maintain.repair.metadata import (
     ROLLBACK,
     TOTALS,
 )
-from lakecore.maintain.repair.plan import Advice, RepairPlan, Step, Work, remaining
+from lakecore.maintain.repair.plan import ActionPreview, Advice, RepairPlan, Step, remaining
 from lakecore.maintain.repair.statistics import STATISTICS
 from lakecore.maintain.repair.times import TIMES
 from lakecore.store.paths import MAIN_BRANCH
 from lakecore.verify.fsck.findings import Finding, FindingKind
 
-__all__ = ["ACTIONS", "ORPHAN_STEP", "apply_step", "make_plan", "open_changes"]
+__all__ = ["ACTIONS", "ORPHAN_STEP", "apply_step", "make_plan", "pending_changes"]
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ _OTHERWISE = "roll back to a snapshot or tag without it, or write the affected r
 
 
 def make_plan(
-    bench: Bench, findings: Sequence[Finding], branches: Sequence[str], older_than_ms: int
+    context: RepairContext, findings: Sequence[Finding], branches: Sequence[str], older_than_ms: int
 ) -> RepairPlan:
     """Reads only. `branches`: all, main first; `older_than_ms`: younger orphans are no orphans.
 
@@ -106,7 +106,7 @@ def make_plan(
                 continue
             parameters = given.get(name, {})
             try:
-                work = action.look(bench, branch, parameters)
+                work = action.look(context, branch, parameters)
             except (CorruptDataError, NotFoundError, UnsupportedError) as err:
                 later.append(f"{name} of branch {branch}: {err}")
                 continue
@@ -120,7 +120,7 @@ def make_plan(
         for finding in findings
         if finding.path not in settled and finding.kind is not FindingKind.ORPHAN
     )
-    table, now = bench.main.name, bench.main.clock.now_ms()
+    table, now = context.main.name, context.main.clock.now_ms()
     return RepairPlan(table=table, made_ms=now, steps=tuple(steps), advice=rest, later=tuple(later))
 
 
@@ -144,22 +144,22 @@ def _parameters(findings: Sequence[Finding], older_than_ms: int) -> Mapping[str,
     }
 
 
-def open_changes(bench: Bench, step: Step) -> frozenset[str]:
+def pending_changes(context: RepairContext, step: Step) -> frozenset[str]:
     """What is left of a step. Raises InvalidInputError when the plan is stale."""
     action = _action(step)
-    now = action.look(bench, step.branch, step.parameters)
+    now = action.look(context, step.branch, step.parameters)
     return remaining(step, now, action.growth)
 
 
-def apply_step(bench: Bench, step: Step) -> Done | None:
+def apply_step(context: RepairContext, step: Step) -> ActionResult | None:
     """Check it against the table as it is now and carry it out; None when there is nothing left of it."""
-    wanted = open_changes(bench, step)
+    wanted = pending_changes(context, step)
     if not wanted:
         return None
-    done = _action(step).do(bench, step.branch, step.parameters, wanted)
-    if done == Done():
+    done = _action(step).do(context, step.branch, step.parameters, wanted)
+    if done == ActionResult():
         return None
-    logger.info("%s: step %d (%s) was applied: %s", bench.main.name, step.number, step.action, done)
+    logger.info("%s: step %d (%s) was applied: %s", context.main.name, step.number, step.action, done)
     return done
 
 
@@ -173,7 +173,12 @@ def _action(step: Step) -> Action:
 
 
 def _step(
-    number: int, name: str, branch: str, work: Work, parameters: dict[str, Any], before: Sequence[Step]
+    number: int,
+    name: str,
+    branch: str,
+    work: ActionPreview,
+    parameters: dict[str, Any],
+    before: Sequence[Step],
 ) -> Step:
     needs = tuple(one.number for one in before if one.branch == branch or ACTIONS[name].whole_table)
     return Step(

@@ -7,14 +7,20 @@ from dataclasses import replace
 from lakecore.commit.author import Author
 from lakecore.commit.committer import Committer
 from lakecore.errors import CommitConflictError, InvalidInputError
+from lakecore.maintain.deletion.candidates import PlannedDeletion
 from lakecore.maintain.deletion.quarantined import quarantined_roots
-from lakecore.maintain.deletion.reachable import Doomed
 from lakecore.maintain.deletion.runs import Removal
 from lakecore.maintain.orphans.apply import apply_removal
 from lakecore.maintain.orphans.apply import plan as plan_orphans
 from lakecore.maintain.orphans.plan import OrphanLimits
-from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters, set_aside
-from lakecore.maintain.repair.plan import Growth, Work
+from lakecore.maintain.repair.context import (
+    Action,
+    ActionResult,
+    Parameters,
+    RepairContext,
+    move_to_quarantine,
+)
+from lakecore.maintain.repair.plan import ActionPreview, Growth
 from lakecore.maintain.target import Target
 from lakecore.maintain.unexisting.files import (
     DAMAGED,
@@ -23,7 +29,7 @@ from lakecore.maintain.unexisting.files import (
     remove_gone_files,
 )
 from lakecore.maintain.unexisting.manifests import find_gone_manifests, remove_gone_manifests
-from lakecore.maintain.unexisting.plan import Accepted
+from lakecore.maintain.unexisting.plan import AcceptedLoss
 from lakecore.maintain.unexisting.vectors import discard, stale_vectors, without_vectors
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.index_file import IndexFile
@@ -34,16 +40,16 @@ from lakecore.store.indexes import IndexStore
 
 __all__ = ["DAMAGED_FILES", "FILES", "MANIFESTS", "ORPHANS", "VECTORS"]
 
-ALL = Accepted(rows=2**63, max_share=1.0)
+ALL = AcceptedLoss(rows=2**63, max_share=1.0)
 """The rows were accepted with the plan, which names each file."""
 
 
-def _damaged(bench: Bench, branch: str, parameters: Parameters) -> Work | None:
+def _damaged(context: RepairContext, branch: str, parameters: Parameters) -> ActionPreview | None:
     """Manifests and data files of the latest snapshot that have another size than they were written with.
 
     Of the data files that fsck could not decode (`unreadable`) those that still cannot be.
     """
-    target = bench.at(branch)
+    target = context.at(branch)
     latest = target.snapshots.latest()
     if latest is None:
         return None
@@ -57,7 +63,7 @@ def _damaged(bench: Bench, branch: str, parameters: Parameters) -> Work | None:
         paths, rows = tuple(sorted(path for path, _ in files)), sum(count for _, count in files)
     if not paths:
         return None
-    return Work(
+    return ActionPreview(
         why=f"snapshot {latest.id} needs damaged files; they are moved to the quarantine, so "
         "that later steps can leave them out",
         changes=paths,
@@ -68,19 +74,21 @@ def _damaged(bench: Bench, branch: str, parameters: Parameters) -> Work | None:
     )
 
 
-def _set_damaged_aside(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
-    removal = Removal(tuple(Doomed(path, 0, "damaged") for path in sorted(wanted)))
-    return set_aside(bench, DAMAGED.removeprefix("repair-"), removal)
+def _set_damaged_aside(
+    context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]
+) -> ActionResult:
+    removal = Removal(tuple(PlannedDeletion(path, 0, "damaged") for path in sorted(wanted)))
+    return move_to_quarantine(context, DAMAGED.removeprefix("repair-"), removal)
 
 
-def _manifests(bench: Bench, branch: str, _: Parameters) -> Work | None:
-    target = bench.at(branch)
+def _manifests(context: RepairContext, branch: str, _: Parameters) -> ActionPreview | None:
+    target = context.at(branch)
     found = find_gone_manifests(target)
     if found is None or not found.gone:
         return None
     paths = tuple(sorted(target.paths.manifest(file.file_name) for file in found.gone))
     revived = f"; {found.revived} removals of files are lost, and what is left of these files comes back"
-    return Work(
+    return ActionPreview(
         why=f"snapshot {found.snapshot.id} names manifests that do not exist",
         changes=paths,
         rows=None if found.revived else found.rows,
@@ -89,22 +97,24 @@ def _manifests(bench: Bench, branch: str, _: Parameters) -> Work | None:
     )
 
 
-def _remove_manifests(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
-    runs = bench.sweeper.runs
+def _remove_manifests(
+    context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]
+) -> ActionResult:
+    runs = context.sweeper.runs
     gone, snapshot = remove_gone_manifests(
-        bench.at(branch), runs, ALL, Author(bench.user), accept_revived=True
+        context.at(branch), runs, ALL, Author(context.user), accept_revived=True
     )
-    return Done(snapshot=snapshot, files=0 if gone is None else len(gone.gone))
+    return ActionResult(snapshot=snapshot, files=0 if gone is None else len(gone.gone))
 
 
-def _files(bench: Bench, branch: str, _: Parameters) -> Work | None:
-    target = bench.at(branch)
+def _files(context: RepairContext, branch: str, _: Parameters) -> ActionPreview | None:
+    target = context.at(branch)
     if TableOptions.from_schema(target.schema).data_evolution:
         return None
     found = find_gone_files(target)
     if found is None or not len(found.entries):
         return None
-    return Work(
+    return ActionPreview(
         why=f"snapshot {found.snapshot.id} names data files that do not exist",
         changes=tuple(sorted(found.paths)),
         rows=found.rows,
@@ -113,9 +123,9 @@ def _files(bench: Bench, branch: str, _: Parameters) -> Work | None:
     )
 
 
-def _remove_files(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
-    gone, snapshot = remove_gone_files(bench.at(branch), bench.sweeper.runs, ALL, Author(bench.user))
-    return Done(snapshot=snapshot, files=0 if gone is None else len(gone.paths))
+def _remove_files(context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]) -> ActionResult:
+    gone, snapshot = remove_gone_files(context.at(branch), context.sweeper.runs, ALL, Author(context.user))
+    return ActionResult(snapshot=snapshot, files=0 if gone is None else len(gone.paths))
 
 
 def _index(target: Target) -> tuple[Snapshot | None, tuple[IndexFile, ...]]:
@@ -123,8 +133,8 @@ def _index(target: Target) -> tuple[Snapshot | None, tuple[IndexFile, ...]]:
     return latest, () if latest is None else target.manifests.read_index(latest.index_manifest)
 
 
-def _vectors(bench: Bench, branch: str, _: Parameters) -> Work | None:
-    target = bench.at(branch)
+def _vectors(context: RepairContext, branch: str, _: Parameters) -> ActionPreview | None:
+    target = context.at(branch)
     latest, files = _index(target)
     if latest is None or not files:
         return None
@@ -139,19 +149,21 @@ def _vectors(bench: Bench, branch: str, _: Parameters) -> Work | None:
         for file in files
         if any(((file.partition, file.bucket), vector.data_file) in names for vector in file.deletions)
     }
-    return Work(
+    return ActionPreview(
         why=f"snapshot {latest.id} has deletion vectors for data files that it does not have",
         changes=tuple(sorted(f"bucket {bucket}: {name}" for (_, bucket), name in names)),
         paths=frozenset(owners),
     )
 
 
-def _remove_vectors(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
+def _remove_vectors(
+    context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]
+) -> ActionResult:
     """A COMPACT: no row changes."""
-    target = bench.at(branch)
+    target = context.at(branch)
     latest, files = _index(target)
     if latest is None:
-        return Done()
+        return ActionResult()
     entries = live(target.manifests.read(target.manifests.data_manifests(latest)))
     changes = without_vectors(target, files, stale_vectors(files, entries))
     messages = [
@@ -166,26 +178,26 @@ def _remove_vectors(bench: Bench, branch: str, _: Parameters, wanted: frozenset[
     ]
     committer = Committer(target.snapshots, target.schemas, target.manifests, clock=target.clock)
     try:
-        result = committer.commit(messages, commit_user=bench.user, identifier=BATCH_IDENTIFIER)
+        result = committer.commit(messages, commit_user=context.user, identifier=BATCH_IDENTIFIER)
     except (InvalidInputError, CommitConflictError):
         discard(target, changes)
         raise
-    return Done(snapshot=result.snapshot_ids[-1] if result.snapshot_ids else None, files=len(changes))
+    return ActionResult(snapshot=result.snapshot_ids[-1] if result.snapshot_ids else None, files=len(changes))
 
 
 def _limits(parameters: Parameters) -> OrphanLimits:
     return OrphanLimits(older_than_ms=int(parameters["older_than_ms"]))
 
 
-def _orphans(bench: Bench, branch: str, parameters: Parameters) -> Work | None:
-    target = bench.main
-    kept = quarantined_roots(bench.sweeper.runs, target.name)
+def _orphans(context: RepairContext, branch: str, parameters: Parameters) -> ActionPreview | None:
+    target = context.main
+    kept = quarantined_roots(context.sweeper.runs, target.name)
     found = plan_orphans(target, _limits(parameters), kept).removal.files
     if not found:
         return None
-    paths = tuple(sorted(doomed.path for doomed in found))
-    size = sum(doomed.size for doomed in found)
-    return Work(
+    paths = tuple(sorted(deletion.path for deletion in found))
+    size = sum(deletion.size for deletion in found)
+    return ActionPreview(
         why=f"no snapshot, tag or changelog refers to {len(found)} files with {size} bytes",
         changes=paths,
         undo=True,
@@ -193,13 +205,17 @@ def _orphans(bench: Bench, branch: str, parameters: Parameters) -> Work | None:
     )
 
 
-def _remove_orphans(bench: Bench, branch: str, parameters: Parameters, wanted: frozenset[str]) -> Done:
-    kept = quarantined_roots(bench.sweeper.runs, bench.main.name)
-    planned = plan_orphans(bench.main, _limits(parameters), kept)
-    chosen = tuple(doomed for doomed in planned.removal.files if doomed.path in wanted)
+def _remove_orphans(
+    context: RepairContext, branch: str, parameters: Parameters, wanted: frozenset[str]
+) -> ActionResult:
+    kept = quarantined_roots(context.sweeper.runs, context.main.name)
+    planned = plan_orphans(context.main, _limits(parameters), kept)
+    chosen = tuple(deletion for deletion in planned.removal.files if deletion.path in wanted)
     planned = replace(planned, removal=Removal(files=chosen))
-    swept = apply_removal(planned, bench.sweeper, keeps=bench.keeps, parameters=dict(parameters))
-    return Done(run=swept.run, files=swept.files)
+    swept = apply_removal(
+        planned, context.sweeper, quarantine=context.quarantine, parameters=dict(parameters)
+    )
+    return ActionResult(run=swept.run, files=swept.files)
 
 
 DAMAGED_FILES = Action(look=_damaged, do=_set_damaged_aside)

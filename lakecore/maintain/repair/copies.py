@@ -8,14 +8,14 @@ from dataclasses import replace
 from functools import partial
 
 from lakecore.errors import LakeError
-from lakecore.maintain.repair.bench import Bench, Done
+from lakecore.maintain.repair.context import ActionResult, RepairContext
 from lakecore.maintain.target import Target
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.data_file import DataFile, ManifestEntry
 from lakecore.metadata.options import TableOptions
 from lakecore.verify.fsck.references import bucket_directory
 
-__all__ = ["copy_files", "put_in_place"]
+__all__ = ["copy_files", "replace_with_copies"]
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +25,9 @@ Write = Callable[[str, DataFile, DataFile], DataFile]
 _COPY_BYTES = 8 << 20
 
 
-def put_in_place(bench: Bench, target: Target, entries: Iterable[ManifestEntry], write: Write) -> Done:
+def replace_with_copies(
+    context: RepairContext, target: Target, entries: Iterable[ManifestEntry], write: Write
+) -> ActionResult:
     """A COMPACT with a copy in the place of each file. Raises CommitConflictError when others replaced one
     of the files meanwhile, and what `write` raises; then nothing is left behind.
     """
@@ -50,7 +52,7 @@ def put_in_place(bench: Bench, target: Target, entries: Iterable[ManifestEntry],
     except BaseException:
         _discard(target, made)
         raise
-    return bench.commit(target, messages, partial(_discard, target, made))
+    return context.commit(target, messages, partial(_discard, target, made))
 
 
 def copy_files(target: Target, directory: str, pairs: Sequence[tuple[str, str]]) -> None:

@@ -13,8 +13,8 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters
-from lakecore.maintain.repair.plan import Work
+from lakecore.maintain.repair.context import Action, ActionResult, Parameters, RepairContext
+from lakecore.maintain.repair.plan import ActionPreview
 from lakecore.maintain.target import Target
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.key_value import key_names
@@ -76,15 +76,15 @@ def _filled(files: ManifestEntries) -> frozenset[Bucket]:
     return frozenset((files.partitions[code], bucket) for code, bucket in pairs.T.tolist() if bucket >= 0)
 
 
-def _look(bench: Bench, branch: str, parameters: Parameters) -> Work | None:
-    target = bench.at(branch)
+def _look(context: RepairContext, branch: str, parameters: Parameters) -> ActionPreview | None:
+    target = context.at(branch)
     found = _find(target, frozenset(parameters.get("damaged", ())))
     if found is None or not found.buckets:
         return None
     store = IndexStore(target.file_io, target.paths, target.schema)
     directory = bucket_directory(target.paths, target.schema)
     paths = {store.path(file) for file in found.buckets.values() if file is not None}
-    return Work(
+    return ActionPreview(
         why=f"snapshot {found.snapshot} has buckets without a usable hash index, to which nobody can write",
         changes=tuple(sorted(_line(target, bucket, file) for bucket, file in found.buckets.items())),
         loses="",
@@ -99,15 +99,17 @@ def _line(target: Target, bucket: Bucket, file: IndexFile | None) -> str:
     return f"{name + ' ' if name else ''}bucket {bucket[1]}: {before} -> the keys of its files"
 
 
-def _rebuild(bench: Bench, branch: str, parameters: Parameters, wanted: frozenset[str]) -> Done:
+def _rebuild(
+    context: RepairContext, branch: str, parameters: Parameters, wanted: frozenset[str]
+) -> ActionResult:
     """A COMPACT: no row changes. Memory: the hashes of one bucket, 4 bytes a row of it.
 
     Raises CommitConflictError when others wrote to a bucket meanwhile; then nothing is left behind.
     """
-    target = bench.at(branch)
+    target = context.at(branch)
     found = _find(target, frozenset(parameters.get("damaged", ())))
     if found is None:
-        return Done()
+        return ActionResult()
     store = IndexStore(target.file_io, target.paths, target.schema, target.clock)
     messages: list[CommitMessage] = []
     try:
@@ -117,7 +119,7 @@ def _rebuild(bench: Bench, branch: str, parameters: Parameters, wanted: frozense
     except BaseException:
         _discard(store, messages)
         raise
-    return bench.commit(target, messages, partial(_discard, store, messages))
+    return context.commit(target, messages, partial(_discard, store, messages))
 
 
 def _message(

@@ -18,9 +18,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters
-from lakecore.maintain.repair.copies import copy_files, put_in_place
-from lakecore.maintain.repair.plan import Work
+from lakecore.maintain.repair.context import Action, ActionResult, Parameters, RepairContext
+from lakecore.maintain.repair.copies import copy_files, replace_with_copies
+from lakecore.maintain.repair.plan import ActionPreview
 from lakecore.maintain.target import Target
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.data_file import DataFile, ManifestEntry
@@ -71,12 +71,12 @@ def _overlapping(group: Sequence[ManifestEntry], key: Any) -> Iterator[ManifestE
             kept.insert(at, (low, high))
 
 
-def _look(bench: Bench, branch: str, _: Parameters) -> Work | None:
-    target = bench.at(branch)
+def _look(context: RepairContext, branch: str, _: Parameters) -> ActionPreview | None:
+    target = context.at(branch)
     found, latest = _find(target), target.snapshots.latest_id()
     if not found or latest is None:
         return None
-    return Work(
+    return ActionPreview(
         why=f"snapshot {latest} has files that overlap others of their level, so keys in both are read twice",
         changes=tuple(sorted(_line(target, entry) for entry in found)),
         paths=frozenset({target.paths.snapshot(latest)}),
@@ -90,11 +90,11 @@ def _line(target: Target, entry: ManifestEntry) -> str:
     return f"{place}: {entry.file.file_name} is moved from level {entry.file.level} to level 0"
 
 
-def _lower(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
+def _lower(context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]) -> ActionResult:
     """A COMPACT. Raises CommitConflictError when others replaced one of the files meanwhile."""
-    target = bench.at(branch)
+    target = context.at(branch)
     chosen = (entry for entry in _find(target) if _line(target, entry) in wanted)
-    return put_in_place(bench, target, chosen, partial(_copy, target))
+    return replace_with_copies(context, target, chosen, partial(_copy, target))
 
 
 def _copy(target: Target, folder: str, file: DataFile, copy: DataFile) -> DataFile:

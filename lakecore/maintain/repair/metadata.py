@@ -15,12 +15,18 @@ from lakecore.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from lakecore.maintain.deletion.reachable import Doomed
+from lakecore.maintain.deletion.candidates import PlannedDeletion
 from lakecore.maintain.deletion.runs import Removal
 from lakecore.maintain.hints import earliest_after_gap, repair_hints, wrong_earliest, wrong_hints
-from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters, set_aside
-from lakecore.maintain.repair.plan import Growth, Work
-from lakecore.maintain.repair.readable import broken_roots, lost_changelog, newest_whole
+from lakecore.maintain.repair.context import (
+    Action,
+    ActionResult,
+    Parameters,
+    RepairContext,
+    move_to_quarantine,
+)
+from lakecore.maintain.repair.plan import ActionPreview, Growth
+from lakecore.maintain.repair.readable import broken_roots, lost_changelog, newest_readable
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.live_entries import live
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
@@ -29,24 +35,26 @@ from lakecore.metadata.successor import successor
 __all__ = ["BROKEN_ROOTS", "EARLIEST", "HINTS", "LOST_BRANCH", "LOST_CHANGELOG", "ROLLBACK", "TOTALS"]
 
 
-def _hints(bench: Bench, branch: str, _: Parameters) -> Work | None:
-    wrong = wrong_hints(bench.main.file_io, bench.main.paths.with_branch(branch))
+def _hints(context: RepairContext, branch: str, _: Parameters) -> ActionPreview | None:
+    wrong = wrong_hints(context.main.file_io, context.main.paths.with_branch(branch))
     if not wrong:
         return None
     changes = tuple(f"{path} -> {right}" for path, right in sorted(wrong.items()))
-    return Work(why="hints do not name the snapshots that exist", changes=changes, paths=frozenset(wrong))
+    return ActionPreview(
+        why="hints do not name the snapshots that exist", changes=changes, paths=frozenset(wrong)
+    )
 
 
-def _repair_hints(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
-    return Done(files=len(repair_hints(bench.main.file_io, bench.main.paths.with_branch(branch))))
+def _repair_hints(context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]) -> ActionResult:
+    return ActionResult(files=len(repair_hints(context.main.file_io, context.main.paths.with_branch(branch))))
 
 
-def _earliest(bench: Bench, branch: str, _: Parameters) -> Work | None:
-    paths = bench.main.paths.with_branch(branch)
-    right = wrong_earliest(bench.main.file_io, paths)
+def _earliest(context: RepairContext, branch: str, _: Parameters) -> ActionPreview | None:
+    paths = context.main.paths.with_branch(branch)
+    right = wrong_earliest(context.main.file_io, paths)
     if right is None:
         return None
-    return Work(
+    return ActionPreview(
         why="snapshots are missing in between, and Java's expiry never runs again unless "
         "EARLIEST is after the gap",
         changes=(f"{paths.earliest_hint} -> {right}",),
@@ -55,57 +63,63 @@ def _earliest(bench: Bench, branch: str, _: Parameters) -> Work | None:
     )
 
 
-def _repair_earliest(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
-    paths = bench.main.paths.with_branch(branch)
-    right = earliest_after_gap(bench.main.file_io, paths)
+def _repair_earliest(
+    context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]
+) -> ActionResult:
+    paths = context.main.paths.with_branch(branch)
+    right = earliest_after_gap(context.main.file_io, paths)
     if right is not None:
-        bench.main.file_io.overwrite(paths.earliest_hint, str(right).encode())
-    return Done(files=1)
+        context.main.file_io.overwrite(paths.earliest_hint, str(right).encode())
+    return ActionResult(files=1)
 
 
-def _lost_branch(bench: Bench, branch: str, _: Parameters) -> Work | None:
+def _lost_branch(context: RepairContext, branch: str, _: Parameters) -> ActionPreview | None:
     """A branch without any schema: what it needs cannot be known, so every chore on the table stops."""
-    paths = bench.main.paths.with_branch(branch)
-    if branch == bench.main.paths.branch or _has_schema(bench, branch):
+    paths = context.main.paths.with_branch(branch)
+    if branch == context.main.paths.branch or _has_schema(context, branch):
         return None
-    files = tuple(sorted(_files(bench, paths.root)))
+    files = tuple(sorted(_files(context, paths.root)))
     if not files:
         return None
     why = f"branch {branch!r} has no schema, so it cannot be read and stops every job"
-    return Work(why=why, changes=files, loses="the branch", undo=True, paths=frozenset(files))
+    return ActionPreview(why=why, changes=files, loses="the branch", undo=True, paths=frozenset(files))
 
 
-def _has_schema(bench: Bench, branch: str) -> bool:
-    listed = bench.main.file_io.list(bench.main.paths.with_branch(branch).schema_dir)
+def _has_schema(context: RepairContext, branch: str) -> bool:
+    listed = context.main.file_io.list(context.main.paths.with_branch(branch).schema_dir)
     return any(status.name.startswith("schema-") for status in listed)
 
 
-def _files(bench: Bench, directory: str) -> Iterator[str]:
-    for status in bench.main.file_io.list(directory):
+def _files(context: RepairContext, directory: str) -> Iterator[str]:
+    for status in context.main.file_io.list(directory):
         if status.is_dir:
-            yield from _files(bench, status.path)
+            yield from _files(context, status.path)
         else:
             yield status.path
 
 
-def _remove_branch(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
+def _remove_branch(
+    context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]
+) -> ActionResult:
     why = f"branch {branch!r} has no schema"
-    return set_aside(bench, "branch", Removal(tuple(Doomed(path, 0, why) for path in sorted(wanted))))
+    return move_to_quarantine(
+        context, "branch", Removal(tuple(PlannedDeletion(path, 0, why) for path in sorted(wanted)))
+    )
 
 
-def _rollback(bench: Bench, branch: str, _: Parameters) -> Work | None:
+def _rollback(context: RepairContext, branch: str, _: Parameters) -> ActionPreview | None:
     """The latest snapshot is beyond repair: its lists, its index manifest or its own file are gone."""
-    target = bench.at(branch)
+    target = context.at(branch)
     broken = broken_roots(target)
     if not broken.beyond:
         return None
-    goal = newest_whole(target, broken)
+    goal = newest_readable(target, broken)
     if goal is None:
         raise UnsupportedError(
             f"{target.name}: no snapshot of branch {branch!r} can be read; restore the branch from a tag"
         )
     paths = _after(target, goal)
-    return Work(
+    return ActionPreview(
         why=f"snapshot {broken.latest} cannot be read ({broken.beyond}); snapshot {goal} is "
         "the newest that can be read",
         changes=tuple(paths),
@@ -129,28 +143,28 @@ def _after(target: Target, goal: int) -> list[str]:
     return found
 
 
-def _roll_back(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
+def _roll_back(context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]) -> ActionResult:
     """LATEST goes back first: others trust it blindly."""
-    target = bench.at(branch)
-    goal = newest_whole(target, broken_roots(target))
+    target = context.at(branch)
+    goal = newest_readable(target, broken_roots(target))
     if goal is None:
-        return Done()
+        return ActionResult()
     why = f"it was committed after snapshot {goal}, the newest that can be read"
     paths = [path for path in _after(target, goal) if path in wanted]
     target.file_io.overwrite(target.paths.latest_hint, str(goal).encode())
-    removal = Removal(tuple(Doomed(path, 0, why) for path in paths))
-    done = set_aside(bench, "roll-back", removal, settle=lambda: _settle(bench, branch))
+    removal = Removal(tuple(PlannedDeletion(path, 0, why) for path in paths))
+    done = move_to_quarantine(context, "roll-back", removal, settle=lambda: _settle(context, branch))
     return replace(done, snapshot=goal)
 
 
-def _roots(bench: Bench, branch: str, _: Parameters) -> Work | None:
+def _roots(context: RepairContext, branch: str, _: Parameters) -> ActionPreview | None:
     """Old snapshots go with all that are older, so that no gap is left; tags and changelogs one by one.
 
     The latest stays: it goes when a newer one is there.
     """
-    target = bench.at(branch)
+    target = context.at(branch)
     broken = broken_roots(target)
-    kept = broken.beyond and newest_whole(target, broken) is None  # nothing would be won
+    kept = broken.beyond and newest_readable(target, broken) is None  # nothing would be won
     old = [number for number in broken.snapshots if number != broken.latest and not kept]
     ids = _up_to(target, old)
     changes = (*(target.paths.snapshot(number) for number in ids), *sorted(broken.others))
@@ -159,7 +173,7 @@ def _roots(bench: Bench, branch: str, _: Parameters) -> Work | None:
     reasons = [(f"snapshot {number}", broken.snapshots[number]) for number in old] + [*broken.others.items()]
     shown = "; ".join(f"{name}: {why}" for name, why in reasons[:3])
     healthy = [str(number) for number in ids if number not in old]
-    return Work(
+    return ActionPreview(
         why=f"these cannot be read, and stop every job: {shown}",
         changes=changes,
         rows=None if healthy else 0,
@@ -173,27 +187,29 @@ def _up_to(target: Target, broken: list[int]) -> list[int]:
     return [number for number in target.snapshots.list_ids() if broken and number <= max(broken)]
 
 
-def _remove_roots(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
+def _remove_roots(context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]) -> ActionResult:
     """Oldest first, as expiry does: whatever stops it leaves an unbroken row."""
-    target = bench.at(branch)
+    target = context.at(branch)
     paths = [path for path in map(target.paths.snapshot, target.snapshots.list_ids()) if path in wanted]
     paths += sorted(wanted.difference(paths))
-    removal = Removal(tuple(Doomed(path, 0, "it points at files that do not exist") for path in paths))
-    return set_aside(bench, "unreadable", removal, settle=lambda: _settle(bench, branch))
+    removal = Removal(
+        tuple(PlannedDeletion(path, 0, "it points at files that do not exist") for path in paths)
+    )
+    return move_to_quarantine(context, "unreadable", removal, settle=lambda: _settle(context, branch))
 
 
-def _settle(bench: Bench, branch: str) -> None:
-    repair_hints(bench.main.file_io, bench.main.paths.with_branch(branch))
+def _settle(context: RepairContext, branch: str) -> None:
+    repair_hints(context.main.file_io, context.main.paths.with_branch(branch))
 
 
-def _changelog(bench: Bench, branch: str, _: Parameters) -> Work | None:
+def _changelog(context: RepairContext, branch: str, _: Parameters) -> ActionPreview | None:
     """The latest snapshot can be read, its change stream cannot, and every chore stops at it."""
-    target = bench.at(branch)
+    target = context.at(branch)
     latest = target.snapshots.latest()
     why = lost_changelog(target)
     if latest is None or not why or broken_roots(target).snapshots.get(latest.id):
         return None
-    return Work(
+    return ActionPreview(
         why=f"the changelog of snapshot {latest.id} is damaged ({why}); it can expire when "
         "there is a newer snapshot (make a new plan then)",
         changes=(f"a snapshot with the same files after {target.paths.snapshot(latest.id)}",),
@@ -202,16 +218,16 @@ def _changelog(bench: Bench, branch: str, _: Parameters) -> Work | None:
     )
 
 
-def _supersede(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
+def _supersede(context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]) -> ActionResult:
     """A COMPACT snapshot that changes nothing. Raises CommitConflictError when another commit was first."""
-    target = bench.at(branch)
+    target = context.at(branch)
     latest = target.snapshots.latest()
-    return Done() if latest is None else _succeed(bench, target, latest, CommitKind.COMPACT)
+    return ActionResult() if latest is None else _succeed(context, target, latest, CommitKind.COMPACT)
 
 
-def _totals(bench: Bench, branch: str, _: Parameters) -> Work | None:
+def _totals(context: RepairContext, branch: str, _: Parameters) -> ActionPreview | None:
     """The latest snapshot counts other rows than its files hold; each commit after it would carry that on."""
-    target = bench.at(branch)
+    target = context.at(branch)
     latest = target.snapshots.latest()
     if latest is None or latest.total_record_count is None:
         return None
@@ -219,7 +235,7 @@ def _totals(bench: Bench, branch: str, _: Parameters) -> Work | None:
     if rows == latest.total_record_count:
         return None
     said = f"totalRecordCount {latest.total_record_count}"
-    return Work(
+    return ActionPreview(
         why=f"snapshot {latest.id} has {said}, but its files contain {rows} rows; later "
         "commits would count on from there",
         changes=(f"{said} -> {rows} in a new snapshot",),
@@ -227,14 +243,14 @@ def _totals(bench: Bench, branch: str, _: Parameters) -> Work | None:
     )
 
 
-def _count_again(bench: Bench, branch: str, _: Parameters, wanted: frozenset[str]) -> Done:
+def _count_again(context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]) -> ActionResult:
     """An OVERWRITE snapshot without changes: a state that does not follow from the one before."""
-    target = bench.at(branch)
+    target = context.at(branch)
     latest = target.snapshots.latest()
     if latest is None:
-        return Done()
+        return ActionResult()
     rows = _rows(target, latest)
-    return _succeed(bench, target, latest, CommitKind.OVERWRITE, total_record_count=rows)
+    return _succeed(context, target, latest, CommitKind.OVERWRITE, total_record_count=rows)
 
 
 def _rows(target: Target, snapshot: Snapshot) -> int:
@@ -243,13 +259,15 @@ def _rows(target: Target, snapshot: Snapshot) -> int:
     return int(live(entries, where=f"snapshot {snapshot.id}").row_count.sum())
 
 
-def _succeed(bench: Bench, target: Target, latest: Snapshot, kind: CommitKind, **fields: Any) -> Done:
+def _succeed(
+    context: RepairContext, target: Target, latest: Snapshot, kind: CommitKind, **fields: Any
+) -> ActionResult:
     """The same files in a snapshot behind `latest`. Raises CommitConflictError when there is one."""
     base, delta = (
         target.manifests.write_list(target.manifests.data_manifests(latest)),
         target.manifests.write_list(()),
     )
-    author = {"commit_user": bench.user, "commit_identifier": BATCH_IDENTIFIER}
+    author = {"commit_user": context.user, "commit_identifier": BATCH_IDENTIFIER}
     planned = successor(latest, base, delta, kind, target.clock.now_ms(), **author, **fields)
     publication = publish(target.snapshots, planned, latest, target.settle_ms)
     if publication.replaced:
@@ -258,7 +276,7 @@ def _succeed(bench: Bench, target: Target, latest: Snapshot, kind: CommitKind, *
         target.manifests.delete(base[0])
         target.manifests.delete(delta[0])
         raise CommitConflictError(f"{target.name}: another writer committed first; make a new plan")
-    return Done(snapshot=planned.id)
+    return ActionResult(snapshot=planned.id)
 
 
 HINTS = Action(look=_hints, do=_repair_hints, growth=Growth.FOLLOWED)

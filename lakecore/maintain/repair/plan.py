@@ -9,7 +9,7 @@ from typing import Any
 
 from lakecore.errors import InvalidInputError
 
-__all__ = ["Advice", "Growth", "RepairPlan", "Step", "Work", "remaining"]
+__all__ = ["ActionPreview", "Advice", "Growth", "RepairPlan", "Step", "remaining"]
 
 _VERSION = 1
 _SHOWN = 5
@@ -28,7 +28,7 @@ class Growth(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class ActionPreview:
     """What an action would do now. `changes`: one line each, the same for the same change.
 
     `rows`: that would be lost, None: it is not known how many. `loses`: what else, for people. `undo`:
@@ -114,7 +114,7 @@ class RepairPlan:
         return tuple(step for step in self.steps if not numbers or step.number in numbers)
 
 
-def remaining(step: Step, now: Work | None, growth: Growth) -> frozenset[str]:
+def remaining(step: Step, now: ActionPreview | None, growth: Growth) -> frozenset[str]:
     """The changes of the step that are still to be made; none when it is done.
 
     Raises InvalidInputError when the plan is stale.

@@ -10,14 +10,14 @@ from lakecore.metadata.manifest.index_file import DELETION_VECTORS
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.indexes import IndexStore
 
-__all__ = ["Broken", "broken_roots", "lost_changelog", "newest_whole"]
+__all__ = ["BrokenRoots", "broken_roots", "lost_changelog", "newest_readable"]
 
 _MANIFEST = "manifest file"
 _GONE, _DAMAGED = "does not exist", "has another size than recorded"
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BrokenRoots:
     """What cannot be read of a branch, path to reason. `whole`: ids of snapshots that can; `latest`: the
     highest id, broken or not.
     """
@@ -34,7 +34,7 @@ class Broken:
         return "" if why.startswith(_MANIFEST) else why
 
 
-def broken_roots(target: Target) -> Broken:
+def broken_roots(target: Target) -> BrokenRoots:
     """Snapshots, tags and changelogs whose file, lists or manifests are gone or damaged.
 
     Manifests count by name and size. The latest snapshot needs no changelog to be read, but its deletion
@@ -50,7 +50,7 @@ def broken_roots(target: Target) -> Broken:
     for number in target.changelogs.list_ids():
         path = paths.changelog(number)
         others[path] = look.changelog(path)
-    return Broken(
+    return BrokenRoots(
         {number: why for number, why in snapshots.items() if why},
         {path: why for path, why in others.items() if why},
         tuple(number for number, why in snapshots.items() if not why),
@@ -64,7 +64,7 @@ def lost_changelog(target: Target) -> str:
     return "" if latest is None else _Look(target).changelog(target.paths.snapshot(latest))
 
 
-def newest_whole(target: Target, broken: Broken) -> int | None:
+def newest_readable(target: Target, broken: BrokenRoots) -> int | None:
     """The newest snapshot that can be read with its deletion vectors; without one, the newest that lacks
     manifests only: these can be left out.
     """

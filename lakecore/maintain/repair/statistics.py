@@ -15,8 +15,8 @@ import numpy as np
 from lakecore.commit.publication import publish
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
 from lakecore.format.statistics import DENSE_STORE, key_modes, simple_stats, stats_modes
-from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters
-from lakecore.maintain.repair.plan import Work
+from lakecore.maintain.repair.context import Action, ActionResult, Parameters, RepairContext
+from lakecore.maintain.repair.plan import ActionPreview
 from lakecore.maintain.target import Target
 from lakecore.metadata.key_value import key_fields
 from lakecore.metadata.manifest.data_file import DataFile, ManifestEntry
@@ -86,40 +86,46 @@ def _described(target: Target, file: DataFile, path: str) -> DataFile:
     return replace(right, key_stats=keys)
 
 
-def _look(bench: Bench, branch: str, parameters: Parameters) -> Work | None:
-    target = bench.at(branch)
+def _look(context: RepairContext, branch: str, parameters: Parameters) -> ActionPreview | None:
+    target = context.at(branch)
     latest = target.snapshots.latest()
     if latest is None or not parameters:
         return None
     found = _find(target, _live(target, latest), parameters)
     if not found:
         return None
-    return Work(
+    return ActionPreview(
         why=f"snapshot {latest.id} has wrong column statistics, so filters may skip rows",
         changes=tuple(f"statistics of {path} -> those of its rows" for path in sorted(found)),
         paths=frozenset(found),
     )
 
 
-def _correct(bench: Bench, branch: str, parameters: Parameters, wanted: frozenset[str]) -> Done:
+def _correct(
+    context: RepairContext, branch: str, parameters: Parameters, wanted: frozenset[str]
+) -> ActionResult:
     """A COMPACT snapshot of the same files in new manifests. Memory: all live entries, as for a plan.
 
     Raises CommitConflictError when another commit was first; then nothing is left behind.
     """
-    target = bench.at(branch)
+    target = context.at(branch)
     latest = target.snapshots.latest()
     if latest is None:
-        return Done()
+        return ActionResult()
     entries = _live(target, latest)
     found = _find(target, entries, parameters)
     chosen = [pair for path, pair in found.items() if f"statistics of {path} -> those of its rows" in wanted]
     kept = np.ones(len(entries), bool)
     kept[[row for row, _ in chosen]] = False
     right = ManifestEntries.from_rows([entry for _, entry in chosen])
-    return _publish(bench, target, latest, ManifestEntries.concat([entries.select(kept), right]), len(chosen))
+    return _publish(
+        context, target, latest, ManifestEntries.concat([entries.select(kept), right]), len(chosen)
+    )
 
 
-def _publish(bench: Bench, target: Target, latest: Snapshot, entries: ManifestEntries, count: int) -> Done:
+def _publish(
+    context: RepairContext, target: Target, latest: Snapshot, entries: ManifestEntries, count: int
+) -> ActionResult:
     manifests = target.manifests
     made: list[str] = []
     try:
@@ -129,7 +135,7 @@ def _publish(bench: Bench, target: Target, latest: Snapshot, entries: ManifestEn
         made.append(base[0])
         change = manifests.write_list(())
         made.append(change[0])
-        author = {"commit_user": bench.user, "commit_identifier": BATCH_IDENTIFIER}
+        author = {"commit_user": context.user, "commit_identifier": BATCH_IDENTIFIER}
         now_ms = target.clock.now_ms()
         planned = successor(latest, base, change, CommitKind.COMPACT, now_ms, **author)
         publication = publish(target.snapshots, planned, latest, target.settle_ms)
@@ -145,7 +151,7 @@ def _publish(bench: Bench, target: Target, latest: Snapshot, entries: ManifestEn
         for name in made:
             manifests.delete(name)
         raise
-    return Done(snapshot=planned.id, files=count)
+    return ActionResult(snapshot=planned.id, files=count)
 
 
 STATISTICS = Action(look=_look, do=_correct)

@@ -16,9 +16,9 @@ from lakecore.errors import CorruptDataError
 from lakecore.format.canonical import canonical
 from lakecore.format.data_reader import DataFileReader, open_reader
 from lakecore.format.data_writer import WriterOptions, WrittenFile, open_writer
-from lakecore.maintain.repair.bench import Action, Bench, Done, Parameters
-from lakecore.maintain.repair.copies import copy_files, put_in_place
-from lakecore.maintain.repair.plan import Work
+from lakecore.maintain.repair.context import Action, ActionResult, Parameters, RepairContext
+from lakecore.maintain.repair.copies import copy_files, replace_with_copies
+from lakecore.maintain.repair.plan import ActionPreview
 from lakecore.maintain.repair.statistics import suspects
 from lakecore.maintain.target import Target
 from lakecore.metadata.key_value import key_value_type
@@ -46,26 +46,28 @@ def _find(target: Target, parameters: Parameters) -> dict[str, ManifestEntry]:
     return {path: entry for path, entry in found.items() if entry.file.file_name not in named}
 
 
-def _look(bench: Bench, branch: str, parameters: Parameters) -> Work | None:
-    target = bench.at(branch)
+def _look(context: RepairContext, branch: str, parameters: Parameters) -> ActionPreview | None:
+    target = context.at(branch)
     found = _find(target, parameters)
     if not found:
         return None
-    return Work(
+    return ActionPreview(
         why="Java cannot read times before 1970 in these files, which an earlier lakecore wrote",
         changes=tuple(f"write {path} again" for path in sorted(found)),
         paths=frozenset(found),
     )
 
 
-def _write_again(bench: Bench, branch: str, parameters: Parameters, wanted: frozenset[str]) -> Done:
+def _write_again(
+    context: RepairContext, branch: str, parameters: Parameters, wanted: frozenset[str]
+) -> ActionResult:
     """A COMPACT. Cost: one read and write of the files, a batch and a stripe in memory. Raises
     CommitConflictError when others replaced one of the files meanwhile; then nothing is left behind.
     """
-    target = bench.at(branch)
+    target = context.at(branch)
     found = _find(target, parameters).items()
     chosen = (entry for path, entry in found if f"write {path} again" in wanted)
-    return put_in_place(bench, target, chosen, partial(_copy, target))
+    return replace_with_copies(context, target, chosen, partial(_copy, target))
 
 
 def _copy(target: Target, folder: str, file: DataFile, copy: DataFile) -> DataFile:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from lakecore.errors import CommitConflictError, InvalidInputError, NotFoundError
 from lakecore.fs.publish import publish_resolved
-from lakecore.maintain.deletion.reachable import Doomed
+from lakecore.maintain.deletion.candidates import PlannedDeletion
 from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal
-from lakecore.maintain.deletion.sweep import Sweeper, Swept
+from lakecore.maintain.deletion.sweep import Sweeper, SweepResult
 from lakecore.maintain.hints import repair_hints
 from lakecore.maintain.target import Target
 from lakecore.metadata.json_record import json_object
@@ -40,7 +40,7 @@ class RollbackPlan:
     @property
     def removal(self) -> Removal:
         why = f"it was committed after snapshot {self.state.snapshot.id}"
-        return Removal(tuple(Doomed(root.path, 0, why) for root in self.gone))
+        return Removal(tuple(PlannedDeletion(root.path, 0, why) for root in self.gone))
 
 
 def choose(
@@ -88,15 +88,15 @@ def plan(target: Target, state: Root) -> RollbackPlan:
 
 
 def apply_rollback(
-    planned: RollbackPlan, sweeper: Sweeper, *, keeps: bool, parameters: dict[str, object]
-) -> Swept:
+    planned: RollbackPlan, sweeper: Sweeper, *, quarantine: bool, parameters: dict[str, object]
+) -> SweepResult:
     """Carry it out. Raises CommitConflictError when writers keep committing: stop them first."""
     target, state = sweeper.target, planned.state
     swept = sweeper.sweep(
         "rollback-to",
         planned.removal,
         planned.kept,
-        keeps=keeps,
+        quarantine=quarantine,
         prepare=lambda: _prepare(target, state),
         parameters=parameters,
     )
@@ -107,7 +107,7 @@ def apply_rollback(
             repair_hints(target.file_io, target.paths)
             return swept
         more = RollbackPlan(state, late, roots.without(root.path for root in late))
-        sweeper.sweep("rollback-to", more.removal, more.kept, keeps=keeps, parameters=parameters)
+        sweeper.sweep("rollback-to", more.removal, more.kept, quarantine=quarantine, parameters=parameters)
     raise CommitConflictError(
         f"{target.name}: other writers commit while it is rolled back to snapshot "
         f"{state.snapshot.id}; stop its writers and run again"

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from lakecore.errors import AlreadyExistsError, InvalidInputError, NotFoundError, UnavailableError
 from lakecore.fs.publish import publish_resolved
-from lakecore.maintain.deletion.drop import removal_of
+from lakecore.maintain.deletion.candidates import PlannedDeletion
+from lakecore.maintain.deletion.drop import plan_removal
 from lakecore.maintain.deletion.quarantined import quarantined_roots
-from lakecore.maintain.deletion.reachable import Doomed
 from lakecore.maintain.deletion.roots import Root, RootKind, RootSet, read_roots
 from lakecore.maintain.deletion.runs import Removal
-from lakecore.maintain.deletion.sweep import Sweeper, Swept
+from lakecore.maintain.deletion.sweep import Sweeper, SweepResult
 from lakecore.maintain.tags.plan import AgedTag
 from lakecore.maintain.target import Target
 from lakecore.maintain.wall_clock import WallClock
@@ -32,7 +32,7 @@ __all__ = [
     "deletion",
     "makes_marks",
     "mark_missing",
-    "point",
+    "move_tag",
     "rename",
     "replace",
 ]
@@ -121,9 +121,9 @@ def replace(
     lifetime: Lifetime | None,
     sweeper: Sweeper,
     *,
-    keeps: bool,
+    quarantine: bool,
     parameters: dict[str, object],
-) -> Swept:
+) -> SweepResult:
     """Let the tag stand for another snapshot, at once and without a gap; then free what only the old one
     needed.
 
@@ -136,18 +136,18 @@ def replace(
     new = Root(RootKind.TAG, old.branch, name, path, root.snapshot)
     kept = RootSet((*others.roots, new), others.branches)
     held = quarantined_roots(sweeper.runs, target.name)
-    files = removal_of(target, [old], kept, held, "only the replaced tag referred to it").files
+    files = plan_removal(target, [old], kept, held, "only the replaced tag referred to it").files
     return sweeper.sweep(
         "replace-tag",
         Removal(files=files),
         kept,
-        keeps=keeps,
+        quarantine=quarantine,
         prepare=lambda: _set(target, name, root, _content(target, root, lifetime)),
         parameters=parameters,
     )
 
 
-def point(target: Target, name: str, root: Root, lifetime: Lifetime | None) -> None:
+def move_tag(target: Target, name: str, root: Root, lifetime: Lifetime | None) -> None:
     """Let a tag stand for another snapshot and leave what only the old one needed to the next orphan search.
 
     Raises UnavailableError when the snapshot expires meanwhile.
@@ -204,10 +204,12 @@ def deletion(target: Target, sweeper: Sweeper, names: Sequence[str]) -> tuple[Re
     gone = [root for root in roots.of(RootKind.TAG, target.paths.branch) if root.path in wanted]
     kept = roots.without(root.path for root in gone)
     held = quarantined_roots(sweeper.runs, target.name)
-    removal = removal_of(target, gone, kept, held, _WHY)
+    removal = plan_removal(target, gone, kept, held, _WHY)
     marks = [_mark_path(target, root.name) for root in gone]
     found = tuple(
-        Doomed(mark, 0, "it belongs to the tag") for mark in marks if target.file_io.stat(mark) is not None
+        PlannedDeletion(mark, 0, "it belongs to the tag")
+        for mark in marks
+        if target.file_io.stat(mark) is not None
     )
     return Removal((*removal.roots, *found), removal.files), kept
 
@@ -217,12 +219,12 @@ def delete(
     planned: tuple[Removal, RootSet],
     sweeper: Sweeper,
     *,
-    keeps: bool,
+    quarantine: bool,
     parameters: dict[str, object],
-) -> Swept:
+) -> SweepResult:
     """Carry out a deletion."""
     removal, kept = planned
-    return sweeper.sweep(job, removal, kept, keeps=keeps, parameters=parameters)
+    return sweeper.sweep(job, removal, kept, quarantine=quarantine, parameters=parameters)
 
 
 def aged_tags(target: Target, offset_ms: int) -> list[AgedTag]:

@@ -14,7 +14,7 @@ from lakecore.commit.committer import Committer
 from lakecore.errors import CommitConflictError, UnavailableError, UnsupportedError
 from lakecore.maintain.deletion.runs import RunState, RunStore
 from lakecore.maintain.target import Target, in_threads
-from lakecore.maintain.unexisting.plan import Accepted, BucketLoss, losses, total_rows
+from lakecore.maintain.unexisting.plan import AcceptedLoss, BucketLoss, losses, total_rows
 from lakecore.maintain.unexisting.vectors import VectorChange, discard, stale_vectors, without_vectors
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.byte_words import hash_bytes
@@ -115,7 +115,7 @@ def _undecodable(target: Target, path: str, file: DataFile | None) -> bool:
 
 
 def remove_gone_files(
-    target: Target, runs: RunStore, accepted: Accepted, author: Author
+    target: Target, runs: RunStore, accepted: AcceptedLoss, author: Author
 ) -> tuple[GoneFiles | None, int | None]:
     """Commit an OVERWRITE without them; what was gone, and the snapshot. Run again, it finds nothing.
 
@@ -154,7 +154,7 @@ def check_quarantine(target: Target, runs: RunStore, paths: tuple[str, ...]) -> 
         if record.job == DAMAGED:
             continue
         if record.keeps and record.state in (RunState.QUARANTINED, RunState.PLANNED):
-            held = sum(doomed.path in wanted for doomed in runs.removal(record))
+            held = sum(deletion.path in wanted for deletion in runs.removal(record))
             if held:
                 raise UnsupportedError(
                     f"{target.name}: {held} missing files are in the quarantine; restore them with "

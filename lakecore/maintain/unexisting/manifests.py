@@ -10,7 +10,7 @@ from lakecore.errors import CommitConflictError, NotFoundError, UnsupportedError
 from lakecore.maintain.deletion.runs import RunStore
 from lakecore.maintain.target import Target, in_threads
 from lakecore.maintain.unexisting.files import check_quarantine
-from lakecore.maintain.unexisting.plan import Accepted
+from lakecore.maintain.unexisting.plan import AcceptedLoss
 from lakecore.maintain.unexisting.vectors import VectorChange, discard, stale_vectors, without_vectors
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import IndexFile
@@ -76,7 +76,7 @@ def find_gone_manifests(target: Target) -> GoneManifests | None:
 
 
 def remove_gone_manifests(
-    target: Target, runs: RunStore, accepted: Accepted, author: Author, *, accept_revived: bool
+    target: Target, runs: RunStore, accepted: AcceptedLoss, author: Author, *, accept_revived: bool
 ) -> tuple[GoneManifests | None, int | None]:
     """Publish an OVERWRITE snapshot without them; what was gone, and its id. Run again, it finds nothing.
 
@@ -95,7 +95,7 @@ def remove_gone_manifests(
     raise CommitConflictError(f"{target.name}: other writers committed first {_TRIES} times; run again")
 
 
-def _check(target: Target, found: GoneManifests, accepted: Accepted, *, accept_revived: bool) -> None:
+def _check(target: Target, found: GoneManifests, accepted: AcceptedLoss, *, accept_revived: bool) -> None:
     if found.revived and not accept_revived:
         raise UnsupportedError(
             f"{target.name}: the missing manifests recorded that {found.revived} files were "

@@ -11,7 +11,7 @@ from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.types.counted import counted
 
-__all__ = ["Accepted", "BucketLoss", "losses", "total_rows"]
+__all__ = ["AcceptedLoss", "BucketLoss", "losses", "total_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class BucketLoss:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
+class AcceptedLoss:
     """What may be lost. `rows`: at most so many, None nothing at all; `max_share`: of what is named, more is
     taken for a wrong answer of storage.
     """

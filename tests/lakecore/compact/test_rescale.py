@@ -15,7 +15,7 @@ from lakecore.errors import CorruptDataError, InvalidInputError, LakeError, Proo
 from lakecore.executor import SerialExecutor
 from lakecore.jobs import compact, rescale
 from lakecore.jobs.rescale import Job
-from lakecore.jobs.watching.arrivals import Arrivals, Wanted
+from lakecore.jobs.watching.arrivals import ArrivalCondition, Arrivals
 from lakecore.metadata.snapshot import CommitKind
 from lakecore.table import Table
 from lakecore.verify.fsck.check import fsck
@@ -58,7 +58,7 @@ def test_rows_and_levels_stay(old: int, new: int) -> None:
     count = sum(file.row_count for file in live_files(table))
     last = table.snapshots.list_ids()[-1]
     report = rescale.run(Job(table=table.name, bucket_num=new), catalog, clock=catalog.clock)
-    assert Arrivals(table, Wanted()).after(last) is None, "no row is new to a sensor"
+    assert Arrivals(table, ArrivalCondition()).after(last) is None, "no row is new to a sensor"
     assert rows_of(table) == rows
     for row in rows[::7]:
         assert rows_of(table, where=f"k = {row[0]} and p = '{row[1]}'") == [row]

@@ -8,7 +8,7 @@ import pytest
 
 from lakecore.errors import InvalidInputError
 from lakecore.maintain.expire_changelogs.plan import plan_changelog_expiry
-from lakecore.maintain.expire_snapshots.plan import Aged, Retention, plan_expiry
+from lakecore.maintain.expire_snapshots.plan import AgedSnapshot, Retention, plan_expiry
 from tests.support import datadriven
 
 TESTDATA = Path(__file__).parent / "testdata"
@@ -18,7 +18,7 @@ def answer(case: datadriven.Case) -> str:
     """Lines: `id time`, or `consumer name position`."""
     rows = [line.split() for line in case.input]
     consumers = {row[1]: int(row[2]) for row in rows if row[0] == "consumer"}
-    found = [Aged(int(row[0]), int(row[1])) for row in rows if row[0] != "consumer"]
+    found = [AgedSnapshot(int(row[0]), int(row[1])) for row in rows if row[0] != "consumer"]
     limits = {name: int(value) for name, value in case.args.items() if name not in ("latest", "by_successor")}
     default = {"retain_max": 1000, "retain_min": 1, "older_than_ms": 1000, "max_deletes": 1000}
     retention = Retention(**default | limits, by_successor="by_successor" in case.args)

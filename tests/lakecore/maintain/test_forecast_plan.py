@@ -8,17 +8,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecore.maintain.forecast.plan import Around, Pace, PastRun, SeenCommit, Work, forecast, risk_of
+from lakecore.maintain.forecast.plan import (
+    Environment,
+    PastRun,
+    RecentCommit,
+    Throughput,
+    Work,
+    forecast,
+    risk_of,
+)
 
-PACE = Pace(seconds=1, files=10, bytes=100, rows=10, memory=1000, memory_of_byte=2, most_of_bytes=5000)
+PACE = Throughput(seconds=1, files=10, bytes=100, rows=10, memory=1000, memory_of_byte=2, most_of_bytes=5000)
 WORK = Work(files=20, bytes=400, rows=10)  # 1 s + 2 s + the larger of 4 s and 1 s
 TAKES = frozenset({"COMPACT", "OVERWRITE"})
 NOW = 10_000_000
-ALONE = Around(now_ms=NOW)
+ALONE = Environment(now_ms=NOW)
 
 
-def commits(kind: str, every_ms: int, count: int = 8, *, ours: bool = False) -> tuple[SeenCommit, ...]:
-    return tuple(SeenCommit(time_ms=NOW - n * every_ms, kind=kind, ours=ours) for n in range(1, count + 1))
+def commits(
+    kind: str, every_ms: int, count: int = 8, *, by_lakecore: bool = False
+) -> tuple[RecentCommit, ...]:
+    return tuple(
+        RecentCommit(time_ms=NOW - n * every_ms, kind=kind, by_lakecore=by_lakecore)
+        for n in range(1, count + 1)
+    )
 
 
 def test_without_earlier_runs_the_defaults_are_taken_and_named() -> None:
@@ -58,18 +71,33 @@ def test_more_work_never_takes_less(runs: list[tuple[int, int, float]], few: int
     ("around", "seconds", "level", "words"),
     [
         (ALONE, 3600, "none", "no other writer"),
-        (Around(now_ms=NOW, commits=commits("COMPACT", 1000, ours=True)), 3600, "none", "no other writer"),
-        (Around(now_ms=NOW, commits=commits("APPEND", 1000)), 60, "none", "60.0 more commits are expected"),
-        (Around(now_ms=NOW, commits=commits("COMPACT", 100_000)), 0.5, "none", "another compaction job"),
-        (Around(now_ms=NOW, commits=commits("COMPACT", 100_000)), 5, "low", "another compaction job"),
-        (Around(now_ms=NOW, commits=commits("COMPACT", 100_000)), 30, "medium", "another compaction job"),
-        (Around(now_ms=NOW, commits=commits("OVERWRITE", 1000)), 30, "high", "8 were of a kind"),
-        (Around(now_ms=NOW, lease="nightly"), 1, "high", "nightly holds the table's lease"),
-        (Around(now_ms=NOW, inline=True), 1, "none", "write-only is not set"),
-        (Around(now_ms=NOW, holders=("tag eod keeps",)), 1, "none", "tag eod keeps"),
+        (
+            Environment(now_ms=NOW, commits=commits("COMPACT", 1000, by_lakecore=True)),
+            3600,
+            "none",
+            "no other writer",
+        ),
+        (
+            Environment(now_ms=NOW, commits=commits("APPEND", 1000)),
+            60,
+            "none",
+            "60.0 more commits are expected",
+        ),
+        (Environment(now_ms=NOW, commits=commits("COMPACT", 100_000)), 0.5, "none", "another compaction job"),
+        (Environment(now_ms=NOW, commits=commits("COMPACT", 100_000)), 5, "low", "another compaction job"),
+        (
+            Environment(now_ms=NOW, commits=commits("COMPACT", 100_000)),
+            30,
+            "medium",
+            "another compaction job",
+        ),
+        (Environment(now_ms=NOW, commits=commits("OVERWRITE", 1000)), 30, "high", "8 were of a kind"),
+        (Environment(now_ms=NOW, lease="nightly"), 1, "high", "nightly holds the table's lease"),
+        (Environment(now_ms=NOW, inline=True), 1, "none", "write-only is not set"),
+        (Environment(now_ms=NOW, holders=("tag eod keeps",)), 1, "none", "tag eod keeps"),
     ],
 )
-def test_the_risk_of_a_conflict(around: Around, seconds: float, level: str, words: str) -> None:
+def test_the_risk_of_a_conflict(around: Environment, seconds: float, level: str, words: str) -> None:
     found = risk_of(around, seconds, TAKES)
     assert (found.level, words in found.words) == (level, True), found
     assert found.compactor == ("another compaction job" in found.words)
@@ -79,4 +107,4 @@ def test_runs_that_lost_work_raise_the_risk_and_a_burst_counts_more_than_the_ave
     past = [PastRun(work=WORK, seconds=7, lost=True)] * 3
     assert forecast(WORK, past, PACE, ALONE, TAKES).risk.level == "high"
     burst = (*commits("APPEND", 1000), *commits("APPEND", 1_000_000)[4:])
-    assert risk_of(Around(now_ms=NOW, commits=burst), 10, TAKES).expected_commits == 10
+    assert risk_of(Environment(now_ms=NOW, commits=burst), 10, TAKES).expected_commits == 10

@@ -12,7 +12,7 @@ from lakecore.errors import UnavailableError
 from lakecore.executor import SerialExecutor
 from lakecore.fs.file_io import FileStatus
 from lakecore.fs.memory import MemoryFileIO
-from lakecore.maintain.orphans.listing import Listed, Lister
+from lakecore.maintain.orphans.listing import DirectoryListing, Lister
 from tests.support.fault_fs import FaultyFileIO
 
 DIRECTORIES = tuple(f"t/p={number}" for number in range(600))
@@ -67,7 +67,7 @@ def storage() -> MemoryFileIO:
     return made
 
 
-def found(storage: Any, executor: SerialExecutor) -> list[Listed]:
+def found(storage: Any, executor: SerialExecutor) -> list[DirectoryListing]:
     return list(Lister(storage, 1 << 60, executor).each(DIRECTORIES, lambda one: one))
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from lakecore.catalog.filesystem import load_catalog
 from lakecore.errors import InvalidInputError, NotFoundError
-from lakecore.jobs.watching.arrivals import Arrivals, Wanted
+from lakecore.jobs.watching.arrivals import ArrivalCondition, Arrivals
 from lakecore.jobs.watching.new_snapshots import SnapshotRange
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from tests.support.golden import GoldenTable
@@ -38,7 +38,7 @@ def _load(snapshot_id: int) -> Snapshot:
 
 def _arrivals(ids: Sequence[int] = tuple(KINDS), **wanted: Any) -> Arrivals:
     store = SimpleNamespace(list_ids=lambda: tuple(ids), load=_load, latest=lambda: _load(6))
-    return Arrivals(SimpleNamespace(snapshots=store), Wanted.from_json(wanted))
+    return Arrivals(SimpleNamespace(snapshots=store), ArrivalCondition.from_json(wanted))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_what_is_enough(position: int, wanted: dict[str, Any], expected: tuple[i
 )
 def test_what_cannot_be_asked_is_said(wanted: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match=next(iter(wanted))):
-        Wanted.from_json(wanted)
+        ArrivalCondition.from_json(wanted)
 
 
 def test_a_snapshot_expired_meanwhile_is_passed_over() -> None:
@@ -92,7 +92,7 @@ def test_rows_and_partitions_are_those_that_the_commits_added(
     total = sum(one.delta_record_count or 0 for one in appended)
 
     def found(**wanted: Any) -> SnapshotRange | None:
-        return Arrivals(table, Wanted.from_json(wanted)).after(0)
+        return Arrivals(table, ArrivalCondition.from_json(wanted)).after(0)
 
     whole = found(rows=total)
     assert whole == SnapshotRange(appended[0].id, appended[-1].id, len(appended))

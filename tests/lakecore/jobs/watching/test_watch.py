@@ -10,7 +10,7 @@ import pytest
 from lakecore.catalog.filesystem import FilesystemCatalog, load_catalog
 from lakecore.errors import InvalidInputError
 from lakecore.jobs.versions import rollback, tags
-from lakecore.jobs.watching.arrivals import Arrivals, Wanted
+from lakecore.jobs.watching.arrivals import ArrivalCondition, Arrivals
 from lakecore.jobs.watching.watch import BEGINNING, Mark, first_mark, mark_of, news_since
 from lakecore.table import Table
 from tests.support.golden import GoldenTable
@@ -25,7 +25,7 @@ def lake(tmp_path: Path, golden: Callable[[str], GoldenTable]) -> FilesystemCata
 
 
 def _told(table: Table, mark: Mark) -> tuple[tuple[int, int] | None, Mark]:
-    news, after = news_since(Arrivals(table, Wanted()), mark)
+    news, after = news_since(Arrivals(table, ArrivalCondition()), mark)
     return None if news is None else (news["first"], news["last"]), after
 
 
@@ -63,7 +63,7 @@ def test_news_name_the_tags_of_their_snapshots(lake: FilesystemCatalog) -> None:
     table = lake.load_table(TABLE)
     for name, snapshot in (("early", 2), ("late", 7)):
         tags.run(tags.CreateTag(table=TABLE, tag=name, snapshot=snapshot), lake)
-    news, _ = news_since(Arrivals(table, Wanted()), mark_of(table.snapshots.load(5)))
+    news, _ = news_since(Arrivals(table, ArrivalCondition()), mark_of(table.snapshots.load(5)))
     assert news is not None
     assert (news["tags"], news["first"], news["snapshot"], news["count"]) == (["late"], 6, 8, 3)
 

@@ -10,25 +10,25 @@ from lakecore.commit.committer import Committer
 from lakecore.errors import CommitUncertainError, LakeError, NotFoundError
 from lakecore.maintain.deletion.roots import RootSet
 from lakecore.maintain.deletion.runs import Removal
-from lakecore.maintain.deletion.sweep import Sweeper, Swept, nothing
-from lakecore.maintain.repair.plan import Growth, Work
+from lakecore.maintain.deletion.sweep import Sweeper, SweepResult, do_nothing
+from lakecore.maintain.repair.plan import ActionPreview, Growth
 from lakecore.maintain.target import Target
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER
 
-__all__ = ["Action", "Bench", "Done", "set_aside"]
+__all__ = ["Action", "ActionResult", "RepairContext", "move_to_quarantine"]
 
 
 @dataclass(frozen=True)
-class Bench:
-    """`main`: the main branch; the sweeper works on it. `user`: of commits. `keeps`: files go to the
+class RepairContext:
+    """`main`: the main branch; the sweeper works on it. `user`: of commits. `quarantine`: files go to the
     quarantine.
     """
 
     main: Target
     sweeper: Sweeper
     user: str
-    keeps: bool = True
+    quarantine: bool = True
 
     def at(self, branch: str) -> Target:
         """That branch, with its own schema. Raises NotFoundError for one without a schema."""
@@ -40,7 +40,9 @@ class Bench:
             raise NotFoundError(f"branch {branch!r} of {self.main.name} has no schema")
         return replace(target, schema=schema)
 
-    def commit(self, target: Target, messages: Sequence[CommitMessage], discard: Callable[[], None]) -> Done:
+    def commit(
+        self, target: Target, messages: Sequence[CommitMessage], discard: Callable[[], None]
+    ) -> ActionResult:
         """A snapshot of these messages. `discard` removes their files unless they are, or may be, in it.
 
         Raises CommitConflictError when others changed the same files meanwhile, CommitUncertainError.
@@ -53,11 +55,13 @@ class Bench:
         except LakeError:
             discard()
             raise
-        return Done(snapshot=result.snapshot_ids[-1] if result.snapshot_ids else None, files=len(messages))
+        return ActionResult(
+            snapshot=result.snapshot_ids[-1] if result.snapshot_ids else None, files=len(messages)
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ActionResult:
     """What an action did: a run that can be undone, or a snapshot."""
 
     run: str | None = None
@@ -74,15 +78,17 @@ class Action:
     are given. `whole_table`: it is for all branches at once. `growth`: see there.
     """
 
-    look: Callable[[Bench, str, Parameters], Work | None]
-    do: Callable[[Bench, str, Parameters, frozenset[str]], Done]
+    look: Callable[[RepairContext, str, Parameters], ActionPreview | None]
+    do: Callable[[RepairContext, str, Parameters, frozenset[str]], ActionResult]
     whole_table: bool = False
     growth: Growth = Growth.STALE
 
 
-def set_aside(bench: Bench, action: str, removal: Removal, settle: Callable[[], None] = nothing) -> Done:
+def move_to_quarantine(
+    context: RepairContext, action: str, removal: Removal, settle: Callable[[], None] = do_nothing
+) -> ActionResult:
     """Move root files to the quarantine. What they needed stays: it becomes orphans."""
-    swept: Swept = bench.sweeper.sweep(
-        f"repair-{action}", removal, RootSet((), ()), keeps=bench.keeps, settle=settle
+    swept: SweepResult = context.sweeper.sweep(
+        f"repair-{action}", removal, RootSet((), ()), quarantine=context.quarantine, settle=settle
     )
-    return Done(run=swept.run, files=swept.roots)
+    return ActionResult(run=swept.run, files=swept.roots)

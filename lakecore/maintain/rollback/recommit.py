@@ -20,13 +20,13 @@ from lakecore.metadata.manifest.live_entries import live, only_in, remaining_del
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.metadata.successor import successor
 
-__all__ = ["Again", "commit_again"]
+__all__ = ["Recommit", "recommit"]
 
 _TRIES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class Recommit:
     """The new snapshot, and the tag that was made to protect the old files.
 
     `repeated`: an earlier try did it.
@@ -37,7 +37,7 @@ class Again:
     repeated: bool = False
 
 
-def commit_again(target: Target, state: Root, author: Author) -> Again:
+def recommit(target: Target, state: Root, author: Author) -> Recommit:
     """An OVERWRITE of the whole table with the files of `state`.
 
     The tag comes first: other expiry would delete files that an old delta removed and the new one brings
@@ -47,7 +47,7 @@ def commit_again(target: Target, state: Root, author: Author) -> Again:
     if state.kind is RootKind.SNAPSHOT:
         tags = (f"rollback-to-as-latest-{state.snapshot.id}-{_token(target, author)}",)
     if (landed := author.landed(target.snapshots, CommitKind.OVERWRITE)) is not None:
-        return Again(landed.id, tags, repeated=True)
+        return Recommit(landed.id, tags, repeated=True)
     if tags:
         create(target, tags[0], state, None)
     for retry in range(_TRIES):
@@ -57,7 +57,7 @@ def commit_again(target: Target, state: Root, author: Author) -> Again:
         planned, written = _draft(target, latest, state.snapshot, author)
         publication = publish(target.snapshots, planned, latest, target.settle_ms, retry)
         if publication.published:
-            return Again(planned.id, tags)
+            return Recommit(planned.id, tags)
         for name in () if publication.replaced else written:
             target.manifests.delete(name)
     raise CommitConflictError(f"{target.name}: other writers committed first {_TRIES} times; run again")

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from lakecore.executor import Executor
     from lakecore.jobs.runner.chore import Lake, Safety
 
-__all__ = ["PolicyChore", "Told", "Turn"]
+__all__ = ["ChoreRequest", "ChoreResult", "PolicyChore"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turn:
+class ChoreRequest:
     """`given`: parameters by the names of the job, as people write them. `until_ms`: since the epoch; chores
     that can stop in the middle do so then.
     """
@@ -29,7 +29,7 @@ class Turn:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class ChoreResult:
     """`report`: small JSON. `text`: a line for the log."""
 
     job: str
@@ -45,6 +45,6 @@ class PolicyChore(Protocol):
     repeatable: ClassVar[bool]
 
     @classmethod
-    def take(cls, turn: Turn) -> Told:
+    def run_chore(cls, request: ChoreRequest) -> ChoreResult:
         """Do it. Raises errors of lakecore."""
         ...

@@ -5,24 +5,24 @@ from __future__ import annotations
 from contextlib import suppress
 
 from lakecore.errors import LakeError
-from lakecore.maintain.forecast.plan import Around, SeenCommit
+from lakecore.maintain.forecast.plan import Environment, RecentCommit
 from lakecore.maintain.lease.lease import holder
 from lakecore.maintain.target import Target
 from lakecore.maintain.why import pins
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.options import parse_bool
 
-__all__ = ["look_around"]
+__all__ = ["observe"]
 
 _LOOK_BACK = 32
 _MARK = "lakecore."
 
 
-def look_around(target: Target) -> Around:
+def observe(target: Target) -> Environment:
     """Costs up to 32 reads of snapshots and a reading of all tags and branches; what cannot be read is left
     out.
     """
-    return Around(
+    return Environment(
         now_ms=target.clock.now_ms(),
         commits=_commits(target),
         inline=bool(target.schema.primary_keys)
@@ -32,13 +32,15 @@ def look_around(target: Target) -> Around:
     )
 
 
-def _commits(target: Target) -> tuple[SeenCommit, ...]:
+def _commits(target: Target) -> tuple[RecentCommit, ...]:
     """The newest ones, down to the first that cannot be read."""
-    found: list[SeenCommit] = []
+    found: list[RecentCommit] = []
     with suppress(LakeError):
         at = target.snapshots.latest()
         while at is not None and len(found) < _LOOK_BACK:
-            found.append(SeenCommit(time_ms=at.time_millis, kind=at.commit_kind.value, ours=_ours(at)))
+            found.append(
+                RecentCommit(time_ms=at.time_millis, kind=at.commit_kind.value, by_lakecore=_ours(at))
+            )
             at = target.snapshots.find(at.id - 1) if at.id > 1 else None
     return tuple(found)
 
