@@ -65,6 +65,7 @@ class WriteTarget:
     `file_prefix`: begins the names of data files, with the table's own prefix; None: that alone.
     `live_keys`: those of a snapshot, for tables whose keys may move between partitions.
     `moves`: the rows are the table's own, whose blobs lie in its packs already: references are kept.
+    `one_flush`: a key is written once, however full buffers are: they are spilled.
     """
 
     file_io: FileIO
@@ -76,6 +77,7 @@ class WriteTarget:
     live_keys: Callable[[Snapshot | None], LiveKeys] | None = None
     key_limits: KeyLimits = field(default_factory=KeyLimits)
     moves: bool = False
+    one_flush: bool = False
 
 
 class _Writer(Protocol):
@@ -329,6 +331,7 @@ class TableWrite:
             spillable=self._rules.spillable,
             at_once=self._options.by_snapshot,
             engine=self._engine,
+            one_flush=target.one_flush,
         )
         return KeyValueWriter(target.file_io, target.spill_io, spec, target.clock.now_ms, packs)
 

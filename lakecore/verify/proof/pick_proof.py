@@ -168,8 +168,9 @@ def _placed_text(proof: PickProof, *, whole: bool) -> str:
     text = f"{proof.mode} proof v{DIGEST_VERSION}: {what}; "
     if not whole:
         return text + "every key was written once, by count and digest of keys"
-    columns = _columns(proof).replace("sequence number, ", "")
-    return text + f"the last row of every key was written and no other, by count and digest of {columns}"
+    return (
+        text + f"the last row of every key was written and no other, by count and digest of {_columns(proof)}"
+    )
 
 
 def _folded_text(proof: PickProof, fold: FoldEvidence) -> str:

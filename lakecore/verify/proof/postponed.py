@@ -1,72 +1,36 @@
-"""Proof that postponed rows got into real buckets: what was written is the last row of every key, no other.
+"""Proof that postponed rows got into real buckets: what was written is what their rows make, nothing else.
 
-Shares nothing with the writer: rows are read from bytes, and the last of each key is found by hashes of its
-key (128 bits). Where rows of a key do not simply replace each other, only keys and counts are compared. Every
-row that was written is in the bucket of its key. Memory: 33 bytes a row of 4 million postponed rows (some 60
-while they are sorted); where there are more, both sides are read again for each further 4 million.
+Shares nothing with the writer: the order of files is found anew, rows are read from bytes and numbered, and
+the last of each key is found by hashes of its key (128 bits). Where rows of a key do not simply replace each
+other, all keys are compared, and of a sample of keys every column is merged anew (`postponed_sample`). Every
+row that was written is in the bucket of its key. The changelog, where the table asks for one, has all rows.
+Memory: 33 bytes a row of 4 million postponed rows (some 60 while they are sorted), and the rows of a sample;
+where there are more, both sides are read again for each further 4 million.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from lakecore.errors import ProofError
 from lakecore.metadata.manifest.data_file import DataFile
-from lakecore.metadata.row_kind import KEY_FIELD_ID_START, KIND_FIELD_ID, RowKind
-from lakecore.row.bucket import assign_buckets
 from lakecore.verify.digest.bytes_hash import Words
-from lakecore.verify.digest.columns import StoredFile, read_covered
+from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.digest.context import ProofContext
-from lakecore.verify.digest.digest import ZERO, Tally, hash_rows
-from lakecore.verify.digest.shape import RowShape
+from lakecore.verify.digest.digest import ZERO, Tally
+from lakecore.verify.digest.shape import ProofMode, RowShape
 from lakecore.verify.proof.pick_proof import PickProof
+from lakecore.verify.proof.postponed_rows import Part, PostponedReader, ignored_kinds
 from lakecore.verify.proof.rescaled import BucketRule
+from lakecore.verify.rules.merge_rules import FoldRules
 from lakecore.verify.rules.table_rules import TableRules
+from lakecore.verify.sample.choice import LEAST_SHARE, RowSample, join_samples
+from lakecore.verify.sample.postponed_sample import KeyChoice, SampledRows, check_postponed
 
-__all__ = ["FoldShare", "FoldTally", "check_fold", "ignored_kinds", "prove_fold"]
+__all__ = ["FoldFiles", "FoldShare", "FoldTally", "PostponedRules", "check_fold", "prove_fold"]
 
-_OTHER_IDS = 1 << 40
 _MOST_ROWS = 4_000_000
-_MASK = 0xFFFFFFFFFFFFFFFF
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Of each row: two hashes of its key, its digest, its kind."""
-
-    keys: Words
-    others: Words
-    digests: Words
-    kinds: npt.NDArray[np.int8]
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    @property
-    def tally(self) -> Tally:
-        return Tally(len(self), int(self.digests.sum()) & _MASK)
-
-    def last(self) -> _Rows:
-        """The last row of each key."""
-        order = np.lexsort((self.others, self.keys))
-        keys, others = self.keys[order], self.others[order]
-        ends = np.ones(len(order), bool)
-        ends[:-1] = (keys[1:] != keys[:-1]) | (others[1:] != others[:-1])
-        picked = order[ends]
-        return self.take(picked)
-
-    def without(self, kinds: frozenset[RowKind]) -> _Rows:
-        """Rows of other kinds."""
-        return self.take(np.flatnonzero(~np.isin(self.kinds, [int(kind) for kind in kinds])))
-
-    def take(self, rows: npt.NDArray[Any]) -> _Rows:
-        return _Rows(self.keys[rows], self.others[rows], self.digests[rows], self.kinds[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +46,8 @@ class FoldShare:
 class FoldTally:
     """Of a share: all postponed rows, those that the table takes, and what was written for them. Adds up.
 
-    `read`: the postponed files. `made`: the new files, each with its bucket.
+    `read`: the postponed files. `made`, `told`: the new files and the changelog files, each with its bucket.
+    `sample`: rows of which every column was merged anew; None where whole rows are in the tallies.
     """
 
     everything: Tally = ZERO
@@ -90,62 +55,73 @@ class FoldTally:
     written: Tally = ZERO
     read: tuple[DataFile, ...] = ()
     made: tuple[tuple[int, DataFile], ...] = ()
+    told: tuple[tuple[int, DataFile], ...] = ()
+    sample: RowSample | None = None
 
     def __add__(self, other: FoldTally) -> FoldTally:
+        samples = [sample for sample in (self.sample, other.sample) if sample is not None]
         return FoldTally(
             self.everything + other.everything,
             self.taken + other.taken,
             self.written + other.written,
             tuple(dict.fromkeys(self.read + other.read)),
             self.made + other.made,
+            self.told + other.told,
+            join_samples(samples) if samples else None,
         )
 
 
-def check_fold(
-    context: ProofContext,
-    name: str,
-    postponed: Sequence[StoredFile],
-    written: Sequence[tuple[StoredFile, int]],
-    share: FoldShare,
-    *,
-    replaces: bool,
-    ignored: frozenset[RowKind] = frozenset(),
-) -> FoldTally:
-    """Compare what was written, files with their buckets, with the last rows of a share of the `postponed`
-    files, given in order of their rows.
-
-    `replaces`: the last row of a key is the one that counts (merge engine deduplicate without sequence
-    fields). `ignored`: kinds of rows that the table does not take (ignore-delete and the like). Raises
-    ProofError naming `name`. Cost: reads the covered columns of both sides, once for each 4 million rows of
-    the share.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoldFiles:
+    """`postponed`: in any order. `written`, `changelog`: new files with their buckets. `firsts`: the sequence
+    number that the first new row of a bucket has; 0 where it is not among them.
     """
-    rows = sum(stored.file.row_count for stored in postponed)
+
+    postponed: Sequence[StoredFile]
+    written: Sequence[tuple[StoredFile, int]]
+    changelog: Sequence[tuple[StoredFile, int]] = ()
+    firsts: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PostponedRules:
+    """What postponed rows become. `merge`: how rows of one key become one."""
+
+    table: TableRules
+    merge: FoldRules
+
+    @property
+    def replaces(self) -> bool:
+        """The last row of a key is the one that counts."""
+        return self.table.engine == "deduplicate" and not self.table.sequence
+
+    @property
+    def tells(self) -> bool:
+        """All rows are in the changelog too."""
+        return self.table.producer == "input"
+
+
+def check_fold(
+    context: ProofContext, name: str, files: FoldFiles, share: FoldShare, rules: PostponedRules
+) -> FoldTally:
+    """Compare what was written with what a share of the postponed rows makes.
+
+    Raises ProofError naming `name`. Cost: reads the covered columns of both sides, once for each 4 million
+    rows of the share, and one row of 16 once more where rows of a key are merged.
+    """
+    rows = sum(stored.file.row_count for stored in files.postponed)
     passes = max(1, -(-rows // (share.steps * _MOST_ROWS)))
-    reader = _Reader(context, name, share, whole=replaces)
     found = FoldTally()
     for number in range(passes):
-        everything = reader.postponed(postponed, passes, number)
-        before = everything.without(ignored)
-        after = reader.written(written, passes, number)
-        wanted = before.last()
-        if len(after.last()) != len(after):
-            raise ProofError(name, f"{len(after)} rows were written for {len(after.last())} keys")
-        if wanted.tally != after.tally:
-            raise ProofError(
-                name,
-                f"the last rows of the keys of its postponed rows are {wanted.tally}, but its outputs hold "
-                f"{after.tally}",
-            )
-        found += FoldTally(everything.tally, before.tally, after.tally)
-    made = tuple((bucket, stored.file) for stored, bucket in written)
-    return replace(found, read=tuple(stored.file for stored in postponed), made=made)
-
-
-def ignored_kinds(rules: TableRules) -> frozenset[RowKind]:
-    """Kinds of rows that the table does not take."""
-    if rules.ignore_delete:
-        return frozenset((RowKind.UPDATE_BEFORE, RowKind.DELETE))
-    return frozenset((RowKind.UPDATE_BEFORE,)) if rules.ignore_update_before else frozenset()
+        part = Part(share.rule, share.steps, share.remainder, passes, number)
+        reader = PostponedReader(context, name, part, rules.table, files.firsts)
+        found += _FoldPass(reader, files, rules).check()
+    return replace(
+        found,
+        read=tuple(stored.file for stored in files.postponed),
+        made=tuple((bucket, stored.file) for stored, bucket in files.written),
+        told=tuple((bucket, stored.file) for stored, bucket in files.changelog),
+    )
 
 
 def prove_fold(
@@ -168,83 +144,60 @@ def prove_fold(
         uncompared=shape.uncompared,
         read=whole.read,
         made=tuple(file for _, file in whole.made),
+        sample=whole.sample,
+        seed=shape.seed,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """Reads the rows of a share, in each of several passes those keys whose hashes have one remainder."""
+@dataclass(slots=True)
+class _FoldPass:
+    """One reading of both sides, and what is compared of it."""
 
-    context: ProofContext
-    name: str
-    share: FoldShare
-    whole: bool
+    reader: PostponedReader
+    files: FoldFiles
+    rules: PostponedRules
 
-    def postponed(self, files: Iterable[StoredFile], passes: int, number: int) -> _Rows:
-        parts = [_empty()]
-        for stored in files:
-            for columns, buckets in self._columns(stored):
-                mine = buckets % self.share.steps == self.share.remainder
-                parts.append(self._hashed(columns, mine, passes, number))
-        return _concatenated(parts)
-
-    def written(self, files: Iterable[tuple[StoredFile, int]], passes: int, number: int) -> _Rows:
-        parts = [_empty()]
-        for stored, bucket in files:
-            for columns, buckets in self._columns(stored):
-                if (buckets != bucket).any():
-                    raise ProofError(self.name, f"{stored.path} has rows of other buckets than {bucket}")
-                parts.append(self._hashed(columns, np.ones(len(buckets), bool), passes, number))
-        return _concatenated(parts)
-
-    def _columns(self, stored: StoredFile) -> Iterator[tuple[Sequence[pa.Array], npt.NDArray[Any]]]:
-        """Covered columns, and the bucket that each row belongs to."""
-        context, rule, rows = self.context, self.share.rule, 0
-        names = [field.name for field in context.shape.key]
-        at = [names.index(name) for name in rule.key.names]
-        for columns in read_covered(
-            context.file_io, stored.path, context.shape, context.schemas[stored.file.schema_id]
-        ):
-            rows += len(columns[0])
-            batch = pa.RecordBatch.from_arrays([columns[i] for i in at], names=list(rule.key.names))
-            yield columns, assign_buckets(batch, rule.key, rule.total, rule.function)
-        if rows != stored.file.row_count:
+    def check(self) -> FoldTally:
+        """Raises ProofError where what was written is not what the rows make."""
+        reader, rules, name = self.reader, self.rules, self.reader.name
+        samples = self._samples(KeyChoice.first(reader.context.shape.seed, name))
+        everything = reader.postponed(self.files.postponed, samples and samples[0])
+        before = everything.without(ignored_kinds(rules.table))
+        after = reader.written(self.files.written, samples and samples[1])
+        wanted = before.last()
+        if len(after.last()) != len(after):
+            raise ProofError(name, f"{len(after)} rows were written for {len(after.last())} keys")
+        due, found = (wanted.tally, after.tally) if rules.replaces else (wanted.key_tally, after.key_tally)
+        if due != found:
             raise ProofError(
-                self.name, f"{stored.path} has {rows} rows, but its description says {stored.file.row_count}"
+                name,
+                f"the last rows of the keys of its postponed rows are {due}, but its outputs hold {found}",
             )
+        self._check_changes(before.tally if rules.tells else ZERO)
+        if rules.replaces:
+            return FoldTally(everything.tally, before.tally, after.tally)
+        tallies = FoldTally(everything.key_tally, before.key_tally, after.key_tally)
+        return replace(tallies, sample=samples and self._compared(before.keys, samples))
 
-    def _hashed(
-        self, columns: Sequence[pa.Array], mine: npt.NDArray[np.bool_], passes: int, number: int
-    ) -> _Rows:
-        rows = _hashed(self.context, columns, whole=self.whole)
-        if passes > 1:
-            mine = mine & (rows.keys % np.uint64(passes) == np.uint64(number))
-        return rows if mine.all() else rows.take(np.flatnonzero(mine))
+    def _samples(self, choice: KeyChoice) -> tuple[SampledRows, SampledRows] | None:
+        """Where rows of both sides are collected, if the mode looks at values that are merged."""
+        shape = self.reader.context.shape
+        if self.rules.replaces or shape.mode is not ProofMode.FULL:
+            return None
+        return SampledRows(shape, choice), SampledRows(shape, choice)
 
+    def _compared(self, keys: Words, samples: tuple[SampledRows, SampledRows]) -> RowSample:
+        """Both sides are read once more where the keys that were chosen first have too few rows."""
+        postponed, written = samples
+        if postponed.count * LEAST_SHARE < len(keys):
+            more = self._samples(KeyChoice.of(postponed.shape.seed, self.reader.name, keys))
+            postponed, written = more or samples
+            self.reader.postponed(self.files.postponed, postponed)
+            self.reader.written(self.files.written, written)
+        return check_postponed(self.reader.name, self.rules.merge, postponed, written)
 
-def _hashed(context: ProofContext, columns: Sequence[pa.Array], *, whole: bool) -> _Rows:
-    shape = context.shape
-    ids = [KEY_FIELD_ID_START + field.id for field in shape.key]
-    key = list(columns[: len(ids)])
-    keys = hash_rows(key, ids)
-    others = hash_rows(key, [_OTHER_IDS + field_id for field_id in ids])
-    kinds = columns[-1].to_numpy(zero_copy_only=False).astype(np.int8)
-    if not whole:
-        return _Rows(keys, others, keys, kinds)
-    values = [*key, *columns[len(ids) : -2], columns[-1]]
-    value_ids = [*ids, *(field.id for field in shape.values), KIND_FIELD_ID]
-    return _Rows(keys, others, hash_rows(values, value_ids), kinds)
-
-
-def _empty() -> _Rows:
-    none = np.zeros(0, np.uint64)
-    return _Rows(none, none, none, np.zeros(0, np.int8))
-
-
-def _concatenated(parts: Sequence[_Rows]) -> _Rows:
-    joined: list[Any] = [np.concatenate(words) for words in zip(*map(_words, parts), strict=True)]
-    return _Rows(*joined)
-
-
-def _words(rows: _Rows) -> tuple[npt.NDArray[Any], ...]:
-    return rows.keys, rows.others, rows.digests, rows.kinds
+    def _check_changes(self, due: Tally) -> None:
+        """The changelog has the rows that came in, each in the bucket of its key."""
+        found = self.reader.written(self.files.changelog).tally
+        if found != due:
+            raise ProofError(self.reader.name, f"its changelog must hold {due}, but it holds {found}")

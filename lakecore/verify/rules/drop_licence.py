@@ -11,7 +11,7 @@ hide nothing.
 Who drops: merges of primary-key tables (with and without levels) and the two merges of tables that
 `clustering.columns` sort. Rescaling keeps every row (its proof has no rows that left). Postponed rows become
 files of level 0 with their deletes, and a delete is left out only where the table ignores all of them
-(`postponed.ignored_kinds`). Files without a key have no deletes; indexes are made of files as they are.
+(`postponed_rows.ignored_kinds`). Files without a key have no deletes; indexes are made of files as they are.
 """
 
 from __future__ import annotations

@@ -29,8 +29,9 @@ class KeyValueSpec:
     `spillable`: a full buffer goes to disk, not to level 0. `at_once`: no key may be in two files of one
     commit, which would have no order (sequence.snapshot-ordering), so all of them are spilled; and files are
     described by the first number alone: the commit gives them theirs, and none below. `engine`: how rows of a
-    key become one; None: the last one stays. With an engine rows are spilled only if `at_once`, and then
-    unmerged: merging in passes would change the result.
+    key become one; None: the last one stays. With an engine rows are spilled only if `at_once` or
+    `one_flush`, and then unmerged: merging in passes would change the result. `one_flush`: no key may be in
+    two files of one commit, but numbers are those of rows.
     """
 
     files: FileSpec
@@ -41,6 +42,7 @@ class KeyValueSpec:
     spillable: bool
     at_once: bool = False
     engine: Engine | None = None
+    one_flush: bool = False
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -99,7 +101,8 @@ class KeyValueWriter:
 
     def relieve(self) -> None:
         """Empty the buffer: to a sorted run on local disk, or to files where spilling is switched off."""
-        if self._spec.at_once or (self._spec.spillable and self._spec.engine is None):
+        spec = self._spec
+        if spec.at_once or spec.one_flush or (spec.spillable and spec.engine is None):
             self._spill_buffer()
         else:
             self._flush(self._merged())

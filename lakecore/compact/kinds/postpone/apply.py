@@ -13,10 +13,11 @@ from lakecore.compact.engine.outcome import ProvenPick
 from lakecore.compact.engine.refusal import PickFailure
 from lakecore.compact.engine.work import Place, UnitTable, WorkPick
 from lakecore.compact.kinds.postpone.plan import Fold, cut, plan_folds, real_totals
-from lakecore.compact.kinds.postpone.run import FoldResult, FoldUnit, replaces, run_unit
+from lakecore.compact.kinds.postpone.run import FoldResult, FoldUnit, postponed_rules, run_unit
 from lakecore.errors import ProofError, gravest
 from lakecore.executor import Executor
 from lakecore.metadata.commit_message import CommitMessage
+from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.types.counted import counted
 from lakecore.verify.digest.columns import StoredFile
@@ -25,6 +26,7 @@ from lakecore.verify.proof.commit_check import Bucket, CommitClaim, check_commit
 from lakecore.verify.proof.pick_proof import PickProof
 from lakecore.verify.proof.postponed import FoldTally, prove_fold
 from lakecore.verify.proof.second_decoder import SecondDecoders
+from lakecore.verify.rules.replay_order import check_waiting
 from lakecore.write.buckets.bucket_state import BucketState
 from lakecore.write.buckets.postpone import POSTPONE_BUCKET, new_buckets
 
@@ -72,6 +74,9 @@ class Folding:
         self._state = BucketState.of(live.select(live.bucket >= 0))
         self._totals = real_totals(live)
         self.folds = tuple(fold for fold in _folds(table, live) if fold.partition not in excluded)
+        self._waiting: dict[bytes, list[DataFile]] = {}
+        for entry in live.select(live.bucket == POSTPONE_BUCKET).rows():
+            self._waiting.setdefault(entry.partition, []).append(entry.file)
         self.refused: dict[bytes, PickFailure] = {}
         self._made: list[CommitMessage] = []
 
@@ -159,10 +164,15 @@ class Folding:
             pick = _pick(self._table, fold)
             tallies = [result.tally for result in own]
             try:
+                check_waiting(pick.name, fold.files, self._waiting.get(fold.partition, ()))
                 proof = prove_fold(
-                    self._table.shape, pick.name, fold.rows, tallies, replaces=replaces(self._table)
+                    self._table.shape,
+                    pick.name,
+                    fold.rows,
+                    tallies,
+                    replaces=postponed_rules(self._table).replaces,
                 )
-                claims.append(_claim(fold, proof, tallies, written))
+                claims.append(_claim(fold, proof, tallies))
                 self._decode_again(pick, written)
             except ProofError as err:
                 self._note(fold, err)
@@ -239,9 +249,7 @@ def _pick(table: UnitTable, fold: Fold) -> WorkPick:
     )
 
 
-def _claim(
-    fold: Fold, proof: PickProof, tallies: Sequence[FoldTally], written: Sequence[CommitMessage]
-) -> CommitClaim:
+def _claim(fold: Fold, proof: PickProof, tallies: Sequence[FoldTally]) -> CommitClaim:
     """What a partition may change: its postponed files go, and what was read back comes into its buckets."""
     check_rows(proof)
     waiting = Bucket(fold.partition, POSTPONE_BUCKET, POSTPONE_BUCKET)
@@ -253,9 +261,7 @@ def _claim(
         name=proof.pick,
         removed=tuple((waiting, file) for file in proof.read),
         added=tuple((place(bucket), file) for tally in tallies for bucket, file in tally.made),
-        changelog=tuple(
-            (place(message.bucket), file) for message in written for file in message.changelog_files
-        ),
+        changelog=tuple((place(bucket), file) for tally in tallies for bucket, file in tally.told),
     )
 
 

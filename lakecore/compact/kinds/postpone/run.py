@@ -20,15 +20,16 @@ from lakecore.metadata.row_kind import KIND_NAME, RowKind
 from lakecore.read.file.file_reader import read_file
 from lakecore.row.bucket import assign_buckets
 from lakecore.verify.digest.columns import StoredFile
-from lakecore.verify.proof.postponed import FoldShare, FoldTally, check_fold, ignored_kinds
+from lakecore.verify.proof.postponed import FoldFiles, FoldShare, FoldTally, PostponedRules, check_fold
 from lakecore.verify.proof.rescaled import BucketRule
+from lakecore.verify.rules.merge_rules import fold_rules
 from lakecore.verify.rules.table_rules import TableRules
 from lakecore.write.buckets.bucket_state import BucketState
 from lakecore.write.buckets.postpone import POSTPONE_BUCKET
 from lakecore.write.rows.incoming import Rows
 from lakecore.write.table_write import TableWrite, WriteTarget
 
-__all__ = ["FoldResult", "FoldUnit", "replaces", "run_unit"]
+__all__ = ["FoldResult", "FoldUnit", "postponed_rules", "run_unit"]
 
 _OPTIONS = {"postpone.batch-write-fixed-bucket": "true", "write-buffer-spillable": "true"}
 
@@ -68,7 +69,13 @@ def run_unit(unit: FoldUnit) -> FoldResult:
     schema = replace(table.schema, options={**table.schema.options, **_OPTIONS})
     reading = table.reading
     target = WriteTarget(
-        reading.file_io, reading.paths, schema, table.clock, file_prefix=f"{unit.file_prefix}-", moves=True
+        reading.file_io,
+        reading.paths,
+        schema,
+        table.clock,
+        file_prefix=f"{unit.file_prefix}-",
+        moves=True,
+        one_flush=True,
     )
     write = TableWrite(target, lambda: unit.state)
     try:
@@ -81,10 +88,10 @@ def run_unit(unit: FoldUnit) -> FoldResult:
         raise
 
 
-def replaces(table: UnitTable) -> bool:
-    """Does the last row of a key simply replace the ones before?"""
-    rules = _rules(table)
-    return rules.engine == "deduplicate" and not rules.sequence
+def postponed_rules(table: UnitTable) -> PostponedRules:
+    """As the proof reads them from the schema."""
+    rules = TableRules.of(table.schema.options, keyed=True)
+    return PostponedRules(rules, fold_rules(table.schema, table.reading.options))
 
 
 def _postponed_rows(unit: FoldUnit) -> Iterator[Rows]:
@@ -106,7 +113,7 @@ def _postponed_rows(unit: FoldUnit) -> Iterator[Rows]:
 
 
 def _proven(unit: FoldUnit, written: Sequence[CommitMessage]) -> FoldTally:
-    table, fold, outputs = unit.table, unit.fold, []
+    table, fold, outputs, told = unit.table, unit.fold, [], []
     reading = table.reading
     for message in written:
         place = (message.partition, message.total_buckets)
@@ -125,16 +132,21 @@ def _proven(unit: FoldUnit, written: Sequence[CommitMessage]) -> FoldTally:
                     f"{file.file_name} has sequence numbers that do not follow the rows of its bucket",
                 )
             outputs.append((StoredFile(reading.paths.data_file(directory, file), file), message.bucket))
+        told += [
+            (StoredFile(reading.paths.data_file(directory, file), file), message.bucket)
+            for file in message.changelog_files
+        ]
     waiting = reading.bucket_dir(fold.partition, POSTPONE_BUCKET)
-    return check_fold(
-        table.proof,
-        unit.name,
-        [StoredFile(reading.paths.data_file(waiting, file), file) for file in fold.files],
-        outputs,
-        FoldShare(_rule(unit), unit.steps, unit.remainder),
-        replaces=replaces(table),
-        ignored=ignored_kinds(_rules(table)),
+    files = FoldFiles(
+        postponed=[StoredFile(reading.paths.data_file(waiting, file), file) for file in fold.files],
+        written=outputs,
+        changelog=told,
+        firsts={
+            bucket: unit.state.next_sequence(fold.partition, bucket) for bucket in range(fold.total_buckets)
+        },
     )
+    share = FoldShare(_rule(unit), unit.steps, unit.remainder)
+    return check_fold(table.proof, unit.name, files, share, postponed_rules(table))
 
 
 def _rule(unit: FoldUnit) -> BucketRule:
@@ -148,8 +160,3 @@ def _ignored(table: UnitTable) -> frozenset[RowKind]:
     options = table.reading.options
     updates = {RowKind.UPDATE_BEFORE} if options.ignore_update_before or options.ignore_delete else set()
     return frozenset(updates | ({RowKind.DELETE} if options.ignore_delete else set()))
-
-
-def _rules(table: UnitTable) -> TableRules:
-    """As the proof reads them."""
-    return TableRules.of(table.schema.options, keyed=True)

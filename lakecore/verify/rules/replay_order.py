@@ -1,0 +1,56 @@
+"""In which order postponed files are replayed, found anew from their descriptions. Pure.
+
+Rule of the format: rows are replayed in the order in which they were written, which files show by their
+creation time; for files of one writer and time by the number that ends their name. Where rows are ordered by
+snapshots (`sequence.snapshot-ordering`) the sequence number of the file, its snapshot, comes before all that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from lakecore.errors import ProofError
+from lakecore.metadata.manifest.data_file import DataFile
+
+__all__ = ["check_waiting", "replay_order"]
+
+
+def replay_order(files: Iterable[DataFile], *, by_snapshot: bool) -> list[DataFile]:
+    """`files`: the postponed ones of a partition, in any order."""
+    found = sorted(files, key=_writer)
+    found.sort(key=lambda file: file.creation_time or 0)
+    if by_snapshot:
+        found.sort(key=lambda file: file.min_sequence_number)
+    return found
+
+
+def check_waiting(unit: str, replayed: Iterable[DataFile], live: Collection[DataFile]) -> None:
+    """Raises ProofError unless just the `live` postponed files of a partition are replayed, each once.
+
+    A file that is left behind would be replayed after rows that are newer.
+    """
+    names = [file.file_name for file in replayed]
+    there = {file.file_name for file in live}
+    if left := there - set(names):
+        raise ProofError(unit, f"{min(left)} has postponed rows too, and is not replayed with the others")
+    if strange := set(names) - there:
+        raise ProofError(unit, f"{min(strange)} is replayed, but is no postponed file of the partition")
+    if len(names) != len(there):
+        raise ProofError(unit, "a postponed file is replayed twice")
+
+
+def _writer(file: DataFile) -> tuple[int, str, int]:
+    """The number of the writer, what tells its attempts apart, and the number of the file.
+
+    Names end in `-s-<writer>-w-<attempt>-<number>.<format>`; a file of another name comes before those of
+    its time.
+    """
+    _, found, rest = file.file_name.partition("-s-")
+    while found:
+        writer, named, attempt = rest.partition("-w-")
+        if named and writer.isdecimal():
+            unique, _, number = attempt.partition(".")[0].rpartition("-")
+            if unique and number.isdecimal():
+                return int(writer), unique, int(number)
+        _, found, rest = rest.partition("-s-")
+    return -1, file.file_name, 0
