@@ -38,10 +38,10 @@ __all__ = [
     "ProofError",
     "UnavailableError",
     "UnsupportedError",
-    "explained",
-    "gravest",
+    "explain",
     "is_secret",
-    "masked",
+    "mask_secrets",
+    "most_severe",
     "printable",
     "reason",
     "secrets_of",
@@ -75,7 +75,7 @@ def printable(text: str, most: int | None = None) -> str:
     return _UNPRINTABLE.sub(_escaped, text)
 
 
-def masked(text: str) -> str:
+def mask_secrets(text: str) -> str:
     """`text` without passwords: those of `scheme://user:password@host`, and values behind keys of secrets."""
     return _ASSIGNED.sub(rf"\1{MASK}", _USERINFO.sub(rf"\1{MASK}@", text))
 
@@ -94,7 +94,7 @@ def without_secrets(raw: Any) -> Any:
         }
     if isinstance(raw, list | tuple):
         return [without_secrets(value) for value in raw]
-    return masked(raw) if isinstance(raw, str) else raw
+    return mask_secrets(raw) if isinstance(raw, str) else raw
 
 
 def secrets_of(raw: Any) -> Iterator[str]:
@@ -129,13 +129,13 @@ def reason(err: BaseException) -> str:
     return " ".join(str(err).split())[:_REASON_LENGTH] or type(err).__name__
 
 
-def explained(err: BaseException) -> str:
+def explain(err: BaseException) -> str:
     """What an error says, followed by the notes of one line that were added to it on its way."""
     notes = (note for note in getattr(err, "__notes__", ()) if "\n" not in note)
-    return printable(masked("; ".join([str(err), *notes])))
+    return printable(mask_secrets("; ".join([str(err), *notes])))
 
 
-def gravest(errors: Sequence[E]) -> E:
+def most_severe(errors: Sequence[E]) -> E:
     """Of several failures the first that says that data is wrong, else the first: retries mend the others."""
     return next((err for err in errors if isinstance(err, CorruptDataError | ProofError)), errors[0])
 
@@ -143,11 +143,11 @@ def gravest(errors: Sequence[E]) -> E:
 class LakeError(Exception):
     """Base class. State lives in `args`, so that errors survive pickling (Spark, Airflow).
 
-    `str` is on one line and without secrets: what `printable` escapes and `masked` masks.
+    `str` is on one line and without secrets: what `printable` escapes and `mask_secrets` masks.
     """
 
     def __str__(self) -> str:
-        return printable(masked(": ".join(str(part) for part in self.args)))
+        return printable(mask_secrets(": ".join(str(part) for part in self.args)))
 
 
 class InvalidInputError(LakeError):
@@ -190,7 +190,7 @@ class CommitConflictError(LakeError):
         self.files = files
 
     def __str__(self) -> str:
-        return printable(masked(str(self.args[0])))
+        return printable(mask_secrets(str(self.args[0])))
 
 
 class CommitUncertainError(LakeError):
@@ -206,7 +206,7 @@ class CorruptDataError(LakeError):
         self.problem = problem
 
     def __str__(self) -> str:
-        return printable(masked(f"{self.path}: {self.problem}; {_ADVICE}"))
+        return printable(mask_secrets(f"{self.path}: {self.problem}; {_ADVICE}"))
 
 
 class ProofError(LakeError):
@@ -230,4 +230,4 @@ class OnHoldError(LakeError):
         self.automatic = automatic
 
     def __str__(self) -> str:
-        return printable(masked(str(self.args[0])))
+        return printable(mask_secrets(str(self.args[0])))

@@ -42,7 +42,7 @@ from lakecore.row.values import array_values
 from lakecore.scan.scanner import Scanner
 from lakecore.scan.startup import START_OPTIONS, Incremental, Startup
 from lakecore.scan.support import check_deletable, check_updatable, check_writable
-from lakecore.scan.travel import Travel
+from lakecore.scan.time_travel import TimeTravel
 from lakecore.store.branches import BranchStore
 from lakecore.store.changelogs import ChangelogStore
 from lakecore.store.consumers import ConsumerStore
@@ -201,7 +201,7 @@ class Table:
         unknown column or a malformed `where`, UnsupportedError for tables this release cannot read.
         """
         table = self._on(branch)
-        travel = Travel(
+        travel = TimeTravel(
             snapshot=snapshot, tag=tag, timestamp_ms=timestamp_ms, watermark=watermark, version=version
         )
         asked = Incremental.parse(incremental) if isinstance(incremental, str) else incremental

@@ -23,13 +23,13 @@ _OPTIONS = {"s3_endpoint": "s3.endpoint", "s3_region": "s3.region", "s3_session_
 @contextmanager
 def airflow_errors() -> Iterator[None]:
     """Errors that no retry can mend fail the task at once; every other error takes the ordinary retry."""
-    from lakecore.errors import LakeError, explained
+    from lakecore.errors import LakeError, explain
 
     try:
         yield
     except LakeError as err:
         if is_permanent(err):
-            raise AirflowFailException(f"{type(err).__name__}: {explained(err)}") from err
+            raise AirflowFailException(f"{type(err).__name__}: {explain(err)}") from err
         raise
 
 

@@ -208,7 +208,7 @@ class MaintainTableOperator(EngineTask, TableTask):
     ) -> list[LakeError]:
         """The error of the chore, if any; adds to `report`."""
         from lakecore.clock import SystemClock
-        from lakecore.errors import LakeError, OnHoldError, UnsupportedError, explained
+        from lakecore.errors import LakeError, OnHoldError, UnsupportedError, explain
 
         try:
             started_ms = run_started_ms(context, SystemClock())
@@ -224,7 +224,7 @@ class MaintainTableOperator(EngineTask, TableTask):
             return [err] if err.automatic else []
         except LakeError as err:
             self.log.exception("%s of %s failed", name, self.table)
-            report["failed"][name] = f"{type(err).__name__}: {explained(err)}"
+            report["failed"][name] = f"{type(err).__name__}: {explain(err)}"
             return [err]
         return []
 

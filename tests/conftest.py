@@ -63,8 +63,8 @@ def short_settle_time() -> Iterator[None]:
     Tests of the guard set the option; a process of its own checks the defaults (tests/lakecore/store).
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lakecore.store.settle._LOCAL_MS", 1)
-        patch.setattr("lakecore.store.settle._OBJECT_STORE_MS", 1)
+        patch.setattr("lakecore.store.settle_time._LOCAL_MS", 1)
+        patch.setattr("lakecore.store.settle_time._OBJECT_STORE_MS", 1)
         yield
 
 

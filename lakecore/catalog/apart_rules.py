@@ -7,7 +7,7 @@ from collections.abc import Set
 from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedError
 from lakecore.format.blob.lists import key_codec
 from lakecore.metadata.dedicated_columns import (
-    Dedicated,
+    DedicatedColumns,
     descriptor_columns,
     holds_blobs,
     is_blob,
@@ -26,7 +26,7 @@ def check_apart(schema: TableSchema, options: TableOptions) -> None:
     UnsupportedError for BLOB where this release does not write it.
     """
     blobs = {field.name for field in schema.fields if _has_blob(field.type)}
-    dedicated = Dedicated.of(schema.row_type, schema.options, options.target_file_size)
+    dedicated = DedicatedColumns.of(schema.row_type, schema.options, options.target_file_size)
     _check_blobs(schema, blobs)
     if schema.primary_keys and blobs:
         _check_beside_key(schema, options, blobs)

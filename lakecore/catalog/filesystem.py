@@ -27,7 +27,7 @@ from lakecore.errors import (
     UnsupportedError,
 )
 from lakecore.fs.allowed_paths import BLOB_ROOTS, EXTERNAL_ROOTS, AllowedPaths, declared_roots
-from lakecore.fs.confined import confined
+from lakecore.fs.confined import confine
 from lakecore.fs.file_io import FileIO, FileStatus
 from lakecore.fs.resolve import file_io_for, plain_path
 from lakecore.metadata.options import BucketMode, TableOptions
@@ -112,7 +112,7 @@ class FilesystemCatalog:
     @property
     def _storage(self) -> FileIO:
         """What the catalog changes the warehouse through."""
-        return confined(self.file_io, self.allowed_paths)
+        return confine(self.file_io, self.allowed_paths)
 
     def list_databases(self) -> list[str]:
         """Names in order."""
@@ -156,14 +156,14 @@ class FilesystemCatalog:
     def _load(self, parsed: TableName, options: Mapping[str, str] | None) -> Table:
         name = str(parsed)
         paths = TablePaths(self._table_path(parsed))
-        storage = confined(self.file_io, self.allowed_paths.of_table(paths.table_path, {}))
+        storage = confine(self.file_io, self.allowed_paths.of_table(paths.table_path, {}))
         if parsed.branch != paths.branch:
             paths = BranchStore(storage, paths).open(parsed.branch)
         schema = SchemaStore(storage, paths, self.clock).latest()
         if schema is None:
             raise NotFoundError(f"table {name!r} does not exist in {self.warehouse}; {self._tables(parsed)}")
         allowed = self.allowed_paths.of_table(paths.table_path, schema.options)
-        table = Table(str(parsed), schema, confined(self.file_io, allowed), paths, self.clock)
+        table = Table(str(parsed), schema, confine(self.file_io, allowed), paths, self.clock)
         return table.with_options(options) if options else table
 
     def create_table(

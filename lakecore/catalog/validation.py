@@ -16,7 +16,7 @@ from lakecore.errors import InvalidInputError, InvalidOptionError, UnsupportedEr
 from lakecore.format.row.layout import check_row_files
 from lakecore.format.variant.shredder import check_inference
 from lakecore.merge.engines.choice import engine_of
-from lakecore.metadata.dedicated_columns import Dedicated
+from lakecore.metadata.dedicated_columns import DedicatedColumns
 from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME
 from lakecore.metadata.schema import TableSchema
@@ -124,7 +124,7 @@ def _check_formats(schema: TableSchema, options: TableOptions) -> None:
     formats = {FileRules.of(schema.options, level).format for level in {0, *_levels(schema)}}
     if "row" in formats | {FileRules.of(schema.options, 0, changelog=True).format}:
         check_row_files(schema)
-    dedicated = Dedicated.of(schema.row_type, schema.options, options.target_file_size)
+    dedicated = DedicatedColumns.of(schema.row_type, schema.options, options.target_file_size)
     places = [(kind, dedicated.ordinary) for kind in sorted(formats)]
     if dedicated.vectors:
         rules = FileRules.of(schema.options, 0).with_format(dedicated.vector_format)

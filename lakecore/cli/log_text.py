@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from lakecore.errors import masked, printable
+from lakecore.errors import mask_secrets, printable
 
 __all__ = ["PrintableFormatter"]
 
@@ -17,5 +17,5 @@ class PrintableFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
         """The line of a record."""
-        record.message = printable(masked(record.message))
+        record.message = printable(mask_secrets(record.message))
         return super().formatMessage(record)

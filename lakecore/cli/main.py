@@ -16,7 +16,7 @@ import typer
 from lakecore.cli.commands import register
 from lakecore.cli.log_text import PrintableFormatter
 from lakecore.cli.session import Session
-from lakecore.errors import LakeError, OnHoldError, explained, masked, printable
+from lakecore.errors import LakeError, OnHoldError, explain, mask_secrets, printable
 from lakecore.types.pandas_probe import pandas_hidden
 
 __all__ = ["main"]
@@ -88,7 +88,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except _USAGE_ERROR as err:
         return _fail(f"{err.format_message()} (lakecore --help lists commands and options)")
     except LakeError as err:
-        return _fail(explained(err), _ON_HOLD if isinstance(err, OnHoldError) else _ERROR)
+        return _fail(explain(err), _ON_HOLD if isinstance(err, OnHoldError) else _ERROR)
     except BrokenPipeError:
         # The reader of our output is done (`| head`): nothing is wrong, and nothing can be flushed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -125,7 +125,7 @@ def _one(waiting: Iterator[str]) -> list[str]:
 
 
 def _fail(message: str, code: int = _ERROR) -> int:
-    typer.echo("error: " + printable(masked(" ".join(message.split()))), err=True)
+    typer.echo("error: " + printable(mask_secrets(" ".join(message.split()))), err=True)
     return code
 
 

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from lakecore.errors import InvalidInputError, masked, printable
+from lakecore.errors import InvalidInputError, mask_secrets, printable
 
 if TYPE_CHECKING:
     from lakecore.catalog.filesystem import FilesystemCatalog
@@ -87,7 +87,7 @@ class Session:
 
     def note(self, text: str) -> None:
         """One line for people, beside the output."""
-        self.err.print(printable(masked(text)), markup=False)
+        self.err.print(printable(mask_secrets(text)), markup=False)
 
 
 def session_of(context: typer.Context) -> Session:

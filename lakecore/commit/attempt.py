@@ -60,10 +60,10 @@ from lakecore.metadata.manifest.index_file import IndexFile
 from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
-from lakecore.metadata.snapshot_order import stamped
+from lakecore.metadata.snapshot_order import with_snapshot_numbers
 from lakecore.store.manifests import ManifestStore
 from lakecore.store.schemas import SchemaStore
-from lakecore.store.settle import settle_ms
+from lakecore.store.settle_time import settle_ms
 from lakecore.store.snapshots import SnapshotStore
 
 __all__ = ["ChangeCommit", "Stores"]
@@ -207,7 +207,7 @@ class ChangeCommit:
                 self._change,
                 entries=ManifestEntries.empty(),
                 index=IndexChange(),
-                consulted=ManifestEntries.empty(),
+                required_files=ManifestEntries.empty(),
                 checked=False,
             )
             self._inherited = True
@@ -248,7 +248,7 @@ class ChangeCommit:
         if change.kind is CommitKind.OVERWRITE and self._request.overwrite is not None:
             removed = replace(base, kind=np.full(len(base), EntryKind.DELETE, np.int8))
             entries = ManifestEntries.concat([removed, entries])
-        ordered = schema.primary_keys and not TableOptions.from_schema(schema).by_other_columns
+        ordered = schema.primary_keys and not TableOptions.from_schema(schema).pk_clustering_override
         key_of = key_order(schema.key_type) if ordered else None
         conflicts = find_conflicts(base, entries, change.kind, key_of)
         if change.kind is CommitKind.COMPACT and TableOptions.from_schema(schema).data_evolution:
@@ -377,9 +377,11 @@ class ChangeCommit:
         if TableOptions.from_schema(schema).row_tracking:
             number, free = (1, 0) if latest is None else (latest.id + 1, latest.next_row_id or 0)
             entries, next_row_id = assign_row_ids(entries, number, free)
-        if TableOptions.from_schema(schema).by_snapshot:
+        if TableOptions.from_schema(schema).snapshot_ordering:
             compacted = self._change.kind is CommitKind.COMPACT
-            entries = stamped(entries, 1 if latest is None else latest.id + 1, compacted=compacted)
+            entries = with_snapshot_numbers(
+                entries, 1 if latest is None else latest.id + 1, compacted=compacted
+            )
         before = () if latest is None else self._stores.manifests.data_manifests(latest)
         changelog = self._change.changelog
         return SnapshotLists(

@@ -17,7 +17,7 @@ import numpy as np
 
 from lakecore.metadata.manifest.data_file import EntryKind, FileIdentity, ManifestEntry
 from lakecore.metadata.manifest.entries import ManifestEntries
-from lakecore.metadata.manifest.live_entries import identity_hash, live
+from lakecore.metadata.manifest.live_entries import identity_hash, live_entries
 from lakecore.metadata.snapshot import CommitKind
 
 __all__ = [
@@ -89,12 +89,12 @@ def find_missing(base: ManifestEntries, consulted: ManifestEntries) -> tuple[Con
     if not len(consulted):
         return ()
     split = len(base)
-    combined = ManifestEntries.concat([base, consulted])  # hashes hold codes of partitions
+    combined = ManifestEntries.concat([base, required_files])  # hashes hold codes of partitions
     hashes = identity_hash(combined)
     here = np.flatnonzero(np.isin(hashes[:split], hashes[split:]))
     present = {entry.identity for entry in combined.rows(here)}
     reason = "the file in which old rows were looked up was replaced by another commit"
-    return tuple(_conflict(reason, entry) for entry in consulted.rows() if entry.identity not in present)
+    return tuple(_conflict(reason, entry) for entry in required_files.rows() if entry.identity not in present)
 
 
 def _bucket_counts(combined: ManifestEntries, split: int) -> Iterator[Conflict]:
@@ -138,7 +138,7 @@ def _overlaps(combined: ManifestEntries, split: int, key_of: KeyOf) -> Iterator[
     added[:split] = False
     lanes = np.isin(place, place[added])
     ours = {combined.partition_of(i) + entry.file.file_name.encode() for i, entry in _rows(combined, added)}
-    after = live(combined.select(lanes), strict=False).rows()
+    after = live_entries(combined.select(lanes), strict=False).rows()
     for _, group in groupby(sorted(after, key=_place), key=_place):
         files = sorted(((key_of(entry.file.min_key), entry) for entry in group), key=lambda pair: pair[0])
         for (_, left), (low, right) in pairwise(files):

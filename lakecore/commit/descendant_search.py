@@ -9,7 +9,7 @@ from itertools import pairwise
 from lakecore.commit.plan import Change
 from lakecore.errors import CommitUncertainError
 from lakecore.metadata.manifest.data_file import EntryKind, FileIdentity
-from lakecore.metadata.manifest.live_entries import live
+from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.manifests import ManifestStore
 from lakecore.store.snapshots import SnapshotStore
@@ -73,7 +73,10 @@ class DescendantSearch:
 
     def _state_before(self, snapshot: Snapshot) -> set[FileIdentity]:
         entries = self._manifests.read(self._manifests.read_list(snapshot.base_manifest_list))
-        return {entry.identity for entry in live(entries, where=f"the base of snapshot {snapshot.id}").rows()}
+        return {
+            entry.identity
+            for entry in live_entries(entries, where=f"the base of snapshot {snapshot.id}").rows()
+        }
 
     def _has_index(self, snapshot: Snapshot) -> bool | None:
         """Decide by the index files, for a change that has no data files."""

@@ -20,7 +20,7 @@ from lakecore.errors import LakeError, UnsupportedError
 from lakecore.metadata.manifest.data_file import EntryKind
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import IndexFile
-from lakecore.metadata.manifest.live_entries import cancelled
+from lakecore.metadata.manifest.live_entries import net_entries
 from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.store.manifests import ManifestStore
 from lakecore.types.datatypes import RowType
@@ -120,7 +120,7 @@ class ManifestDraft:
                 continue
             entries = self._manifests.read(group)
             _refuse_unknown([entries])
-            merged += self._write(cancelled(entries))
+            merged += self._write(net_entries(entries))
         return tuple(merged)
 
     def _write(self, entries: ManifestEntries) -> tuple[ManifestFile, ...]:

@@ -16,7 +16,7 @@ import numpy as np
 from lakecore.commit.partitions import PartitionBox
 from lakecore.metadata.manifest.data_file import EntryKind
 from lakecore.metadata.manifest.entries import ManifestEntries
-from lakecore.metadata.manifest.live_entries import live
+from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.options import Option, parse_size
 from lakecore.store.manifests import MANIFEST_TARGET_SIZE
@@ -79,7 +79,7 @@ def drop_cancelled(
     everything = ManifestEntries.concat([*parts, deletes])
     split = sum(len(part) for part in parts)
     adds = everything.kind[:split] == EntryKind.ADD
-    after = live(everything, where="manifest lists")
+    after = live_entries(everything, where="manifest lists")
     survivors = origin[after.source] if len(after) else np.zeros(0, np.int64)
     before = np.bincount(origin[everything.source[:split][adds]], minlength=len(parts))
     unhurt = np.bincount(survivors, minlength=len(parts)) == before

@@ -79,7 +79,7 @@ def plan_changes(messages: Sequence[CommitMessage], request: CommitRequest) -> t
                 changelog=ManifestEntries.empty() if replaces else written,
                 checked=removes or request.check_append,
                 index=index,
-                consulted=_additions(messages, _consulted),
+                required_files=_additions(messages, _required_files),
             )
         )
     compacted = _entries(messages, _compact_before, _compact_after)
@@ -93,7 +93,7 @@ def plan_changes(messages: Sequence[CommitMessage], request: CommitRequest) -> t
                 changelog=changelog,
                 checked=True,
                 index=index,
-                consulted=_additions(messages, _compact_consulted),
+                required_files=_additions(messages, _compact_required_files),
             )
         )
     return tuple(changes)
@@ -203,12 +203,12 @@ def _compact_changelog(message: CommitMessage) -> tuple[DataFile, ...]:
     return message.compact_changelog
 
 
-def _consulted(message: CommitMessage) -> tuple[DataFile, ...]:
-    return message.consulted
+def _required_files(message: CommitMessage) -> tuple[DataFile, ...]:
+    return message.required_files
 
 
-def _compact_consulted(message: CommitMessage) -> tuple[DataFile, ...]:
-    return message.compact_consulted
+def _compact_required_files(message: CommitMessage) -> tuple[DataFile, ...]:
+    return message.compact_required_files
 
 
 FilesOf = Callable[[CommitMessage], tuple[DataFile, ...]]

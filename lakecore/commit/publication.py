@@ -2,7 +2,7 @@
 whatever exists by then.
 
 The base is read again right before the publication, and the new snapshot after a settle time
-(`lakecore.store.settle`).
+(`lakecore.store.settle_time`).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from lakecore.commit.conflict import Conflict
 from lakecore.metadata.dedicated_columns import is_blob_file, is_ordinary_file, is_vector_file
 from lakecore.metadata.manifest.data_file import EntryKind, ManifestEntry
 from lakecore.metadata.manifest.entries import ManifestEntries
-from lakecore.metadata.manifest.live_entries import live
+from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.metadata.snapshot import CommitKind
 
 __all__ = ["assign_row_ids", "column_update_conflicts", "has_column_updates", "row_range_conflicts"]
@@ -54,7 +54,7 @@ def row_range_conflicts(base: ManifestEntries, delta: ManifestEntries) -> tuple[
     Rule of the format: two ordinary files hold either the same rows or none in common; blob and vector files
     may hold a part of them. `base` holds the live entries of the partitions that `delta` touches.
     """
-    after = live(ManifestEntries.concat([base, delta]), strict=False)
+    after = live_entries(ManifestEntries.concat([base, delta]), strict=False)
     after = after.select(np.array([is_ordinary_file(name.decode()) for name in after.names()], np.bool_))
     order = np.lexsort((after.row_count, after.first_row_id, after.bucket, after.partition))
     after = after.select(order[after.first_row_id[order] >= 0])

@@ -11,7 +11,7 @@ from lakecore.commit.partitions import PartitionBox, SpecFilter
 from lakecore.errors import NotFoundError
 from lakecore.metadata.manifest.data_file import EntryKind
 from lakecore.metadata.manifest.entries import ManifestEntries
-from lakecore.metadata.manifest.live_entries import live
+from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.manifests import ManifestStore
@@ -58,7 +58,7 @@ class LiveView:
                 manifests = self._manifests.data_manifests(snapshot)
             changes = self._read(manifests)
             where = f"the manifests of snapshot {snapshot.id}"
-            self._entries = live(ManifestEntries.concat([self._entries, changes]), where=where)
+            self._entries = live_entries(ManifestEntries.concat([self._entries, changes]), where=where)
             self._at = snapshot
         return self._entries
 

@@ -39,9 +39,9 @@ from lakecore.lsm.options import AppendPolicy, TreePolicy
 from lakecore.metadata.dedicated_columns import (
     BLOB_COMPACTION,
     REWRITE_ROW_IDS,
-    Dedicated,
+    DedicatedColumns,
+    has_dedicated_column_types,
     is_ordinary_file,
-    may_lie_apart,
 )
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.data_file import DataFile
@@ -92,7 +92,7 @@ class Planner:
         """Picks among live `entries`, none of them in the buckets `excluded`. Raises InvalidOptionError."""
         entries = entries.select(entries.bucket >= 0)  # rows that wait for a bucket are no pick
         table = self.target.unit_table(entries, self.proof, self.seed)
-        if self.target.reading.options.by_other_columns:
+        if self.target.reading.options.pk_clustering_override:
             return self._clustered(table, entries, file_prefix, excluded, deletions)
         if self.target.reading.keyed:
             found, outdated = self._known(plan_picks(entries, self._pick_request(deletions)), excluded)
@@ -124,7 +124,7 @@ class Planner:
     ) -> RoundPlan:
         """Raises InvalidInputError for clustering columns that cannot order rows."""
         reading = self.target.reading
-        columns, target_size = reading.options.ordered_by, reading.options.target_file_size
+        columns, target_size = reading.options.clustering_columns, reading.options.target_file_size
         if varied := tuple(name for name in columns if name not in reading.schema.partition_keys):
             check_columns(self.target.name, reading.schema, OrderStrategy.ORDER, varied)
         request = ClusteredRequest(
@@ -179,7 +179,7 @@ class Planner:
         raw, row_type = reading.schema.options, reading.schema.row_type
         if not BLOB_COMPACTION.read(raw):
             return None
-        dedicated = Dedicated.of(row_type, raw, reading.options.target_file_size)
+        dedicated = DedicatedColumns.of(row_type, raw, reading.options.target_file_size)
         ids = frozenset(row_type.field(name).id for name in dedicated.blobs)
         return BlobRules(dedicated.blob_size, ids, partial(field_ids, reading))
 
@@ -187,12 +187,12 @@ class Planner:
         """Which columns lie apart: by the options, and in the blob and vector files that there are."""
         reading = self.target.reading
         raw, size = reading.schema.options, reading.options.target_file_size
-        dedicated = Dedicated.of(reading.schema.row_type, raw, size)
+        dedicated = DedicatedColumns.of(reading.schema.row_type, raw, size)
         ids = {field.name: field.id for field in reading.schema.fields}
         apart = {ids[name] for name in (*dedicated.blobs, *dedicated.vectors)}
         known = entries.select(entries.schema_id <= reading.schema.id)
         held = partial(field_ids, reading)
-        for file in known.files() if apart or may_lie_apart(reading.schema.row_type) else ():
+        for file in known.files() if apart or has_dedicated_column_types(reading.schema.row_type) else ():
             apart |= frozenset() if is_ordinary_file(file.file_name) else held(file)
         return Columns(ids, frozenset(apart), held)
 
@@ -226,7 +226,7 @@ class Planner:
     def _policy(self) -> TreePolicy:
         options = self.target.reading.options
         raw = self.target.reading.schema.options
-        return TreePolicy.from_options(raw, options.target_file_size, lookup=options.looks_up)
+        return TreePolicy.from_options(raw, options.target_file_size, lookup=options.needs_lookup)
 
     def _expired(self, now_ms: int) -> Callable[[DataFile], bool] | None:
         reading = self.target.reading

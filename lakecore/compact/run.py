@@ -213,7 +213,7 @@ class CompactRun:
 
         Append tables need several. Files in another order than the key's are merged after level 0.
         """
-        if self._target.reading.options.by_other_columns:
+        if self._target.reading.options.pk_clustering_override:
             return _CLUSTERED_ROUNDS
         full = self._request.strategy is Strategy.FULL and self._target.reading.keyed
         return 1 if full else _MAX_ROUNDS

@@ -99,7 +99,7 @@ class AllowedPaths:
         """The same warehouse, for the work on one table. `options`: of its schema."""
         return replace(self, own=table_path, named=named_roots(options))
 
-    def vouched(self, roots: Iterable[str]) -> AllowedPaths:
+    def with_trusted_roots(self, roots: Iterable[str]) -> AllowedPaths:
         """With more declared roots: somebody answers for them."""
         return replace(self, declared=(*(self.declared or ()), *roots))
 

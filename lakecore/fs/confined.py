@@ -15,17 +15,17 @@ from typing import Any
 from lakecore.errors import CorruptDataError, UnsupportedError
 from lakecore.fs.allowed_paths import AllowedPaths, is_below
 from lakecore.fs.file_io import SERVICE, FileIO, FileStatus, OutputFile, RangeSource
-from lakecore.fs.link_looks import LinkLooks
+from lakecore.fs.link_checks import LinkChecks
 from lakecore.fs.local import LocalFileIO
 
 __all__ = [
     "ConfinedFileIO",
     "ReferenceFileIO",
     "check_no_links",
-    "confined",
-    "references_of",
+    "confine",
+    "reference_file_io",
     "service_files",
-    "vouched",
+    "with_trusted_roots",
 ]
 
 
@@ -43,7 +43,7 @@ class ConfinedFileIO:
 
     inner: FileIO
     allowed: AllowedPaths
-    _looks: LinkLooks = field(default_factory=LinkLooks, init=False, repr=False, compare=False)
+    _checks: LinkChecks = field(default_factory=LinkChecks, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.inner, LocalFileIO):
@@ -108,7 +108,7 @@ class ConfinedFileIO:
     def _check_read(self, path: str) -> None:
         root = self.allowed.root_of_read(path)
         if "://" not in path:
-            self._looks.check(self.allowed.own if self._is_own(path) else root, path)
+            self._checks.check(self.allowed.own if self._is_own(path) else root, path)
 
     def _is_own(self, path: str) -> bool:
         """Whether `path` lies in the directory of the table, which may be a link as a whole."""
@@ -133,21 +133,21 @@ class ReferenceFileIO:
         return self.inner.open_input(path)
 
 
-def confined(file_io: FileIO, allowed: AllowedPaths) -> ConfinedFileIO:
+def confine(file_io: FileIO, allowed: AllowedPaths) -> ConfinedFileIO:
     """`file_io` with these limits instead of those that it has."""
     if isinstance(file_io, ConfinedFileIO):
         return replace(file_io, allowed=allowed)
     return ConfinedFileIO(file_io, allowed)
 
 
-def vouched(file_io: FileIO, roots: Iterable[str]) -> FileIO:
+def with_trusted_roots(file_io: FileIO, roots: Iterable[str]) -> FileIO:
     """The same storage with more external roots that count as declared; storage without limits as it is."""
     if not isinstance(file_io, ConfinedFileIO):
         return file_io
-    return replace(file_io, allowed=file_io.allowed.vouched(roots))
+    return replace(file_io, allowed=file_io.allowed.with_trusted_roots(roots))
 
 
-def references_of(file_io: FileIO, table_path: str) -> ReferenceFileIO:
+def reference_file_io(file_io: FileIO, table_path: str) -> ReferenceFileIO:
     """Storage for what references of a table point to. Without limits it is that of the table's warehouse."""
     if isinstance(file_io, ConfinedFileIO):
         return ReferenceFileIO(file_io.inner, file_io.allowed)
@@ -158,7 +158,7 @@ def references_of(file_io: FileIO, table_path: str) -> ReferenceFileIO:
 def service_files(file_io: FileIO, warehouse: str) -> ConfinedFileIO:
     """Storage for lakecore's own files in the warehouse: `.lakecore/` and nothing else is changed by it."""
     allowed = AllowedPaths(warehouse=warehouse.rstrip("/") or "/", own=f"{warehouse.rstrip('/')}/{SERVICE}")
-    return confined(file_io, allowed)
+    return confine(file_io, allowed)
 
 
 def check_no_links(root: str, path: str, action: str, *, last: bool = False) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.executor import Executor
-from lakecore.fs.confined import vouched
+from lakecore.fs.confined import with_trusted_roots
 from lakecore.jobs.runner.chore import Lake, Report, Safety, begin, job_from_json, job_to_json
 from lakecore.jobs.runner.counts import UNKNOWN
 from lakecore.maintain.deletion.quarantine import purge, undo
@@ -126,7 +126,7 @@ def run(
         target = chore.main()
         if job.external:
             found = external_roots(target.file_io, target.warehouse, target.paths.table_path, target.schema)
-            target = replace(target, file_io=vouched(target.file_io, found.own))
+            target = replace(target, file_io=with_trusted_roots(target.file_io, found.own))
         restored = undo(target, runs, record)
         notes = (
             (f"{counted(restored.missing, 'file')} missing in the quarantine",) if restored.missing else ()

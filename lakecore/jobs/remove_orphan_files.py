@@ -8,7 +8,7 @@ from typing import Any
 
 from lakecore.clock import Clock
 from lakecore.executor import Executor
-from lakecore.fs.confined import vouched
+from lakecore.fs.confined import with_trusted_roots
 from lakecore.jobs.runner.chore import (
     DAY_MS,
     Lake,
@@ -72,7 +72,7 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
         )
         external = external_roots(target.file_io, target.warehouse, target.paths.table_path, target.schema)
         roots = external.own if job.external else ()
-        target = replace(target, file_io=vouched(target.file_io, roots))
+        target = replace(target, file_io=with_trusted_roots(target.file_io, roots))
         held = quarantined_roots(chore.sweeper.runs, target.name)
         planned = plan(target, limits, held, roots, chore.sweeper.executor)
         removal = planned.removal

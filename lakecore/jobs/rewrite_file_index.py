@@ -14,7 +14,7 @@ from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.kinds.file_index.apply import COMMIT_FILES, IndexRequest, IndexRun
 from lakecore.compact.kinds.file_index.plan import Coverage, IndexNeed
 from lakecore.compact.pool.pool import PlanBudget, TableExecutor, UnitPool
-from lakecore.errors import InvalidInputError, LakeError, explained
+from lakecore.errors import InvalidInputError, LakeError, explain
 from lakecore.executor import Executor, SerialExecutor
 from lakecore.jobs.compact.scope import partitions_of
 from lakecore.jobs.runner.counts import Change, Counts, counts_of
@@ -110,7 +110,7 @@ class Report:
         """With what ended the job early, if something did."""
         if error is None:
             return self
-        return replace(self, error=explained(error), error_class=type(error).__name__)
+        return replace(self, error=explain(error), error_class=type(error).__name__)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""

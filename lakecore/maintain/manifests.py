@@ -13,7 +13,6 @@ from lakecore.errors import CommitConflictError
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.metadata.snapshot import CommitKind
-from lakecore.metadata.successor import successor
 
 __all__ = ["ManifestCompaction", "compact_manifests"]
 

@@ -17,7 +17,7 @@ from lakecore.store.consumers import ConsumerStore
 from lakecore.store.manifests import ManifestStore
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
-from lakecore.store.settle import settle_ms
+from lakecore.store.settle_time import settle_ms
 from lakecore.store.snapshots import SnapshotStore
 from lakecore.store.tags import TagStore
 

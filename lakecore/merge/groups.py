@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from lakecore.merge.plain_values import plain_array, plain_values
 from lakecore.merge.row_order import Bools, Indices
-from lakecore.metadata.row_kind import KIND_NAME, retracting
+from lakecore.metadata.row_kind import KIND_NAME, is_retract
 
 __all__ = ["NO_ROW", "Column", "Engine", "Folded", "FoldedGroups", "Groups", "Picked", "Several", "fold"]
 
@@ -194,7 +194,7 @@ def fold(
         wanted = batch.select(names)
         made = wanted if groups.order is None else wanted.take(pa.array(picked))
         return FoldedGroups(made, result_kinds, many, present)
-    if engine.keeps_single and not retracting(kinds).any():
+    if engine.keeps_single and not is_retract(kinds).any():
         folded = engine.fold(Several(batch, groups.rows, kinds, np.append(starts, len(kinds))), names)
         result_kinds[many] = folded.kinds[many]
         places = None

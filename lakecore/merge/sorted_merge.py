@@ -17,7 +17,7 @@ from lakecore.merge.groups import Engine, FoldedGroups, Groups, fold
 from lakecore.merge.key_columns import concat
 from lakecore.merge.row_order import Bools, Indices, Ordered, SequenceColumn, order_rows
 from lakecore.merge.windows import Part, windows
-from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, retracting
+from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, is_retract
 
 __all__ = ["Evidence", "FoldEvidence", "MergeSpec", "MergedWindow", "group_rows", "merge_runs"]
 
@@ -135,7 +135,7 @@ def _folded_evidence(groups: Groups, found: FoldedGroups, left_out: Bools, spec:
     wanted, made = (batch, found.batch) if spec.gone else (batch.select(names), found.batch.select(names))
     shown = wanted if groups.order is None else wanted.take(pa.array(rows))
     several = np.repeat(found.several, np.diff(groups.starts, append=len(rows)))
-    retracts = retracting(shown.column(KIND_NAME).to_numpy())
+    retracts = is_retract(shown.column(KIND_NAME).to_numpy())
     return FoldEvidence(
         rows=shown,
         results=made.filter(pa.array(~left_out)) if left_out.any() else made,
@@ -170,7 +170,7 @@ def _ordered(parts: Sequence[Part], batch: pa.RecordBatch, spec: MergeSpec) -> O
 
 def _verdicts(kinds: Any, last: Bools, spec: MergeSpec, *, alone: bool) -> tuple[Bools, Bools]:
     """(lost, dropped) of rows in merge order. `alone`: every key has a single row."""
-    retracts = retracting(kinds)
+    retracts = is_retract(kinds)
     dropped = np.zeros(len(kinds), bool)
     if not retracts.any():
         return ~last, dropped

@@ -18,9 +18,10 @@ class CommitMessage:
     `compact_before`, `compact_after`, `compact_changelog` a COMPACT snapshot. Index files (hash indexes,
     deletion vectors) that come and go belong to the same snapshot as its data files.
 
-    `consulted`: files that stay and that `new_files` fit; the commit holds only as long as they are there.
-    `compact_consulted`: files that stay and were asked for old rows (their values are in the changelog, or
-    marked as deleted). The compaction holds only as long as these files are in the table, on their level.
+    `required_files`: files that stay and that `new_files` fit; the commit holds only as long as they are
+    there. `compact_required_files`: files that stay and were asked for old rows (their values are in the
+    changelog, or marked as deleted). The compaction holds only as long as these files are in the table, on
+    their level.
 
     An index file that takes the place of another one must name it among the deleted ones: that is how a
     commit tells that nobody changed the index meanwhile. So must a message that removes a data file whose
@@ -38,7 +39,7 @@ class CommitMessage:
     compact_changelog: tuple[DataFile, ...] = ()
     new_index_files: tuple[IndexFile, ...] = ()
     deleted_index_files: tuple[IndexFile, ...] = ()
-    consulted: tuple[DataFile, ...] = ()
-    compact_consulted: tuple[DataFile, ...] = ()
+    required_files: tuple[DataFile, ...] = ()
+    compact_required_files: tuple[DataFile, ...] = ()
     compact_new_index_files: tuple[IndexFile, ...] = ()
     compact_deleted_index_files: tuple[IndexFile, ...] = ()

@@ -21,17 +21,17 @@ __all__ = [
     "BLOB_VIEW_FIELD",
     "BLOB_VIEW_RESOLVE",
     "REWRITE_ROW_IDS",
-    "Dedicated",
+    "DedicatedColumns",
+    "counts_blob_size",
     "descriptor_columns",
+    "has_dedicated_column_types",
     "holds_blobs",
     "is_blob",
     "is_blob_file",
+    "is_blob_pack",
     "is_ordinary_file",
-    "is_shared",
     "is_vector_file",
     "managed_columns",
-    "may_lie_apart",
-    "splits_by_blob_size",
     "view_columns",
 ]
 
@@ -103,7 +103,7 @@ def is_vector_file(name: str) -> bool:
     return ".vector." in name
 
 
-def is_shared(name: str) -> bool:
+def is_blob_pack(name: str) -> bool:
     """Packs of blobs that rows of several files refer to: no metadata tells whether any does."""
     return name.endswith(f".managed.{BLOB_FORMAT}")
 
@@ -130,7 +130,7 @@ def managed_columns(row_type: RowType, raw: Mapping[str, str]) -> tuple[str, ...
     return tuple(f.name for f in row_type.fields if holds_blobs(f.type) and f.name not in stay)
 
 
-def may_lie_apart(row_type: RowType) -> bool:
+def has_dedicated_column_types(row_type: RowType) -> bool:
     """Has it columns that options can place in files of their own?"""
     return any(holds_blobs(field.type) or isinstance(field.type, VectorType) for field in row_type.fields)
 
@@ -145,14 +145,14 @@ def view_columns(raw: Mapping[str, str]) -> tuple[str, ...]:
     return BLOB_VIEW_FIELD.read(raw)
 
 
-def splits_by_blob_size(raw: Mapping[str, str]) -> bool:
+def counts_blob_size(raw: Mapping[str, str]) -> bool:
     """Rule of the format: blobs weigh what they are unless they are given as references."""
     chosen = BLOB_SPLIT_BY_SIZE.read(raw)
     return not BLOB_AS_DESCRIPTOR.read(raw) if chosen is None else chosen
 
 
 @dataclass(frozen=True, slots=True)
-class Dedicated:
+class DedicatedColumns:
     """Which columns of new files lie apart: `blobs` each alone, `vectors` together. Sizes in bytes.
 
     `references`, `views`: columns among the ordinary ones that hold no other bytes.
@@ -168,7 +168,7 @@ class Dedicated:
     vector_size: int
 
     @classmethod
-    def of(cls, row_type: RowType, raw: Mapping[str, str], size: int) -> Dedicated:
+    def of(cls, row_type: RowType, raw: Mapping[str, str], size: int) -> DedicatedColumns:
         """`size`: that of data files, in bytes. Raises InvalidOptionError naming the option and its value."""
         chosen = VECTOR_FORMAT.read(raw)
         fields = row_type.fields

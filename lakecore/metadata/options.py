@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from lakecore.metadata.schema import TableSchema
 
 __all__ = [
-    "BY_OTHER_COLUMNS",
     "BY_SNAPSHOT",
     "CLUSTERING_COLUMNS",
+    "PK_CLUSTERING_OVERRIDE",
     "BucketFunction",
     "BucketMode",
     "ChangelogProducer",
     "MergeEngine",
     "SequenceOrder",
     "TableOptions",
-    "order_of_files",
+    "clustering_columns_of",
 ]
 
 
@@ -116,7 +116,7 @@ ROW_TRACKING = Option("row-tracking.enabled", parse_bool, False, "Row ids for ap
 BY_SNAPSHOT = Option(
     "sequence.snapshot-ordering", parse_bool, False, "Rows of a key are ordered by snapshot, not by number."
 )
-BY_OTHER_COLUMNS = Option(
+PK_CLUSTERING_OVERRIDE = Option(
     "pk-clustering-override", parse_bool, False, "Files of keyed tables are sorted by other columns."
 )
 CLUSTERING_COLUMNS: Option[tuple[str, ...]] = Option(
@@ -143,7 +143,8 @@ _POSTPONE = -2
 class TableOptions:
     """What a table is, as typed values. Made once per table, from its schema.
 
-    `ordered_by`: columns that order the rows of files above level 0, where `by_other_columns` says so.
+    `clustering_columns`: columns that order the rows of files above level 0, where `pk_clustering_override`
+    says so.
     """
 
     bucket: int
@@ -153,9 +154,9 @@ class TableOptions:
     changelog_producer: ChangelogProducer
     sequence_fields: tuple[str, ...]
     sequence_order: SequenceOrder
-    by_snapshot: bool
-    by_other_columns: bool
-    ordered_by: tuple[str, ...]
+    snapshot_ordering: bool
+    pk_clustering_override: bool
+    clustering_columns: tuple[str, ...]
     rowkind_field: str | None
     ignore_delete: bool
     ignore_update_before: bool
@@ -192,9 +193,9 @@ class TableOptions:
             changelog_producer=CHANGELOG_PRODUCER.read(raw),
             sequence_fields=SEQUENCE_FIELD.read(raw),
             sequence_order=SEQUENCE_ORDER.read(raw),
-            by_snapshot=keyed and BY_SNAPSHOT.read(raw),
-            by_other_columns=keyed and BY_OTHER_COLUMNS.read(raw),
-            ordered_by=order_of_files(schema),
+            snapshot_ordering=keyed and BY_SNAPSHOT.read(raw),
+            pk_clustering_override=keyed and PK_CLUSTERING_OVERRIDE.read(raw),
+            clustering_columns=clustering_columns_of(schema),
             rowkind_field=ROWKIND_FIELD.read(raw),
             ignore_delete=IGNORE_DELETE.read(raw),
             ignore_update_before=IGNORE_UPDATE_BEFORE.read(raw),
@@ -228,12 +229,12 @@ class TableOptions:
         return self.merge_engine is MergeEngine.FIRST_ROW
 
     @property
-    def marks_replaced(self) -> bool:
+    def marks_replaced_rows(self) -> bool:
         """A row that a compaction replaces in a file that stays is marked as deleted there."""
         return self.deletion_vectors and self.merge_engine is not MergeEngine.FIRST_ROW
 
     @property
-    def looks_up(self) -> bool:
+    def needs_lookup(self) -> bool:
         """Rule of the format: a compaction of level 0 asks the levels above it for the rows it replaces."""
         return (
             self.changelog_producer is ChangelogProducer.LOOKUP
@@ -243,9 +244,9 @@ class TableOptions:
         )
 
 
-def order_of_files(schema: TableSchema) -> tuple[str, ...]:
+def clustering_columns_of(schema: TableSchema) -> tuple[str, ...]:
     """Columns that order the rows of files above level 0; empty: the key, or arrival."""
-    by_other = bool(schema.primary_keys) and BY_OTHER_COLUMNS.read(schema.options)
+    by_other = bool(schema.primary_keys) and PK_CLUSTERING_OVERRIDE.read(schema.options)
     return CLUSTERING_COLUMNS.read(schema.options) if by_other else ()
 
 

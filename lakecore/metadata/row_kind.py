@@ -18,7 +18,7 @@ __all__ = [
     "SEQUENCE_FIELD_ID",
     "SEQUENCE_NAME",
     "RowKind",
-    "retracting",
+    "is_retract",
 ]
 
 KEY_PREFIX = "_KEY_"
@@ -51,6 +51,6 @@ class RowKind(IntEnum):
         return self in (RowKind.UPDATE_BEFORE, RowKind.DELETE)
 
 
-def retracting(kinds: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def is_retract(kinds: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Which rows take something back: those of the odd kinds."""
     return (kinds & 1).astype(np.bool_)

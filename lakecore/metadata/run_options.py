@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lakecore.errors import InvalidInputError
-from lakecore.metadata.options import BUCKET, order_of_files
+from lakecore.metadata.options import BUCKET, clustering_columns_of
 from lakecore.metadata.schema import TableSchema
 
 __all__ = ["with_run_options"]
@@ -31,7 +31,7 @@ def with_run_options(schema: TableSchema, options: Mapping[str, str]) -> TableSc
             "bucket mode; leave it out"
         )
     changed = replace(schema, options={**schema.options, **options})
-    if order_of_files(changed) != order_of_files(schema):
+    if clustering_columns_of(changed) != clustering_columns_of(schema):
         raise InvalidInputError(
             "option clustering.columns says how the files of the table are sorted and cannot be changed "
             "for one run; leave it out"

@@ -18,10 +18,10 @@ from lakecore.metadata.manifest.data_file import DataFile, EntryKind, FileSource
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.options import BY_SNAPSHOT
 
-__all__ = ["number_of_rows", "stamped"]
+__all__ = ["snapshot_number", "with_snapshot_numbers"]
 
 
-def number_of_rows(file: DataFile) -> int | None:
+def snapshot_number(file: DataFile) -> int | None:
     """The sequence number of all rows of a file of such a table; None: those that it stores.
 
     Raises UnsupportedError for a file whose description does not say what made it.
@@ -34,7 +34,9 @@ def number_of_rows(file: DataFile) -> int | None:
     return None if file.file_source is FileSource.COMPACT else file.min_sequence_number
 
 
-def stamped(entries: ManifestEntries, snapshot_id: int, *, compacted: bool = False) -> ManifestEntries:
+def with_snapshot_numbers(
+    entries: ManifestEntries, snapshot_id: int, *, compacted: bool = False
+) -> ManifestEntries:
     """The delta of a commit as snapshot `snapshot_id`. Cost: some 30 us a new file.
 
     `compacted`: of a compaction, in which only rows that were postponed are new; other written files are on

@@ -9,7 +9,7 @@ from lakecore.metadata.options import ROWKIND_FIELD, SEQUENCE_FIELD
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import parse_list
 
-__all__ = ["travelled"]
+__all__ = ["schema_as_of"]
 
 _PLACES = ("partition.legacy-name", "partition.default-name", "data-file.path-directory")
 """Options that say where files of their time lie."""
@@ -18,7 +18,7 @@ _OF_ALL_COLUMNS = "default-aggregate-function"
 _GROUP = ".sequence-group"
 
 
-def travelled(past: TableSchema, today: TableSchema, overrides: Mapping[str, str]) -> TableSchema:
+def schema_as_of(past: TableSchema, today: TableSchema, overrides: Mapping[str, str]) -> TableSchema:
     """`past` with the options of `today` (rule of the format), which hold the `overrides` of the handle.
 
     Its own options stay where files lie, and all of them where today's name columns that it does not have.

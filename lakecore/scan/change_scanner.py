@@ -21,7 +21,7 @@ from lakecore.scan.incremental import Difference
 from lakecore.scan.plan import SplitPolicy, bucket_splits, plan_splits
 from lakecore.scan.pruning import prune_buckets, prune_files, prune_partitions
 from lakecore.scan.row_ranges import plan_row_ranges
-from lakecore.scan.scanner import Scanner, made_since
+from lakecore.scan.scanner import Scanner, created_since
 from lakecore.scan.split import Split, SplitPlan
 from lakecore.scan.stream_policy import ChangeKind
 
@@ -77,7 +77,7 @@ class ChangeScanner:
     ) -> SplitPlan:
         """Splits to read without merging, files of a bucket in the order of the snapshots.
 
-        `as_batch`: in the splits and the order of a batch read instead (`told_sections`). `postponed`: with
+        `as_batch`: in the splits and the order of a batch read instead (`changelog_order`). `postponed`: with
         rows that have no bucket yet, and so are no part of the table.
         Files that cannot hold a row for which `predicate` is true are left out where that is certain.
         """
@@ -98,7 +98,7 @@ class ChangeScanner:
         """The live files of postponed buckets, to read without merging; `created_ms`: see `Scanner.plan`."""
         entries = self.scanner.live_entries(snapshot)
         entries = self._pruned(entries.select(entries.bucket < 0), predicate)
-        return self._raw_splits(entries if created_ms is None else made_since(entries, created_ms))
+        return self._raw_splits(entries if created_ms is None else created_since(entries, created_ms))
 
     def replaced(
         self, snapshot: Snapshot, predicate: Predicate | None = None

@@ -15,7 +15,7 @@ from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.scan.auto_tags import AutoTagNames
 from lakecore.scan.startup import Incremental, IncrementalMode, IncrementalUnit
 from lakecore.scan.stream_policy import ChangeKind
-from lakecore.scan.travel import snapshot_at
+from lakecore.scan.time_travel import snapshot_at
 from lakecore.store.snapshots import SnapshotStore
 from lakecore.store.tags import TagStore
 from lakecore.types.text import parse_timestamp

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from lakecore.lsm.sections import sections
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.options import Option, parse_size
+from lakecore.scan.changelog_order import changelog_order
 from lakecore.scan.split import SplitPlan
-from lakecore.scan.told_order import told_sections
 
 __all__ = ["SplitPolicy", "bucket_splits", "by_bucket", "pack", "plan_splits"]
 
@@ -57,7 +57,7 @@ def plan_splits(
 
     `key_of` makes serialised keys comparable; None for an append table. `unique`: above level 0 a key has
     one live row (deletion vectors hide the others). `apart`: so it has, and files are in no order of keys.
-    `told`: the entries are changes, to be read without merging in the order of `told_sections`.
+    `told`: the entries are changes, to be read without merging in the order of `changelog_order`.
     """
     if not len(entries):
         none = np.zeros(0, np.int64)
@@ -169,7 +169,7 @@ def _sections(
     """The files of one bucket in the order of its sections, where its splits start, and which are raw."""
     files = entries.files(lanes)
     lane_of = {id(file): lane for file, lane in zip(files, lanes.tolist(), strict=True)}
-    found = told_sections(files, key_of) if told else [section.files for section in sections(files, key_of)]
+    found = changelog_order(files, key_of) if told else [section.files for section in sections(files, key_of)]
     groups = [[lane_of[id(file)] for file in section] for section in found]
     sizes = [max(int(entries.file_size[group].sum()), policy.open_file_cost) for group in groups]
     packs = pack(np.array(sizes, np.int64), np.array([0, len(sizes)]), policy.target_size)

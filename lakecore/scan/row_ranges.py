@@ -20,11 +20,11 @@ __all__ = ["plan_row_ranges"]
 
 
 def plan_row_ranges(
-    entries: ManifestEntries, policy: SplitPolicy, table: str, *, weigh_blobs: bool = True
+    entries: ManifestEntries, policy: SplitPolicy, table: str, *, count_blob_size: bool = True
 ) -> SplitPlan:
     """Splits over live entries, by bucket, in the order of row ids. `table`: its name, for errors.
 
-    `weigh_blobs`: blob files count with their size, else as a file that is opened.
+    `count_blob_size`: blob files count with their size, else as a file that is opened.
     Raises UnsupportedError for files without row ids, and for ordinary files that overlap in part.
     """
     if not len(entries):
@@ -48,7 +48,7 @@ def plan_row_ranges(
         names = [name.decode() for name in entries.select(order).names()]
         _check_parts(names, first, stops, heads, table)
         blobs = np.array([is_blob_file(name) for name in names])
-        sizes = sizes if weigh_blobs else np.where(blobs, policy.open_file_cost, sizes)
+        sizes = sizes if count_blob_size else np.where(blobs, policy.open_file_cost, sizes)
     sizes = np.maximum(np.add.reduceat(sizes, heads), policy.open_file_cost)
     packs = pack(sizes, np.searchsorted(heads, bounds), policy.target_size)
     starts = np.append(heads, len(order))[packs]

@@ -9,12 +9,12 @@ from typing import TypeVar
 import numpy as np
 
 from lakecore.errors import NotFoundError, UnsupportedError
-from lakecore.metadata.dedicated_columns import splits_by_blob_size
+from lakecore.metadata.dedicated_columns import counts_blob_size
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.entries import NO_TIME, ManifestEntries
 from lakecore.metadata.manifest.index_file import DeletionFile, IndexFile
-from lakecore.metadata.manifest.live_entries import live
-from lakecore.metadata.options import BY_OTHER_COLUMNS, BucketMode, TableOptions
+from lakecore.metadata.manifest.live_entries import live_entries
+from lakecore.metadata.options import PK_CLUSTERING_OVERRIDE, BucketMode, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.predicate.tree import Predicate
@@ -29,7 +29,7 @@ from lakecore.store.manifests import ManifestStore
 from lakecore.store.schemas import SchemaStore
 from lakecore.store.snapshots import SnapshotStore
 
-__all__ = ["Scanner", "made_since"]
+__all__ = ["Scanner", "created_since"]
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ class Scanner:
         files = tuple(file for file in files if keeps_manifest(file, where, partition_type))
         entries = self._load(snapshot, lambda: self.manifests.read(files))
         entries = select_entries(entries, where, partition_type)
-        return live(entries, where=f"manifests of snapshot {snapshot.id} of table {self.table}")
+        return live_entries(entries, where=f"manifests of snapshot {snapshot.id} of table {self.table}")
 
     def plan(
         self,
@@ -110,14 +110,14 @@ class Scanner:
         if options.bucket_mode is BucketMode.POSTPONE:
             entries = entries.select(entries.bucket >= 0)
         if created_ms is not None:
-            entries = made_since(entries, created_ms)
+            entries = created_since(entries, created_ms)
         if not options.data_evolution:
             self._check_whole_rows(entries)
         key_of = key_order(schema.key_type) if keyed else None
         policy = SplitPolicy.from_options(schema.options)
         if options.data_evolution:
             plan = plan_row_ranges(
-                entries, policy, self.table, weigh_blobs=splits_by_blob_size(schema.options)
+                entries, policy, self.table, count_blob_size=counts_blob_size(schema.options)
             )
         else:
             alone = options.skips_level_0 or options.deletion_vectors
@@ -127,13 +127,13 @@ class Scanner:
 
     def _apart(self, entries: ManifestEntries, options: TableOptions) -> bool:
         """Are files in no order of keys? Then no two of their rows share one, but for those of level 0."""
-        if options.by_other_columns and (entries.level == 0).any():
+        if options.pk_clustering_override and (entries.level == 0).any():
             raise UnsupportedError(
-                f"table {self.table}: option {BY_OTHER_COLUMNS.key}=true: this release does not merge "
+                f"table {self.table}: option {PK_CLUSTERING_OVERRIDE.key}=true: this release does not merge "
                 "level 0 with files that are sorted by other columns than the key; compact the table, or "
                 "read without deletion-vectors.merge-on-read"
             )
-        return options.by_other_columns
+        return options.pk_clustering_override
 
     def _pruned(
         self, entries: ManifestEntries, predicate: Predicate, schema: TableSchema, *, unique: bool
@@ -172,7 +172,7 @@ class Scanner:
             raise self.snapshots.missing_file(snapshot.id, err) from err
 
 
-def made_since(entries: ManifestEntries, created_ms: int) -> ManifestEntries:
+def created_since(entries: ManifestEntries, created_ms: int) -> ManifestEntries:
     """The files made at or after a time, or at an unknown one. Some 1 us each."""
     times = entries.times()
     return entries.select((times == NO_TIME) | (times >= created_ms))

@@ -86,7 +86,7 @@ class StreamPolicy:
         return EVERYTHING if self.full_levels is None else ScanFilter(levels=self.full_levels)
 
     @property
-    def tells_postponed(self) -> bool:
+    def emits_postponed(self) -> bool:
         """Are rows told before they have a bucket? A changelog tells them once they have one."""
         return self.producer is ChangelogProducer.NONE
 

@@ -9,7 +9,7 @@ from lakecore.errors import InvalidOptionError
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.scan.history import History
 from lakecore.scan.startup import Startup, StartupMode
-from lakecore.scan.travel import compacted_snapshot, first_since
+from lakecore.scan.time_travel import first_snapshot_since, latest_compacted_snapshot
 
 __all__ = ["StreamStart", "stream_start"]
 
@@ -41,14 +41,14 @@ def stream_start(
             latest = snapshots.latest_id()
             return None if latest is None else StreamStart(_FIRST if latest_from_first else latest + 1)
         case StartupMode.COMPACTED_FULL:
-            return _after(compacted_snapshot(options, snapshots))
+            return _after(latest_compacted_snapshot(options, snapshots))
         case StartupMode.FROM_TIMESTAMP:
             before = history.before(startup.timestamp_ms or 0)
             return None if before is None else StreamStart(before + 1)
         case StartupMode.FROM_FILE_CREATION_TIME:
             return _after(snapshots.latest(), startup.created_ms)
         case StartupMode.FROM_CREATION_TIMESTAMP:
-            found = first_since(startup.created_ms or 0, history)
+            found = first_snapshot_since(startup.created_ms or 0, history)
             return _after(snapshots.latest(), startup.created_ms) if found is None else StreamStart(found)
         case StartupMode.FROM_SNAPSHOT:
             earliest = history.earliest_id()

@@ -19,7 +19,7 @@ from lakecore.metadata.dedicated_columns import (
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.index_file import DELETION_VECTORS, IndexFile
 from lakecore.metadata.options import (
-    BY_OTHER_COLUMNS,
+    PK_CLUSTERING_OVERRIDE,
     ROW_TRACKING,
     BucketMode,
     ChangelogProducer,
@@ -33,7 +33,7 @@ __all__ = [
     "TABLE_TYPES",
     "check_compactable",
     "check_deletable",
-    "check_followed",
+    "check_emits_changes",
     "check_index_files",
     "check_overwrites_streamable",
     "check_readable",
@@ -85,7 +85,7 @@ def check_streamable(table: str, schema: TableSchema) -> None:
     _check_one_branch(table, schema.options)
 
 
-def check_followed(table: str, raw: Mapping[str, str]) -> None:
+def check_emits_changes(table: str, raw: Mapping[str, str]) -> None:
     """Raises UnsupportedError where a stream would tell files, for compactions elsewhere, and no changes."""
     value = raw.get(_STREAM_MODE, "")
     if value.lower() not in ("", "none"):
@@ -202,9 +202,9 @@ def check_compactable(table: str, schema: TableSchema, options: TableOptions) ->
 def check_rescalable(table: str, schema: TableSchema, options: TableOptions) -> None:
     """Raises UnsupportedError unless the buckets of `table` can be made anew."""
     check_compactable(table, schema, options)
-    if options.by_other_columns:
+    if options.pk_clustering_override:
         remedy = "its files are not sorted by key; use another engine"
-        raise _refuse(table, BY_OTHER_COLUMNS.key, "true", "rescale", remedy)
+        raise _refuse(table, PK_CLUSTERING_OVERRIDE.key, "true", "rescale", remedy)
 
 
 def _check_new_files(table: str, schema: TableSchema, options: TableOptions, verb: str) -> None:
@@ -239,12 +239,12 @@ def _check_changelog(table: str, schema: TableSchema, options: TableOptions, ver
 
 def _check_other_order(table: str, options: TableOptions, verb: str) -> None:
     """What files sorted by other columns than the key go with (rule of the format)."""
-    if not options.by_other_columns:
+    if not options.pk_clustering_override:
         return
     first_row = options.merge_engine is MergeEngine.FIRST_ROW
     late = (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION)
     for wrong, problem in (
-        (not options.ordered_by, "needs clustering.columns"),
+        (not options.clustering_columns, "needs clustering.columns"),
         (
             not first_row and options.merge_engine is not MergeEngine.DEDUPLICATE,
             "needs merge-engine=deduplicate",
@@ -254,10 +254,12 @@ def _check_other_order(table: str, options: TableOptions, verb: str) -> None:
         (options.sequence_fields, "does not go with sequence.field"),
         (options.record_expire_ms is not None, "does not go with record-level.expire-time"),
         (options.bucket_mode not in _OWN_BUCKETS, "needs rows that stay in their partition and bucket"),
-        (options.by_snapshot and verb == "compact", "does not go with sequence.snapshot-ordering"),
+        (options.snapshot_ordering and verb == "compact", "does not go with sequence.snapshot-ordering"),
     ):
         if wrong:
-            raise _refuse(table, BY_OTHER_COLUMNS.key, "true", verb, f"it {problem}; use another engine")
+            raise _refuse(
+                table, PK_CLUSTERING_OVERRIDE.key, "true", verb, f"it {problem}; use another engine"
+            )
 
 
 def _check_rows(table: str, schema: TableSchema, options: TableOptions, verb: str) -> None:

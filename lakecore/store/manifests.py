@@ -29,7 +29,7 @@ from lakecore.metadata.manifest.manifest_stats import describe_manifest
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.options import Option, parse_size
-from lakecore.store.decoded import Decoded
+from lakecore.store.decoded_cache import DecodedCache
 from lakecore.store.paths import TablePaths
 
 __all__ = ["MANIFEST_FORMAT", "MANIFEST_TARGET_SIZE", "ManifestStore"]
@@ -43,8 +43,8 @@ MANIFEST_FORMAT = Option("manifest.format", str.lower, "avro", "File format of m
 _MANY_FILES = 16
 _READERS = 4
 _FORMATS = ("avro", "parquet", "orc")
-_MANIFESTS: Decoded[ManifestEntries] = Decoded(10_000)  # some 2 kB an entry
-_LISTS: Decoded[tuple[ManifestFile, ...]] = Decoded(10_000)
+_MANIFESTS: DecodedCache[ManifestEntries] = DecodedCache(10_000)  # some 2 kB an entry
+_LISTS: DecodedCache[tuple[ManifestFile, ...]] = DecodedCache(10_000)
 
 
 @dataclass(frozen=True)

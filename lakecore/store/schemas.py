@@ -12,7 +12,7 @@ from lakecore.fs.publish import publish_resolved
 from lakecore.metadata.schema import TableSchema
 from lakecore.store.numbered import numbered
 from lakecore.store.paths import TablePaths
-from lakecore.store.settle import settle_ms
+from lakecore.store.settle_time import settle_ms
 
 __all__ = ["SchemaStore"]
 
@@ -45,7 +45,7 @@ class SchemaStore:
 
     def publish(self, schema: TableSchema) -> bool:
         """Create `schema-<id>`. False: another change of the schema took the id, or replaced the file within
-        the settle time of the schema's options (`lakecore.store.settle`).
+        the settle time of the schema's options (`lakecore.store.settle_time`).
         """
         path, data = self.paths.schema(schema.id), schema.to_json().encode()
         settle = settle_ms(schema.options, self.paths.root)

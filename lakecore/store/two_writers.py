@@ -7,15 +7,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakecore.store.settle import settle_ms
+from lakecore.store.settle_time import settle_ms
 
 __all__ = ["OtherWriters", "other_writers"]
 
 
 @dataclass(frozen=True, slots=True)
 class OtherWriters:
-    """`store`: what the table lies on. `settle_ms`: see `lakecore.store.settle`. The rest: what holds beside
-    writers of lakecore, and beside Java Paimon 1.4 and 2.0.
+    """`store`: what the table lies on. `settle_ms`: see `lakecore.store.settle_time`. The rest: what holds
+    beside writers of lakecore, and beside Java Paimon 1.4 and 2.0.
     """
 
     store: str

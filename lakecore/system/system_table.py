@@ -21,7 +21,7 @@ from lakecore.read.source.scan import RowSource, Scan
 from lakecore.read.source.snapshot_rows import SnapshotRows
 from lakecore.scan.filters import ScanFilter
 from lakecore.scan.startup import Incremental, Startup
-from lakecore.scan.travel import Travel, batch_start
+from lakecore.scan.time_travel import TimeTravel, batch_start
 from lakecore.system.change_log import AuditRows, BinlogRows
 from lakecore.system.counts import BUCKETS, MANIFESTS, PARTITIONS, TABLE_INDEXES
 from lakecore.system.files import FILE_KEY_RANGES, FILES
@@ -171,7 +171,7 @@ class SystemTable:
     ) -> Scan:
         """As `Table.scan`. What lists snapshots, schemas, names or options is the same at any snapshot."""
         table = self.table if branch is None else self.table.at_branch(branch)
-        travel = Travel(
+        travel = TimeTravel(
             snapshot=snapshot, tag=tag, timestamp_ms=timestamp_ms, watermark=watermark, version=version
         )
         asked = Incremental.parse(incremental) if isinstance(incremental, str) else incremental

@@ -329,7 +329,7 @@ class TableWrite:
             descending=self._options.sequence_order is SequenceOrder.DESCENDING,
             first_sequence=self._first_sequence(share),
             spillable=self._rules.spillable,
-            at_once=self._options.by_snapshot,
+            at_once=self._options.snapshot_ordering,
             engine=self._engine,
             one_flush=target.one_flush,
         )

@@ -29,7 +29,7 @@ from lakecore.fs.local import LocalFileIO
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.data_file import DataFile, EntryKind, FileSource, ManifestEntry, SimpleStats
 from lakecore.metadata.manifest.entries import ManifestEntries
-from lakecore.metadata.manifest.live_entries import live
+from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import CommitKind, Snapshot
@@ -180,7 +180,7 @@ def measure(path: str) -> dict[str, float]:
     manifests = store.data_manifests(snapshot)
     entries = store.read(manifests)
     times.append(time.perf_counter())
-    current = live(entries)
+    current = live_entries(entries)
     times.append(time.perf_counter())
     plan = plan_splits(current, SplitPolicy.from_options({}), key_order(store.schema.key_type))
     times.append(time.perf_counter())

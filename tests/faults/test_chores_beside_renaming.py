@@ -14,8 +14,8 @@ from lakecore.errors import CommitConflictError, CommitUncertainError
 from lakecore.fs.file_io import FileIO
 from lakecore.maintain.repair import metadata, statistics
 from lakecore.maintain.target import Target
+from lakecore.metadata.next_snapshot import next_metadata_only
 from lakecore.metadata.snapshot import CommitKind, Snapshot
-from lakecore.metadata.successor import successor
 from lakecore.store.manifests import ManifestStore
 from lakecore.store.paths import TablePaths
 from lakecore.store.schemas import SchemaStore
@@ -57,7 +57,9 @@ class Replacing(FaultyFileIO):
         manifests = ManifestStore(self.inner, paths, schema)
         base = manifests.write_list(manifests.data_manifests(before))
         delta = manifests.write_list(())
-        return successor(before, base, delta, CommitKind.APPEND, 0, commit_user="rival", commit_identifier=1)
+        return next_metadata_only(
+            before, base, delta, CommitKind.APPEND, 0, commit_user="rival", commit_identifier=1
+        )
 
 
 @pytest.mark.parametrize("name", COMMITTING)

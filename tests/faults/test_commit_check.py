@@ -78,7 +78,7 @@ FILES: dict[str, Callable[[CommitMessage], CommitMessage]] = {
     "the changelog is left out": lambda m: replace(m, compact_changelog=()),
     "the changelog comes twice": lambda m: replace(m, compact_changelog=m.compact_changelog * 2),
     "the changelog is another file": lambda m: replace(m, compact_changelog=m.compact_after),
-    "nothing that was looked up is named": lambda m: replace(m, compact_consulted=()),
+    "nothing that was looked up is named": lambda m: replace(m, compact_required_files=()),
 }
 
 

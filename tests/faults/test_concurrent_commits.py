@@ -14,7 +14,7 @@ from lakecore.errors import CommitConflictError
 from lakecore.fs.file_io import FileIO
 from lakecore.fs.local import LocalFileIO
 from lakecore.fs.memory import MemoryFileIO
-from lakecore.metadata.manifest.live_entries import live
+from lakecore.metadata.manifest.live_entries import live_entries
 from tests.support.builders import commit_message, data_file, table_schema
 from tests.support.commit_table import CommitTable
 
@@ -42,7 +42,11 @@ def compact_rounds(storage: FileIO, path: str, user: str, rounds: int) -> None:
     done = 0
     while done < rounds:
         latest = table.snapshots.latest()
-        entries = live(table.manifests.read(table.manifests.data_manifests(latest))).rows() if latest else []
+        entries = (
+            live_entries(table.manifests.read(table.manifests.data_manifests(latest))).rows()
+            if latest
+            else []
+        )
         files = tuple(entry.file for entry in entries)
         if len(files) < 2:
             continue
@@ -66,7 +70,7 @@ def check(table: CommitTable, writers: dict[str, int], compactions: int) -> None
         assert made == [f"{user}/{number}" for number in range(rounds)]
     latest = table.snapshots.latest()
     assert latest is not None
-    entries = live(table.manifests.read(table.manifests.data_manifests(latest)))
+    entries = live_entries(table.manifests.read(table.manifests.data_manifests(latest)))
     assert int(entries.row_count.sum()) == latest.total_record_count == sum(writers.values())
     table.referenced()
     assert table.orphans() == set()

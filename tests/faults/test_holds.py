@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
-from lakecore.errors import CorruptDataError, LakeError, OnHoldError, ProofError, UnavailableError, explained
+from lakecore.errors import CorruptDataError, LakeError, OnHoldError, ProofError, UnavailableError, explain
 from lakecore.jobs import compact, expire_snapshots, fsck, holds, partitions, quarantine, repair_plan, why
 from lakecore.jobs.runner.chore_many import run_many
 from lakecore.jobs.versions import rollback, tags
@@ -129,7 +129,7 @@ def test_the_latest_snapshot_must_be_readable_before_any_goes() -> None:
     before = made.state()
     with pytest.raises(CorruptDataError, match="which is missing") as raised:
         expire(made.catalog)
-    assert "the table is on hold now" in explained(raised.value)
+    assert "the table is on hold now" in explain(raised.value)
     assert made.state() == before
     with pytest.raises(OnHoldError, match=r"expire-snapshots by test: CorruptDataError.*which is missing"):
         expire(made.catalog)
@@ -233,11 +233,11 @@ def test_a_damaged_page_is_seen_by_the_chore_that_decodes_it() -> None:
 
 
 def test_a_failure_that_retries_mend_does_not_hide_damage() -> None:
-    from lakecore.errors import gravest
+    from lakecore.errors import most_severe
 
     slow, wrong = UnavailableError("slow"), ProofError("unit", "rows differ")
-    assert gravest([slow, wrong]) is wrong
-    assert gravest([slow, UnavailableError("slower")]) is slow
+    assert most_severe([slow, wrong]) is wrong
+    assert most_severe([slow, UnavailableError("slower")]) is slow
 
 
 @pytest.mark.parametrize("when", ["before the roots", "between roots and files"])
@@ -471,10 +471,10 @@ def test_a_full_store_neither_hides_the_error_nor_frees_the_table() -> None:
             storage = FaultyFileIO(made.catalog.file_io, fail_at=number, mode=mode)
             with pytest.raises(LakeError) as raised:
                 expire(image.through(storage))
-            where = f"{mode} at {number}: {storage.log[number - 1 : number]}: {explained(raised.value)}"
+            where = f"{mode} at {number}: {storage.log[number - 1 : number]}: {explain(raised.value)}"
             assert image.files() == made.files(), where
             if isinstance(raised.value, CorruptDataError):
-                said = explained(raised.value)
+                said = explain(raised.value)
                 assert "manifest" in said, where
                 there = bool(on_hold(image))
                 assert there or "could NOT be put on hold" in said, where

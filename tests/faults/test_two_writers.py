@@ -29,9 +29,9 @@ from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.data_file import EntryKind
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import HASH_INDEX, IndexFile
-from lakecore.metadata.manifest.live_entries import live
+from lakecore.metadata.manifest.live_entries import live_entries
+from lakecore.metadata.next_snapshot import next_metadata_only
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind
-from lakecore.metadata.successor import successor
 from tests.support.builders import commit_message, table_schema
 from tests.support.commit_table import CommitTable
 from tests.support.fake_clock import FakeClock
@@ -108,7 +108,7 @@ def check_lineage(table: CommitTable) -> None:
     ids = table.snapshots.list_ids()
     for before, after in itertools.pairwise(map(table.snapshots.load, ids)):
         base = table.manifests.read(table.manifests.read_list(after.base_manifest_list))
-        names = sorted(entry.file.file_name for entry in live(base).rows())
+        names = sorted(entry.file.file_name for entry in live_entries(base).rows())
         assert names == sorted(name.partition("@")[0] for name in table.live(before)), after.id
 
 
@@ -641,8 +641,8 @@ def test_an_heir_of_a_change_of_index_files_alone(
     )
     latest = table.snapshots.load(2)
     empty = table.manifests.write_list(())
-    gone = successor(latest, empty, empty, CommitKind.COMPACT, 0)
-    later = successor(gone, empty, empty, CommitKind.APPEND, 0)
+    gone = next_metadata_only(latest, empty, empty, CommitKind.COMPACT, 0)
+    later = next_metadata_only(gone, empty, empty, CommitKind.APPEND, 0)
     later = replace(later, index_manifest=table.manifests.write_index(files(after)))
     search = DescendantSearch(table.snapshots, table.manifests, gone, change)
     table.snapshots.publish(gone)

@@ -90,7 +90,7 @@ def test_the_fuzzer_sees_what_goes_wrong_without_the_guard(
     monkeypatch.setattr(AllowedPaths, "check_removable", lambda self, path: None)
     monkeypatch.setattr("lakecore.fs.confined.check_no_links", lambda *_, **__: None)
     monkeypatch.setattr(AllowedPaths, "roots_of_changes", ())
-    monkeypatch.setattr(LinkLooks, "check", lambda *_: None)
+    monkeypatch.setattr(LinkChecks, "check", lambda *_: None)
     found = [run_case(lab, *case)[0] for case in cases]
     assert found[-1] == "outside changed"
     assert "outside changed" in found[:-1]

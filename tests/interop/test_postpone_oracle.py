@@ -63,8 +63,8 @@ def test_postponed_rows_become_what_java_makes_of_them_at_once(
 
     Where snapshots order rows, one write finds its buckets at once: what is written after a fold comes after it.
     """
-    by_snapshot = "sequence__snapshot_ordering" in options
-    judges = (oracle2,) if by_snapshot else (oracle, oracle2)
+    snapshot_ordering = "sequence__snapshot_ordering" in options
+    judges = (oracle2,) if snapshot_ordering else (oracle, oracle2)
     java = judges[0]
     dice = random.Random(str((partitioned, options)))
     catalog = load_catalog(tmp_path)
@@ -75,7 +75,7 @@ def test_postponed_rows_become_what_java_makes_of_them_at_once(
     for commit in range(6):
         rows = some_rows(dice, commit)
         java.write(tmp_path, "d.twin", rows)
-        if by_snapshot and commit == 3:
+        if snapshot_ordering and commit == 3:
             table = catalog.load_table("d.t", {"postpone.batch-write-fixed-bucket": "true"})
             table.write(json_to_batch(map(json.dumps, rows), table.schema.row_type))
             seen = java.read(tmp_path, "d.twin")

@@ -13,7 +13,14 @@ import lakecore
 from lakecore.catalog.config import CatalogConfig
 from lakecore.cli.log_text import PrintableFormatter
 from lakecore.cli.main import main
-from lakecore.errors import CorruptDataError, InvalidInputError, LakeError, masked, printable, without_secrets
+from lakecore.errors import (
+    CorruptDataError,
+    InvalidInputError,
+    LakeError,
+    mask_secrets,
+    printable,
+    without_secrets,
+)
 from lakecore.fs.resolve import file_io_for
 from lakecore.jobs import expire_snapshots
 from lakecore.metadata.schema import TableSchema
@@ -36,7 +43,7 @@ def test_values_of_secret_keys_are_masked(key: str) -> None:
         "none": {key: None},
     }
     for text in (f"bad option {key}={SECRET}, x", f"{key}='{SECRET} {SECRET}' x", f'{key}="{SECRET}"'):
-        assert SECRET not in masked(text)
+        assert SECRET not in mask_secrets(text)
     with pytest.raises(InvalidInputError) as caught:
         Option(key, parse_bool, False, "").read({key: SECRET})
     assert SECRET not in str(caught.value)
@@ -51,7 +58,9 @@ def test_passwords_of_addresses_are_masked() -> None:
         assert SECRET not in str(LakeError(f"cannot open {address}"))
         assert SECRET not in str(CorruptDataError(address, "is damaged"))
         assert SECRET not in str(without_secrets({"uri": address}))
-    assert masked("s3://bucket/a@b and dt=1@x and file:///a") == "s3://bucket/a@b and dt=1@x and file:///a"
+    assert (
+        mask_secrets("s3://bucket/a@b and dt=1@x and file:///a") == "s3://bucket/a@b and dt=1@x and file:///a"
+    )
 
 
 def test_options_are_in_no_repr() -> None:

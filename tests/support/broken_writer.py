@@ -7,8 +7,8 @@ from dataclasses import replace
 from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.jobs.runner.lake import target_of
 from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.next_snapshot import next_metadata_only
 from lakecore.metadata.snapshot import CommitKind
-from lakecore.metadata.successor import successor
 from lakecore.table import Table
 
 __all__ = ["tell_wrong_statistics"]
@@ -25,7 +25,7 @@ def tell_wrong_statistics(lake: FilesystemCatalog, table: Table) -> str:
     wrong = replace(entry, file=replace(entry.file, value_stats=stats, key_stats=keys))
     base = target.manifests.write_list(target.manifests.write(ManifestEntries.from_rows([*kept, wrong])))
     change = target.manifests.write_list(())
-    snapshot = successor(latest, base, change, CommitKind.COMPACT, latest.time_millis)
+    snapshot = next_metadata_only(latest, base, change, CommitKind.COMPACT, latest.time_millis)
     assert target.snapshots.publish(snapshot)
     target.snapshots.write_hints(snapshot.id)
     return entry.file.file_name

@@ -12,7 +12,7 @@ from lakecore.fs.file_io import FileIO
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.index_file import IndexFile
-from lakecore.metadata.manifest.live_entries import live
+from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
@@ -77,7 +77,7 @@ class CommitTable:
         snapshot = snapshot or self.snapshots.latest()
         if snapshot is None:
             return []
-        entries = live(self.manifests.read(self.manifests.data_manifests(snapshot))).rows()
+        entries = live_entries(self.manifests.read(self.manifests.data_manifests(snapshot))).rows()
         return sorted(
             entry.file.file_name + (f"@{entry.file.level}" if entry.file.level else "") for entry in entries
         )

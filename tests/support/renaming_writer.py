@@ -8,8 +8,8 @@ from typing import Any
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.manifest.data_file import EMPTY_ROW, EntryKind, ManifestEntry
 from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.next_snapshot import next_metadata_only
 from lakecore.metadata.snapshot import CommitKind, Snapshot
-from lakecore.metadata.successor import successor
 from tests.support.commit_table import CommitTable
 from tests.support.fake_clock import FakeClock
 from tests.support.fault_fs import FaultyFileIO
@@ -42,7 +42,7 @@ class RenamingWriter:
         )
         base = table.manifests.write_list(table.manifests.data_manifests(latest))
         delta = table.manifests.write_list(table.manifests.write(ManifestEntries.from_rows([entry])))
-        self.planned = successor(
+        self.planned = next_metadata_only(
             latest,
             base,
             delta,

@@ -18,7 +18,7 @@ from lakecore.metadata.snapshot import Snapshot
 from lakecore.row.binary_row import decode_row
 from lakecore.row.partition_path import parse_partitions, partition_text
 from lakecore.scan.filters import EVERYTHING, ScanFilter
-from lakecore.scan.travel import Travel, travelled_snapshot
+from lakecore.scan.time_travel import TimeTravel, snapshot_as_of
 from lakecore.store.two_writers import other_writers
 from lakecore.table import Table
 from lakecore.types.datatypes import RowType
@@ -171,7 +171,7 @@ def files(
     """List the live data files of a table."""
     session = session_of(context)
     loaded = session.catalog.load_table(table)
-    found = travelled_snapshot(Travel(snapshot=snapshot, tag=tag), loaded.snapshots, loaded.tags)
+    found = snapshot_as_of(TimeTravel(snapshot=snapshot, tag=tag), loaded.snapshots, loaded.tags)
     schema = loaded.schema
     wanted = EVERYTHING
     if where is not None:

@@ -105,7 +105,7 @@ def _message(proven: ProvenPick) -> CommitMessage:
         compact_before=(*pick.replaced, *(before for before, _ in pick.moved)),
         compact_after=(*proven.files, *(after for _, after in pick.moved)),
         compact_changelog=proven.changelog,
-        compact_consulted=pick.consulted,
+        compact_required_files=pick.required_files,
     )
 
 
@@ -122,5 +122,5 @@ def _concerned(picks: Iterable[ProvenPick], err: CommitConflictError) -> list[Pr
 
 def _names(proven: ProvenPick) -> set[tuple[bytes, int, str]]:
     message = _message(proven)
-    files = (*message.compact_before, *message.compact_after, *message.compact_consulted)
+    files = (*message.compact_before, *message.compact_after, *message.compact_required_files)
     return {(message.partition, message.bucket, file.file_name) for file in files}

@@ -312,7 +312,7 @@ class _PickRun:
     def _marks_rows(self) -> bool:
         """Keys that were looked up become deletion vectors; vectors of joined files move to the new one."""
         options = self._reading.options
-        return options.data_evolution or (options.marks_replaced and self._reading.keyed)
+        return options.data_evolution or (options.marks_replaced_rows and self._reading.keyed)
 
     def _proof(self, pick: WorkPick, results: Sequence[UnitResult]) -> PickProof:
         """The units together read every row of the replaced files, as manifests count them."""

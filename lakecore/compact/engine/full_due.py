@@ -19,7 +19,7 @@ from lakecore.metadata.options import ChangelogProducer, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.scan.scanner import Scanner
-from lakecore.scan.travel import FULL_COMPACTION_COMMITS
+from lakecore.scan.time_travel import FULL_COMPACTION_COMMITS
 
 __all__ = ["announces_nothing", "full_is_due", "of_a_writer", "waits_too_long"]
 

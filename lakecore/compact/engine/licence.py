@@ -95,7 +95,7 @@ def licensed(
 ) -> tuple[tuple[WorkPick, ...], tuple[Refused, ...]]:
     """The picks whose claims hold, their units with licences; and those that claim too much."""
     files = _LiveFiles(live)
-    key_of = key_order(schema.key_type) if schema.primary_keys and not rules.ordered_by else None
+    key_of = key_order(schema.key_type) if schema.primary_keys and not rules.clustering_columns else None
     kept: list[WorkPick] = []
     refused: list[Refused] = []
     for pick in picks:

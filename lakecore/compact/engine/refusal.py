@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakecore.compact.engine.work import WorkPick
-from lakecore.errors import ProofError, gravest
+from lakecore.errors import ProofError, most_severe
 from lakecore.metadata.manifest.data_file import DataFile
 
 __all__ = ["PickFailure", "failure_of"]
@@ -25,7 +25,7 @@ class PickFailure:
     @classmethod
     def of(cls, pick: WorkPick, error: Exception) -> PickFailure:
         moved = (before for before, _ in pick.moved)
-        files = dict.fromkeys((*pick.replaced, *pick.announced, *pick.consulted, *moved))
+        files = dict.fromkeys((*pick.replaced, *pick.announced, *pick.required_files, *moved))
         return cls(pick.name, tuple(files), error)
 
 
@@ -34,7 +34,7 @@ def failure_of(table: str, failures: Sequence[PickFailure]) -> Exception:
     refused = [failure for failure in failures if isinstance(failure.error, ProofError)]
     if refused:
         return _refusal(table, refused[0], len(failures) - 1)
-    grave = gravest([failure.error for failure in failures])
+    grave = most_severe([failure.error for failure in failures])
     first = next(failure for failure in failures if failure.error is grave)
     first.error.add_note(f"this happened while {first.name} was compacted; {len(failures)} picks failed")
     return first.error

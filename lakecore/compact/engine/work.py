@@ -94,10 +94,10 @@ class WorkPick:
     """One pick: all of it is committed or none. `moved`: (before, after) of files that only change level.
 
     `units` come in key (or row) order and together read every row of `replaced` and `announced` once.
-    `announced`: those of the moved files whose rows are read for the changelog. `consulted`: files that stay
-    and were asked for old rows; what the pick makes holds only while they stay. `deletions`: in the order of
-    `replaced`, with their cardinality; empty when no row of these files is deleted.
-    `shared_rows`: how often a row of `replaced` is in one more file (with other columns).
+    `announced`: those of the moved files whose rows are read for the changelog. `required_files`: files that
+    stay and were asked for old rows; what the pick makes holds only while they stay. `deletions`: in the
+    order of `replaced`, with their cardinality; empty when no row of these files is deleted. `shared_rows`:
+    how often a row of `replaced` is in one more file (with other columns).
     """
 
     name: str
@@ -108,7 +108,7 @@ class WorkPick:
     moved: tuple[tuple[DataFile, DataFile], ...] = ()
     units: tuple[Unit, ...] = field(default=())
     announced: tuple[DataFile, ...] = ()
-    consulted: tuple[DataFile, ...] = ()
+    required_files: tuple[DataFile, ...] = ()
     deletions: tuple[DeletionFile | None, ...] = ()
     shared_rows: int = 0
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lakecore.errors import CorruptDataError
 from lakecore.format.corruption import decoding
-from lakecore.metadata.row_kind import KIND_NAME, retracting
+from lakecore.metadata.row_kind import KIND_NAME, is_retract
 
 __all__ = [
     "PACK_SUFFIX",
@@ -45,7 +45,7 @@ def referred_packs(batch: pa.RecordBatch, columns: Sequence[str]) -> set[Pack]:
     """
     if not columns:
         return set()
-    retracts = retracting(batch.column(KIND_NAME).to_numpy())
+    retracts = is_retract(batch.column(KIND_NAME).to_numpy())
     live = batch.filter(pa.array(~retracts)) if retracts.any() else batch
     return set().union(*(packs_of(live.column(name)) for name in columns))
 

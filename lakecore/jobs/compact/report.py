@@ -10,7 +10,7 @@ from lakecore.compact.engine.outcome import Outcome
 from lakecore.compact.engine.work import Strategy, WorkPick
 from lakecore.compact.kinds.sort.apply import ClusterRun
 from lakecore.compact.run import CompactRun
-from lakecore.errors import explained
+from lakecore.errors import explain
 from lakecore.jobs.runner.shape import Shape
 from lakecore.maintain.forecast.plan import Forecast
 from lakecore.types.counted import counted
@@ -68,7 +68,7 @@ class Report:
         """With what ended the job early, if something did."""
         if error is None:
             return self
-        return replace(self, error=explained(error), error_class=type(error).__name__)
+        return replace(self, error=explain(error), error_class=type(error).__name__)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; levels as text, as JSON wants keys."""

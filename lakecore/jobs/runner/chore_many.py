@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from lakecore.clock import SystemClock
 from lakecore.compact.pool.pool import PlanBudget
-from lakecore.errors import BusyError, LakeError, OnHoldError, explained
+from lakecore.errors import BusyError, LakeError, OnHoldError, explain
 from lakecore.jobs.runner.chore import Report
 from lakecore.jobs.runner.lake import Lake
 from lakecore.jobs.runner.limits import Limits
@@ -77,8 +77,8 @@ def _tried(job: J, run: Callable[[J], Report], *, passes_over: bool) -> Report:
         if isinstance(err, BusyError) and passes_over:
             logger.warning("%s of %s was not finished and is left to the next run: %s", name, table, err)
             return Report(table=table, job=name, skipped=str(err))
-        logger.error("%s of %s failed: %s", name, table, explained(err))
-        return Report(table=table, job=name, error=explained(err), error_class=type(err).__name__)
+        logger.error("%s of %s failed: %s", name, table, explain(err))
+        return Report(table=table, job=name, error=explain(err), error_class=type(err).__name__)
     except Exception as err:  # the border of one table: it must not stop the others
         logger.exception("%s of %s", name, table)
         return Report(table=table, job=name, error=unexpected_error_text(err), error_class=type(err).__name__)

@@ -13,8 +13,8 @@ from lakecore.commit.publication import publish
 from lakecore.commit.support import check_committable
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
 from lakecore.maintain.target import Target
+from lakecore.metadata.next_snapshot import next_metadata_only
 from lakecore.metadata.snapshot import CommitKind, Snapshot
-from lakecore.metadata.successor import successor
 
 __all__ = ["Statistics", "commit_statistics"]
 
@@ -99,7 +99,9 @@ def _draft(target: Target, latest: Snapshot, lists: list[str]) -> Snapshot:
     lists.append(base[0])
     change = target.manifests.write_list(())
     lists.append(change[0])
-    return successor(latest, base, change, CommitKind.ANALYZE, target.clock.now_ms(), properties=None)
+    return next_metadata_only(
+        latest, base, change, CommitKind.ANALYZE, target.clock.now_ms(), properties=None
+    )
 
 
 def _discard(target: Target, lists: list[str]) -> None:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 
 from lakecore.clock import Clock
-from lakecore.errors import LakeError, UnavailableError, explained
+from lakecore.errors import LakeError, UnavailableError, explain
 from lakecore.executor import SerialExecutor
 from lakecore.fs.file_io import FileIO
 from lakecore.maintain.auto_tags.apply import BATCH_PREFIX, due_tags, expired, make
@@ -63,7 +63,7 @@ def tag_after_commit(
         logger.warning(
             "%s: the commit succeeded, but the automatic tags could not be updated after it (%s)",
             target.name,
-            explained(err),
+            explain(err),
         )
 
 

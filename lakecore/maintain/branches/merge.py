@@ -19,7 +19,7 @@ from lakecore.maintain.branches.plan import (
 )
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.entries import ManifestEntries
-from lakecore.metadata.manifest.live_entries import live
+from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
@@ -48,7 +48,7 @@ def plan_merge(source: Target, target: Target) -> Merge:
     sides = [_side(source), _side(target)]
     check_mergeable(*sides)
     left, right = sides[0].latest, sides[1].latest
-    files = only_in(_live(source, left), _live(target, right))
+    files = entries_only_in(_live(source, left), _live(target, right))
     check_schemas(files.schema_id.tolist(), _schemas(source), _schemas(target), target.paths.branch)
     return Merge(left, right, files)
 
@@ -98,7 +98,7 @@ def _schemas(target: Target) -> dict[int, TableSchema]:
 
 def _live(target: Target, snapshot: Snapshot) -> ManifestEntries:
     where = f"snapshot {snapshot.id} of branch {target.paths.branch} of {target.name}"
-    return live(target.manifests.read(target.manifests.data_manifests(snapshot)), where=where)
+    return live_entries(target.manifests.read(target.manifests.data_manifests(snapshot)), where=where)
 
 
 def _check_files(source: Target, target: Target, planned: Merge) -> None:

@@ -15,7 +15,7 @@ from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
-from lakecore.metadata.manifest.live_entries import only_in
+from lakecore.metadata.manifest.live_entries import entries_only_in
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import CommitKind, Snapshot

@@ -29,7 +29,7 @@ from lakecore.maintain.target import Target, in_threads
 from lakecore.metadata.manifest.data_file import EntryKind, FileSource
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import IndexFile
-from lakecore.metadata.manifest.live_entries import live
+from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.metadata.options import ChangelogProducer, TableOptions
 from lakecore.metadata.snapshot import Snapshot
@@ -151,7 +151,7 @@ class Reach:
         snapshot = root.snapshot
         if root.kind is not RootKind.CHANGELOG:
             state = [*self._list(snapshot.base_manifest_list), *self._list(snapshot.delta_manifest_list)]
-            yield live(self._concat(state), where=root.path)
+            yield live_entries(self._concat(state), where=root.path)
         if root.kind is not RootKind.TAG and snapshot.changelog_manifest_list is not None:
             changelog = self._concat(self._list(snapshot.changelog_manifest_list))
             yield changelog.select(changelog.kind == EntryKind.ADD)

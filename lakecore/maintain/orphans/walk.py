@@ -13,7 +13,7 @@ from lakecore.fs.temporary import is_temporary
 from lakecore.maintain.deletion.hashed_names import Hashes, within
 from lakecore.maintain.orphans.listing import DirectoryListing, Lister
 from lakecore.maintain.target import Target
-from lakecore.metadata.dedicated_columns import is_shared
+from lakecore.metadata.dedicated_columns import is_blob_pack
 from lakecore.metadata.manifest.byte_words import hash_bytes
 from lakecore.metadata.options import TableOptions
 

@@ -33,7 +33,7 @@ from lakecore.maintain.unexisting.plan import AcceptedLoss
 from lakecore.maintain.unexisting.vectors import discard, stale_vectors, without_vectors
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.index_file import IndexFile
-from lakecore.metadata.manifest.live_entries import live
+from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
 from lakecore.store.indexes import IndexStore
@@ -138,7 +138,7 @@ def _vectors(context: RepairContext, branch: str, _: Parameters) -> ActionPrevie
     latest, files = _index(target)
     if latest is None or not files:
         return None
-    entries = live(target.manifests.read(target.manifests.data_manifests(latest)))
+    entries = live_entries(target.manifests.read(target.manifests.data_manifests(latest)))
     stale = stale_vectors(files, entries)
     if not stale:
         return None

@@ -20,7 +20,7 @@ from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.key_value import key_names
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import HASH_INDEX, IndexFile
-from lakecore.metadata.manifest.live_entries import live
+from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.metadata.options import BucketMode, TableOptions
 from lakecore.read.context import ReadContext
 from lakecore.read.file.file_reader import read_file
@@ -54,7 +54,7 @@ def _find(target: Target, suspects: frozenset[str]) -> _Lost | None:
         return None
     named = target.manifests.read_index(latest.index_manifest)
     hashed = {(file.partition, file.bucket): file for file in named if file.index_type == HASH_INDEX}
-    files = live(target.manifests.read(target.manifests.data_manifests(latest)))
+    files = live_entries(target.manifests.read(target.manifests.data_manifests(latest)))
     store = IndexStore(target.file_io, target.paths, target.schema)
     listed = {status.path: status.size for status in target.file_io.list(target.paths.index_dir)}
 

@@ -24,7 +24,7 @@ from lakecore.maintain.repair.plan import ActionPreview
 from lakecore.maintain.target import Target
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.data_file import DataFile, ManifestEntry
-from lakecore.metadata.manifest.live_entries import live
+from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.metadata.options import ChangelogProducer, MergeEngine, TableOptions
 from lakecore.row.binary_row import decode_row
 from lakecore.row.partition_path import partition_text
@@ -50,7 +50,7 @@ def _find(target: Target) -> list[ManifestEntry]:
     latest = target.snapshots.latest()
     if latest is None or not _may(target):
         return []
-    files = live(target.manifests.read(target.manifests.data_manifests(latest)))
+    files = live_entries(target.manifests.read(target.manifests.data_manifests(latest)))
     levels: dict[tuple[bytes, int, int], list[ManifestEntry]] = defaultdict(list)
     for entry in files.select((files.level > 0) & (files.bucket >= 0)).rows():
         levels[entry.partition, entry.bucket, entry.file.level].append(entry)

@@ -28,9 +28,8 @@ from lakecore.maintain.repair.context import (
 from lakecore.maintain.repair.plan import ActionPreview, Growth
 from lakecore.maintain.repair.readable import broken_roots, lost_changelog, newest_readable
 from lakecore.maintain.target import Target
-from lakecore.metadata.manifest.live_entries import live
+from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
-from lakecore.metadata.successor import successor
 
 __all__ = ["BROKEN_ROOTS", "EARLIEST", "HINTS", "LOST_BRANCH", "LOST_CHANGELOG", "ROLLBACK", "TOTALS"]
 
@@ -256,7 +255,7 @@ def _count_again(context: RepairContext, branch: str, _: Parameters, wanted: fro
 def _rows(target: Target, snapshot: Snapshot) -> int:
     """Of all live files, as their entries say."""
     entries = target.manifests.read(target.manifests.data_manifests(snapshot))
-    return int(live(entries, where=f"snapshot {snapshot.id}").row_count.sum())
+    return int(live_entries(entries, where=f"snapshot {snapshot.id}").row_count.sum())
 
 
 def _succeed(

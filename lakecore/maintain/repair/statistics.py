@@ -21,10 +21,9 @@ from lakecore.maintain.target import Target
 from lakecore.metadata.key_value import key_fields
 from lakecore.metadata.manifest.data_file import DataFile, ManifestEntry
 from lakecore.metadata.manifest.entries import ManifestEntries
-from lakecore.metadata.manifest.live_entries import live
+from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
-from lakecore.metadata.successor import successor
 from lakecore.types.datatypes import RowType
 from lakecore.verify.fsck.data_files import DataFileCheck, bounds_of
 from lakecore.verify.fsck.findings import FindingKind, Findings
@@ -47,7 +46,7 @@ def suspects(target: Target, entries: ManifestEntries, paths: Collection[str]) -
 
 
 def _live(target: Target, latest: Snapshot) -> ManifestEntries:
-    return live(target.manifests.read(target.manifests.data_manifests(latest)))
+    return live_entries(target.manifests.read(target.manifests.data_manifests(latest)))
 
 
 def _find(

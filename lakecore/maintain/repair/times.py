@@ -23,7 +23,7 @@ from lakecore.maintain.repair.statistics import suspects
 from lakecore.maintain.target import Target
 from lakecore.metadata.key_value import key_value_type
 from lakecore.metadata.manifest.data_file import DataFile, ManifestEntry
-from lakecore.metadata.manifest.live_entries import live
+from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.metadata.schema import TableSchema
 from lakecore.read.file.row_ids import tracked_type
 from lakecore.types.arrow import arrow_schema
@@ -39,7 +39,7 @@ def _find(target: Target, parameters: Parameters) -> dict[str, ManifestEntry]:
     paths = frozenset(parameters.get("unread", ()))
     if latest is None or not paths or target.schema.options.get("data-file.external-paths", "").strip():
         return {}
-    entries = live(target.manifests.read(target.manifests.data_manifests(latest)))
+    entries = live_entries(target.manifests.read(target.manifests.data_manifests(latest)))
     index = target.manifests.read_index(latest.index_manifest)
     named = {vector.data_file for file in index for vector in file.deletions}
     found = {path: entries.row(row) for path, row in suspects(target, entries, paths)}

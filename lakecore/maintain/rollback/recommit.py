@@ -16,9 +16,14 @@ from lakecore.maintain.tags.apply import create
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.data_file import EntryKind
 from lakecore.metadata.manifest.entries import ManifestEntries
-from lakecore.metadata.manifest.live_entries import live, only_in, remaining_deletes, turned
+from lakecore.metadata.manifest.live_entries import (
+    entries_only_in,
+    live_entries,
+    remaining_deletes,
+    with_kind,
+)
+from lakecore.metadata.next_snapshot import next_metadata_only
 from lakecore.metadata.snapshot import CommitKind, Snapshot
-from lakecore.metadata.successor import successor
 
 __all__ = ["Recommit", "recommit"]
 
@@ -73,8 +78,8 @@ def _token(target: Target, author: Author) -> str:
 def _draft(target: Target, latest: Snapshot, state: Snapshot, author: Author) -> tuple[Snapshot, list[str]]:
     manifests = target.manifests
     now, then = _live(target, latest), _live(target, state)
-    gone = turned(now, EntryKind.DELETE)
-    delta = ManifestEntries.concat([_without(gone, then), only_in(then, now)])
+    gone = with_kind(now, EntryKind.DELETE)
+    delta = ManifestEntries.concat([_without(gone, then), entries_only_in(then, now)])
     # only what is live: beside a file's old DELETE, its new ADD would count for nothing
     before = manifests.write(now) if len(now) else ()
     base = manifests.write_list(before)
@@ -82,7 +87,7 @@ def _draft(target: Target, latest: Snapshot, state: Snapshot, author: Author) ->
     change = manifests.write_list(files)
     added = delta.kind == EntryKind.ADD
     rows = int(delta.row_count[added].sum()) - int(delta.row_count[~added].sum())
-    planned = successor(
+    planned = next_metadata_only(
         changed(state, id=latest.id, time_millis=latest.time_millis),
         base,
         change,
@@ -100,7 +105,7 @@ def _draft(target: Target, latest: Snapshot, state: Snapshot, author: Author) ->
 def _live(target: Target, snapshot: Snapshot) -> ManifestEntries:
     manifests = target.manifests
     entries = manifests.read(manifests.data_manifests(snapshot))
-    return live(entries, where=f"the manifests of snapshot {snapshot.id} of table {target.name}")
+    return live_entries(entries, where=f"the manifests of snapshot {snapshot.id} of table {target.name}")
 
 
 def _without(deletes: ManifestEntries, other: ManifestEntries) -> ManifestEntries:

@@ -20,7 +20,7 @@ from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.byte_words import hash_bytes
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
-from lakecore.metadata.manifest.live_entries import live
+from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.row.binary_row import decode_row
@@ -66,7 +66,7 @@ def find_gone_files(target: Target) -> GoneFiles | None:
     latest = target.snapshots.latest()
     if latest is None:
         return None
-    files = live(
+    files = live_entries(
         target.manifests.read(target.manifests.data_manifests(latest)), where=f"snapshot {latest.id}"
     )
     lanes, paths = _gone(target, files)
@@ -86,7 +86,7 @@ def damaged_files(
     those that cannot be decoded. Cost: a listing a bucket, the names of all files, a read of each suspect.
     """
     entries = target.manifests.read(target.manifests.data_manifests(snapshot))
-    files = live(entries, where=f"snapshot {snapshot.id}")
+    files = live_entries(entries, where=f"snapshot {snapshot.id}")
     directory = bucket_directory(target.paths, target.schema)
     wanted: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
     doubtful: dict[str, DataFile] = {}

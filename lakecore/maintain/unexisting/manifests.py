@@ -14,10 +14,10 @@ from lakecore.maintain.unexisting.plan import AcceptedLoss
 from lakecore.maintain.unexisting.vectors import VectorChange, discard, stale_vectors, without_vectors
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import IndexFile
-from lakecore.metadata.manifest.live_entries import live, remaining_deletes
+from lakecore.metadata.manifest.live_entries import live_entries, remaining_deletes
 from lakecore.metadata.manifest.manifest_file import ManifestFile
+from lakecore.metadata.next_snapshot import next_metadata_only
 from lakecore.metadata.snapshot import CommitKind, Snapshot
-from lakecore.metadata.successor import successor
 
 __all__ = ["GoneManifests", "find_gone_manifests", "remove_gone_manifests"]
 
@@ -71,7 +71,7 @@ def find_gone_manifests(target: Target) -> GoneManifests | None:
     gone = tuple(file for file in named if file.file_name in lost)
     kept = tuple(file for file in named if file.file_name not in lost)
     entries = target.manifests.read(kept) if gone else ManifestEntries.empty()
-    there = live(entries, where=f"the remaining manifests of snapshot {latest.id}")
+    there = live_entries(entries, where=f"the remaining manifests of snapshot {latest.id}")
     return GoneManifests(latest, gone, kept, there, bool(len(remaining_deletes(entries))))
 
 
@@ -129,7 +129,7 @@ def _publish(target: Target, found: GoneManifests, author: Author, retry: int) -
     if changes:
         index_manifest = manifests.write_index(_after(index, changes))
         written.append(index_manifest)
-    planned = successor(
+    planned = next_metadata_only(
         latest,
         base,
         delta,

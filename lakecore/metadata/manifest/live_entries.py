@@ -17,12 +17,21 @@ from lakecore.metadata.manifest.byte_words import mix
 from lakecore.metadata.manifest.data_file import EntryKind
 from lakecore.metadata.manifest.entries import ManifestEntries
 
-__all__ = ["cancelled", "identity_hash", "live", "only_in", "remaining_deletes", "turned"]
+__all__ = [
+    "entries_only_in",
+    "identity_hash",
+    "live_entries",
+    "net_entries",
+    "remaining_deletes",
+    "with_kind",
+]
 
 Ints = npt.NDArray[Any]
 
 
-def live(entries: ManifestEntries, *, strict: bool = True, where: str = "manifests") -> ManifestEntries:
+def live_entries(
+    entries: ManifestEntries, *, strict: bool = True, where: str = "manifests"
+) -> ManifestEntries:
     """The ADD entries that no DELETE cancels, in order. DELETEs without an ADD are dropped.
 
     `strict`: raise CorruptDataError naming the file when one identity is added twice; else keep the first.
@@ -37,18 +46,18 @@ def remaining_deletes(entries: ManifestEntries) -> ManifestEntries:
     return entries.select(_outcome(entries, False, "").delete)
 
 
-def turned(entries: ManifestEntries, kind: EntryKind) -> ManifestEntries:
+def with_kind(entries: ManifestEntries, kind: EntryKind) -> ManifestEntries:
     """The same files, all added or all deleted."""
     return replace(entries, kind=np.full(len(entries), kind, np.int8))
 
 
-def only_in(wanted: ManifestEntries, present: ManifestEntries) -> ManifestEntries:
+def entries_only_in(wanted: ManifestEntries, present: ManifestEntries) -> ManifestEntries:
     """The files of `wanted` that `present` does not have, as ADDs; both live."""
-    lone = remaining_deletes(ManifestEntries.concat([present, turned(wanted, EntryKind.DELETE)]))
-    return turned(lone, EntryKind.ADD)
+    lone = remaining_deletes(ManifestEntries.concat([present, with_kind(wanted, EntryKind.DELETE)]))
+    return with_kind(lone, EntryKind.ADD)
 
 
-def cancelled(entries: ManifestEntries, *, where: str = "manifests") -> ManifestEntries:
+def net_entries(entries: ManifestEntries, *, where: str = "manifests") -> ManifestEntries:
     """What is left after pairs cancel, in order: live ADDs, and DELETEs whose ADD lies elsewhere."""
     outcome = _outcome(entries, True, where)
     return entries.select(outcome.add | outcome.delete)

@@ -19,7 +19,7 @@ from lakecore.errors import CorruptDataError, NotFoundError, UnsupportedError
 from lakecore.format.blob.descriptors import decode_reference, encode_reference, is_reference
 from lakecore.format.blob.file import OLDER, BlobSource, load_blob_index
 from lakecore.format.blob.lists import decode_blobs
-from lakecore.fs.confined import references_of
+from lakecore.fs.confined import reference_file_io
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.dedicated_columns import is_blob
 from lakecore.metadata.manifest.data_file import DataFile
@@ -233,7 +233,7 @@ class OpenSources:
     """
 
     def __init__(self, file_io: FileIO, root: str, name: str) -> None:
-        self._file_io = references_of(file_io, root)
+        self._file_io = reference_file_io(file_io, root)
         self._root = root
         self._name = name
         self._open: dict[str, Any] = {}

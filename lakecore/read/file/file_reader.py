@@ -17,7 +17,7 @@ from lakecore.metadata.key_value import key_value_type
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.row_kind import KEY_PREFIX, SEQUENCE_NAME
 from lakecore.metadata.schema import TableSchema
-from lakecore.metadata.snapshot_order import number_of_rows
+from lakecore.metadata.snapshot_order import snapshot_number
 from lakecore.predicate.tree import Predicate, columns_of
 from lakecore.read.columns.evolve import evolve, same_values
 from lakecore.read.context import ReadContext
@@ -184,7 +184,7 @@ def _constants(ctx: ReadContext, file: DataFile, wanted: RowType) -> Mapping[str
     """
     if not ctx.options.by_snapshot or SEQUENCE_NAME not in wanted.names:
         return ctx.partition_values
-    number = number_of_rows(file)
+    number = snapshot_number(file)
     return ctx.partition_values | ({} if number is None else {SEQUENCE_NAME: pa.array([number], pa.int64())})
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from lakecore.errors import NotFoundError
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import Snapshot
-from lakecore.metadata.time_travel import travelled
+from lakecore.metadata.time_travel import schema_as_of
 from lakecore.options import Option
 from lakecore.read.source.changed_rows import ChangedRows, DiffRows
 from lakecore.read.source.fallback_rows import FallbackRows
@@ -21,7 +21,7 @@ from lakecore.scan.history import History, changelogs_live_longer
 from lakecore.scan.incremental import Difference, Interval, resolve_interval
 from lakecore.scan.startup import Incremental, Startup, StartupMode
 from lakecore.scan.support import check_streamable
-from lakecore.scan.travel import BatchStart, Travel, batch_start, snapshot_at
+from lakecore.scan.time_travel import BatchStart, TimeTravel, batch_start, snapshot_at
 
 __all__ = ["batch_source", "history_of", "named_start", "schema_at"]
 
@@ -102,7 +102,7 @@ def schema_at(table: Readable, start: BatchStart) -> TableSchema:
     one.
     """
     found = start.snapshot
-    if found is not None and (start.travelled or found.schema_id > table.schema.id):
+    if found is not None and (start.uses_snapshot_schema or found.schema_id > table.schema.id):
         return schema_of(table, found)
     return table.schema
 
@@ -115,7 +115,7 @@ def schema_of(table: Readable, snapshot: Snapshot) -> TableSchema:
         return table.schema
     schema = table.schemas.load(snapshot.schema_id)
     if schema.id < table.schema.id:
-        return travelled(schema, table.schema, table.overrides)
+        return schema_as_of(schema, table.schema, table.overrides)
     return replace(schema, options={**schema.options, **table.overrides})
 
 

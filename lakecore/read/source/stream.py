@@ -27,7 +27,7 @@ from lakecore.scan.change_scanner import ChangeScanner
 from lakecore.scan.startup import Startup
 from lakecore.scan.stream_policy import ChangeKind, StreamPolicy
 from lakecore.scan.stream_start import StreamStart, stream_start
-from lakecore.scan.support import check_followed, check_overwrites_streamable, check_streamable
+from lakecore.scan.support import check_emits_changes, check_overwrites_streamable, check_streamable
 
 __all__ = ["CONSUMER_ID", "Changes", "Stream", "open_stream"]
 
@@ -159,7 +159,7 @@ class Stream:
             snapshot,
             self._policy.first_filter,
             start.created_ms,
-            self._policy.tells_postponed,
+            self._policy.emits_postponed,
         )
         rows = self._select.of(with_resolved_blobs(state, context))
         return Changes(snapshot, start.next_snapshot, True, rows, rows.plan())
@@ -237,7 +237,7 @@ def open_stream(
     release cannot read, InvalidInputError.
     """
     check_streamable(table.name, table.schema)
-    check_followed(table.name, table.schema.options)
+    check_emits_changes(table.name, table.schema.options)
     name = consumer if consumer is not None else CONSUMER_ID.read(table.schema.options)
     if next_snapshot is None and name is not None and not IGNORE_PROGRESS.read(table.schema.options):
         found = table.consumers.find(name)

@@ -18,8 +18,8 @@ from lakecore.merge.row_order import Bools, Indices
 from lakecore.merge.row_sorter import RowSorter, keyed
 from lakecore.merge.sorted_merge import MergeSpec, group_rows
 from lakecore.merge.windows import windows
-from lakecore.metadata.options import BY_OTHER_COLUMNS
-from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind, retracting
+from lakecore.metadata.options import PK_CLUSTERING_OVERRIDE
+from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind, is_retract
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, restricted
 from lakecore.read.context import ReadContext
@@ -60,7 +60,7 @@ def read_difference(
     spec = MergeSpec(key_columns=keys)
     for parts in windows(sides, keys):
         groups = group_rows(parts, spec)
-        retracts = retracting(groups.batch.column(KIND_NAME).to_numpy()[groups.rows])
+        retracts = is_retract(groups.batch.column(KIND_NAME).to_numpy()[groups.rows])
         changed = _changed(groups, retracts, ctx.schema.row_type)
         gone = np.zeros(len(changed), bool)
         if deletes:
@@ -93,7 +93,7 @@ def _side(
     whole = replace(split, raw_convertible=False)
     names = (*ctx.schema.row_type.names, *([SEQUENCE_NAME] if numbered else []))
     rows = read_split(ctx, whole, names, on_keys, kinds=True, retracts=retracts)
-    for batch in _by_key(ctx, whole, rows, names) if ctx.options.by_other_columns else rows:
+    for batch in _by_key(ctx, whole, rows, names) if ctx.options.pk_clustering_override else rows:
         if numbered:
             batch = batch.rename_columns([_NUMBER if n == SEQUENCE_NAME else n for n in batch.schema.names])
         for start in range(0, batch.num_rows, _ROWS):
@@ -108,8 +108,8 @@ def _by_key(
     """Sort the rows of files in another order, of which no two share a key, by key; columns `names`."""
     if any(file.level == 0 for file in split.files):
         raise UnsupportedError(
-            f"{ctx.paths.table_path}: {BY_OTHER_COLUMNS.key}=true: this release does not merge level 0 with "
-            "files that are not sorted by key; compact the table, or read without "
+            f"{ctx.paths.table_path}: {PK_CLUSTERING_OVERRIDE.key}=true: this release does not merge level 0 "
+            "with files that are not sorted by key; compact the table, or read without "
             "deletion-vectors.merge-on-read"
         )
     rule = SortRule(OrderStrategy.ORDER, ctx.schema.trimmed_primary_keys)

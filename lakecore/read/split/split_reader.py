@@ -22,7 +22,7 @@ from lakecore.merge.sorted_merge import MergeSpec, merge_runs
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.options import SequenceOrder
-from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind, retracting
+from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, RowKind, is_retract
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of, restricted
 from lakecore.read.context import ReadContext
@@ -152,7 +152,7 @@ class _Reader:
     def merges(self, split: Split) -> bool:
         """Return whether the split needs a merge at all."""
         options = self._ctx.options
-        apart = options.by_other_columns or options.data_evolution
+        apart = options.pk_clustering_override or options.data_evolution
         return self._ctx.keyed and not split.raw_convertible and not apart
 
     def may_match(self, split: Split) -> bool:
@@ -220,7 +220,7 @@ class _Reader:
             yield from self._file(file, self._columns, prunable)
             return
         for batch in self._file(file, tuple(dict.fromkeys((*self._columns, KIND_NAME))), prunable):
-            retracts = retracting(batch.column(KIND_NAME).to_numpy())
+            retracts = is_retract(batch.column(KIND_NAME).to_numpy())
             live = batch.filter(pa.array(~retracts)) if retracts.any() else batch
             yield live.select(list(self._columns))
 
@@ -228,8 +228,8 @@ class _Reader:
         options, engine = self._ctx.options, self._ctx.engine
         keys = self._ctx.schema.trimmed_primary_keys
         beside = () if engine is None else engine.needed(self._columns)
-        runs = sorted(_of_one_level(section.runs) if options.looks_up else section.runs, key=_age)
-        numbered = options.by_snapshot or not _in_sequence(runs)
+        runs = sorted(_of_one_level(section.runs) if options.needs_lookup else section.runs, key=_age)
+        numbered = options.snapshot_ordering or not _in_sequence(runs)
         kinds = any(file.delete_row_count != 0 for file in section.files)
         system = (SEQUENCE_NAME,) * numbered + (KIND_NAME,) * kinds
         needed = (*self._columns, *keys, *options.sequence_fields, *beside, *system)
@@ -243,7 +243,7 @@ class _Reader:
             ignore_retracts=options.ignore_delete,
             columns=self._columns,
             engine=engine,
-            levels=tuple(run[0].level for run in runs) if options.looks_up else None,
+            levels=tuple(run[0].level for run in runs) if options.needs_lookup else None,
             numbered=numbered,
             kinds=kinds,
         )

@@ -15,7 +15,7 @@ from lakecore.fs.file_io import FileIO
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME
 from lakecore.metadata.schema import TableSchema
-from lakecore.metadata.snapshot_order import number_of_rows
+from lakecore.metadata.snapshot_order import snapshot_number
 from lakecore.types.datatypes import AtomicType, DataField, DataType, TypeRoot
 from lakecore.verify.digest.evolution import widen
 from lakecore.verify.digest.shape import RowShape
@@ -35,7 +35,7 @@ class StoredFile:
 
     def number(self, shape: RowShape) -> int | None:
         """The sequence number of all its rows; None: the stored ones."""
-        return number_of_rows(self.file) if shape.by_snapshot else None
+        return snapshot_number(self.file) if shape.snapshot_ordering else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ class RowShape:
     `ignore_retracts`: rows of kind -U and -D do not count where a key has several rows (option
     `ignore-delete`). `positional`: the digest includes each row's place, so outputs must be the inputs in
     order. `uncompared`: columns that should be in the digest but are not, because their type changed in a way
-    that may change values. `by_snapshot`: rows of written files are numbered by their snapshot (option
+    that may change values. `snapshot_ordering`: rows of written files are numbered by their snapshot (option
     `sequence.snapshot-ordering`). `blanks_count`: not where a file may be ORC, which keeps no blanks at the
     end of a CHAR. `sorted_by`: the order that the outputs were checked to have, for the report; "" where none
     is promised. `order`: columns that order the rows of a written file, and bound them in its description;
@@ -38,7 +38,7 @@ class RowShape:
     sequence: tuple[DataField, ...] = ()
     descending: bool = False
     ignore_retracts: bool = False
-    by_snapshot: bool = False
+    snapshot_ordering: bool = False
     blanks_count: bool = True
     values: tuple[DataField, ...] = ()
     positional: bool = False
@@ -101,7 +101,7 @@ def shape_of(
     keyed = bool(schema.primary_keys)
     rules = TableRules.of(schema.options, keyed=keyed)
     check_agreement(rules, options)
-    if mode is ProofMode.SAMPLED and (options.by_other_columns or rules.data_evolution):
+    if mode is ProofMode.SAMPLED and (options.pk_clustering_override or rules.data_evolution):
         mode = ProofMode.FULL
     full = mode is ProofMode.FULL
     row = schema.row_type
@@ -122,13 +122,13 @@ def shape_of(
         sequence=sequence,
         descending=rules.descending,
         ignore_retracts=rules.ignore_delete,
-        by_snapshot=rules.by_snapshot,
+        snapshot_ordering=rules.snapshot_ordering,
         blanks_count=not any("orc" in schema.options.get(key, "").lower() for key in _FORMATS),
         values=tuple(field for field in values if field.id not in changed),
         positional=not keyed,
         uncompared=tuple(field.name for field_id, field in compared.items() if field_id in changed),
-        order=tuple(row.field(name) for name in rules.ordered_by),
-        sorted_by=", ".join(rules.ordered_by),
+        order=tuple(row.field(name) for name in rules.clustering_columns),
+        sorted_by=", ".join(rules.clustering_columns),
         seed=seed,
         sampled=tuple(field for field in sampled if field.id not in changed),
     )

@@ -14,7 +14,7 @@ from lakecore.fs.file_io import FileIO
 from lakecore.metadata.dedicated_columns import is_blob_file
 from lakecore.metadata.key_order import comparable, key_order
 from lakecore.metadata.manifest.data_file import DataFile, FileSource
-from lakecore.metadata.options import BY_OTHER_COLUMNS, BY_SNAPSHOT, TableOptions
+from lakecore.metadata.options import BY_SNAPSHOT, PK_CLUSTERING_OVERRIDE, TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.store.schemas import SchemaStore
 from lakecore.verify.contents.column_stats import ColumnStats
@@ -138,7 +138,7 @@ class DataFileCheck:
         if not BY_SNAPSHOT.read(schema.options) or file.file_source is FileSource.COMPACT:
             bounds = (file.min_sequence_number, file.max_sequence_number)
             self._equal(reference, "range of sequence numbers", (seen.low, seen.high), bounds)
-        if not reference.ordered or BY_OTHER_COLUMNS.read(schema.options):
+        if not reference.ordered or PK_CLUSTERING_OVERRIDE.read(schema.options):
             return
         if not seen.in_order:
             self._add(FindingKind.KEY_ORDER, reference, "its keys do not strictly increase")

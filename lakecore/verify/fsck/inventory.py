@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lakecore.fs.file_io import FileIO, FileStatus
-from lakecore.metadata.dedicated_columns import is_shared
+from lakecore.metadata.dedicated_columns import is_blob_pack
 from lakecore.store.paths import TablePaths
 from lakecore.verify.fsck.findings import FindingKind, Findings
 from lakecore.verify.fsck.references import DataReference, Expected, References
@@ -113,7 +113,7 @@ class Inventory:
         return bad
 
     def _orphan(self, status: FileStatus) -> None:
-        if is_shared(status.path):
+        if is_blob_pack(status.path):
             return
         if self.older_than_ms is not None and not 0 < status.mtime_ms < self.older_than_ms:
             self.findings.young_orphans += 1

@@ -22,9 +22,9 @@ from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.data_file import EntryKind
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import IndexFile
-from lakecore.metadata.manifest.live_entries import live, remaining_deletes
+from lakecore.metadata.manifest.live_entries import live_entries, remaining_deletes
 from lakecore.metadata.manifest.manifest_file import ManifestFile
-from lakecore.metadata.options import BY_OTHER_COLUMNS
+from lakecore.metadata.options import PK_CLUSTERING_OVERRIDE
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.store.manifests import ManifestStore
@@ -208,7 +208,7 @@ class Lineage:
             return
         entries = ManifestEntries.concat([before, parts[1]])
         try:
-            files = live(entries, where=path)
+            files = live_entries(entries, where=path)
             for name in remaining_deletes(entries).names():
                 problem = f"it deletes {name.decode(errors='replace')}, which it does not have"
                 self.findings.add(FindingKind.MANIFEST, path, problem)
@@ -217,7 +217,7 @@ class Lineage:
             )
             self._expect(files, owner)
             self._live = files
-            if self.schema.primary_keys and not BY_OTHER_COLUMNS.read(self.schema.options):
+            if self.schema.primary_keys and not PK_CLUSTERING_OVERRIDE.read(self.schema.options):
                 self._check_levels(files, path)
         except CorruptDataError as err:
             self.findings.failed(FindingKind.MANIFEST, path, err, owner)

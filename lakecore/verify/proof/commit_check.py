@@ -167,7 +167,7 @@ class _Found:
             )
         for part, found in zip(self._parts.values(), files, strict=True):
             part += [(place, file) for file in found]
-        self._asked.setdefault(place, set()).update(file.file_name for file in message.compact_consulted)
+        self._asked.setdefault(place, set()).update(file.file_name for file in message.compact_required_files)
         for index_file in index_files:
             if (index_file.partition, index_file.bucket) != (place.partition, place.bucket):
                 raise ProofError(_text(place), f"{index_file.file_name} is an index file of another bucket")

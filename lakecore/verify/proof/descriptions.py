@@ -43,7 +43,7 @@ def check_made(
             raise ProofError(
                 pick, f"{file.file_name} is on level {file.level}, where it was to be on {levels}"
             )
-        if rules.ordered_by and file.level == 0:
+        if rules.clustering_columns and file.level == 0:
             raise ProofError(pick, f"{file.file_name} is not in the order of keys, and lies on level 0")
     for file in told:
         if file.file_source is FileSource.COMPACT:

@@ -19,7 +19,7 @@ from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.data_file import DataFile, EntryKind, FileSource, ManifestEntry
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import IndexFile
-from lakecore.metadata.manifest.live_entries import live, only_in, remaining_deletes
+from lakecore.metadata.manifest.live_entries import entries_only_in, live_entries, remaining_deletes
 from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.metadata.manifest.manifest_stats import describe_manifest
 from lakecore.metadata.snapshot import CommitKind, Snapshot
@@ -121,19 +121,21 @@ def _check_base(
     kept = {line.file_name for line in after if known.get(line.file_name) == line}
     old = manifests.read([line for line in before if line.file_name not in kept])
     new = _entries([line for line in after if line.file_name not in kept], manifests)
-    _check_same(live(old, strict=False), live(new, strict=False))
+    _check_same(live_entries(old, strict=False), live_entries(new, strict=False))
     left, right = remaining_deletes(old), remaining_deletes(new)
-    if len(only_in(right, left)):
+    if len(entries_only_in(right, left)):
         _refuse("has a base that removes files which the snapshot before did not")
-    dropped = only_in(left, right)
+    dropped = entries_only_in(left, right)
     if len(dropped):  # that may be only where nothing has them
-        there = live(manifests.read([line for line in before if line.file_name in kept]), strict=False)
-        if len(only_in(dropped, there)) != len(dropped):
+        there = live_entries(
+            manifests.read([line for line in before if line.file_name in kept]), strict=False
+        )
+        if len(entries_only_in(dropped, there)) != len(dropped):
             _refuse("has a base that brings removed files back")
 
 
 def _check_same(old: ManifestEntries, new: ManifestEntries) -> None:
-    for lost, what in ((only_in(old, new), "lacks"), (only_in(new, old), "has besides")):
+    for lost, what in ((entries_only_in(old, new), "lacks"), (entries_only_in(new, old), "has besides")):
         if len(lost):
             _refuse(f"has a base that {what} {len(lost)} live files, {lost.row(0).file.file_name} among them")
     both = ManifestEntries.concat([old, new])

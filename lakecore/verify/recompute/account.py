@@ -307,7 +307,11 @@ class FoldCertifier:
 
     def _asked(self, shown: _Shown) -> bytes:
         """Full mode: keys with a row of level 0 and no input row above it; their old row is looked up."""
-        if self._shape.mode is not ProofMode.FULL or not self._rules.looks_up or shown.window.levels is None:
+        if (
+            self._shape.mode is not ProofMode.FULL
+            or not self._rules.needs_lookup
+            or shown.window.levels is None
+        ):
             return b""
         inside = shown.any_of_key((shown.levels > 0) & ~shown.outside)
         asked = np.flatnonzero(shown.any_of_key(shown.levels == 0) & ~inside)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakecore.metadata.options import MergeEngine
-from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, retracting
+from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, is_retract
 from lakecore.verify.recompute.evidence import Fate
 from lakecore.verify.recompute.expected import Expected, expect_results
 from lakecore.verify.rules.expiry import is_expired
@@ -133,7 +133,7 @@ def _fates(rows: WindowRows, rules: FoldRules, starts: Any, *, nearest: bool) ->
         fates[high & (rows.levels > np.repeat(lowest, sizes))] = Fate.SUPERSEDED
     if rules.ignore_retracts:
         given = np.repeat((sizes > 1) | (not rules.single_rows_pass), sizes)
-        retracts = retracting(rows.batch.column(KIND_NAME).to_numpy())
+        retracts = is_retract(rows.batch.column(KIND_NAME).to_numpy())
         fates[retracts & given & (fates == Fate.FOLDED)] = Fate.IGNORED
     return fates
 

@@ -42,7 +42,7 @@ def check_asked(
     key comparable; None where descriptions of files hold no keys. Cost: a comparison or two a file.
     """
     fresh = [file for file in claim.merged if file.level == 0]
-    if rules.ordered_by:
+    if rules.clustering_columns:
         _check_age(claim.unit, fresh, live)
     if not rules.needs_old_rows or not fresh:
         return

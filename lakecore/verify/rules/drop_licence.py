@@ -64,7 +64,7 @@ def check_licence(
     asked = {file.file_name for file in claim.asked} if rules.marks else set()
     staying = [file for file in live if file.file_name not in gone and file.file_name not in asked]
     newest = max(file.max_sequence_number for file in hiding)
-    ordered = not rules.sequence and not rules.by_snapshot and not rules.ordered_by
+    ordered = not rules.sequence and not rules.snapshot_ordering and not rules.clustering_columns
     for file in overlapping(staying, hiding, key_of):
         if not (ordered and file.level == 0 and file.min_sequence_number > newest):
             raise ProofError(

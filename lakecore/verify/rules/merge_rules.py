@@ -59,11 +59,11 @@ class FoldRules:
     """How rows of one key become one result.
 
     `ignore_retracts`: rows of kind -U and -D do not count. `remove_on_delete`: a row of kind -D removes what
-    was before it. `remove_by`: sequence columns of groups whose -D removes the row. `looks_up`: rows of keys
-    are looked up on other levels. `expire_column`, `expire_seconds`: rows whose
-    time is older may be left out. `changes`: lines of the change stream are due; a result equal to the row
-    before it in `compared` need not be announced. `top_level`: the last level. `unordered`: columns of arrays
-    in the order of a Java hash map, which is not checked.
+    was before it. `remove_by`: sequence columns of groups whose -D removes the row. `needs_lookup`: rows of
+    keys are looked up on other levels. `expire_column`, `expire_seconds`: rows whose time is older may be
+    left out. `changes`: lines of the change stream are due; a result equal to the row before it in `compared`
+    need not be announced. `top_level`: the last level. `unordered`: columns of arrays in the order of a Java
+    hash map, which is not checked.
     """
 
     engine: MergeEngine
@@ -73,7 +73,7 @@ class FoldRules:
     remove_by: tuple[str, ...] = ()
     groups: tuple[SequenceGroup, ...] = ()
     columns: Mapping[str, ColumnRule] = field(default_factory=dict)
-    looks_up: bool = False
+    needs_lookup: bool = False
     expire_column: str | None = None
     expire_seconds: int = 0
     changes: ChangeSource = ChangeSource.NONE
@@ -84,7 +84,7 @@ class FoldRules:
     @property
     def single_rows_pass(self) -> bool:
         """A key with one row is left as it is; a merge that looks rows up folds it too."""
-        return not self.looks_up
+        return not self.needs_lookup
 
 
 def fold_rules(
@@ -109,7 +109,7 @@ def fold_rules(
         remove_by=parse_list(raw.get("partial-update.remove-record-on-sequence-group", "")),
         groups=groups,
         columns=columns,
-        looks_up=rules.looks_up,
+        needs_lookup=rules.needs_lookup,
         expire_column=None if expires is None else raw.get("record-level.time-field"),
         expire_seconds=0 if expires is None else expires // 1000,
         changes=_changes(rules, output_level, top_level),

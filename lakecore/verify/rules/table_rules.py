@@ -39,17 +39,17 @@ _SPANS: Final[Sequence[tuple[int, tuple[str, ...]]]] = (
 class TableRules:
     """How rows of a key are ordered, which of them count, and what a compaction makes besides new files.
 
-    `ordered_by`: columns that order the rows of files above level 0, where the table overrides that of keys.
-    `keeps_order`: files of a bucket hold rows in the order of their sequence numbers. `expire_ms`: how long
-    rows live; None: for ever.
+    `clustering_columns`: columns that order the rows of files above level 0, where the table overrides that
+    of keys. `keeps_order`: files of a bucket hold rows in the order of their sequence numbers. `expire_ms`:
+    how long rows live; None: for ever.
     """
 
     engine: str
     producer: str
     sequence: tuple[str, ...]
     descending: bool
-    by_snapshot: bool
-    ordered_by: tuple[str, ...]
+    snapshot_ordering: bool
+    clustering_columns: tuple[str, ...]
     kind_field: str | None
     ignore_delete: bool
     ignore_update_before: bool
@@ -73,8 +73,10 @@ class TableRules:
             producer=_one_of(raw, "changelog-producer", _PRODUCERS),
             sequence=_names(raw, "sequence.field"),
             descending=order == "descending",
-            by_snapshot=keyed and _truth(raw, "sequence.snapshot-ordering"),
-            ordered_by=_names(raw, "clustering.columns", "sink.clustering.by-columns") if clustered else (),
+            snapshot_ordering=keyed and _truth(raw, "sequence.snapshot-ordering"),
+            clustering_columns=_names(raw, "clustering.columns", "sink.clustering.by-columns")
+            if clustered
+            else (),
             kind_field=raw.get("rowkind.field"),
             ignore_delete=_truth(raw, *_IGNORE_DELETE),
             ignore_update_before=_truth(raw, "ignore-update-before"),
@@ -89,7 +91,7 @@ class TableRules:
         )
 
     @property
-    def looks_up(self) -> bool:
+    def needs_lookup(self) -> bool:
         """A merge asks other levels for the rows that it replaces. A full-compaction producer does not."""
         if self.producer == "full-compaction":
             return False
@@ -104,7 +106,7 @@ class TableRules:
     def needs_old_rows(self) -> bool:
         """Rows of other levels matter to a merge of level 0: for changes, for marks, or for its result."""
         alone = self.engine == "deduplicate" and not self.sequence and not self.ignore_delete
-        return self.looks_up and (self.producer == "lookup" or self.marks or not alone)
+        return self.needs_lookup and (self.producer == "lookup" or self.marks or not alone)
 
     @property
     def marks(self) -> bool:
@@ -116,8 +118,8 @@ _TYPED: Final[Mapping[str, tuple[str, str]]] = {
     "engine": ("merge_engine", "merge-engine"),
     "producer": ("changelog_producer", "changelog-producer"),
     "sequence": ("sequence_fields", "sequence.field"),
-    "by_snapshot": ("by_snapshot", "sequence.snapshot-ordering"),
-    "ordered_by": ("ordered_by", "clustering.columns"),
+    "snapshot_ordering": ("snapshot_ordering", "sequence.snapshot-ordering"),
+    "clustering_columns": ("clustering_columns", "clustering.columns"),
     "kind_field": ("rowkind_field", "rowkind.field"),
     "ignore_delete": ("ignore_delete", "ignore-delete"),
     "ignore_update_before": ("ignore_update_before", "ignore-update-before"),

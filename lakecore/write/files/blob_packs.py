@@ -17,9 +17,9 @@ from lakecore.format.blob.descriptors import encode_reference
 from lakecore.format.blob.file import BlobWriter, Buffer
 from lakecore.format.blob.sidecar import PACK_SUFFIX
 from lakecore.fs.file_io import FileIO
-from lakecore.metadata.dedicated_columns import BLOB_AS_DESCRIPTOR, Dedicated
+from lakecore.metadata.dedicated_columns import BLOB_AS_DESCRIPTOR, DedicatedColumns
 from lakecore.metadata.options import TableOptions
-from lakecore.metadata.row_kind import retracting
+from lakecore.metadata.row_kind import is_retract
 from lakecore.read.columns.blob_values import OpenSources
 from lakecore.types.datatypes import DataType, MapType
 from lakecore.write.files.inline_blobs import check_references
@@ -64,7 +64,7 @@ class BlobPacks:
         for name in self._spec.managed:
             at = batch.schema.get_field_index(name)
             column = batch.column(at)
-            if rows.kinds is not None and (gone := retracting(rows.kinds)).any():
+            if rows.kinds is not None and (gone := is_retract(rows.kinds)).any():
                 column = pc.if_else(pa.array(gone), pa.scalar(None, column.type), column)
             kind = self._spec.schema.row_type.field(name).type
             batch = batch.set_column(at, batch.schema.field(at), self._packed(name, column, kind))
@@ -131,6 +131,6 @@ class BlobPacks:
     @cached_property
     def _target_size(self) -> int:
         options = TableOptions.from_schema(self._spec.schema)
-        return Dedicated.of(
+        return DedicatedColumns.of(
             self._spec.schema.row_type, self._spec.options, options.target_file_size
         ).blob_size

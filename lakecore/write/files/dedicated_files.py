@@ -15,7 +15,7 @@ import pyarrow as pa
 from lakecore.format.blob.file import BlobWriter, Buffer
 from lakecore.format.blob.lists import encode_blobs
 from lakecore.fs.file_io import FileIO
-from lakecore.metadata.dedicated_columns import BLOB_AS_DESCRIPTOR, BLOB_FORMAT, Dedicated, is_blob
+from lakecore.metadata.dedicated_columns import BLOB_AS_DESCRIPTOR, BLOB_FORMAT, DedicatedColumns, is_blob
 from lakecore.metadata.manifest.data_file import EMPTY_ROW, EMPTY_STATS, DataFile
 from lakecore.metadata.options import TableOptions
 from lakecore.read.columns.blob_values import OpenSources
@@ -32,7 +32,7 @@ def open_files(
 ) -> RollingWriter | DedicatedFiles:
     """The writer of an append table's files. `root`: path of the table."""
     options = TableOptions.from_schema(replace(spec.schema, options=dict(spec.options)))
-    dedicated = Dedicated.of(spec.value_type, spec.options, options.target_file_size)
+    dedicated = DedicatedColumns.of(spec.value_type, spec.options, options.target_file_size)
     if not options.data_evolution or not dedicated:
         return RollingWriter(file_io, spec, now_ms)
     return DedicatedFiles(file_io, spec, now_ms, dedicated, root)
@@ -45,7 +45,12 @@ class DedicatedFiles:
     """
 
     def __init__(
-        self, file_io: FileIO, spec: FileSpec, now_ms: Callable[[], int], dedicated: Dedicated, root: str
+        self,
+        file_io: FileIO,
+        spec: FileSpec,
+        now_ms: Callable[[], int],
+        dedicated: DedicatedColumns,
+        root: str,
     ) -> None:
         self._file_io = file_io
         self._spec = spec

@@ -11,7 +11,7 @@ from lakecore.format.statistics import DENSE_STORE, key_modes, simple_stats, sta
 from lakecore.metadata.key_value import key_fields
 from lakecore.metadata.manifest.data_file import EMPTY_ROW, EMPTY_STATS, DataFile, SimpleStats
 from lakecore.metadata.options import THIN_MODE
-from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME, retracting
+from lakecore.metadata.row_kind import KEY_PREFIX, KIND_NAME, SEQUENCE_NAME, is_retract
 from lakecore.row.binary_row import encode_row
 from lakecore.row.values import array_values
 from lakecore.types.datatypes import RowType
@@ -48,7 +48,7 @@ class FileSummary:
         low, high = int(numbers.min()), int(numbers.max())
         self.min_sequence = low if self.min_sequence is None else min(low, self.min_sequence)
         self.max_sequence = high if self.max_sequence is None else max(high, self.max_sequence)
-        self.delete_count += int(retracting(batch.column(KIND_NAME).to_numpy()).sum())
+        self.delete_count += int(is_retract(batch.column(KIND_NAME).to_numpy()).sum())
         keys = batch.select(_key_columns(batch, self._key_type))
         if self._first is None:
             self._first = keys.slice(0, 1)

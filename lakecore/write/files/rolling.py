@@ -56,7 +56,8 @@ class FileSpec:
     append file (key-value rows carry theirs); rows count up from it over all files of the writer. `tracked`:
     rows come with their row ids and sequence numbers, which are stored. `columns`: those of an append file
     that has not all (None), which its description then names. `infix` comes before the extension.
-    `ordered_by`: columns whose values the description bounds in place of the key (pk-clustering-override).
+    `clustering_columns`: columns whose values the description bounds in place of the key
+    (pk-clustering-override).
     """
 
     directory: str
@@ -74,7 +75,7 @@ class FileSpec:
     first_index: int = 0
     columns: tuple[str, ...] | None = None
     infix: str = ""
-    ordered_by: tuple[str, ...] = ()
+    clustering_columns: tuple[str, ...] = ()
 
     @cached_property
     def rules(self) -> FileRules:
@@ -114,7 +115,11 @@ class FileSpec:
     @property
     def bounds_type(self) -> RowType:
         """Columns whose values in the first and the last row bound a key-value file."""
-        return self.schema.row_type.select(self.ordered_by) if self.ordered_by else self.schema.key_type
+        return (
+            self.schema.row_type.select(self.clustering_columns)
+            if self.clustering_columns
+            else self.schema.key_type
+        )
 
     @property
     def row_type(self) -> RowType:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.data_file import DataFile
-from lakecore.metadata.options import BY_OTHER_COLUMNS
+from lakecore.metadata.options import PK_CLUSTERING_OVERRIDE
 from lakecore.metadata.schema import TableSchema
 from lakecore.options import Option
 from lakecore.types.datatypes import RowType
@@ -33,7 +33,7 @@ def upgraded(messages: Sequence[CommitMessage], schema: TableSchema) -> tuple[Co
     """
     if (
         not schema.primary_keys
-        or BY_OTHER_COLUMNS.read(schema.options)
+        or PK_CLUSTERING_OVERRIDE.read(schema.options)
         or any(m.bucket < 0 for m in messages)
     ):
         return tuple(messages)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lakecore.errors import InvalidInputError, UnsupportedError
 from lakecore.metadata.options import MergeEngine, TableOptions
-from lakecore.metadata.row_kind import RowKind, retracting
+from lakecore.metadata.row_kind import RowKind, is_retract
 from lakecore.metadata.schema import TableSchema
 from lakecore.read.columns.default_value import default_value
 from lakecore.types.arrow import arrow_schema
@@ -148,7 +148,7 @@ class Incoming:
 
     def _check_first_row(self, kinds: np.ndarray[Any, Any]) -> None:
         """A retraction in a file of such a table would make every later compaction fail."""
-        refused = np.flatnonzero(retracting(kinds))
+        refused = np.flatnonzero(is_retract(kinds))
         ignored = self._options.ignore_delete
         if self._options.merge_engine is MergeEngine.FIRST_ROW and len(refused) and not ignored:
             row, kind = int(refused[0]), RowKind(int(kinds[refused[0]]))
@@ -177,7 +177,7 @@ class Incoming:
             return Rows(rows)
         drop = np.zeros(len(kinds), bool)
         if self._options.ignore_delete:
-            drop |= retracting(kinds)
+            drop |= is_retract(kinds)
         if self._options.ignore_update_before:
             drop |= kinds == RowKind.UPDATE_BEFORE
         if not drop.any():

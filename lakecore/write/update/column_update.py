@@ -231,7 +231,7 @@ class ColumnUpdate:
             bucket=split.bucket,
             total_buckets=split.total_buckets,
             new_files=tuple(files),
-            consulted=tuple(file for one in updates for file in one.old),
+            required_files=tuple(file for one in updates for file in one.old),
         )
 
     def _spec(self, directory: str) -> FileSpec:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lakecore.format.data_reader import file_format
-from lakecore.metadata.dedicated_columns import Dedicated, is_vector_file
+from lakecore.metadata.dedicated_columns import DedicatedColumns, is_vector_file
 from lakecore.metadata.manifest.row_range import RowRange
 from lakecore.metadata.schema import TableSchema
 from lakecore.read.context import ReadContext
@@ -36,7 +36,7 @@ def vector_shares(ctx: ReadContext, rows: RowRange, names: Sequence[str]) -> tup
     """The new vector files for new values of `names`. Columns of vectors that are in none of them belong into
     an ordinary file, as those that give them now: these count before vector files.
     """
-    dedicated = Dedicated.of(ctx.schema.row_type, ctx.schema.options, ctx.options.target_file_size)
+    dedicated = DedicatedColumns.of(ctx.schema.row_type, ctx.schema.options, ctx.options.target_file_size)
     apart = tuple(name for name in names if name in dedicated.vectors)
     if not apart:
         return ()

@@ -60,10 +60,10 @@ def test_files_that_were_consulted_are_still_there_whatever_partitions_were_read
     """Codes of partitions differ between the base and what a plan looked at."""
     one, other = encode_row([1], PARTITION), encode_row([2], PARTITION)
     base = [manifest_entry(data_file(name), partition=part) for part in (one, other) for name in "ab"]
-    consulted = ManifestEntries.from_rows(base[2:3])
-    assert find_missing(ManifestEntries.from_rows(base), consulted) == ()
+    required = ManifestEntries.from_rows(base[2:3])
+    assert find_missing(ManifestEntries.from_rows(base), required) == ()
     for left in (base[:2], base[3:], []):
-        missing = find_missing(ManifestEntries.from_rows(left), consulted)
+        missing = find_missing(ManifestEntries.from_rows(left), required)
         assert [(conflict.partition, conflict.file_name) for conflict in missing] == [(other, "a")]
     assert find_missing(ManifestEntries.from_rows(base), ManifestEntries.empty()) == ()
 

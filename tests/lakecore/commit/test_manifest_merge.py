@@ -14,7 +14,7 @@ from lakecore.errors import UnsupportedError
 from lakecore.fs.local import LocalFileIO
 from lakecore.metadata.manifest.data_file import EntryKind, SimpleStats
 from lakecore.metadata.manifest.entries import ManifestEntries
-from lakecore.metadata.manifest.live_entries import live
+from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.row.binary_row import encode_row
 from lakecore.store.manifests import ManifestStore
@@ -104,7 +104,7 @@ def test_merged_manifests_mean_the_same(policy: MergePolicy, after: list[str]) -
     before = write(table, ("ab", ""), ("c", ""), ("", "ax"), ("d", ""))
     merged = ManifestDraft(table.manifests).merge(before, table.schema.partition_type, policy)
     assert content(table, merged) == after
-    names = [entry.file.file_name for entry in live(table.manifests.read(merged))]
+    names = [entry.file.file_name for entry in live_entries(table.manifests.read(merged))]
     assert sorted(names) == ["b", "c", "d"]
 
 

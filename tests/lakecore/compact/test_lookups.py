@@ -114,7 +114,7 @@ def test_a_commit_names_the_consulted_file_that_is_gone() -> None:
         total_buckets=1,
         compact_before=(fresh,),
         compact_after=(replace(fresh, level=4),),
-        compact_consulted=(replace(fresh, file_name="data-gone", level=5),),
+        compact_required_files=(replace(fresh, file_name="data-gone", level=5),),
     )
     with pytest.raises(CommitConflictError, match="data-gone"):
         table.committer().commit([message], commit_user="me", identifier=1)

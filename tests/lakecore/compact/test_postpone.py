@@ -189,7 +189,7 @@ def test_rows_written_after_a_fold_come_after_it_whoever_made_it(
 ) -> None:
     table = waiting_table("fold-order", sequence__snapshot_ordering="true")
     waiting = table.with_options({"postpone.batch-write-fixed-bucket": "false"})
-    monkeypatch.setattr(attempt, "stamped", stamps or attempt.stamped)
+    monkeypatch.setattr(attempt, "with_snapshot_numbers", stamps or attempt.with_snapshot_numbers)
     compact(table)
     monkeypatch.undo()
     seen = [live_files(table)[0].max_sequence_number]

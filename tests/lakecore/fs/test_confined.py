@@ -57,7 +57,7 @@ def test_what_it_does_not(path: str) -> None:
 def test_a_root_that_only_the_schema_names_is_not_written_to() -> None:
     with pytest.raises(InvalidOptionError, match="external-roots"):
         OWN.root_of_change("/named/a")
-    assert OWN.vouched(["/named"]).root_of_change("/named/a") == "/named"
+    assert OWN.with_trusted_roots(["/named"]).root_of_change("/named/a") == "/named"
 
 
 @pytest.mark.parametrize(

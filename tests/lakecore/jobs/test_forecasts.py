@@ -20,7 +20,7 @@ from lakecore.jobs.versions import branches, merge_branch, tags
 from lakecore.maintain.forecast.history import KEPT, HistoryStore
 from lakecore.maintain.lease.lease import leased
 from lakecore.maintain.target import Target
-from lakecore.metadata.manifest.live_entries import live
+from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.table import Table
 from tests.support.chores import CHORES, Run
 from tests.support.fake_clock import FakeClock
@@ -258,7 +258,7 @@ def test_a_first_forecast_grows_with_the_table(catalog: FilesystemCatalog) -> No
 def full_counts(target: Target) -> Counts:
     latest = target.snapshots.latest()
     assert latest is not None
-    entries = live(target.manifests.read(target.manifests.data_manifests(latest)), where="here")
+    entries = live_entries(target.manifests.read(target.manifests.data_manifests(latest)), where="here")
     return counts_of_entries(target, entries)
 
 

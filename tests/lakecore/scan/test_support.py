@@ -14,7 +14,7 @@ from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.scan.support import (
     check_compactable,
-    check_followed,
+    check_emits_changes,
     check_index_files,
     check_readable,
     check_writable,
@@ -111,8 +111,8 @@ def test_append_tables(options: str, wanted: str) -> None:
 
 def test_streams_of_files_for_compactions() -> None:
     with pytest.raises(UnsupportedError, match=r"db\.t: option stream-scan-mode=file-monitor.*unset it"):
-        check_followed("db.t", {"stream-scan-mode": "file-monitor"})
-    check_followed("db.t", {"stream-scan-mode": "none"})
+        check_emits_changes("db.t", {"stream-scan-mode": "file-monitor"})
+    check_emits_changes("db.t", {"stream-scan-mode": "none"})
 
 
 def test_cross_partition_tables() -> None:

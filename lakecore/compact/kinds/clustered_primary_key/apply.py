@@ -57,7 +57,7 @@ class ClusteredBuilder:
             bucket_dir=bucket_dir,
             runs=tuple((file,) for file in pick.fresh),
             output_level=SORTED_LEVEL,
-            drop_deletes=reading.options.marks_replaced,
+            drop_deletes=reading.options.marks_replaced_rows,
             file_prefix=prefix,
             tallied=pick.fresh,
             deletions=self._deletions(pick),
@@ -79,7 +79,7 @@ class ClusteredBuilder:
             replaced=pick.fresh,
             units=(unit,),
             deletions=tuple(unit.deletions.get(file.file_name) for file in pick.fresh),
-            consulted=pick.above,
+            required_files=pick.above,
         )
 
     def _deletions(self, pick: FreshPick) -> dict[str, DeletionFile]:

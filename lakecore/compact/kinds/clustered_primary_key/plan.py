@@ -91,7 +91,7 @@ def bounds_of(columns: RowType, schema_of: Callable[[int], TableSchema]) -> Boun
     def comparable_to(schema_id: int) -> bool:
         if schema_id not in known:
             schema = schema_of(schema_id)
-            names = TableOptions.from_schema(schema).ordered_by
+            names = TableOptions.from_schema(schema).clustering_columns
             fields = [field for name in names for field in schema.fields if field.name == name]
             known[schema_id] = tuple(map(_plain, fields)) == wanted
         return known[schema_id]

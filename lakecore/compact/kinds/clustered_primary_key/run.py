@@ -15,7 +15,7 @@ from lakecore.compact.kinds.sort.run import SortUnit, keyed_rows, tally
 from lakecore.merge.passes import Scratch
 from lakecore.merge.row_sorter import RowSorter
 from lakecore.metadata.manifest.data_file import FileSource
-from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, retracting
+from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, is_retract
 from lakecore.verify.proof.certificate import DropCertifier
 from lakecore.verify.proof.pick_proof import UnitProof, check_outputs
 from lakecore.write.files.rolling import FileSpec, RollingWriter
@@ -55,7 +55,7 @@ def _sort(unit: SortUnit, sorter: RowSorter, writer: RollingWriter, certifier: D
     with closing(keyed_rows(unit, columns)) as parts:
         for part in parts:
             rows_in += part.num_rows
-            dropped = pa.array(retracting(part.column(KIND_NAME).to_numpy()))
+            dropped = pa.array(is_retract(part.column(KIND_NAME).to_numpy()))
             certifier.batch(part.num_rows, part.filter(dropped))
             sorter.add(part.filter(pa.compute.invert(dropped)))
     for batch in sorter.sorted():
@@ -75,5 +75,5 @@ def _spec(unit: SortUnit) -> FileSpec:
         source=FileSource.COMPACT,
         target_size=unit.table.reading.options.target_file_size,
         options=schema.options,
-        ordered_by=unit.rule.columns,
+        clustering_columns=unit.rule.columns,
     )

@@ -35,7 +35,7 @@ from lakecore.errors import (
     NotFoundError,
     ProofError,
     UnsupportedError,
-    gravest,
+    most_severe,
 )
 from lakecore.executor import Executor
 from lakecore.index.container import INDEX_SUFFIX
@@ -155,7 +155,7 @@ class IndexRun:
         elif self._named_run:
             names.remove_older_indexes(self._target.scanner.manifests, sorted(self._directories), self.landed)
         if failures:
-            raise gravest(failures)
+            raise most_severe(failures)
 
     def coverage_now(self) -> tuple[Coverage, ...]:
         """Of the latest snapshot. Costs as much as a plan."""

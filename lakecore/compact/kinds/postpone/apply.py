@@ -153,7 +153,7 @@ class Folding:
             if isinstance(results, Generator):
                 results.close()
         if failures:
-            raise gravest(failures)
+            raise most_severe(failures)
         return found
 
     def _folded(self, units: Sequence[FoldUnit], results: Sequence[FoldResult]) -> Folded:
@@ -235,7 +235,7 @@ class Folding:
 
 def _folds(table: UnitTable, live: ManifestEntries) -> tuple[Fold, ...]:
     buckets_for = partial(new_buckets, table.schema.options)
-    return plan_folds(live, buckets_for, by_snapshot=table.reading.options.by_snapshot)
+    return plan_folds(live, buckets_for, snapshot_ordering=table.reading.options.snapshot_ordering)
 
 
 def _pick(table: UnitTable, fold: Fold) -> WorkPick:

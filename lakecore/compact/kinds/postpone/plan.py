@@ -38,12 +38,12 @@ class Fold:
 
 
 def plan_folds(
-    live: ManifestEntries, buckets_for: Callable[[int], int], *, by_snapshot: bool = False
+    live: ManifestEntries, buckets_for: Callable[[int], int], *, snapshot_ordering: bool = False
 ) -> tuple[Fold, ...]:
     """One fold a partition that has postponed files, in order of partitions. `live`: all live files.
 
-    `buckets_for`: the number of buckets of a new partition with so many rows. `by_snapshot`: the sequence
-    numbers of files are those of their snapshots.
+    `buckets_for`: the number of buckets of a new partition with so many rows. `snapshot_ordering`: the
+    sequence numbers of files are those of their snapshots.
     """
     totals = real_totals(live)
     postponed = live.select(live.bucket == _POSTPONED)
@@ -54,7 +54,7 @@ def plan_folds(
         Fold(
             partition,
             totals.get(partition) or buckets_for(sum(file.row_count for file in files[partition])),
-            tuple(sorted(files[partition], key=partial(_age, by_snapshot=by_snapshot))),
+            tuple(sorted(files[partition], key=partial(_age, snapshot_ordering=snapshot_ordering))),
         )
         for partition in sorted(files)
     )
@@ -75,8 +75,8 @@ def real_totals(live: ManifestEntries) -> Mapping[bytes, int]:
     return {real.partitions[code]: total for code, total in dict.fromkeys(codes)}
 
 
-def _age(file: DataFile, *, by_snapshot: bool) -> tuple[int, int, int, str, int]:
-    number = file.min_sequence_number if by_snapshot else 0
+def _age(file: DataFile, *, snapshot_ordering: bool) -> tuple[int, int, int, str, int]:
+    number = file.min_sequence_number if snapshot_ordering else 0
     match = _NAME.search(file.file_name)
     if match is None:
         return number, file.creation_time or 0, -1, file.file_name, 0

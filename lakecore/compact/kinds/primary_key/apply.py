@@ -90,7 +90,7 @@ class UnitBuilder:
             units=numbered,
             deletions=tuple(model.deletions.get(file.file_name) for file in replaced),
             announced=pick.work.announced if leveled is not None else (),
-            consulted=() if leveled is None else leveled.consulted,
+            required_files=() if leveled is None else leveled.required_files,
         )
 
     def _deletions(self, pick: BucketPick) -> dict[str, DeletionFile]:

@@ -47,7 +47,7 @@ class MergeMode:
     def of(cls, options: TableOptions, format_of: Callable[[int], str]) -> MergeMode:
         """The mode of a table. A full-compaction producer comes before lookup (rule of the format)."""
         producer = options.changelog_producer
-        derivation = Derivation.LOOKUP if options.looks_up else Derivation.NONE
+        derivation = Derivation.LOOKUP if options.needs_lookup else Derivation.NONE
         if producer is ChangelogProducer.FULL_COMPACTION:
             derivation = Derivation.FULL
         deduplicate = options.merge_engine is MergeEngine.DEDUPLICATE

@@ -51,8 +51,8 @@ def _rules(unit: MergeUnit, *, moves: bool) -> FoldRules:
     if by_level is None:
         return replace(fold_rules(schema, options), changes=ChangeSource.NONE)
     rules = fold_rules(schema, options, unit.output_level, by_level.top_level)
-    looks_up = by_level.derivation is Derivation.LOOKUP and by_level.fresh > 0
-    return replace(rules, looks_up=looks_up, expire_column=None if moves else rules.expire_column)
+    needs_lookup = by_level.derivation is Derivation.LOOKUP and by_level.fresh > 0
+    return replace(rules, needs_lookup=needs_lookup, expire_column=None if moves else rules.expire_column)
 
 
 def _file(unit: MergeUnit, file: DataFile) -> LookupFile:

@@ -176,5 +176,5 @@ def _files(unit: MergeUnit, prefix: str, source: FileSource, *, changelog: bool)
         target_size=reading.options.target_file_size,
         options=unit.table.schema.options,
         changelog=changelog,
-        ordered_by=() if unit.rule is None or changelog else unit.rule.columns,
+        clustering_columns=() if unit.rule is None or changelog else unit.rule.columns,
     )

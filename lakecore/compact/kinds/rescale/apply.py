@@ -129,8 +129,8 @@ class RescaleRun:
 
     def run(self, executor: Executor) -> None:
         """Do it. A failed unit and a refused proof fail their partition only: the rest is committed, then the
-        gravest failure is raised. Raises UnsupportedError, InvalidInputError before anything is touched; else
-        what units and commits raise.
+        most severe failure is raised. Raises UnsupportedError, InvalidInputError before anything is touched;
+        else what units and commits raise.
         """
         request, target = self._request, self._target
         snapshot = self._start()

@@ -194,7 +194,7 @@ def _targets(unit: RescaleUnit, layer: Layer, prefix: str, numbers: dict[int, in
     """
     table = unit.table
     sources = {file.file_source for _, run in layer.runs for file in run}
-    stores = table.reading.options.by_snapshot or sources == {FileSource.COMPACT}
+    stores = table.reading.options.snapshot_ordering or sources == {FileSource.COMPACT}
     source = FileSource.COMPACT if stores else FileSource.APPEND
     found = {}
     for bucket in unit.group.new:

@@ -14,7 +14,7 @@ from lakecore.errors import NotFoundError, UnavailableError
 from lakecore.fs.local import LocalFileIO
 from lakecore.metadata.manifest.data_file import EntryKind, ManifestEntry
 from lakecore.metadata.manifest.entries import ManifestEntries
-from lakecore.metadata.manifest.live_entries import live
+from lakecore.metadata.manifest.live_entries import live_entries
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.manifests import ManifestStore
 from lakecore.store.paths import TablePaths
@@ -72,7 +72,7 @@ def newest(path: Path) -> int:
 def entries_of(path: Path, snapshot_id: int) -> list[ManifestEntry]:
     """Live files."""
     store, snapshot = open_table(path, snapshot_id)
-    return live(store.read(store.data_manifests(snapshot))).rows()
+    return live_entries(store.read(store.data_manifests(snapshot))).rows()
 
 
 def open_table(path: Path, snapshot_id: int) -> tuple[ManifestStore, Snapshot]:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakecore.merge.row_order import Bools, Indices
-from lakecore.metadata.row_kind import KIND_NAME, RowKind, retracting
+from lakecore.metadata.row_kind import KIND_NAME, RowKind, is_retract
 
 __all__ = ["NOTHING", "ChangeLines", "KeyChanges", "SameValues", "change_rows"]
 
@@ -75,7 +75,7 @@ def _standing(batch: pa.RecordBatch, rows: Indices) -> Indices:
     """`rows` without those that retract."""
     if not batch.num_rows:
         return np.full(len(rows), NOTHING, np.int64)
-    gone = retracting(batch.column(KIND_NAME).to_numpy())
+    gone = is_retract(batch.column(KIND_NAME).to_numpy())
     return np.where((rows >= 0) & ~gone[rows], rows, NOTHING)
 
 

@@ -23,7 +23,7 @@ from lakecore.compact.kinds.primary_key.lookup.changelog import (
 from lakecore.compact.kinds.primary_key.mode import Derivation
 from lakecore.merge.groups import Engine, FoldedGroups, Groups, fold
 from lakecore.merge.row_order import Bools, Indices
-from lakecore.metadata.row_kind import retracting
+from lakecore.metadata.row_kind import is_retract
 
 __all__ = ["LEVEL_NAME", "LevelRules", "Merged", "merge_levels", "with_level"]
 
@@ -91,7 +91,7 @@ def merge_levels(groups: Groups, outside: int, rules: LevelRules) -> Merged:
     view = _full_view(groups, rules) if rules.derivation is Derivation.FULL else _lookup_view(groups, rules)
     folded = fold(_only(groups, view.folded), rules.engine, rules.columns, singles=rules.singles)
     known = (view.old >= 0) & (view.old < outside)
-    left_out = retracting(folded.kinds) & rules.drop_deletes
+    left_out = is_retract(folded.kinds) & rules.drop_deletes
     if rules.first_row:
         left_out |= known[folded.present]
     return Merged(

@@ -36,7 +36,7 @@ class LeveledPick:
         return sorted(found, key=lambda unit: min(self._key_of(f.min_key) for run in unit.runs for f in run))
 
     @property
-    def consulted(self) -> tuple[DataFile, ...]:
+    def required_files(self) -> tuple[DataFile, ...]:
         """Files above the output that may be asked."""
         asked = self._overlapping([
             file for file in (*self._rewritten, *self.pick.work.announced) if file.level == 0

@@ -32,7 +32,7 @@ from lakecore.merge.passes import Scratch, reduce_runs, stage_runs
 from lakecore.merge.sorted_merge import group_rows
 from lakecore.merge.windows import Part, windows
 from lakecore.metadata.options import MergeEngine
-from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, retracting
+from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, is_retract
 from lakecore.read.file.sizes import ReadSizes
 from lakecore.verify.digest.shape import ProofMode
 from lakecore.verify.recompute.account import FoldCertifier
@@ -99,7 +99,7 @@ class LevelMerge:
         """For the windows of a new pass. `last`: of the pass that makes the unit's results."""
         table, level = self._unit.table, self._unit.output_level if last else 0
         rules = fold_rules(table.schema, table.reading.options, level, self._by_level.top_level)
-        rules = replace(rules, looks_up=last and rules.looks_up and self._by_level.fresh > 0)
+        rules = replace(rules, needs_lookup=last and rules.needs_lookup and self._by_level.fresh > 0)
         if self._unit.rule is not None:  # what was committed later counts, also a delete
             rules = replace(rules, ignore_retracts=False)
         if not last:
@@ -175,7 +175,7 @@ class LevelMerge:
         rows = rows if groups.order is None else rows.take(pa.array(groups.order))
         fates = np.where(merged.superseded, Fate.SUPERSEDED, Fate.FOLDED).astype(np.int8)
         if self._spec.ignore_retracts:
-            retracts = retracting(rows.column(KIND_NAME).to_numpy())
+            retracts = is_retract(rows.column(KIND_NAME).to_numpy())
             sizes = np.diff(groups.starts, append=len(retracts))
             given = np.repeat((sizes > 1) | singles, sizes)
             fates[retracts & given & ~merged.superseded] = Fate.IGNORED

@@ -13,14 +13,14 @@ from typing import Any
 from lakecore.lsm.sections import sections
 from lakecore.metadata.manifest.data_file import DataFile
 
-__all__ = ["told_sections"]
+__all__ = ["changelog_order"]
 
 KeyOf = Callable[[bytes], Any]
 _Run = tuple[Any, list[DataFile]]
 """The max key of its last file, and its files."""
 
 
-def told_sections(files: Iterable[DataFile], key_of: KeyOf) -> list[list[DataFile]]:
+def changelog_order(files: Iterable[DataFile], key_of: KeyOf) -> list[list[DataFile]]:
     """The files of each section, in the order in which they are read. Some 10 us a file."""
 
     def bounds(file: DataFile) -> tuple[Any, Any]:

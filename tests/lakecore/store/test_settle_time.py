@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from lakecore.errors import InvalidOptionError
-from lakecore.store.settle import SETTLE_TIME, settle_ms
+from lakecore.store.settle_time import SETTLE_TIME, settle_ms
 from lakecore.store.two_writers import other_writers
 
 
@@ -26,7 +26,7 @@ def test_a_wrong_value_is_refused_by_name() -> None:
 def test_the_defaults_of_the_stores() -> None:
     """In a process of its own: the tests' own fixture shortens the time on a local disk."""
     code = """
-from lakecore.store.settle import settle_ms
+from lakecore.store.settle_time import settle_ms
 print([settle_ms({}, path) for path in ("/wh/t", "s3://b/t", "memory://m/t")])
 """
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

@@ -14,7 +14,7 @@ from lakecore.scan.startup import Startup, StartupMode
 from lakecore.store.snapshots import SnapshotStore
 from lakecore.store.tags import TagStore
 
-__all__ = ["LATEST", "BatchStart", "Travel", "batch_start", "compacted_snapshot", "travelled_snapshot"]
+__all__ = ["LATEST", "BatchStart", "TimeTravel", "batch_start", "latest_compacted_snapshot", "snapshot_as_of"]
 
 _WATERMARK = "watermark-"
 _NEVER = -(1 << 63)
@@ -28,7 +28,7 @@ _PRODUCER = Option(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Travel:
+class TimeTravel:
     """At most one is given; times and watermarks in milliseconds. None of them: the latest snapshot.
 
     `version`: a tag, `watermark-<ms>` or a snapshot id.
@@ -51,18 +51,18 @@ class Travel:
         return all(getattr(self, name) is None for name in self.__slots__)
 
 
-LATEST = Travel()
+LATEST = TimeTravel()
 
 
 @dataclass(frozen=True, slots=True)
 class BatchStart:
-    """What a batch read sees. `travelled`: with the schema of `snapshot` instead of the latest.
+    """What a batch read sees. `uses_snapshot_schema`: with the schema of `snapshot` instead of the latest.
 
     `created_ms`: only files made at or after this time (milliseconds since the epoch).
     """
 
     snapshot: Snapshot | None
-    travelled: bool = False
+    uses_snapshot_schema: bool = False
     created_ms: int | None = None
 
 
@@ -71,31 +71,31 @@ def batch_start(startup: Startup, options: Mapping[str, str], history: History, 
     snapshots = history.snapshots
     match startup.mode:
         case StartupMode.COMPACTED_FULL:
-            return BatchStart(compacted_snapshot(options, snapshots))
+            return BatchStart(latest_compacted_snapshot(options, snapshots))
         case StartupMode.FROM_FILE_CREATION_TIME:
             return BatchStart(snapshots.latest(), created_ms=startup.created_ms)
         case StartupMode.FROM_CREATION_TIMESTAMP:
-            found = first_since(startup.created_ms or 0, history)
+            found = first_snapshot_since(startup.created_ms or 0, history)
             if found is None:
                 return BatchStart(snapshots.latest(), created_ms=startup.created_ms)
             return BatchStart(snapshots.load(found))
-    travel = Travel(
+    travel = TimeTravel(
         snapshot=startup.snapshot,
         tag=startup.tag,
         timestamp_ms=startup.timestamp_ms,
         watermark=startup.watermark,
         version=startup.version,
     )
-    return BatchStart(travelled_snapshot(travel, snapshots, tags), travelled=not travel.is_latest)
+    return BatchStart(snapshot_as_of(travel, snapshots, tags), uses_snapshot_schema=not travel.is_latest)
 
 
-def travelled_snapshot(travel: Travel, snapshots: SnapshotStore, tags: TagStore) -> Snapshot | None:
+def snapshot_as_of(travel: TimeTravel, snapshots: SnapshotStore, tags: TagStore) -> Snapshot | None:
     """The snapshot to read; None when the latest is asked for and there is none yet.
 
     Raises NotFoundError that names what there is.
     """
     if travel.version is not None:
-        travel = resolved_version(travel.version, tags)
+        travel = resolve_version(travel.version, tags)
     if travel.snapshot is not None:
         return snapshots.load(travel.snapshot)
     if travel.tag is not None:
@@ -107,14 +107,14 @@ def travelled_snapshot(travel: Travel, snapshots: SnapshotStore, tags: TagStore)
     return snapshots.latest()
 
 
-def resolved_version(version: str, tags: TagStore) -> Travel:
+def resolve_version(version: str, tags: TagStore) -> TimeTravel:
     """Rule of the format: a tag of that name wins, then `watermark-<ms>`, then a snapshot id."""
     known = tags.list()
     if version in known:
-        return Travel(tag=version)
+        return TimeTravel(tag=version)
     number = version.removeprefix(_WATERMARK)
     if number.isascii() and number.isdigit():
-        return Travel(watermark=int(number)) if number != version else Travel(snapshot=int(number))
+        return TimeTravel(watermark=int(number)) if number != version else TimeTravel(snapshot=int(number))
     raise NotFoundError(
         f"version {version!r} of {tags.paths.root}: this is neither a tag (the table has: "
         f"{', '.join(known) or 'none'}), "
@@ -122,7 +122,7 @@ def resolved_version(version: str, tags: TagStore) -> Travel:
     )
 
 
-def compacted_snapshot(options: Mapping[str, str], snapshots: SnapshotStore) -> Snapshot | None:
+def latest_compacted_snapshot(options: Mapping[str, str], snapshots: SnapshotStore) -> Snapshot | None:
     """The newest snapshot made by a compaction (of the whole table, where options tell); else the latest.
 
     Costs a read a snapshot, from the newest back.
@@ -139,7 +139,7 @@ def compacted_snapshot(options: Mapping[str, str], snapshots: SnapshotStore) -> 
     return snapshots.latest()
 
 
-def first_since(timestamp_ms: int, history: History) -> int | None:
+def first_snapshot_since(timestamp_ms: int, history: History) -> int | None:
     """The id of the first snapshot at or after a time, None where that is not known to be the first.
 
     Where all that is left is at or after the time, older ones may have been.

@@ -7,13 +7,13 @@ from typing import Any
 
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 
-__all__ = ["ManifestList", "successor"]
+__all__ = ["ManifestList", "next_metadata_only"]
 
 ManifestList = tuple[str, int]
 """Name and size in bytes."""
 
 
-def successor(
+def next_metadata_only(
     latest: Snapshot, base: ManifestList, delta: ManifestList, kind: CommitKind, now_ms: int, **fields: Any
 ) -> Snapshot:
     """The snapshot behind `latest` with these manifest lists: no changelog, no rows more or less, and all

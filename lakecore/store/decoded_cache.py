@@ -11,13 +11,13 @@ from collections.abc import Callable, Sized
 from threading import Lock
 from typing import Generic, TypeVar
 
-__all__ = ["Decoded"]
+__all__ = ["DecodedCache"]
 
 T = TypeVar("T", bound=Sized)
 _ITEM_BYTES = 256
 
 
-class Decoded(Generic[T]):
+class DecodedCache(Generic[T]):
     """Values by path, the least recently used leave first. Holds values of up to `most` items together, and
     the bytes they come from, of which some hundreds count as an item. Safe to use from many threads.
     """

@@ -9,7 +9,7 @@ import pytest
 
 from lakecore.errors import InvalidInputError, NotFoundError
 from lakecore.fs.memory import MemoryFileIO
-from lakecore.scan.travel import LATEST, Travel, travelled_snapshot
+from lakecore.scan.time_travel import LATEST, TimeTravel, snapshot_as_of
 from lakecore.store.paths import TablePaths
 from lakecore.store.snapshots import SnapshotStore
 from lakecore.store.tags import TagStore
@@ -35,16 +35,16 @@ def stores() -> tuple[SnapshotStore, TagStore]:
     ("travel", "wanted"),
     [
         (LATEST, 6),
-        (Travel(snapshot=4), 4),
-        (Travel(tag="old"), 1),
-        (Travel(timestamp_ms=30), 3),
-        (Travel(timestamp_ms=59), 4),
-        (Travel(timestamp_ms=60), 6),
-        (Travel(timestamp_ms=10**15), 6),
+        (TimeTravel(snapshot=4), 4),
+        (TimeTravel(tag="old"), 1),
+        (TimeTravel(timestamp_ms=30), 3),
+        (TimeTravel(timestamp_ms=59), 4),
+        (TimeTravel(timestamp_ms=60), 6),
+        (TimeTravel(timestamp_ms=10**15), 6),
     ],
 )
-def test_travel(stores: tuple[SnapshotStore, TagStore], travel: Travel, wanted: int) -> None:
-    found = travelled_snapshot(travel, *stores)
+def test_travel(stores: tuple[SnapshotStore, TagStore], travel: TimeTravel, wanted: int) -> None:
+    found = snapshot_as_of(travel, *stores)
     assert found is not None
     assert found.id == wanted
 
@@ -52,30 +52,30 @@ def test_travel(stores: tuple[SnapshotStore, TagStore], travel: Travel, wanted: 
 @pytest.mark.parametrize(
     ("travel", "message"),
     [
-        (Travel(snapshot=2), r"snapshot 2 .*expired; the available snapshots are 3-6"),
-        (Travel(snapshot=9), r"snapshot 9 .*the available snapshots are 3-6"),
-        (Travel(tag="new"), r"tag 'new' .*available tags: old"),
-        (Travel(timestamp_ms=29), r"at or before 29 ms; the earliest is 3 at 30 ms"),
+        (TimeTravel(snapshot=2), r"snapshot 2 .*expired; the available snapshots are 3-6"),
+        (TimeTravel(snapshot=9), r"snapshot 9 .*the available snapshots are 3-6"),
+        (TimeTravel(tag="new"), r"tag 'new' .*available tags: old"),
+        (TimeTravel(timestamp_ms=29), r"at or before 29 ms; the earliest is 3 at 30 ms"),
     ],
 )
-def test_what_is_not_there(stores: tuple[SnapshotStore, TagStore], travel: Travel, message: str) -> None:
+def test_what_is_not_there(stores: tuple[SnapshotStore, TagStore], travel: TimeTravel, message: str) -> None:
     with pytest.raises(NotFoundError, match=message):
-        travelled_snapshot(travel, *stores)
+        snapshot_as_of(travel, *stores)
 
 
 def test_an_empty_table() -> None:
     file_io = MemoryFileIO("travel-empty")
     stores = SnapshotStore(file_io, PATHS, FakeClock()), TagStore(file_io, PATHS)
-    assert travelled_snapshot(LATEST, *stores) is None
+    assert snapshot_as_of(LATEST, *stores) is None
     with pytest.raises(NotFoundError, match="there are none"):
-        travelled_snapshot(Travel(timestamp_ms=1), *stores)
+        snapshot_as_of(TimeTravel(timestamp_ms=1), *stores)
 
 
 def test_one_at_a_time() -> None:
     with pytest.raises(InvalidInputError, match="snapshot and tag exclude each other"):
-        Travel(snapshot=1, tag="a")
+        TimeTravel(snapshot=1, tag="a")
     assert LATEST.is_latest
-    assert not Travel(timestamp_ms=0).is_latest
+    assert not TimeTravel(timestamp_ms=0).is_latest
 
 
 def marked(marks: Sequence[int | None]) -> SnapshotStore:
@@ -92,10 +92,10 @@ def test_a_snapshot_without_a_watermark_between_others() -> None:
     snapshots = marked((10, 20, None, 40, 50))
     tags = TagStore(snapshots.file_io, PATHS)
     wanted = {5: 1, 10: 1, 15: 2, 20: 2, 21: 4, 40: 4, 41: 5, 50: 5}
-    found = {mark: travelled_snapshot(Travel(watermark=mark), snapshots, tags) for mark in wanted}
+    found = {mark: snapshot_as_of(TimeTravel(watermark=mark), snapshots, tags) for mark in wanted}
     assert {mark: one.id for mark, one in found.items() if one is not None} == wanted
     with pytest.raises(NotFoundError, match="at least 51 ms; the latest is 50"):
-        travelled_snapshot(Travel(watermark=51), snapshots, tags)
+        snapshot_as_of(TimeTravel(watermark=51), snapshots, tags)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -111,8 +111,8 @@ def test_the_watermark_that_is_found_is_the_least_one_that_reaches(seed: int) ->
         reaching = [one for one in marks if one is not None and one >= asked]
         if not reaching:
             with pytest.raises(NotFoundError, match="watermark"):
-                travelled_snapshot(Travel(watermark=asked), snapshots, tags)
+                snapshot_as_of(TimeTravel(watermark=asked), snapshots, tags)
             continue
-        found = travelled_snapshot(Travel(watermark=asked), snapshots, tags)
+        found = snapshot_as_of(TimeTravel(watermark=asked), snapshots, tags)
         assert found is not None
         assert found.watermark == min(reaching), (marks, asked)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakecore.errors import CorruptDataError
-from lakecore.store.decoded import Decoded
+from lakecore.store.decoded_cache import DecodedCache
 
 
 class Counting:
@@ -20,7 +20,7 @@ class Counting:
 
 
 def test_the_same_bytes_of_a_path_are_decoded_once() -> None:
-    decode, known = Counting(), Decoded[list[str]](100)
+    decode, known = Counting(), DecodedCache[list[str]](100)
     assert known.of(b"a b", "x", decode) is known.of(b"a b", "x", decode)
     assert decode.seen == [b"a b"]
     assert known.of(b"a b", "y", decode) == ["a", "b"]
@@ -28,7 +28,7 @@ def test_the_same_bytes_of_a_path_are_decoded_once() -> None:
 
 
 def test_other_bytes_under_the_same_path_are_seen() -> None:
-    decode, known = Counting(), Decoded[list[str]](100)
+    decode, known = Counting(), DecodedCache[list[str]](100)
     known.of(b"a b", "x", decode)
     with pytest.raises(CorruptDataError, match="x: broken"):
         known.of(b"broken", "x", decode)
@@ -37,7 +37,7 @@ def test_other_bytes_under_the_same_path_are_seen() -> None:
 
 
 def test_the_least_recently_used_leave_first_and_large_ones_at_once() -> None:
-    decode, known = Counting(), Decoded[list[str]](9)
+    decode, known = Counting(), DecodedCache[list[str]](9)
     for path in ("x", "y", "x", "z"):
         known.of(b"a b", path, decode)
     assert len(decode.seen) == 3

@@ -7,13 +7,13 @@ import stat
 
 from lakecore.errors import UnsupportedError
 
-__all__ = ["LinkLooks"]
+__all__ = ["LinkChecks"]
 
 _MOST = 100_000
 """Directories that are remembered; then looking begins anew. Some 150 bytes each."""
 
 
-class LinkLooks:
+class LinkChecks:
     """Remembers the directories through which a path does not leave its root. Pickles as an empty one.
 
     A link may lead from one place below the root to another.
@@ -24,8 +24,8 @@ class LinkLooks:
     def __init__(self) -> None:
         self._inside: set[tuple[str, str]] = set()
 
-    def __reduce__(self) -> tuple[type[LinkLooks], tuple[()]]:
-        return LinkLooks, ()
+    def __reduce__(self) -> tuple[type[LinkChecks], tuple[()]]:
+        return LinkChecks, ()
 
     def check(self, root: str, path: str) -> None:
         """Raises UnsupportedError when `path`, equal to `root` or below it, leads out of the root.
