@@ -10,19 +10,19 @@ __all__ = ["Clock", "SystemClock"]
 
 
 class Clock(Protocol):
-    """Time, waiting and fresh names."""
+    """A source of time, waiting and fresh names."""
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return milliseconds since the epoch."""
 
     def monotonic(self) -> float:
-        """Seconds from an arbitrary start; never goes back."""
+        """Return seconds from an arbitrary start; they never go back."""
 
     def sleep(self, seconds: float) -> None:
         """Wait."""
 
     def fresh_id(self) -> str:
-        """A new random UUID as text."""
+        """Return a new random UUID as text."""
 
 
 class SystemClock:

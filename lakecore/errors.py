@@ -54,7 +54,7 @@ _ADVICE = (
     "restore it from a copy, or go back to a snapshot or tag that does not need it; fsck lists all damage"
 )
 MASK = "****"
-"""What stands for a secret."""
+"""The text that replaces a secret."""
 _SECRET = r"secret|passw(?:or)?d|passphrase|credential|token|(?:private|access|api|sas)[-_.]?key"
 _SECRET_KEY = re.compile(_SECRET, re.IGNORECASE)
 _USERINFO = re.compile(r"(\w://[^/@\s:]*:)([^/@\s]+)@")
@@ -65,10 +65,11 @@ _UNPRINTABLE = re.compile(
 
 
 def printable(text: str, most: int | None = None) -> str:
-    """`text` on one line for a terminal or a log: control characters and marks of direction as `\\x1b`.
+    """Return `text` on one line for a terminal or a log: control characters and marks of direction become
+    `\\x1b`.
 
     Names of tables, files, branches and users come from records that others wrote: raw, they could clear a
-    screen or forge a line of a log. `most`: longer texts are cut.
+    screen or forge a line of a log. `most` is the length at which longer texts are cut.
     """
     if most is not None and len(text) > most:
         text = f"{text[:most]}… ({len(text)} characters)"
@@ -76,17 +77,19 @@ def printable(text: str, most: int | None = None) -> str:
 
 
 def mask_secrets(text: str) -> str:
-    """`text` without passwords: those of `scheme://user:password@host`, and values behind keys of secrets."""
+    """Return `text` without the passwords of `scheme://user:password@host` and the values behind keys of
+    secrets.
+    """
     return _ASSIGNED.sub(rf"\1{MASK}", _USERINFO.sub(rf"\1{MASK}@", text))
 
 
 def is_secret(key: str) -> bool:
-    """Whether the value of an option of that name is a secret."""
+    """Return whether the value of an option of that name is a secret."""
     return _SECRET_KEY.search(key) is not None
 
 
 def without_secrets(raw: Any) -> Any:
-    """The same mappings, lists and texts, with `****` for the values of keys that are secrets."""
+    """Return the same mappings, lists and texts, with `****` for the values of keys that are secrets."""
     if isinstance(raw, Mapping):
         return {
             key: MASK if value is not None and is_secret(str(key)) else without_secrets(value)
@@ -98,7 +101,9 @@ def without_secrets(raw: Any) -> Any:
 
 
 def secrets_of(raw: Any) -> Iterator[str]:
-    """The values for which `without_secrets` shows `****`, so that others can mask them in their own logs."""
+    """Yield the values for which `without_secrets` shows `****`, so that others can mask them in their own
+    logs.
+    """
     if isinstance(raw, Mapping):
         for key, value in raw.items():
             if value is not None and is_secret(str(key)) and not isinstance(value, Mapping | list | tuple):
@@ -119,7 +124,9 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def reason(err: BaseException) -> str:
-    """What an error of another library says, on one line of bounded length: some repeat their whole input."""
+    """Return the message of another library's error on one line of bounded length: some repeat their whole
+    input.
+    """
     if isinstance(err, UnicodeDecodeError):
         return f"not UTF-8 text at byte {err.start}"
     if isinstance(err, json.JSONDecodeError):
@@ -130,13 +137,13 @@ def reason(err: BaseException) -> str:
 
 
 def explain(err: BaseException) -> str:
-    """What an error says, followed by the notes of one line that were added to it on its way."""
+    """Return the message of an error, followed by the one-line notes that were added to it on its way."""
     notes = (note for note in getattr(err, "__notes__", ()) if "\n" not in note)
     return printable(mask_secrets("; ".join([str(err), *notes])))
 
 
 def most_severe(errors: Sequence[E]) -> E:
-    """Of several failures the first that says that data is wrong, else the first: retries mend the others."""
+    """Return the first failure that says that data is wrong, else the first one: retries mend the others."""
     return next((err for err in errors if isinstance(err, CorruptDataError | ProofError)), errors[0])
 
 

@@ -16,25 +16,25 @@ class Executor(Protocol):
 
     @property
     def name(self) -> str:
-        """`local` or `spark`: what a report calls this engine."""
+        """`local` or `spark`, as reports name the engine."""
 
     @property
     def parallelism(self) -> int:
-        """How many units run at once."""
+        """The number of units that run at once."""
 
     @property
     def startup_seconds(self) -> float:
-        """How long the engine took to start, so far: not the work's own time."""
+        """The seconds that the engine took to start so far, without the work's own time."""
 
     def run(self, function: Callable[[A], R], tasks: Iterable[A]) -> Iterator[R | BaseException]:
-        """Results in the order of `tasks`; a failed unit yields its exception instead of raising."""
+        """Yield results in the order of `tasks`; a failed unit yields its exception instead of raising."""
 
     def cancel(self) -> None:
         """Stop running units soon; safe to call from another thread, and twice."""
 
 
 class SerialExecutor:
-    """One unit after another in this thread."""
+    """Runs one unit after another in this thread."""
 
     name = "local"
     parallelism = 1

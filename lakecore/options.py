@@ -1,4 +1,6 @@
-"""What an option is, and how sizes, durations and booleans are parsed. Options live where they are obeyed."""
+"""Declares what an option is, and parses sizes, durations and booleans. Options live where they are
+obeyed.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +43,12 @@ def _number_and_unit(text: str, units: Mapping[str, int], what: str) -> int:
 
 
 def parse_size(text: str) -> int:
-    """`8 mb` -> bytes (units are powers of 1024)."""
+    """Parse `8 mb` into bytes (units are powers of 1024)."""
     return _number_and_unit(text, _SIZE_UNITS, "size")
 
 
 def parse_duration_ms(text: str) -> int:
-    """`1 h`, `30 s`, `500` (ms) or ISO-8601 (`PT1H`) -> milliseconds."""
+    """Parse `1 h`, `30 s`, `500` (ms) or ISO-8601 (`PT1H`) into milliseconds."""
     match = _ISO.fullmatch(text.strip().upper())
     if match and any(match.groups()):
         days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
@@ -55,7 +57,7 @@ def parse_duration_ms(text: str) -> int:
 
 
 def parse_bool(text: str) -> bool:
-    """`true` or `false`, any case."""
+    """Parse `true` or `false`, in any case."""
     value = {"true": True, "false": False}.get(text.strip().lower())
     if value is None:
         raise ValueError("it must be true or false")
@@ -63,12 +65,12 @@ def parse_bool(text: str) -> bool:
 
 
 def parse_list(text: str) -> tuple[str, ...]:
-    """`a, b` -> ("a", "b"); empty text -> ()."""
+    """Parse `a, b` into ("a", "b"), and empty text into ()."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def parse_enum(kind: type[E]) -> Callable[[str], E]:
-    """A parser for the values of `kind`, case-insensitive, without other normalisation."""
+    """Return a parser for the values of `kind`, case-insensitive, without other normalisation."""
 
     def parse(text: str) -> E:
         for member in kind:
@@ -91,11 +93,11 @@ class Option(Generic[T]):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The key, and those by which it went before."""
+        """The key, followed by its old names."""
         return (self.key, *self.old_keys)
 
     def read(self, raw: Mapping[str, str]) -> T:
-        """The typed value in `raw`, or the default. Raises InvalidOptionError naming key and value."""
+        """Return the typed value in `raw`, or the default. Raises InvalidOptionError naming key and value."""
         for key in self.keys:
             if key in raw:
                 try:

@@ -256,7 +256,7 @@ class ChangeCommit:
         conflicts += self._displaced(base, entries, latest)
         if self._request.preconditions is not None and self._request.preconditions.one_bucket_count:
             conflicts += mixed_bucket_counts(base, entries)
-        self._refuse((*conflicts, *find_missing(base, change.consulted)), latest)
+        self._refuse((*conflicts, *find_missing(base, change.required_files)), latest)
         return base, entries
 
     def _displaced(

@@ -74,7 +74,7 @@ def mixed_bucket_counts(base: ManifestEntries, delta: ManifestEntries) -> tuple[
     """Return partitions that have files of several bucket counts after `delta`, with one file of each
     count.
     """
-    after = live(ManifestEntries.concat([base, delta]), strict=False)
+    after = live_entries(ManifestEntries.concat([base, delta]), strict=False)
     after = after.select((after.bucket >= 0) & (after.total_buckets > 0))
     pairs = (after.partition.astype(np.int64) << 32) | after.total_buckets
     found, first = np.unique(pairs, return_index=True)
@@ -84,9 +84,9 @@ def mixed_bucket_counts(base: ManifestEntries, delta: ManifestEntries) -> tuple[
     return tuple(_conflict(reason, entry) for entry in after.rows(mixed))
 
 
-def find_missing(base: ManifestEntries, consulted: ManifestEntries) -> tuple[Conflict, ...]:
-    """Return files of `consulted` that are not among the live entries `base`. Vectorised over `base`."""
-    if not len(consulted):
+def find_missing(base: ManifestEntries, required_files: ManifestEntries) -> tuple[Conflict, ...]:
+    """Return files of `required_files` that are not among the live entries `base`. Vectorised over `base`."""
+    if not len(required_files):
         return ()
     split = len(base)
     combined = ManifestEntries.concat([base, required_files])  # hashes hold codes of partitions

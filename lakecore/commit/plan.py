@@ -30,7 +30,7 @@ class Change:
     checked: bool
     """The change must be compared with the live files."""
     index: IndexChange
-    consulted: ManifestEntries = field(default_factory=ManifestEntries.empty)
+    required_files: ManifestEntries = field(default_factory=ManifestEntries.empty)
     """Files, as ADD entries, that must still be live."""
 
 

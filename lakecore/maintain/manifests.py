@@ -12,6 +12,7 @@ from lakecore.commit.publication import publish
 from lakecore.errors import CommitConflictError
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.manifest_file import ManifestFile
+from lakecore.metadata.next_snapshot import next_metadata_only
 from lakecore.metadata.snapshot import CommitKind
 
 __all__ = ["ManifestCompaction", "compact_manifests"]
@@ -54,7 +55,7 @@ def compact_manifests(target: Target, author: Author, *, dry_run: bool) -> Manif
         base, change = target.manifests.write_list(after), target.manifests.write_list(())
         now_ms = target.clock.now_ms()
         named = {"commit_user": author.user, "commit_identifier": author.number}
-        planned = successor(latest, base, change, CommitKind.COMPACT, now_ms, **named)
+        planned = next_metadata_only(latest, base, change, CommitKind.COMPACT, now_ms, **named)
         publication = publish(target.snapshots, planned, latest, target.settle_ms, retry)
         if publication.published:
             return ManifestCompaction(len(before), len(after), planned.id, tuple(work))

@@ -1,1 +1,3 @@
-"""Records of the format as frozen values, with their encodings; manifest entries as numpy columns. No IO."""
+"""Records of the format as frozen values, with their encodings, and manifest entries as numpy columns. No
+IO.
+"""

@@ -1,6 +1,7 @@
-"""Options that want a Java class, or another format's metadata, after commits and tags. Pure.
+"""Options that name a Java class, or another format's metadata, to be called after commits and tags. Pure.
 
-Nothing here can run them. That loses nothing of the table, so it is said, not refused.
+Nothing here can run them. No data of the table is lost by that, so the user is warned and nothing is
+refused.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _ICEBERG = "metadata.iceberg.storage"
 
 
 def callback_warnings(raw: Mapping[str, str]) -> tuple[str, ...]:
-    """Who is not told of what is done here; empty for most tables."""
+    """Return warnings about callbacks that are not invoked; it is empty for most tables."""
     found = [
         f"{key}={classes}: these callbacks are Java classes and are not invoked by lakecore; systems "
         f"that they inform of {what} do not learn of those made by lakecore"

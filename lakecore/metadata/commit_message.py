@@ -1,4 +1,6 @@
-"""What one writer or compactor of one bucket produced: the input of a commit. Pickles."""
+"""A commit message: what one writer or compactor of one bucket produced, and the input of a commit. It can
+be pickled.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +14,19 @@ __all__ = ["CommitMessage"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitMessage:
-    """Files of one (partition, bucket). `partition` is a serialised row.
+    """Files of one (partition, bucket).
 
-    `new_files`, `deleted_files`, `changelog_files` make an APPEND (or OVERWRITE) snapshot;
-    `compact_before`, `compact_after`, `compact_changelog` a COMPACT snapshot. Index files (hash indexes,
-    deletion vectors) that come and go belong to the same snapshot as its data files.
+    `new_files`, `deleted_files` and `changelog_files` make an APPEND (or OVERWRITE) snapshot;
+    `compact_before`, `compact_after` and `compact_changelog` make a COMPACT snapshot. Index files (hash
+    indexes, deletion vectors) that are added or deleted belong to the same snapshot as its data files.
 
-    `required_files`: files that stay and that `new_files` fit; the commit holds only as long as they are
-    there. `compact_required_files`: files that stay and were asked for old rows (their values are in the
-    changelog, or marked as deleted). The compaction holds only as long as these files are in the table, on
-    their level.
-
-    An index file that takes the place of another one must name it among the deleted ones: that is how a
-    commit tells that nobody changed the index meanwhile. So must a message that removes a data file whose
-    rows have a deletion vector, with a new index file for the other vectors of the old one.
+    An index file that replaces another one must name it among the deleted ones: that is how a commit
+    detects that nobody changed the index meanwhile. The same holds for a message that removes a data file
+    whose rows have a deletion vector: it adds a new index file for the other vectors of the old one.
     """
 
     partition: bytes
+    """The serialised partition row."""
     bucket: int
     total_buckets: int
     new_files: tuple[DataFile, ...] = ()
@@ -40,6 +38,12 @@ class CommitMessage:
     new_index_files: tuple[IndexFile, ...] = ()
     deleted_index_files: tuple[IndexFile, ...] = ()
     required_files: tuple[DataFile, ...] = ()
+    """Files that stay in the table and that `new_files` depend on; the commit is valid only while they are
+    there.
+    """
     compact_required_files: tuple[DataFile, ...] = ()
+    """Files that stay and in which old rows were looked up (their values are in the changelog, or marked
+    as deleted). The compaction is valid only while these files are in the table, on their level.
+    """
     compact_new_index_files: tuple[IndexFile, ...] = ()
     compact_deleted_index_files: tuple[IndexFile, ...] = ()

@@ -13,19 +13,18 @@ __all__ = ["Consumer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumer:
-    """Whoever reads on under `id` still needs snapshot `next_snapshot` and all later ones.
-
-    `updated_ms`: when its file was last written, milliseconds since the epoch (0: not yet, or unknown);
-    the age that option `consumer.expiration-time` counts.
-    """
+    """A streaming read under the name `id`, which still needs snapshot `next_snapshot` and all later ones."""
 
     id: str
     next_snapshot: int
     updated_ms: int = 0
+    """When its file was last written, in milliseconds since the epoch (0: not yet, or unknown). Option
+    `consumer.expiration-time` counts the age from then.
+    """
 
     @classmethod
     def from_json(cls, text: bytes, path: str, *, consumer_id: str, updated_ms: int = 0) -> Consumer:
-        """Raises CorruptDataError naming `path`."""
+        """Parse a consumer file. Raises CorruptDataError naming `path`."""
         try:
             position = json_object(text)["nextSnapshot"]
             if not isinstance(position, int) or isinstance(position, bool):

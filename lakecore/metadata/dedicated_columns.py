@@ -1,7 +1,8 @@
-"""Columns whose values lie in files of their own: blobs, and vectors where their format is set apart. Pure.
+"""Dedicated columns are stored in files of their own: blobs, and vectors if they have their own format.
+Pure.
 
-Rules of the format: a blob file (`….blob`) holds one column, a vector file (`….vector.<format>`) all vector
-columns; each holds rows of the ordinary file that lies before it in its commit. Columns named in
+Rules of the format: a blob file (`….blob`) holds one column, a vector file (`….vector.<format>`) all
+vector columns; each holds rows of the ordinary file that precedes it in its commit. Columns named in
 `blob-descriptor-field` and `blob-view-field` stay in the ordinary file, as references.
 """
 
@@ -104,7 +105,9 @@ def is_vector_file(name: str) -> bool:
 
 
 def is_blob_pack(name: str) -> bool:
-    """Packs of blobs that rows of several files refer to: no metadata tells whether any does."""
+    """Return whether a file is a pack of blobs that rows of several files refer to: no metadata says
+    whether any does.
+    """
     return name.endswith(f".managed.{BLOB_FORMAT}")
 
 
@@ -117,7 +120,7 @@ def is_blob(kind: DataType) -> bool:
 
 
 def holds_blobs(kind: DataType) -> bool:
-    """BLOB, ARRAY<BLOB> or MAP<X, BLOB>: what a blob file can hold."""
+    """Return whether a blob file can hold the type: BLOB, ARRAY<BLOB> or MAP<X, BLOB>."""
     match kind:
         case ArrayType(element=inner) | MapType(value=inner):
             return is_blob(inner)
@@ -125,51 +128,60 @@ def holds_blobs(kind: DataType) -> bool:
 
 
 def managed_columns(row_type: RowType, raw: Mapping[str, str]) -> tuple[str, ...]:
-    """Of a table with a primary key: columns that hold references to the table's own packs of blobs."""
+    """Return the columns of a primary-key table that hold references to the table's own packs of blobs."""
     stay = {*descriptor_columns(raw), *view_columns(raw)}
     return tuple(f.name for f in row_type.fields if holds_blobs(f.type) and f.name not in stay)
 
 
 def has_dedicated_column_types(row_type: RowType) -> bool:
-    """Has it columns that options can place in files of their own?"""
+    """Return whether a row type has columns that options can place in files of their own."""
     return any(holds_blobs(field.type) or isinstance(field.type, VectorType) for field in row_type.fields)
 
 
 def descriptor_columns(raw: Mapping[str, str]) -> tuple[str, ...]:
-    """Columns stored as references to bytes elsewhere."""
+    """Return the columns that are stored as references to bytes elsewhere."""
     return BLOB_DESCRIPTOR_FIELD.read(raw)
 
 
 def view_columns(raw: Mapping[str, str]) -> tuple[str, ...]:
-    """Columns stored as references to blobs of other tables."""
+    """Return the columns that are stored as references to blobs of other tables."""
     return BLOB_VIEW_FIELD.read(raw)
 
 
 def counts_blob_size(raw: Mapping[str, str]) -> bool:
-    """Rule of the format: blobs weigh what they are unless they are given as references."""
+    """Return whether splits count blobs with their size. Rule of the format: they do unless blobs are
+    given as references.
+    """
     chosen = BLOB_SPLIT_BY_SIZE.read(raw)
     return not BLOB_AS_DESCRIPTOR.read(raw) if chosen is None else chosen
 
 
 @dataclass(frozen=True, slots=True)
 class DedicatedColumns:
-    """Which columns of new files lie apart: `blobs` each alone, `vectors` together. Sizes in bytes.
-
-    `references`, `views`: columns among the ordinary ones that hold no other bytes.
-    """
+    """How the columns of new files are divided. Sizes are in bytes."""
 
     ordinary: tuple[str, ...]
+    """The columns of the ordinary file."""
     blobs: tuple[str, ...]
+    """The columns that get a blob file each."""
     vectors: tuple[str, ...]
+    """The columns that share a vector file."""
     references: tuple[str, ...]
+    """The ordinary columns that hold only references to bytes elsewhere."""
     views: tuple[str, ...]
+    """The ordinary columns that hold only references to blobs of other tables."""
     vector_format: str
+    """The format of vector files."""
     blob_size: int
+    """The target size of a blob file."""
     vector_size: int
+    """The target size of a vector file."""
 
     @classmethod
     def of(cls, row_type: RowType, raw: Mapping[str, str], size: int) -> DedicatedColumns:
-        """`size`: that of data files, in bytes. Raises InvalidOptionError naming the option and its value."""
+        """Divide the columns by table options. `size` is the target size of data files in bytes. Raises
+        InvalidOptionError naming the option and its value.
+        """
         chosen = VECTOR_FORMAT.read(raw)
         fields = row_type.fields
         blobs = managed_columns(row_type, raw)

@@ -1,7 +1,8 @@
-"""Which names of files in records of the format can be names of files. Pure.
+"""This module checks file names in records of the format. Pure.
 
-Whoever can write into a table's directory can write any name into its records. A name is one component of a
-path: it can neither leave the directory that the format puts the file into, nor break a line of a log.
+Whoever can write into a table's directory can write any name into its records. A valid name is one
+component of a path: it can neither leave the directory that the format puts the file into, nor break a
+line of a log.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ __all__ = [
 ]
 
 _MOST_BYTES = 255
-"""Of a name: what file systems and Paimon's own names stay within."""
+"""The longest name in bytes: file systems and Paimon's own names stay within this limit."""
 _MOST_PATH_BYTES = 4096
 _REST = "x" * 100
-"""As long as what writers put behind a prefix may become."""
+"""The longest text that writers append to a prefix, in bytes."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 _STEPS = re.compile(r"(?:^|[/\\])\.{1,2}(?:[/\\]|$)")
 _SEPARATORS = re.compile(r"[/\\]")
@@ -37,7 +38,7 @@ _SPACE = _LOW * np.uint64(0x20)
 
 
 def name_problem(name: str) -> str | None:
-    """Why a text cannot be the name of a file; None when it can."""
+    """Return why a text cannot be the name of a file; None if it can."""
     if not name:
         return "is empty"
     if name in (".", ".."):
@@ -52,7 +53,9 @@ def name_problem(name: str) -> str | None:
 
 
 def checked_name(name: str, field: str) -> str:
-    """`name`, if it can be the name of a file. Raises ValueError naming `field`, the value and why not."""
+    """Return `name` if it can be the name of a file. Raises ValueError naming `field`, the value and the
+    reason.
+    """
     problem = name_problem(name)
     if problem is not None:
         raise ValueError(f"{field} {_shown(name)} is not a file name: it {problem}")
@@ -60,7 +63,7 @@ def checked_name(name: str, field: str) -> str:
 
 
 def parse_directory(text: str) -> str:
-    """`text`, if it is a path below a table's directory: `a/b`, or empty. Raises ValueError."""
+    """Return `text` if it is a path below a table's directory (`a/b`) or empty. Raises ValueError."""
     if text.startswith("/"):
         raise ValueError("must be a directory below that of the table, not an absolute path")
     for part in text.rstrip("/").split("/") if text else ():
@@ -73,7 +76,7 @@ def parse_directory(text: str) -> str:
 
 
 def parse_prefix(text: str) -> str:
-    """`text`, if names of files can begin with it. Raises ValueError saying why not."""
+    """Return `text` if names of files can begin with it. Raises ValueError with the reason."""
     problem = name_problem(f"{text}{_REST}")
     if problem is not None:
         raise ValueError(f"must be the beginning of a file name, but such a name {problem}")
@@ -81,9 +84,10 @@ def parse_prefix(text: str) -> str:
 
 
 def checked_location(text: str, field: str) -> str:
-    """`text`, if it is a whole path or URI without steps upwards. Where it may lie is decided elsewhere.
+    """Return `text` if it is a complete path or URI without `..`; where it may point to is checked
+    elsewhere.
 
-    Raises ValueError naming `field`, the value and why not.
+    Raises ValueError naming `field`, the value and the reason.
     """
     problem = None
     if not text.startswith("/") and ":/" not in text:
@@ -100,10 +104,11 @@ def checked_location(text: str, field: str) -> str:
 
 
 def checked_words(names: ByteWords, field: str) -> ByteWords:
-    """Many UTF-8 names at once. Raises ValueError as `checked_name` does, for the first that is wrong.
+    """Check many UTF-8 names at once. Raises ValueError as `checked_name` does, for the first invalid
+    name.
 
-    Cost: eight bytes of all names at a time, some 0.3 us a name; only names beyond ASCII, of one or two bytes
-    or with a suspicious byte are looked at on their own.
+    It compares eight bytes of all names at a time, some 0.3 us a name; only names that are not ASCII, have
+    one or two bytes or contain a suspicious byte are checked one by one.
     """
     suspicious = (names.length <= 2) | (names.length > _MOST_BYTES)
     for column in range(names.words.shape[1]):

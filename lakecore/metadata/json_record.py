@@ -1,4 +1,4 @@
-"""JSON records of a warehouse: whatever is wrong with one is a ValueError, before it takes memory. Pure."""
+"""JSON records of a warehouse: a malformed record is a ValueError, raised before it takes memory. Pure."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 __all__ = ["MOST_BYTES", "json_object", "json_value", "whole_number"]
 
 MOST_BYTES = 64 << 20
-"""Of one record. Schemas with thousands of columns have some megabytes."""
+"""The largest record in bytes. Schemas with thousands of columns have some megabytes."""
 _LONG = 1 << 63
 _DIGITS = 19
 _MOST_DIGITS = 4000
 
 
 def json_value(text: str | bytes, *, parse_float: Callable[[str], Any] | None = None) -> Any:
-    """What a JSON text says. Raises ValueError, also for one that is too long, nested too deeply, or has a
-    number that is no finite one.
+    """Parse a JSON text. Raises ValueError, also for a text that is too long or nested too deeply, or has
+    a number that is not finite.
     """
     if len(text) > MOST_BYTES:
         raise ValueError(f"the record has {len(text)} bytes, more than {MOST_BYTES}")
@@ -32,7 +32,7 @@ def json_value(text: str | bytes, *, parse_float: Callable[[str], Any] | None = 
 
 
 def json_object(text: str | bytes, *, exact: bool = False) -> dict[str, Any]:
-    """The same for a record. `exact`: fractions as Decimal. Raises ValueError for what is no object."""
+    """Parse a JSON object. `exact` parses fractions as Decimal. Raises ValueError for any other text."""
     raw = json_value(text, parse_float=Decimal if exact else None)
     if not isinstance(raw, dict):
         raise ValueError("the record is not a JSON object")
@@ -40,9 +40,9 @@ def json_object(text: str | bytes, *, exact: bool = False) -> dict[str, Any]:
 
 
 def whole_number(text: str | bytes) -> int | None:
-    """The number of a hint or of a file's name: up to 19 ASCII digits below 2^63; None for other text.
+    """Parse the number of a hint or of a file name: up to 19 ASCII digits below 2^63; None for other text.
 
-    Python refuses to parse a number of thousands of digits and takes digits of every script.
+    Python would refuse to parse a number of thousands of digits, and would accept digits of every script.
     """
     if isinstance(text, bytes):
         text = text.decode("ascii", errors="replace")

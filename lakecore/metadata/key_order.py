@@ -1,6 +1,8 @@
-"""Values and serialised keys as Python values that compare as the format orders them. Pure.
+"""This module turns values and serialised keys into Python values that compare as the format orders them.
+Pure.
 
-Strings compare by code points (that is by UTF-8 bytes), bytes unsigned, decimals by value, false < true.
+Strings compare by code points (that is by UTF-8 bytes), bytes are unsigned, decimals compare by value,
+false < true.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ __all__ = ["comparable", "key_order"]
 
 
 def comparable(value: Any) -> Any:
-    """`value`, or for a float what orders it totally: -0.0 below 0.0, one NaN above everything."""
+    """Return `value`, or for a float a value that is totally ordered: -0.0 below 0.0, one NaN above
+    everything.
+    """
     if not isinstance(value, float):
         return value
     if math.isnan(value):
@@ -25,7 +29,9 @@ def comparable(value: Any) -> Any:
 
 
 def key_order(key_type: RowType) -> Callable[[bytes], tuple[Any, ...]]:
-    """From a serialised key to a tuple that compares as files are sorted: column by column."""
+    """Return a function from a serialised key to a tuple that compares as files are sorted: column by
+    column.
+    """
 
     def key(data: bytes) -> tuple[Any, ...]:
         return tuple(map(comparable, decode_row(data, key_type, "the key of a data file")))

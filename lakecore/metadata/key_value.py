@@ -20,12 +20,12 @@ _KIND = DataField(KIND_FIELD_ID, KIND_NAME, AtomicType(TypeRoot.TINYINT, nullabl
 
 
 def key_names(schema: TableSchema) -> tuple[str, ...]:
-    """`_KEY_<name>` per key column, in sort order."""
+    """Return `_KEY_<name>` for each key column, in sort order."""
     return tuple(KEY_PREFIX + name for name in schema.trimmed_primary_keys)
 
 
 def key_fields(schema: TableSchema) -> tuple[DataField, ...]:
-    """The stored key columns, in sort order; never null, with ids of their own."""
+    """Return the stored key columns, in sort order; they are never null and have ids of their own."""
     return tuple(
         DataField(KEY_FIELD_ID_START + field.id, KEY_PREFIX + field.name, with_nullable(field.type, False))
         for field in schema.key_type
@@ -33,6 +33,6 @@ def key_fields(schema: TableSchema) -> tuple[DataField, ...]:
 
 
 def key_value_type(schema: TableSchema, *, thin: bool = False) -> RowType:
-    """The columns of a file in stored order. `thin`: without key columns (data-file.thin-mode)."""
+    """Return the columns of a file in stored order. `thin`: without key columns (data-file.thin-mode)."""
     keys = () if thin else key_fields(schema)
     return RowType((*keys, _SEQUENCE, _KIND, *schema.fields), nullable=False)

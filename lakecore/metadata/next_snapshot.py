@@ -1,4 +1,4 @@
-"""The next snapshot of a table whose rows do not come from a writer: chores rewrite metadata, or go back."""
+"""The next snapshot of a change without new rows, as chores make it that rewrite metadata or roll back."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from lakecore.metadata.snapshot import CommitKind, Snapshot
 __all__ = ["ManifestList", "next_metadata_only"]
 
 ManifestList = tuple[str, int]
-"""Name and size in bytes."""
+"""The name of a manifest list and its size in bytes."""
 
 
 def next_metadata_only(
     latest: Snapshot, base: ManifestList, delta: ManifestList, kind: CommitKind, now_ms: int, **fields: Any
 ) -> Snapshot:
-    """The snapshot behind `latest` with these manifest lists: no changelog, no rows more or less, and all
-    else as it is but for `fields`. Times of snapshots never go back (rule of the format).
+    """Return the snapshot that follows `latest` with these manifest lists and without new rows or a
+    changelog.
+
+    Everything else stays as it is but for `fields`. Times of snapshots never go back (rule of the format).
     """
     common: dict[str, Any] = {
         "uuid": None,

@@ -1,4 +1,4 @@
-"""Options that several packages obey, and the one typed view of them."""
+"""Options that several packages obey, and their typed view."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ __all__ = [
 
 
 class MergeEngine(Enum):
+    """How rows of one key become one row (option `merge-engine`)."""
+
     DEDUPLICATE = "deduplicate"
     PARTIAL_UPDATE = "partial-update"
     AGGREGATION = "aggregation"
@@ -36,6 +38,8 @@ class MergeEngine(Enum):
 
 
 class ChangelogProducer(Enum):
+    """How the change stream is made (option `changelog-producer`)."""
+
     NONE = "none"
     INPUT = "input"
     LOOKUP = "lookup"
@@ -43,18 +47,22 @@ class ChangelogProducer(Enum):
 
 
 class BucketFunction(Enum):
+    """How a bucket key becomes a bucket number (option `bucket-function.type`)."""
+
     DEFAULT = "default"
     MOD = "mod"
     HIVE = "hive"
 
 
 class SequenceOrder(Enum):
+    """How sequence fields are sorted."""
+
     ASCENDING = "ascending"
     DESCENDING = "descending"
 
 
 class BucketMode(Enum):
-    """How rows find their bucket; derived from option `bucket` and the primary key."""
+    """How rows are assigned to buckets; derived from option `bucket` and the primary key."""
 
     HASH_FIXED = "fixed"
     HASH_DYNAMIC = "dynamic"
@@ -141,11 +149,7 @@ _POSTPONE = -2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
-    """What a table is, as typed values. Made once per table, from its schema.
-
-    `clustering_columns`: columns that order the rows of files above level 0, where `pk_clustering_override`
-    says so.
-    """
+    """The options of a table as typed values. They are made once per table, from its schema."""
 
     bucket: int
     bucket_mode: BucketMode
@@ -155,8 +159,11 @@ class TableOptions:
     sequence_fields: tuple[str, ...]
     sequence_order: SequenceOrder
     snapshot_ordering: bool
+    """Whether rows of a key are ordered by snapshot (option `sequence.snapshot-ordering`)."""
     pk_clustering_override: bool
+    """Whether files above level 0 are sorted by `clustering_columns` instead of the key."""
     clustering_columns: tuple[str, ...]
+    """The columns that sort the rows of files above level 0 if `pk_clustering_override` is set."""
     rowkind_field: str | None
     ignore_delete: bool
     ignore_update_before: bool
@@ -170,8 +177,10 @@ class TableOptions:
     row_deduplicate: bool
     row_deduplicate_ignored: tuple[str, ...]
     record_expire_ms: int | None
+    """How long rows live, in milliseconds; None if they never expire."""
     file_format: str
     target_file_size: int
+    """The size in bytes at which a data file is complete."""
     data_file_prefix: str
     changelog_file_prefix: str
     path_directory: str | None
@@ -180,7 +189,9 @@ class TableOptions:
 
     @classmethod
     def from_schema(cls, schema: TableSchema) -> TableOptions:
-        """Raises InvalidOptionError naming the first bad option and its value."""
+        """Read the options of a schema. Raises InvalidOptionError naming the first invalid option and its
+        value.
+        """
         raw: Mapping[str, str] = schema.options
         bucket = BUCKET.read(raw)
         keyed = bool(schema.primary_keys)
@@ -220,7 +231,7 @@ class TableOptions:
 
     @property
     def skips_level_0(self) -> bool:
-        """Batch reads of a table with a key leave level 0 alone: above it a key has one live row.
+        """Whether batch reads of a table with a key skip level 0: above it a key has one live row.
 
         Rule of the format for deletion vectors (unless they are merged) and for merge engine first-row.
         """
@@ -230,12 +241,14 @@ class TableOptions:
 
     @property
     def marks_replaced_rows(self) -> bool:
-        """A row that a compaction replaces in a file that stays is marked as deleted there."""
+        """Whether a row that a compaction replaces in a file that stays is marked as deleted there."""
         return self.deletion_vectors and self.merge_engine is not MergeEngine.FIRST_ROW
 
     @property
     def needs_lookup(self) -> bool:
-        """Rule of the format: a compaction of level 0 asks the levels above it for the rows it replaces."""
+        """Whether a compaction of level 0 looks up, in the levels above, the rows that it replaces (rule
+        of the format).
+        """
         return (
             self.changelog_producer is ChangelogProducer.LOOKUP
             or self.deletion_vectors
@@ -245,7 +258,7 @@ class TableOptions:
 
 
 def clustering_columns_of(schema: TableSchema) -> tuple[str, ...]:
-    """Columns that order the rows of files above level 0; empty: the key, or arrival."""
+    """Return the columns that sort the rows of files above level 0; empty if that is the key, or arrival."""
     by_other = bool(schema.primary_keys) and PK_CLUSTERING_OVERRIDE.read(schema.options)
     return CLUSTERING_COLUMNS.read(schema.options) if by_other else ()
 

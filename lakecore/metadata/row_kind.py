@@ -32,6 +32,8 @@ ROW_ID_FIELD_ID = 2147483642
 
 
 class RowKind(IntEnum):
+    """The kind of a row in a change stream: +I, -U, +U or -D."""
+
     INSERT = 0
     UPDATE_BEFORE = 1
     UPDATE_AFTER = 2
@@ -52,5 +54,5 @@ class RowKind(IntEnum):
 
 
 def is_retract(kinds: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Which rows take something back: those of the odd kinds."""
+    """Return which rows retract an earlier one: those of the odd kinds."""
     return (kinds & 1).astype(np.bool_)

@@ -1,4 +1,4 @@
-"""Options that hold for one run: which may differ from those of the table. Pure."""
+"""Options of a single run: this module decides which may differ from those of the table. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _FIXED_OPTIONS = frozenset({
 
 
 def with_run_options(schema: TableSchema, options: Mapping[str, str]) -> TableSchema:
-    """The schema with options of a run. Raises InvalidInputError for those that say how stored rows lie."""
+    """Return the schema with the options of a run. Raises InvalidInputError for options that describe how
+    stored rows are laid out.
+    """
     for key, value in options.items():
         if key in _FIXED_OPTIONS and schema.options.get(key) != value:
             raise InvalidInputError(

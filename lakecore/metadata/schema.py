@@ -32,7 +32,7 @@ class TableSchema:
 
     @staticmethod
     def version_written() -> int:
-        """The version of schemas that this release writes."""
+        """Return the version of the schemas that this release writes."""
         return _VERSION
 
     @property
@@ -45,7 +45,9 @@ class TableSchema:
 
     @property
     def trimmed_primary_keys(self) -> tuple[str, ...]:
-        """Primary key without partition columns, in primary-key order: also the sort order of files."""
+        """The primary key without partition columns, in primary-key order, which is also the sort order of
+        files.
+        """
         return tuple(key for key in self.primary_keys if key not in self.partition_keys)
 
     @property
@@ -54,7 +56,9 @@ class TableSchema:
 
     @property
     def bucket_keys(self) -> tuple[str, ...]:
-        """Option `bucket-key`, else the trimmed primary key; empty for tables without either."""
+        """The columns of option `bucket-key`, else the trimmed primary key; empty for tables without
+        either.
+        """
         text = self.options.get("bucket-key", "")
         return tuple(part.strip() for part in text.split(",") if part.strip()) or self.trimmed_primary_keys
 
@@ -94,7 +98,7 @@ class TableSchema:
         return schema
 
     def to_json(self) -> str:
-        """The schema file; `comment` is left out when None."""
+        """Encode the schema file; `comment` is left out if it is None."""
         out: dict[str, Any] = {
             "version": self.version,
             "id": self.id,

@@ -1,4 +1,4 @@
-"""Changes of a schema as values: what ALTER is asked to do. Rules are in `catalog/alter.py`. No IO."""
+"""Changes of a schema as values: the requests of ALTER. The rules are in `catalog/alter.py`. No IO."""
 
 from __future__ import annotations
 
@@ -28,10 +28,12 @@ __all__ = [
 ]
 
 FieldPath: TypeAlias = tuple[str, ...]
-"""Names from the column inwards; the parts of an array and a map are called `element` and `value`."""
+"""The names from the column inwards; the parts of an array and a map are called `element` and `value`."""
 
 
 class Place(Enum):
+    """Where a moved column goes."""
+
     FIRST = "first"
     LAST = "last"
     AFTER = "after"
@@ -40,7 +42,7 @@ class Place(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a column goes among its siblings. `reference`: the sibling for AFTER and BEFORE."""
+    """The position of a column among its siblings. `reference` names the sibling for AFTER and BEFORE."""
 
     place: Place
     reference: str | None = None
@@ -48,25 +50,29 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class SetOption:
+    """Set an option of the table."""
+
     key: str
     value: str
 
 
 @dataclass(frozen=True, slots=True)
 class UnsetOption:
+    """Remove an option of the table."""
+
     key: str
 
 
 @dataclass(frozen=True, slots=True)
 class SetTableComment:
-    """None removes the comment."""
+    """Set the comment of the table; None removes it."""
 
     comment: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddColumn:
-    """Nullable only: rows that are there have no value. `position` None: at the end."""
+    """Add a nullable column, because existing rows have no value for it. `position` None appends it."""
 
     path: FieldPath
     type: DataType
@@ -76,12 +82,14 @@ class AddColumn:
 
 @dataclass(frozen=True, slots=True)
 class DropColumn:
+    """Drop a column."""
+
     path: FieldPath
 
 
 @dataclass(frozen=True, slots=True)
 class RenameColumn:
-    """Options that name the column follow it."""
+    """Rename a column, and the options that name it."""
 
     path: FieldPath
     name: str
@@ -89,7 +97,7 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True)
 class ChangeType:
-    """`keep_nullability`: that of `type` is ignored."""
+    """Change the type of a column. `keep_nullability` ignores the nullability of `type`."""
 
     path: FieldPath
     type: DataType
@@ -98,13 +106,15 @@ class ChangeType:
 
 @dataclass(frozen=True, slots=True)
 class ChangeNullability:
+    """Change whether a column may be null."""
+
     path: FieldPath
     nullable: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeComment:
-    """None removes the comment."""
+    """Set the comment of a column; None removes it."""
 
     path: FieldPath
     comment: str | None
@@ -112,7 +122,7 @@ class ChangeComment:
 
 @dataclass(frozen=True, slots=True)
 class ChangeDefault:
-    """The value that writers put where a row has none, as text; None removes it."""
+    """Set the value, as text, that writers store if a row has none; None removes it."""
 
     path: FieldPath
     value: str | None
@@ -120,7 +130,7 @@ class ChangeDefault:
 
 @dataclass(frozen=True, slots=True)
 class MoveColumn:
-    """Of the table's own columns only."""
+    """Move a top-level column."""
 
     name: str
     position: Position
@@ -128,7 +138,7 @@ class MoveColumn:
 
 @dataclass(frozen=True, slots=True)
 class DropPrimaryKey:
-    """Only while the table has no snapshot."""
+    """Drop the primary key; allowed only while the table has no snapshot."""
 
 
 SchemaChange: TypeAlias = (

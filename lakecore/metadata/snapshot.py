@@ -16,14 +16,18 @@ from lakecore.metadata.json_record import json_object
 __all__ = ["BATCH_IDENTIFIER", "RESCALED", "CommitKind", "Snapshot"]
 
 BATCH_IDENTIFIER = 9223372036854775807
-"""Identifier of commits by batch jobs of other writers (Long.MAX_VALUE); lakecore's jobs use real ones."""
+"""The commit identifier of batch jobs of other writers (Long.MAX_VALUE); lakecore's jobs use unique ones."""
 
 RESCALED = "lakecore.rescaled"
-"""Property of an OVERWRITE that gave partitions another number of buckets, its value: no row is new."""
+"""The property of an OVERWRITE that gave partitions another number of buckets, and its value: no row is
+new.
+"""
 _VERSION = 3
 
 
 class CommitKind(Enum):
+    """The kind of change that a snapshot committed."""
+
     APPEND = "APPEND"
     COMPACT = "COMPACT"
     OVERWRITE = "OVERWRITE"
@@ -75,7 +79,7 @@ class Snapshot:
             raise CorruptDataError(path, f"is not a snapshot: {reason(err)}") from err
 
     def to_json(self) -> str:
-        """Keys in field order; None is left out, as other writers of the format do."""
+        """Encode the fields in order; None is left out, as other writers of the format do."""
         pairs = ((_key(f.name), getattr(self, f.name)) for f in fields(self))
         plain = {key: _plain(value) for key, value in pairs if value is not None}
         return json.dumps(plain, indent=2)

@@ -22,7 +22,7 @@ __all__ = ["snapshot_number", "with_snapshot_numbers"]
 
 
 def snapshot_number(file: DataFile) -> int | None:
-    """The sequence number of all rows of a file of such a table; None: those that it stores.
+    """Return the sequence number that all rows of a file have; None if each row stores its own.
 
     Raises UnsupportedError for a file whose description does not say what made it.
     """
@@ -37,11 +37,12 @@ def snapshot_number(file: DataFile) -> int | None:
 def with_snapshot_numbers(
     entries: ManifestEntries, snapshot_id: int, *, compacted: bool = False
 ) -> ManifestEntries:
-    """The delta of a commit as snapshot `snapshot_id`. Cost: some 30 us a new file.
+    """Number the delta of a commit as snapshot `snapshot_id`. It costs some 30 us a new file.
 
-    `compacted`: of a compaction, in which only rows that were postponed are new; other written files are on
-    their way to another level. A file may ask for a higher number, to come after what its bucket had: where
-    Java gave postponed rows buckets, these have higher numbers than snapshots.
+    `compacted`: the delta is of a compaction, in which only rows that were postponed are new; other
+    written files are only moved to another level. A file may ask for a higher number, to come after the
+    rows that its bucket had: if Java gave postponed rows buckets, these have higher numbers than
+    snapshots.
     """
     adds = entries.kind == EntryKind.ADD
     removed, added = entries.select(~adds), entries.select(adds)

@@ -1,4 +1,6 @@
-"""A tag: a snapshot kept by name, and when and how long for; its JSON (`tag/tag-<name>`)."""
+"""A tag: a snapshot kept by name, when it was created and how long it is retained; and its JSON
+(`tag/tag-<name>`).
+"""
 
 from __future__ import annotations
 
@@ -23,19 +25,20 @@ _LONGEST = 10**12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tag:
-    """`created`: nanoseconds of the maker's local wall clock, as if it were UTC. `retained`: nanoseconds.
-
-    Both are None where the maker set no time to live.
-    """
+    """A tag. `created` and `retained` are None if no time to live was set."""
 
     name: str
     snapshot: Snapshot
     created: int | None = None
+    """Nanoseconds of the creator's local wall clock, as if it were UTC."""
     retained: int | None = None
+    """The time to live in nanoseconds."""
 
     @classmethod
     def from_json(cls, text: str | bytes, path: str, name: str) -> Tag:
-        """Raises CorruptDataError naming `path`, UnsupportedError for a newer version of snapshots."""
+        """Parse a tag file. Raises CorruptDataError naming `path`, UnsupportedError for a newer snapshot
+        version.
+        """
         snapshot = Snapshot.from_json(text, path)
         try:
             raw = json_object(text, exact=True)
@@ -50,7 +53,7 @@ class Tag:
             raise CorruptDataError(path, f"is not a tag: {reason(err)}") from err
 
     def to_json(self) -> str:
-        """The snapshot's keys, then the tag's own."""
+        """Encode the snapshot's keys, then the tag's own."""
         raw = json.loads(self.snapshot.to_json())
         if self.created is not None:
             raw[_CREATED] = [int(part) for part in re.split("[- :.]", timestamp_text(self.created, 9))]

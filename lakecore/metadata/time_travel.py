@@ -1,4 +1,4 @@
-"""A schema of the past, as a read of its snapshot sees it: its columns, and the options of today. Pure."""
+"""A schema of the past, as a read of its snapshot sees it: its columns with today's options. Pure."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from lakecore.options import parse_list
 __all__ = ["schema_as_of"]
 
 _PLACES = ("partition.legacy-name", "partition.default-name", "data-file.path-directory")
-"""Options that say where files of their time lie."""
+"""Options that say where files written at that time are."""
 _OF_COLUMNS = "fields."
 _OF_ALL_COLUMNS = "default-aggregate-function"
 _GROUP = ".sequence-group"
 
 
 def schema_as_of(past: TableSchema, today: TableSchema, overrides: Mapping[str, str]) -> TableSchema:
-    """`past` with the options of `today` (rule of the format), which hold the `overrides` of the handle.
+    """Return `past` with the options of `today` (rule of the format), which include the `overrides` of the
+    handle.
 
-    Its own options stay where files lie, and all of them where today's name columns that it does not have.
+    Options that say where files are stay those of `past`, and so do all options if today's name columns
+    that it lacks.
     """
     if not _named_columns(today.options) <= set(past.row_type.names):
         return replace(past, options={**past.options, **overrides})

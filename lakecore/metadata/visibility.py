@@ -1,4 +1,4 @@
-"""Tables whose new rows no batch read shows before somebody compacts them: said in one place. Pure."""
+"""Warnings for tables whose new rows no batch read shows before a compaction. Pure."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ _FIXED = Option(
 
 
 def visibility_warnings(schema: TableSchema, options: TableOptions) -> tuple[str, ...]:
-    """What whoever makes, writes, describes or compacts the table should know; nothing for most tables.
+    """Return the warnings for a user who creates, writes, describes or compacts the table; empty for most
+    tables.
 
-    Spec: batch reads of tables with deletion vectors or merge-engine=first-row leave out level 0, and those
-    of postponed buckets rows without a bucket.
+    Spec: batch reads of tables with deletion vectors or merge-engine=first-row skip level 0, and all batch
+    reads skip rows of postponed buckets.
     """
     found = []
     if schema.primary_keys and options.write_only and (reason := _waits_for_levels(schema, options)):

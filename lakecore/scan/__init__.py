@@ -1,1 +1,1 @@
-"""Which snapshot, which files, and which splits a read needs: plans for batch reads and for streams."""
+"""The scan package decides which snapshot, which files and which splits a batch read or a stream needs."""

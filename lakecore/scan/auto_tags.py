@@ -1,4 +1,6 @@
-"""Periods of automatic tags and their names: the time that a name tells, the name of a time. Pure."""
+"""Periods of automatic tags: this module converts between the start of a period and the name of its tag.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,16 @@ __all__ = ["AutoTagNames", "TagFormatter", "TagPeriod"]
 
 
 class TagPeriod(Enum):
+    """How often automatic tags are made (option `tag.creation-period`)."""
+
     DAILY = "daily"
     HOURLY = "hourly"
     TWO_HOURS = "two-hours"
 
 
 class TagFormatter(Enum):
+    """How the names of automatic tags are written (option `tag.period-formatter`)."""
+
     WITH_DASHES = "with_dashes"
     WITHOUT_DASHES = "without_dashes"
     WITHOUT_DASHES_AND_SPACES = "without_dashes_and_spaces"
@@ -43,18 +49,18 @@ _LAST = 253_402_300_800_000
 
 @dataclass(frozen=True, slots=True)
 class AutoTagNames:
-    """`pattern` finds year, month, day and perhaps hour and minute; `example` is one for messages.
-
-    `length_ms`: of one period. Times are of a wall clock, counted as if it were UTC.
-    """
+    """The naming rule of automatic tags. Times are of a wall clock, counted as if it were UTC."""
 
     pattern: str
+    """A regular expression that finds year, month, day and, if present, hour and minute in a name."""
     example: str
+    """A sample name, used in messages."""
     length_ms: int
+    """The length of one period in milliseconds."""
 
     @classmethod
     def from_options(cls, raw: Mapping[str, str]) -> AutoTagNames:
-        """Raises InvalidOptionError."""
+        """Build the rule from table options. Raises InvalidOptionError."""
         period, formatter, duration = PERIOD.read(raw), FORMATTER.read(raw), DURATION.read(raw)
         if duration is not None:
             if duration < 1:
@@ -71,7 +77,7 @@ class AutoTagNames:
         return cls(pattern + r" (\d\d)", example + " 09", length)
 
     def time_of(self, name: str) -> int | None:
-        """Nanoseconds since the epoch of the time in a name; None for the name of another tag."""
+        """Return the time in a name, in nanoseconds since the epoch; None for the name of another tag."""
         match = re.fullmatch(self.pattern, name, re.ASCII)
         if match is None:
             return None
@@ -82,7 +88,7 @@ class AutoTagNames:
             return None
 
     def name_of(self, local_ms: int) -> str | None:
-        """The name of the period that begins then; None before 1970 or after 9999."""
+        """Return the name of the period that begins at `local_ms`; None before 1970 or after 9999."""
         if not 0 <= local_ms < _LAST:
             return None
         text = timestamp_text(local_ms * 1_000_000, 0)
@@ -94,5 +100,5 @@ class AutoTagNames:
         return dash.join((year, month, day)) + clock
 
     def floor(self, local_ms: int) -> int:
-        """When the period of that time began."""
+        """Return when the period that contains `local_ms` began."""
         return local_ms // self.length_ms * self.length_ms

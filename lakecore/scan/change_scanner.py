@@ -1,4 +1,6 @@
-"""Finds the files that hold the changes of snapshots, and what lies between two states."""
+"""The change scanner finds the files that hold the changes of snapshots, and the buckets that differ
+between two states.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ Identity: TypeAlias = tuple[bytes, int, int, bytes, DeletionFile | None]
 
 @dataclass(frozen=True, slots=True)
 class DiffSplit:
-    """One bucket in two states, without the files that both have; either may be None. Pickles."""
+    """One bucket in two states, without the files that both states have; either may be None. It can be
+    pickled.
+    """
 
     before: Split | None
     after: Split | None
@@ -42,15 +46,19 @@ class DiffSplit:
 
 @dataclass(frozen=True)
 class ChangeScanner:
-    """Scans with the columns and options of `schema`; `scanner` gives table and storage."""
+    """This scanner plans reads of changes with the columns and options of `schema`; `scanner` supplies
+    table and storage.
+    """
 
     scanner: Scanner
     schema: TableSchema
 
     def entries(self, snapshot: Snapshot, kind: ChangeKind) -> ManifestEntries:
-        """The ADD entries of the delta or the changelog of a snapshot, in the order of the manifests.
+        """Return the ADD entries of the delta or the changelog of a snapshot, in the order of the
+        manifests.
 
-        For `REPLACED` the DELETE entries too. Raises NotFoundError when the snapshot expired meanwhile.
+        `REPLACED` returns the DELETE entries too. Raises NotFoundError when the snapshot has expired
+        meanwhile.
         """
         name = (
             snapshot.changelog_manifest_list if kind is ChangeKind.CHANGELOG else snapshot.delta_manifest_list
@@ -75,11 +83,12 @@ class ChangeScanner:
         postponed: bool = False,
         as_batch: bool = False,
     ) -> SplitPlan:
-        """Splits to read without merging, files of a bucket in the order of the snapshots.
+        """Plan splits that are read without merging; the files of a bucket are in the order of the
+        snapshots.
 
-        `as_batch`: in the splits and the order of a batch read instead (`changelog_order`). `postponed`: with
-        rows that have no bucket yet, and so are no part of the table.
-        Files that cannot hold a row for which `predicate` is true are left out where that is certain.
+        `as_batch` plans the splits and the order of a batch read instead (see `changelog_order`).
+        `postponed` includes rows that have no bucket yet, and so are not part of the table. Files that
+        certainly hold no row for which `predicate` is true are left out.
         """
         entries = ManifestEntries.concat([self.entries(snapshot, kind) for snapshot in snapshots])
         if not postponed:
@@ -90,12 +99,14 @@ class ChangeScanner:
         options = TableOptions.from_schema(self.schema)
         unique = options.deletion_vectors or options.merge_engine is MergeEngine.FIRST_ROW
         policy, key_of = SplitPolicy.from_options(self.schema.options), key_order(self.schema.key_type)
-        return plan_splits(entries, policy, key_of, unique=unique, told=True)
+        return plan_splits(entries, policy, key_of, keys_unique=unique, as_changelog=True)
 
     def postponed(
         self, snapshot: Snapshot, predicate: Predicate | None = None, created_ms: int | None = None
     ) -> SplitPlan:
-        """The live files of postponed buckets, to read without merging; `created_ms`: see `Scanner.plan`."""
+        """Plan the live files of postponed buckets, to be read without merging; for `created_ms` see
+        `Scanner.plan`.
+        """
         entries = self.scanner.live_entries(snapshot)
         entries = self._pruned(entries.select(entries.bucket < 0), predicate)
         return self._raw_splits(entries if created_ms is None else created_since(entries, created_ms))
@@ -103,9 +114,10 @@ class ChangeScanner:
     def replaced(
         self, snapshot: Snapshot, predicate: Predicate | None = None
     ) -> tuple[tuple[Split, ...], tuple[Split, ...]]:
-        """What an overwrite removed and what it added: buckets to merge, one split each.
+        """Return what an overwrite removed and what it added, as buckets to merge, one split each.
 
-        Raises NotFoundError when the snapshot before expired, whose deletion vectors are needed.
+        Raises NotFoundError when the previous snapshot has expired, because its deletion vectors are
+        needed.
         """
         entries = self._pruned(self.entries(snapshot, ChangeKind.REPLACED), predicate)
         removed = entries.kind == int(EntryKind.DELETE)
@@ -125,11 +137,12 @@ class ChangeScanner:
         return {}
 
     def difference(
-        self, asked: Difference, predicate: Predicate | None = None, *, gone: bool = False
+        self, request: Difference, predicate: Predicate | None = None, *, with_deleted: bool = False
     ) -> tuple[DiffSplit, ...]:
-        """The buckets that differ between two states. `gone`: rows that only were deleted matter too.
+        """Return the buckets that differ between two states. `with_deleted`: rows that were only deleted
+        matter too.
 
-        Raises InvalidInputError where the number of buckets changed, UnsupportedError where the files that
+        Raises InvalidInputError if the number of buckets changed, UnsupportedError if the files that
         differ do not show which rows do.
         """
         if self._columnwise:
@@ -137,10 +150,10 @@ class ChangeScanner:
                 f"table {self.scanner.table}: files of some columns (data-evolution.enabled) do not tell "
                 "which rows two states share; use another engine"
             )
-        self._check_buckets(asked)
-        states = [self._state(snapshot, predicate) for snapshot in (asked.before, asked.after)]
-        hidden = [self.scanner.deletions(snapshot) for snapshot in (asked.before, asked.after)]
-        before, after = self._without_common(states, hidden if gone else ({}, {}))
+        self._check_buckets(request)
+        states = [self._state(snapshot, predicate) for snapshot in (request.before, request.after)]
+        hidden = [self.scanner.deletions(snapshot) for snapshot in (request.before, request.after)]
+        before, after = self._without_common(states, hidden if with_deleted else ({}, {}))
         if self.schema.primary_keys:
             pairs = {(split.partition, split.bucket): split for split in _to_merge(before, hidden[0])}
             paired = [
@@ -151,9 +164,9 @@ class ChangeScanner:
         if len(before):
             raise UnsupportedError(
                 f"table {self.scanner.table}: {len(before)} files were removed or have other deleted rows "
-                f"between snapshots {asked.before.id} and {asked.after.id}; without a primary key it is not "
-                "known which rows of the others are new; read the appended rows instead (mode delta, between "
-                "snapshots)"
+                f"between snapshots {request.before.id} and {request.after.id}; without a primary key it is "
+                "not known which rows of the others are new; read the appended rows instead (mode delta, "
+                "between snapshots)"
             )
         plan = replace(self._raw_splits(after), deletions=hidden[1])
         return tuple(DiffSplit(None, split) for split in plan)
@@ -215,14 +228,14 @@ class ChangeScanner:
             return plan_splits(entries, SplitPolicy.from_options(self.schema.options), None)
         return bucket_splits(entries)
 
-    def _check_buckets(self, asked: Difference) -> None:
+    def _check_buckets(self, request: Difference) -> None:
         options = [
             TableOptions.from_schema(self.scanner.schemas.load(snapshot.schema_id))
-            for snapshot in (asked.before, asked.after)
+            for snapshot in (request.before, request.after)
         ]
         if options[0].bucket != options[1].bucket:
             raise InvalidInputError(
-                f"table {self.scanner.table}: snapshots {asked.before.id} and {asked.after.id} have "
+                f"table {self.scanner.table}: snapshots {request.before.id} and {request.after.id} have "
                 f"{options[0].bucket} and {options[1].bucket} buckets: states with different "
                 "buckets cannot be compared"
             )

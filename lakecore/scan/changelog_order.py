@@ -1,8 +1,9 @@
-"""In which splits, and in which order of files, a batch read tells the changes of a primary-key bucket. Pure.
+"""The splits, and the order of files in them, in which a batch read emits the changes of a primary-key
+bucket. Pure.
 
-Rule of the format: they are split as a batch read splits live files, by sections; the files of a section come
-run by run, and the runs as they lie in a binary heap by their ends. Only what pairs a row with the next one
-depends on it (`$binlog`).
+Rule of the format: changes are split by sections, as a batch read splits live files; the files of a
+section come run by run, and the runs in the order of a binary heap by their max keys. The order matters
+only to readers that pair a row with the next one (`$binlog`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ __all__ = ["changelog_order"]
 
 KeyOf = Callable[[bytes], Any]
 _Run = tuple[Any, list[DataFile]]
-"""The max key of its last file, and its files."""
+"""The max key of the last file of a run, and the run's files."""
 
 
 def changelog_order(files: Iterable[DataFile], key_of: KeyOf) -> list[list[DataFile]]:
-    """The files of each section, in the order in which they are read. Some 10 us a file."""
+    """Return the files of each section, in the order in which they are read. It costs some 10 us a file."""
 
     def bounds(file: DataFile) -> tuple[Any, Any]:
         return key_of(file.min_key), key_of(file.max_key)

@@ -1,4 +1,4 @@
-"""What a scan leaves out before it looks into files: manifests, partitions, buckets, levels. Pure."""
+"""Filters that a scan applies before it opens files: on manifests, partitions, buckets and levels. Pure."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ __all__ = ["EVERYTHING", "ScanFilter", "keeps_manifest", "select_entries"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanFilter:
-    """None means no restriction; restrictions add up.
-
-    `partitions`: partial specifications (column -> internal value), of which one must agree.
-    `serialized`: whole serialised partitions. `levels`: lowest and highest, inclusive.
-    """
+    """Restrictions of a scan, combined by AND. None means no restriction."""
 
     partitions: tuple[Mapping[str, Any], ...] | None = None
+    """Partial partition specifications (column -> internal value); at least one must match."""
     serialized: frozenset[bytes] | None = None
+    """Whole serialised partitions."""
     buckets: frozenset[int] | None = None
+    """Bucket numbers."""
     levels: tuple[int, int] | None = None
+    """The lowest and the highest level, both inclusive."""
 
     def check(self, partition_type: RowType) -> None:
-        """Raises InvalidInputError for a column that is no partition column."""
+        """Raise InvalidInputError for a column that is not a partition column."""
         for spec in self.partitions or ():
             for name in spec:
                 if name not in partition_type.names:
@@ -47,7 +47,9 @@ EVERYTHING = ScanFilter()
 
 
 def keeps_manifest(file: ManifestFile, where: ScanFilter, partition_type: RowType) -> bool:
-    """Can the manifest hold an entry that `where` wants? True where bounds were not recorded."""
+    """Return whether the manifest can hold an entry that the filter selects; True if its bounds were not
+    recorded.
+    """
     if where.buckets is not None and not _meets(file.min_bucket, file.max_bucket, where.buckets):
         return False
     if where.levels is not None and not _meets(file.min_level, file.max_level, where.levels):
@@ -102,7 +104,9 @@ class _Box:
 
 
 def select_entries(entries: ManifestEntries, where: ScanFilter, partition_type: RowType) -> ManifestEntries:
-    """The entries that `where` wants, in order. All it looks at is part of an entry's identity."""
+    """Return the selected entries, in order. The filter looks only at fields that are part of an entry's
+    identity.
+    """
     keep = _partition_mask(entries, where, partition_type)
     if where.buckets is not None:
         keep = _both(keep, np.isin(entries.bucket, list(where.buckets)))

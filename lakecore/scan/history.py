@@ -1,4 +1,6 @@
-"""All that a stream can still read: the changelogs that outlive their snapshots, then the snapshots."""
+"""The history that a stream can still read: the changelogs that outlive their snapshots, then the
+snapshots.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ CHANGELOGS_TIME: Option[int | None] = Option(
 
 
 def changelogs_live_longer(raw: Mapping[str, str]) -> bool:
-    """Do the options keep more, or older, changelogs than snapshots? Then streams look for them."""
+    """Return whether the options keep more, or older, changelogs than snapshots, so that streams must look
+    for them.
+    """
     pairs = (
         (CHANGELOGS_MIN, SNAPSHOTS_MIN),
         (CHANGELOGS_MAX, SNAPSHOTS_MAX),
@@ -40,16 +44,19 @@ def changelogs_live_longer(raw: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True)
 class History:
-    """`with_changelogs`: whether changelogs count; see `changelogs_live_longer`."""
+    """Snapshots and changelogs of one branch. `with_changelogs` says whether changelogs count (see
+    `changelogs_live_longer`).
+    """
 
     snapshots: SnapshotStore
     changelogs: ChangelogStore
     with_changelogs: bool
 
     def find(self, snapshot_id: int) -> Snapshot | None:
-        """The snapshot, else the changelog that is left of it; None where both are gone or not yet there.
+        """Return the snapshot, else the changelog that is left of it; None if both are gone or do not
+        exist yet.
 
-        Looks twice: expiry turns the one into the other.
+        It looks twice, because expiry turns the one into the other.
         """
         for _ in range(2 if self.with_changelogs else 1):
             found = self.snapshots.find(snapshot_id)
@@ -60,7 +67,7 @@ class History:
         return None
 
     def earliest_id(self) -> int | None:
-        """The first id that is left. Costs a listing where changelogs count."""
+        """Return the first id that is left. It costs a listing if changelogs count."""
         ids = self.changelogs.list_ids() if self.with_changelogs else ()
         if ids:
             return ids[0]
@@ -68,9 +75,10 @@ class History:
         return None if earliest is None else earliest.id
 
     def before(self, timestamp_ms: int) -> int | None:
-        """The id of the last one committed before a time; the id before the first where all are later.
+        """Return the id of the last one committed before a time, or the id before the first if all are
+        later.
 
-        None where there is none at all. Times are taken to grow with ids, as the format assumes.
+        It returns None if there is none at all. Times are assumed to grow with ids, as the format does.
         """
         low, high = self.earliest_id(), self.snapshots.latest_id()
         if low is None or high is None:

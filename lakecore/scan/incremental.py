@@ -1,7 +1,7 @@
-"""The interval that an incremental batch read covers: its snapshots, and which changes of them.
+"""The interval that an incremental batch read covers: its snapshots, and which of their changes are read.
 
-Rules of the format: the start is not included; two tags compare states; ids may start one before the earliest
-snapshot; times that reach beyond what is left are cut to it.
+Rules of the format: the start is excluded; two tags compare states; ids may start one before the earliest
+snapshot; times beyond the available snapshots are clamped to them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ class Interval:
     kind: ChangeKind
 
     def wants(self, snapshot: Snapshot) -> bool:
-        """Rows of changelogs count unless they overwrote; added rows only where they were appended."""
+        """Return whether a snapshot is read: with changelogs all but overwrites count, with deltas only
+        appended rows do.
+        """
         if self.kind is ChangeKind.CHANGELOG:
             return snapshot.commit_kind is not CommitKind.OVERWRITE
         return snapshot.commit_kind is CommitKind.APPEND
@@ -53,9 +55,10 @@ def resolve_interval(
     snapshots: SnapshotStore,
     tags: TagStore,
 ) -> Interval | Difference | None:
-    """What to read; None where nothing lies between the ends.
+    """Return what to read; None if nothing lies between the ends.
 
-    Raises NotFoundError naming what there is, InvalidInputError for ends in the wrong order.
+    Raises NotFoundError that names what is available, InvalidInputError if the ends are in the wrong
+    order.
     """
     resolver = _Resolver(asked, producer, snapshots, tags)
     if asked.unit is IncrementalUnit.AUTO_TAG:

@@ -1,7 +1,7 @@
-"""From live entries to splits. Pure.
+"""This module groups live entries into splits. Pure.
 
 Rules of the format: files of an append table are packed in order of their sequence numbers; files of a
-primary-key bucket are packed alone only where no key can occur twice, else whole sections are.
+primary-key bucket are packed individually only if no key can occur twice, else whole sections are packed.
 """
 
 from __future__ import annotations
@@ -34,13 +34,16 @@ _MAX_SMALL = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class SplitPolicy:
-    """Sizes in bytes."""
+    """The sizes that decide how files are packed into splits, in bytes."""
 
     target_size: int
+    """The size at which a split is full."""
     open_file_cost: int
+    """The size that a smaller file counts as."""
 
     @classmethod
     def from_options(cls, raw: Mapping[str, str]) -> SplitPolicy:
+        """Build the policy from table options. Raises InvalidOptionError."""
         return cls(SPLIT_TARGET.read(raw), OPEN_FILE_COST.read(raw))
 
 
@@ -49,15 +52,16 @@ def plan_splits(
     policy: SplitPolicy,
     key_of: Callable[[bytes], Any] | None,
     *,
-    unique: bool = False,
-    apart: bool = False,
-    told: bool = False,
+    keys_unique: bool = False,
+    unordered: bool = False,
+    as_changelog: bool = False,
 ) -> SplitPlan:
-    """Splits over live entries, bucket by bucket in the order of the manifests.
+    """Plan splits over live entries, bucket by bucket in the order of the manifests.
 
-    `key_of` makes serialised keys comparable; None for an append table. `unique`: above level 0 a key has
-    one live row (deletion vectors hide the others). `apart`: so it has, and files are in no order of keys.
-    `told`: the entries are changes, to be read without merging in the order of `changelog_order`.
+    `key_of` makes serialised keys comparable; None for an append table. `keys_unique`: above level 0 a key
+    has one live row (deletion vectors hide the others). `unordered`: keys are unique as well, but files
+    are not sorted by key. `as_changelog`: the entries are changes, to be read without merging in the order
+    of `changelog_order`.
     """
     if not len(entries):
         none = np.zeros(0, np.int64)
@@ -66,11 +70,20 @@ def plan_splits(
     if key_of is None:
         starts = pack(_weights(entries, policy)[order], bounds, policy.target_size)
         return SplitPlan(entries, order, starts, np.ones(len(starts) - 1, np.bool_))
-    return _plan_keyed(entries, policy, key_of, order, bounds, unique=unique, apart=apart, told=told)
+    return _plan_keyed(
+        entries,
+        policy,
+        key_of,
+        order,
+        bounds,
+        keys_unique=keys_unique,
+        unordered=unordered,
+        as_changelog=as_changelog,
+    )
 
 
 def bucket_splits(entries: ManifestEntries) -> SplitPlan:
-    """One split per bucket, its files in the order of the manifests: for reading them without merging."""
+    """Plan one split per bucket, its files in the order of the manifests, for reading without merging."""
     if not len(entries):
         none = np.zeros(0, np.int64)
         return SplitPlan(entries, none, np.zeros(1, np.int64), np.zeros(0, np.bool_))
@@ -83,9 +96,9 @@ def _weights(entries: ManifestEntries, policy: SplitPolicy) -> Ints:
 
 
 def by_bucket(entries: ManifestEntries, within: Ints | None = None) -> tuple[Ints, Ints]:
-    """Entries ordered by bucket (first seen first), and the bounds of the buckets in that order.
+    """Order entries by bucket (first seen first); return that order and the bounds of the buckets in it.
 
-    `within`: what orders the entries of a bucket; None keeps their order.
+    `within` orders the entries of a bucket; None keeps their order.
     """
     group = _bucket_numbers(entries)
     order = np.argsort(group, kind="stable") if within is None else np.lexsort((within, group))
@@ -110,7 +123,9 @@ def _bucket_numbers(entries: ManifestEntries) -> Ints:
 
 
 def pack(weights: Ints, bounds: Ints, target: int) -> Ints:
-    """Starts of the packs: in order, a new one where the next item would pass `target`, or a group ends."""
+    """Return the starts of packs over items in order: a pack ends before an item that exceeds `target`,
+    and with its group.
+    """
     total = np.concatenate([[0], np.cumsum(weights)])
     count = len(weights)
     ends = np.repeat(bounds[1:], np.diff(bounds))
@@ -131,9 +146,9 @@ def _plan_keyed(
     order: Ints,
     bounds: Ints,
     *,
-    unique: bool,
-    apart: bool,
-    told: bool,
+    keys_unique: bool,
+    unordered: bool,
+    as_changelog: bool,
 ) -> SplitPlan:
     weights = _weights(entries, policy)[order]
     heads = bounds[:-1]
@@ -141,40 +156,53 @@ def _plan_keyed(
     clean = entries.delete_row_count[order] == 0
     one_level = np.minimum.reduceat(level, heads) == np.maximum.reduceat(level, heads)
     disjoint = (
-        (one_level | unique) & (np.minimum.reduceat(level, heads) > 0) & np.logical_and.reduceat(clean, heads)
+        (one_level | keys_unique)
+        & (np.minimum.reduceat(level, heads) > 0)
+        & np.logical_and.reduceat(clean, heads)
     )
-    alone = disjoint | (np.diff(bounds) == 1) | apart
-    small = (np.add.reduceat(weights, heads) <= policy.target_size) & (not told)
+    alone = disjoint | (np.diff(bounds) == 1) | unordered
+    small = (np.add.reduceat(weights, heads) <= policy.target_size) & (not as_changelog)
     packed = pack(weights, bounds, policy.target_size)[:-1]
     owner = np.searchsorted(bounds, packed, side="right") - 1
     packed = packed[alone[owner]]
     owner = owner[alone[owner]]
     starts = [packed, heads[~alone & small]]
-    plain = np.logical_and.reduceat(clean, packed) if apart else clean[packed]
+    plain = np.logical_and.reduceat(clean, packed) if unordered else clean[packed]
     raw = [disjoint[owner] | plain, np.zeros(len(starts[1]), np.bool_)]
     for group in np.flatnonzero(~alone & ~small).tolist():
         low, high = int(bounds[group]), int(bounds[group + 1])
-        order[low:high], inner, inner_raw = _sections(entries, order[low:high], policy, key_of, told=told)
+        order[low:high], inner, inner_raw = _sections(
+            entries, order[low:high], policy, key_of, as_changelog=as_changelog
+        )
         starts.append(low + inner)
         raw.append(inner_raw)
     every = np.concatenate(starts)
     sort = np.argsort(every)
-    raw_convertible = np.concatenate(raw)[sort] | told
+    raw_convertible = np.concatenate(raw)[sort] | as_changelog
     return SplitPlan(entries, order, np.append(every[sort], len(order)), raw_convertible)
 
 
 def _sections(
-    entries: ManifestEntries, lanes: Ints, policy: SplitPolicy, key_of: Callable[[bytes], Any], *, told: bool
+    entries: ManifestEntries,
+    indices: Ints,
+    policy: SplitPolicy,
+    key_of: Callable[[bytes], Any],
+    *,
+    as_changelog: bool,
 ) -> tuple[Ints, Ints, Ints]:
     """The files of one bucket in the order of its sections, where its splits start, and which are raw."""
-    files = entries.files(lanes)
-    lane_of = {id(file): lane for file, lane in zip(files, lanes.tolist(), strict=True)}
-    found = changelog_order(files, key_of) if told else [section.files for section in sections(files, key_of)]
-    groups = [[lane_of[id(file)] for file in section] for section in found]
+    files = entries.files(indices)
+    index_of = {id(file): index for file, index in zip(files, indices.tolist(), strict=True)}
+    found = (
+        changelog_order(files, key_of)
+        if as_changelog
+        else [section.files for section in sections(files, key_of)]
+    )
+    groups = [[index_of[id(file)] for file in section] for section in found]
     sizes = [max(int(entries.file_size[group].sum()), policy.open_file_cost) for group in groups]
     packs = pack(np.array(sizes, np.int64), np.array([0, len(sizes)]), policy.target_size)
     starts = np.cumsum([0, *map(len, groups)])[packs]
-    order = np.array([lane for group in groups for lane in group], np.int64)
+    order = np.array([index for group in groups for index in group], np.int64)
     single = np.diff(starts) == 1
     raw = single & (entries.delete_row_count[order[starts[:-1]]] == 0)
     return order, starts[:-1], raw

@@ -1,9 +1,9 @@
-"""Leaving out files that cannot hold a row for which a predicate is true. In doubt a file stays.
+"""Pruning leaves out files that cannot hold a row for which a predicate is true. In doubt a file is kept.
 
-Rules of the format: files of an append table by the bounds of any column; files of a primary-key table by
-their key columns only, since a file that is left out must not bring back what it overwrote (unless deletion
-vectors already hide that). Columns are
-matched by field id; a column the file's schema does not have is null, one whose type changed decides nothing.
+Rules of the format: files of an append table are pruned by the bounds of any column; files of a
+primary-key table by their key columns only, since pruning a file must not bring back rows that it
+overwrote (unless deletion vectors already hide them). Columns are matched by field id; a column that the
+file's schema lacks is null, and one whose type changed decides nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ _INDEX_CHUNK = 4096
 def prune_partitions(
     entries: ManifestEntries, predicate: Predicate, partition_type: RowType
 ) -> ManifestEntries:
-    """The entries of partitions for which the predicate can be true. Exact for conditions on partitions."""
+    """Keep the entries of partitions for which the predicate can be true. This is exact for conditions on
+    partitions.
+    """
     condition = restricted(predicate, partition_type.names)
     if condition is None or not len(entries):
         return entries
@@ -58,7 +60,9 @@ def prune_partitions(
 def prune_buckets(
     entries: ManifestEntries, predicate: Predicate, schema: TableSchema, schema_of: SchemaOf
 ) -> ManifestEntries:
-    """The entries of buckets that a predicate on every bucket key can reach (`=` and `in`, few values)."""
+    """Keep the entries of buckets that a predicate on all bucket keys can reach (`=` and `in`, few
+    values).
+    """
     options = TableOptions.from_schema(schema)
     if options.bucket_mode is not BucketMode.HASH_FIXED or not schema.bucket_keys or not len(entries):
         return entries
@@ -113,7 +117,8 @@ def prune_files(
     *,
     unique: bool = False,
 ) -> ManifestEntries:
-    """The entries whose statistics allow a matching row. Cost: some us a file; values are not decoded.
+    """Keep the entries whose statistics allow a matching row. It costs some us a file; values are not
+    decoded.
 
     `unique`: every row in these files is a row of the table, or deleted; no file hides rows of another.
     """
@@ -137,9 +142,10 @@ def prune_files(
 def prune_indexed(
     entries: ManifestEntries, predicate: Predicate, schema: TableSchema, schema_of: SchemaOf
 ) -> ManifestEntries:
-    """The entries whose indexes, where the manifest holds them, allow a matching row.
+    """Keep the entries whose indexes, if the manifest embeds them, allow a matching row.
 
-    Only for files that are read alone. Cost: some 100 us a file with such an index. Raises CorruptDataError.
+    Use it only for files that are read alone. It costs some 100 us a file with such an index. Raises
+    CorruptDataError.
     """
     if not READ_ENABLED.read(schema.options):
         return entries

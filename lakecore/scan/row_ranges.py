@@ -1,7 +1,7 @@
 """Splits of tables with data evolution: files that hold columns of the same rows stay together. Pure.
 
-Rule of the format: a file holds the rows from its first row id on. Ordinary files with the same range are
-columns of the same rows; blob and vector files hold a part of the rows of an ordinary file.
+Rule of the format: a file holds consecutive rows from its first row id on. Ordinary files with the same
+range hold columns of the same rows; blob and vector files hold a part of the rows of an ordinary file.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ __all__ = ["plan_row_ranges"]
 def plan_row_ranges(
     entries: ManifestEntries, policy: SplitPolicy, table: str, *, count_blob_size: bool = True
 ) -> SplitPlan:
-    """Splits over live entries, by bucket, in the order of row ids. `table`: its name, for errors.
+    """Plan splits over live entries, by bucket, in the order of row ids. `table` is the name used in
+    errors.
 
-    `count_blob_size`: blob files count with their size, else as a file that is opened.
-    Raises UnsupportedError for files without row ids, and for ordinary files that overlap in part.
+    `count_blob_size`: blob files count with their size, else with the cost of opening a file. Raises
+    UnsupportedError for files without row ids, and for ordinary files whose ranges overlap in part.
     """
     if not len(entries):
         return SplitPlan(entries, np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(0, np.bool_))

@@ -1,4 +1,4 @@
-"""Reads the manifests of a snapshot and plans its splits."""
+"""The scanner reads the manifests of a snapshot and plans its splits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Scanner:
-    """Scans one branch of a table. `table` is its name in messages."""
+    """A scanner of one branch of a table. `table` is the table's name in messages."""
 
     table: str
     snapshots: SnapshotStore
@@ -44,19 +44,20 @@ class Scanner:
     manifests: ManifestStore
 
     def check(self, schema: TableSchema) -> None:
-        """Raises UnsupportedError unless this release can read a snapshot with `schema` right."""
+        """Raise UnsupportedError unless this release reads a snapshot with `schema` correctly."""
         check_readable(self.table, schema, TableOptions.from_schema(schema))
 
     def index_files(self, snapshot: Snapshot) -> tuple[IndexFile, ...]:
-        """The index files valid at `snapshot`. Errors as `live_entries`."""
+        """Return the index files valid at `snapshot`. It raises as `live_entries` does."""
         return self._load(snapshot, lambda: self.manifests.read_index(snapshot.index_manifest))
 
     def deletions(self, snapshot: Snapshot) -> dict[tuple[bytes, int, str], DeletionFile]:
-        """The deletion vectors at `snapshot`, by serialised partition, bucket and name of the data file.
+        """Return the deletion vectors at `snapshot`, by serialised partition, bucket and name of the data
+        file.
 
-        They count even where option `deletion-vectors.enabled` was switched off later (other engines then
-        show the deleted rows again, until it is switched on). Costs a read of the index manifest, if there
-        is one. Errors as `live_entries`.
+        They count even if option `deletion-vectors.enabled` was switched off later (other engines then
+        show the deleted rows again, until it is switched on). It costs a read of the index manifest, if
+        there is one, and raises as `live_entries` does.
         """
         store = IndexStore(self.manifests.file_io, self.manifests.paths, self.manifests.schema)
         return {
@@ -66,9 +67,10 @@ class Scanner:
         }
 
     def live_entries(self, snapshot: Snapshot, where: ScanFilter = EVERYTHING) -> ManifestEntries:
-        """The live files at `snapshot` that `where` wants, as ADD entries in the order of the manifests.
+        """Return the live files at `snapshot` that the filter selects, as ADD entries in the order of the
+        manifests.
 
-        Raises NotFoundError when the snapshot expired meanwhile, CorruptDataError, InvalidInputError.
+        Raises NotFoundError when the snapshot has expired meanwhile, CorruptDataError, InvalidInputError.
         """
         partition_type = self.manifests.schema.partition_type
         where.check(partition_type)
@@ -88,13 +90,13 @@ class Scanner:
         created_ms: int | None = None,
         with_level_0: bool = False,
     ) -> SplitPlan:
-        """The splits of a batch read of `snapshot` with `schema`; none when there is no snapshot.
+        """Plan the splits of a batch read of `snapshot` with `schema`; there are none without a snapshot.
 
-        Files that cannot hold a row for which `predicate` is true are left out where that is certain: the
-        reader still has to filter. Postponed buckets (negative numbers) hold rows that are not part of the
-        table yet. `created_ms`: only files made at or after this time.
-        `with_level_0`: also where a batch read skips it (streams read on from there).
-        Errors as `live_entries`; `check` first whether the table can be read.
+        Files that certainly hold no row for which `predicate` is true are left out: the reader still has
+        to filter. Postponed buckets (negative numbers) hold rows that are not part of the table yet.
+        `created_ms`: only files created at or after this time (milliseconds since the epoch).
+        `with_level_0` includes level 0 where a batch read skips it, for streams that read on from there.
+        It raises as `live_entries` does; call `check` first to learn whether the table can be read.
         """
         options = TableOptions.from_schema(schema)
         keyed = bool(schema.primary_keys)
@@ -121,11 +123,11 @@ class Scanner:
             )
         else:
             alone = options.skips_level_0 or options.deletion_vectors
-            apart = self._apart(entries, options)
-            plan = plan_splits(entries, policy, key_of, unique=alone, apart=apart)
+            unordered = self._is_unordered(entries, options)
+            plan = plan_splits(entries, policy, key_of, keys_unique=alone, unordered=unordered)
         return plan if snapshot is None else replace(plan, deletions=self.deletions(snapshot))
 
-    def _apart(self, entries: ManifestEntries, options: TableOptions) -> bool:
+    def _is_unordered(self, entries: ManifestEntries, options: TableOptions) -> bool:
         """Are files in no order of keys? Then no two of their rows share one, but for those of level 0."""
         if options.pk_clustering_override and (entries.level == 0).any():
             raise UnsupportedError(
@@ -173,6 +175,6 @@ class Scanner:
 
 
 def created_since(entries: ManifestEntries, created_ms: int) -> ManifestEntries:
-    """The files made at or after a time, or at an unknown one. Some 1 us each."""
+    """Return the files created at or after a time, or at an unknown time. It costs some 1 us a file."""
     times = entries.times()
     return entries.select((times == NO_TIME) | (times >= created_ms))

@@ -1,4 +1,4 @@
-"""Splits: the units of a read, and a plan of them that makes their file descriptions on demand."""
+"""Splits are the units of a read; a split plan makes their file descriptions on demand."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ __all__ = ["Split", "SplitPlan"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """Files of one bucket that must be read together. `partition` is a serialised row. Pickles.
-
-    `raw_convertible`: every row of every file is a live row of the table, so no merging is needed.
-    `deletions`: which rows of each file are deleted, in the order of `files`; None for a file whose rows all
-    count. Empty where that holds for every file.
-    """
+    """Files of one bucket that must be read together. It can be pickled."""
 
     partition: bytes
+    """The serialised partition row."""
     bucket: int
     total_buckets: int
     files: tuple[DataFile, ...]
     raw_convertible: bool
+    """Whether every row of every file is a live row of the table, so that no merging is needed."""
     deletions: tuple[DeletionFile | None, ...] = ()
+    """The deletion vector of each file, in the order of `files`; None for a file without deleted rows. The
+    tuple is empty if no file has one.
+    """
 
     @property
     def deletions_of(self) -> Mapping[str, DeletionFile]:
-        """The deletion vectors by the names of the data files that have one."""
+        """Return the deletion vectors by the names of the data files that have one."""
         if not self.deletions:
             return {}
         pairs = zip(self.files, self.deletions, strict=True)
@@ -42,12 +42,12 @@ class Split:
 
     @property
     def size(self) -> int:
-        """Bytes of its files."""
+        """The size of the files in bytes."""
         return sum(file.file_size for file in self.files)
 
     @property
     def row_count(self) -> int:
-        """Rows in its files, before merging."""
+        """The number of rows in the files, before merging."""
         return sum(file.row_count for file in self.files)
 
 
@@ -55,8 +55,8 @@ class Split:
 class SplitPlan(Sequence[Split]):
     """All splits of a scan. Split `i` reads `entries[order[starts[i]:starts[i + 1]]]`.
 
-    Entries stay columns until a split is asked for: a plan over a million files costs no million objects.
-    `deletions`: the deletion vectors there are, by serialised partition, bucket and name of the data file.
+    Entries stay columns until a split is requested: a plan over a million files creates no million
+    objects.
     """
 
     entries: ManifestEntries
@@ -64,6 +64,7 @@ class SplitPlan(Sequence[Split]):
     starts: npt.NDArray[np.int64]
     raw_convertible: npt.NDArray[np.bool_]
     deletions: Mapping[tuple[bytes, int, str], DeletionFile] = field(default_factory=dict)
+    """The deletion vectors, by serialised partition, bucket and name of the data file."""
 
     def __len__(self) -> int:
         return len(self.raw_convertible)
@@ -88,12 +89,12 @@ class SplitPlan(Sequence[Split]):
 
     @property
     def row_count(self) -> int:
-        """Rows in all files, before merging."""
+        """The number of rows in all files, before merging."""
         return int(self.entries.row_count[self.order].sum())
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """The size of all files in bytes."""
         return int(self.entries.file_size[self.order].sum())
 
     def _split(self, index: int) -> Split:

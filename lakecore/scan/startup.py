@@ -1,7 +1,7 @@
-"""Where a read starts: the `scan.*` and `incremental-*` options of the format, as one checked value. Pure.
+"""The start of a read: the `scan.*` and `incremental-*` options of the format, as one checked value. Pure.
 
-Rule of the format: without `scan.mode` the other options decide it, and every mode takes only options of its
-own. Times in text are UTC unless they name a zone.
+Rule of the format: without `scan.mode` the other options decide the mode, and every mode accepts only its
+own options. Times in text are UTC unless they name a zone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["START_OPTIONS", "Incremental", "IncrementalMode", "IncrementalUnit",
 
 
 class StartupMode(Enum):
-    """What `scan.mode` says; `default` and the old `full` are resolved away."""
+    """The values of `scan.mode`; `default` and the old `full` are resolved to another mode."""
 
     LATEST_FULL = "latest-full"
     LATEST = "latest"
@@ -32,7 +32,7 @@ class StartupMode(Enum):
 
 
 class IncrementalMode(Enum):
-    """Which changes are read: `auto` is `changelog` where the table has one, else `delta`."""
+    """Which changes are read: `auto` is `changelog` if the table has one, else `delta`."""
 
     AUTO = "auto"
     DELTA = "delta"
@@ -50,11 +50,10 @@ class IncrementalUnit(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incremental:
-    """Changes after `start` up to and with `end`.
+    """The changes after `start` up to and including `end`.
 
-    Ends are tags, snapshot ids, or times in text, whichever they can be; or times in milliseconds; or
-    `end` is an automatic tag and `start` empty: the one before it. Two tags compare states (`diff`) unless
-    `tags_as_snapshots`.
+    The ends are tags, snapshot ids or times in text, whichever they can be; or times in milliseconds; or
+    `end` is an automatic tag and `start` is empty, which means the tag before it.
     """
 
     start: str
@@ -62,10 +61,11 @@ class Incremental:
     unit: IncrementalUnit = IncrementalUnit.NAMED
     mode: IncrementalMode = IncrementalMode.AUTO
     tags_as_snapshots: bool = False
+    """Two tags compare states (`diff`) unless this is set."""
 
     @classmethod
     def parse(cls, text: str, mode: str | IncrementalMode = IncrementalMode.AUTO) -> Incremental:
-        """`5..9`, `monday..friday`, `2026-01-01..2026-01-02 12:00:00`. Raises InvalidInputError."""
+        """Parse `5..9`, `monday..friday` or `2026-01-01..2026-01-02 12:00:00`. Raises InvalidInputError."""
         start, dots, end = text.partition("..")
         start, end = start.strip(), end.strip()
         if not dots or not start or not end:
@@ -124,7 +124,7 @@ _STARTS = (SNAPSHOT_ID, TAG_NAME, VERSION, WATERMARK, TIMESTAMP, TIMESTAMP_MILLI
            BETWEEN, BETWEEN_TIMES, TO_AUTO_TAG)  # fmt: skip
 _POINTS = tuple(key for option in _STARTS for key in (option.key, *option.old_keys))
 START_OPTIONS = (SCAN_MODE.key, *SCAN_MODE.old_keys, *_POINTS)
-"""The mode, and the options of which at most one says where to start."""
+"""The mode, and the options of which at most one may say where to start."""
 
 _MODES: Mapping[str, StartupMode] = {mode.value: mode for mode in StartupMode} | {
     "full": StartupMode.LATEST_FULL
@@ -141,7 +141,9 @@ _TAKES: Mapping[StartupMode, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Startup:
-    """One mode and what it needs; the rest is None. Times in milliseconds since the epoch."""
+    """One mode and the values that it needs; all others are None. Times are in milliseconds since the
+    epoch.
+    """
 
     mode: StartupMode
     snapshot: int | None = None
@@ -154,7 +156,9 @@ class Startup:
 
     @classmethod
     def from_options(cls, raw: Mapping[str, str]) -> Startup:
-        """Raises InvalidOptionError where options are malformed, missing or exclude each other."""
+        """Parse the options. Raises InvalidOptionError if they are malformed, missing or exclude each
+        other.
+        """
         given = [key for key in _POINTS if key in raw]
         mode = _startup_mode(raw, given)
         takes = _TAKES.get(mode, ())

@@ -1,4 +1,6 @@
-"""Single columns of serialised rows, for many rows at once, as Arrow arrays. In doubt a value is null."""
+"""This module decodes single columns of many serialised rows at once, as Arrow arrays. In doubt a value is
+null.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ _MAX_MILLIS = (1 << 63) // 1_000_000 - 1
 
 
 def arities(buffer: Bytes, start: I64, length: I64) -> I64:
-    """How many fields each row has; -1 where the bytes are too few to hold them."""
+    """Return how many fields each row has; -1 if the bytes are too few to hold them."""
     out = np.full(len(start), -1, np.int64)
     lanes = np.flatnonzero(length >= _PREFIX)
     out[lanes] = _view(buffer, ">i4")[start[lanes]]
@@ -39,9 +41,10 @@ def arities(buffer: Bytes, start: I64, length: I64) -> I64:
 def row_column(
     buffer: Bytes, start: I64, length: I64, *, arity: int, index: int, kind: DataType
 ) -> pa.Array | None:
-    """Field `index` of rows of `arity` fields; None for types whose bounds are not used.
+    """Return field `index` of rows of `arity` fields; None for types whose bounds are not used.
 
-    `buffer` ends with eight spare bytes, and each row is long enough for its fixed part (see `arities`).
+    `buffer` must end with eight spare bytes, and each row must be long enough for its fixed part (see
+    `arities`).
     """
     if not isinstance(kind, AtomicType):
         return None

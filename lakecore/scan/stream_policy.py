@@ -1,8 +1,8 @@
-"""What a stream reads of each snapshot that follows its start. Pure: decisions over snapshots, no IO.
+"""The stream policy decides what a stream reads of each snapshot that follows its start. Pure.
 
-Rules of the format: without a changelog producer a stream gets the rows that APPEND snapshots added, as they
-were written; with one, the changelog files of any snapshot that has them. OVERWRITE snapshots are passed
-over unless the table asks for them; all other kinds are passed over silently.
+Rules of the format: without a changelog producer a stream gets the rows that APPEND snapshots added, as
+they were written; with one, it gets the changelog files of every snapshot that has them. OVERWRITE
+snapshots are skipped unless the table asks for them; all other kinds are skipped silently.
 """
 
 from __future__ import annotations
@@ -46,18 +46,23 @@ class ChangeKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPolicy:
-    """The options of a table that a stream obeys; times in milliseconds."""
+    """The options of a table that a stream obeys."""
 
     keyed: bool
+    """Whether the table has a primary key."""
     producer: ChangelogProducer
     reads_overwrites: bool
+    """Whether the changes of OVERWRITE snapshots are read."""
     bounded_watermark: int | None
+    """The watermark, in milliseconds, past which the stream ends; None if it never ends."""
     delay_ms: int | None
+    """The age in milliseconds at which a snapshot may be read; None if there is no delay."""
     full_levels: tuple[int, int] | None
+    """The lowest and highest level that the initial full read covers; None for all levels."""
 
     @classmethod
     def from_schema(cls, schema: TableSchema, options: TableOptions) -> StreamPolicy:
-        """Raises InvalidOptionError for options that cannot go together."""
+        """Build the policy. Raises InvalidOptionError for options that cannot be combined."""
         raw, keyed = schema.options, bool(schema.primary_keys)
         producer = options.changelog_producer if keyed else ChangelogProducer.NONE
         wanted = READ_OVERWRITE.read(raw)
@@ -82,25 +87,25 @@ class StreamPolicy:
 
     @property
     def first_filter(self) -> ScanFilter:
-        """What the first, full reading leaves out: rows that the changelog will still tell."""
+        """The filter of the initial full read, which leaves out rows that the changelog will still emit."""
         return EVERYTHING if self.full_levels is None else ScanFilter(levels=self.full_levels)
 
     @property
     def emits_postponed(self) -> bool:
-        """Are rows told before they have a bucket? A changelog tells them once they have one."""
+        """Whether rows are emitted before they have a bucket. A changelog emits them once they have one."""
         return self.producer is ChangelogProducer.NONE
 
     def ends_at(self, snapshot: Snapshot) -> bool:
-        """Has the stream reached its bound? A snapshot without a watermark never ends it."""
+        """Return whether the stream has reached its bound. A snapshot without a watermark never ends it."""
         bound = self.bounded_watermark
         return bound is not None and snapshot.watermark is not None and snapshot.watermark > bound
 
     def waits_for(self, snapshot: Snapshot, now_ms: int) -> bool:
-        """Is the snapshot too young to be read?"""
+        """Return whether the snapshot is too young to be read."""
         return self.delay_ms is not None and snapshot.time_millis > now_ms - self.delay_ms
 
     def changes_of(self, snapshot: Snapshot) -> ChangeKind:
-        """What to read of a snapshot that follows."""
+        """Return what to read of a snapshot that follows."""
         if snapshot.commit_kind is CommitKind.OVERWRITE and self.reads_overwrites:
             return ChangeKind.REPLACED if self.keyed else ChangeKind.ADDED
         if self.producer is not ChangelogProducer.NONE:

@@ -1,4 +1,4 @@
-"""Where a stream starts: with a whole state, or with the changes from some snapshot on."""
+"""The start of a stream: a full state, or the changes from some snapshot on."""
 
 from __future__ import annotations
 
@@ -18,20 +18,24 @@ _FIRST = 1
 
 @dataclass(frozen=True, slots=True)
 class StreamStart:
-    """`full`: the state to read first, of files made since `created_ms` only; None: changes only."""
+    """Where a stream begins."""
 
     next_snapshot: int
+    """The first snapshot whose changes are read."""
     full: Snapshot | None = None
+    """The state to read first; None to read only changes."""
     created_ms: int | None = None
+    """Only files of `full` created at or after this time (milliseconds) are read; None for all files."""
 
 
 def stream_start(
     startup: Startup, options: Mapping[str, str], history: History, *, latest_from_first: bool
 ) -> StreamStart | None:
-    """Carry out a mode; None while the table has no snapshot. A start that expired moves to the earliest.
+    """Resolve a mode to a start; None while the table has no snapshot. A start that has expired moves to
+    the earliest.
 
-    `latest_from_first`: the table was empty when the stream was made, so that mode `latest` misses nothing.
-    Raises InvalidOptionError for a start that streams do not have.
+    `latest_from_first`: the table was empty when the stream was made, so that mode `latest` misses
+    nothing. Raises InvalidOptionError for a start that streams do not have.
     """
     snapshots = history.snapshots
     match startup.mode:

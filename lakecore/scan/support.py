@@ -1,6 +1,7 @@
-"""What this release can read, write and compact. What it cannot is refused before a byte is touched.
+"""This module decides what this release can read, write and compact; anything else is refused before a
+byte is written.
 
-The rule: never wrong rows, and never a changelog, an index or a row id silently left out. Pure.
+The rule: rows are never wrong, and a changelog, an index or a row id is never silently left out. Pure.
 """
 
 from __future__ import annotations
@@ -56,14 +57,14 @@ _STREAM_MODE = "stream-scan-mode"
 _ONE_BUCKET = "scan.bucket"
 _OFF = ("", "false")
 TABLE_TYPES = ("table", "materialized-table")
-"""Values of the option `type` of tables whose rows are kept as the format says."""
+"""Values of the option `type` for tables whose rows are stored as the format specifies."""
 
 
 def check_readable(table: str, schema: TableSchema, options: TableOptions) -> None:
-    """Raises UnsupportedError unless a batch read of `table` gives exactly its rows.
+    """Raise UnsupportedError unless a batch read of `table` returns exactly its rows.
 
-    `schema`, `options`: of the snapshot that is read. A changelog producer never matters here: it makes a
-    change stream, the rows are the same.
+    `schema` and `options` are those of the snapshot that is read. A changelog producer never matters here:
+    it makes a change stream, and the rows are the same.
     """
     _check_rows(table, schema, options, "read")
     if _is_on(schema.options, _CHAIN):
@@ -77,23 +78,23 @@ def check_readable(table: str, schema: TableSchema, options: TableOptions) -> No
 
 
 def check_streamable(table: str, schema: TableSchema) -> None:
-    """Raises UnsupportedError unless the changes of `table` can be read as they were written.
+    """Raise UnsupportedError unless the changes of `table` can be read as they were written.
 
-    Merge engines and deletion vectors do not matter: nothing is merged.
+    Merge engines and deletion vectors do not matter, because nothing is merged.
     """
     _check_kind(table, schema)
     _check_one_branch(table, schema.options)
 
 
 def check_emits_changes(table: str, raw: Mapping[str, str]) -> None:
-    """Raises UnsupportedError where a stream would tell files, for compactions elsewhere, and no changes."""
+    """Raise UnsupportedError if a stream would emit files, for compactions elsewhere, instead of changes."""
     value = raw.get(_STREAM_MODE, "")
     if value.lower() not in ("", "none"):
         raise _refuse(table, _STREAM_MODE, value, "stream", "it is for compaction services: unset it")
 
 
 def check_overwrites_streamable(table: str, schema: TableSchema, options: TableOptions) -> None:
-    """Raises UnsupportedError unless the rows that an overwrite removes are known from its files alone."""
+    """Raise UnsupportedError unless the rows that an overwrite removes are known from its files alone."""
     _check_rows(table, schema, options, "stream")
 
 
@@ -115,10 +116,10 @@ _OTHER_TREES = {
 
 
 def check_index_files(table: str, snapshot_id: int, files: Iterable[IndexFile]) -> None:
-    """Raises UnsupportedError when a compaction of the snapshot would have to apply deletion vectors.
+    """Raise UnsupportedError if a compaction of the snapshot would have to apply deletion vectors.
 
-    They count even where option `deletion-vectors.enabled` was switched off later. Other index files only
-    make lookups faster, and are left alone.
+    They count even if option `deletion-vectors.enabled` was switched off later. Other index files only
+    make lookups faster, and are left unchanged.
     """
     for file in files:
         if file.index_type == DELETION_VECTORS and (file.row_count or file.deletions):
@@ -129,9 +130,10 @@ def check_index_files(table: str, snapshot_id: int, files: Iterable[IndexFile]) 
 
 
 def check_row_ids(table: str, options: TableOptions, files: Iterable[DataFile]) -> None:
-    """Raises UnsupportedError where rows of `files` shall keep ids that they never got.
+    """Raise UnsupportedError if rows of `files` should keep row ids that they were never given.
 
-    A Paimon that does not know row tracking (before 1.3) writes to such tables, but gives no ids.
+    A Paimon release that does not know row tracking (before 1.3) writes to such tables, but assigns no
+    ids.
     """
     for file in files if options.row_tracking else ():
         if file.lacks_row_ids:
@@ -145,7 +147,7 @@ def check_row_ids(table: str, options: TableOptions, files: Iterable[DataFile]) 
 
 
 def check_writable(table: str, schema: TableSchema, options: TableOptions) -> None:
-    """Raises UnsupportedError unless rows written to `table` become what its options promise."""
+    """Raise UnsupportedError unless rows written to `table` become what its options promise."""
     _check_new_files(table, schema, options, "write")
 
 
@@ -161,7 +163,7 @@ def _check_blobs(table: str, schema: TableSchema) -> None:
 
 
 def check_deletable(table: str, schema: TableSchema, options: TableOptions) -> None:
-    """Raises UnsupportedError unless rows of `table` can be deleted by a condition."""
+    """Raise UnsupportedError unless rows of `table` can be deleted by a condition."""
     check_writable(table, schema, options)
     if not schema.primary_keys:
         if not options.deletion_vectors:
@@ -183,7 +185,7 @@ def check_deletable(table: str, schema: TableSchema, options: TableOptions) -> N
 
 
 def check_updatable(table: str, schema: TableSchema, options: TableOptions) -> None:
-    """Raises UnsupportedError unless single columns of rows of `table` can be written."""
+    """Raise UnsupportedError unless single columns of rows of `table` can be written."""
     check_writable(table, schema, options)
     if not options.data_evolution:
         remedy = "a data file has all columns: overwrite the rows, or create another table"
@@ -191,7 +193,7 @@ def check_updatable(table: str, schema: TableSchema, options: TableOptions) -> N
 
 
 def check_compactable(table: str, schema: TableSchema, options: TableOptions) -> None:
-    """Raises UnsupportedError unless compacting `table` leaves everything its options promise intact."""
+    """Raise UnsupportedError unless compacting `table` preserves everything that its options promise."""
     _check_new_files(table, schema, options, "compact")
     if options.record_expire_ms is not None and not schema.primary_keys:
         text = schema.options.get("record-level.expire-time", str(options.record_expire_ms))
@@ -200,7 +202,7 @@ def check_compactable(table: str, schema: TableSchema, options: TableOptions) ->
 
 
 def check_rescalable(table: str, schema: TableSchema, options: TableOptions) -> None:
-    """Raises UnsupportedError unless the buckets of `table` can be made anew."""
+    """Raise UnsupportedError unless the number of buckets of `table` can be changed by rewriting them."""
     check_compactable(table, schema, options)
     if options.pk_clustering_override:
         remedy = "its files are not sorted by key; use another engine"

@@ -1,4 +1,6 @@
-"""Which snapshot a batch read sees: the latest, or one by id, tag, version, time or watermark."""
+"""Time travel selects the snapshot that a batch read sees: the latest, or one by id, tag, version, time or
+watermark.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +31,18 @@ _PRODUCER = Option(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeTravel:
-    """At most one is given; times and watermarks in milliseconds. None of them: the latest snapshot.
-
-    `version`: a tag, `watermark-<ms>` or a snapshot id.
-    """
+    """The snapshot that a read asks for: at most one field is set; none means the latest snapshot."""
 
     snapshot: int | None = None
+    """A snapshot id."""
     tag: str | None = None
+    """The name of a tag."""
     timestamp_ms: int | None = None
+    """The last snapshot at or before this time, in milliseconds since the epoch."""
     watermark: int | None = None
+    """The first snapshot whose watermark, in milliseconds, is at least this one."""
     version: str | None = None
+    """A tag, `watermark-<ms>` or a snapshot id."""
 
     def __post_init__(self) -> None:
         given = [name for name in self.__slots__ if getattr(self, name) is not None]
@@ -47,7 +51,7 @@ class TimeTravel:
 
     @property
     def is_latest(self) -> bool:
-        """Nothing was asked for: the read uses the latest schema, else that of the snapshot."""
+        """Whether nothing was asked for: the read uses the latest schema, else that of the snapshot."""
         return all(getattr(self, name) is None for name in self.__slots__)
 
 
@@ -56,18 +60,20 @@ LATEST = TimeTravel()
 
 @dataclass(frozen=True, slots=True)
 class BatchStart:
-    """What a batch read sees. `uses_snapshot_schema`: with the schema of `snapshot` instead of the latest.
-
-    `created_ms`: only files made at or after this time (milliseconds since the epoch).
-    """
+    """The state that a batch read sees."""
 
     snapshot: Snapshot | None
+    """The snapshot; None if the table has none yet."""
     uses_snapshot_schema: bool = False
+    """Whether the schema of `snapshot` is used instead of the latest one."""
     created_ms: int | None = None
+    """Only files created at or after this time (milliseconds since the epoch) are read; None for all
+    files.
+    """
 
 
 def batch_start(startup: Startup, options: Mapping[str, str], history: History, tags: TagStore) -> BatchStart:
-    """Carry out any mode but `incremental`. Raises NotFoundError that names what there is."""
+    """Resolve any mode but `incremental` to a state. Raises NotFoundError that names what is available."""
     snapshots = history.snapshots
     match startup.mode:
         case StartupMode.COMPACTED_FULL:
@@ -90,9 +96,9 @@ def batch_start(startup: Startup, options: Mapping[str, str], history: History, 
 
 
 def snapshot_as_of(travel: TimeTravel, snapshots: SnapshotStore, tags: TagStore) -> Snapshot | None:
-    """The snapshot to read; None when the latest is asked for and there is none yet.
+    """Return the snapshot to read; None if the latest is asked for and there is none yet.
 
-    Raises NotFoundError that names what there is.
+    Raises NotFoundError that names what is available.
     """
     if travel.version is not None:
         travel = resolve_version(travel.version, tags)
@@ -108,7 +114,9 @@ def snapshot_as_of(travel: TimeTravel, snapshots: SnapshotStore, tags: TagStore)
 
 
 def resolve_version(version: str, tags: TagStore) -> TimeTravel:
-    """Rule of the format: a tag of that name wins, then `watermark-<ms>`, then a snapshot id."""
+    """Resolve a version. Rule of the format: a tag of that name wins, then `watermark-<ms>`, then a
+    snapshot id.
+    """
     known = tags.list()
     if version in known:
         return TimeTravel(tag=version)
@@ -123,9 +131,10 @@ def resolve_version(version: str, tags: TagStore) -> TimeTravel:
 
 
 def latest_compacted_snapshot(options: Mapping[str, str], snapshots: SnapshotStore) -> Snapshot | None:
-    """The newest snapshot made by a compaction (of the whole table, where options tell); else the latest.
+    """Return the newest snapshot made by a compaction, else the latest snapshot.
 
-    Costs a read a snapshot, from the newest back.
+    If the options say when full compactions are made, only those count. It costs a read a snapshot, from
+    the newest back.
     """
     commits = FULL_COMPACTION_COMMITS.read(options)
     if commits is None and _PRODUCER.read(options) is ChangelogProducer.FULL_COMPACTION:
@@ -151,9 +160,9 @@ def first_snapshot_since(timestamp_ms: int, history: History) -> int | None:
 
 
 def snapshot_at(timestamp_ms: int, snapshots: SnapshotStore) -> Snapshot:
-    """The last snapshot committed at or before a time. Costs a listing and a few reads.
+    """Return the last snapshot committed at or before a time. It costs a listing and a few reads.
 
-    Times are taken to grow with ids, as the format assumes. Snapshots that expire meanwhile count as too
+    Times are assumed to grow with ids, as the format does. Snapshots that expire meanwhile count as too
     old. Raises NotFoundError that names the earliest.
     """
     ids = snapshots.list_ids()

@@ -54,8 +54,8 @@ def run(catalog: FilesystemCatalog, **job: Any) -> compact.Report:
     return compact.run(compact.Job(table="d.k", strategy=Strategy.UNIVERSAL, **job), catalog)
 
 
-def newest_first(file: DataFile, *, by_snapshot: bool) -> Any:
-    number = file.min_sequence_number if by_snapshot else 0
+def newest_first(file: DataFile, *, snapshot_ordering: bool) -> Any:
+    number = file.min_sequence_number if snapshot_ordering else 0
     return -number, -(file.creation_time or 0)
 
 
@@ -199,9 +199,11 @@ def test_the_order_of_files_is_found_anew() -> None:
         named("data--u-x-s-7-w-u-10.avro", 5, 1), named("data--u-x-s-7-w-u-9.avro", 5, 2),
         named("data--u--s-5--s-3-w-u-0.avro", 5, 3), named("data--u-y-s-9-w-u-0.avro", 4, 4), named("a.avro", 6, 0),
     ]  # fmt: skip
-    assert [files.index(file) for file in replay_order(files, by_snapshot=False)] == [3, 2, 1, 0, 4]
-    assert [files.index(file) for file in replay_order(files, by_snapshot=True)] == [4, 0, 1, 2, 3]
-    assert replay_order(reversed(files), by_snapshot=False) == replay_order(files, by_snapshot=False)
+    assert [files.index(file) for file in replay_order(files, snapshot_ordering=False)] == [3, 2, 1, 0, 4]
+    assert [files.index(file) for file in replay_order(files, snapshot_ordering=True)] == [4, 0, 1, 2, 3]
+    assert replay_order(reversed(files), snapshot_ordering=False) == replay_order(
+        files, snapshot_ordering=False
+    )
 
 
 def test_just_the_waiting_files_are_replayed() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakecore.fs.allowed_paths import AllowedPaths
-from lakecore.fs.link_looks import LinkLooks
+from lakecore.fs.link_checks import LinkChecks
 from lakecore.maintain.deletion.candidates import PlannedDeletion
 from lakecore.maintain.deletion.runs import RunRecord
 from lakecore.maintain.forecast.history import HistoryLine

@@ -14,8 +14,8 @@ from lakecore.maintain.branches.plan import (
     BranchHistory,
     check_mergeable,
     check_schemas,
+    entries_only_in,
     messages_of,
-    only_in,
 )
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.entries import ManifestEntries

@@ -20,7 +20,7 @@ from lakecore.metadata.options import TableOptions
 from lakecore.metadata.schema import TableSchema
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 
-__all__ = ["BranchHistory", "check_mergeable", "check_schemas", "messages_of", "only_in"]
+__all__ = ["BranchHistory", "check_mergeable", "check_schemas", "entries_only_in", "messages_of"]
 
 _APPENDS = (CommitKind.APPEND, CommitKind.ANALYZE)
 

@@ -119,7 +119,7 @@ def _name(path: str) -> str:
 
 
 def _look(known: KnownFiles, found: DirectoryListing) -> DirectoryScan:
-    old = [status for status in found.old if not is_shared(status.path)]
+    old = [status for status in found.old if not is_blob_pack(status.path)]
     names = [status.path.rpartition("/")[2] for status in old]
     if not known.others.isdisjoint(names):
         old = [status for status, name in zip(old, names, strict=True) if name not in known.others]

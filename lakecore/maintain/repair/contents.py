@@ -164,7 +164,7 @@ def _remove_vectors(
     latest, files = _index(target)
     if latest is None:
         return ActionResult()
-    entries = live(target.manifests.read(target.manifests.data_manifests(latest)))
+    entries = live_entries(target.manifests.read(target.manifests.data_manifests(latest)))
     changes = without_vectors(target, files, stale_vectors(files, entries))
     messages = [
         CommitMessage(

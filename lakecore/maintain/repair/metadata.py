@@ -29,6 +29,7 @@ from lakecore.maintain.repair.plan import ActionPreview, Growth
 from lakecore.maintain.repair.readable import broken_roots, lost_changelog, newest_readable
 from lakecore.maintain.target import Target
 from lakecore.metadata.manifest.live_entries import live_entries
+from lakecore.metadata.next_snapshot import next_metadata_only
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 
 __all__ = ["BROKEN_ROOTS", "EARLIEST", "HINTS", "LOST_BRANCH", "LOST_CHANGELOG", "ROLLBACK", "TOTALS"]
@@ -267,7 +268,7 @@ def _succeed(
         target.manifests.write_list(()),
     )
     author = {"commit_user": context.user, "commit_identifier": BATCH_IDENTIFIER}
-    planned = successor(latest, base, delta, kind, target.clock.now_ms(), **author, **fields)
+    planned = next_metadata_only(latest, base, delta, kind, target.clock.now_ms(), **author, **fields)
     publication = publish(target.snapshots, planned, latest, target.settle_ms)
     if publication.replaced:
         raise CommitUncertainError(f"{target.name}: {publication.note}; make a new plan, and delete nothing")

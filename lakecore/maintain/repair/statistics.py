@@ -22,6 +22,7 @@ from lakecore.metadata.key_value import key_fields
 from lakecore.metadata.manifest.data_file import DataFile, ManifestEntry
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.live_entries import live_entries
+from lakecore.metadata.next_snapshot import next_metadata_only
 from lakecore.metadata.options import TableOptions
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from lakecore.types.datatypes import RowType
@@ -136,7 +137,7 @@ def _publish(
         made.append(change[0])
         author = {"commit_user": context.user, "commit_identifier": BATCH_IDENTIFIER}
         now_ms = target.clock.now_ms()
-        planned = successor(latest, base, change, CommitKind.COMPACT, now_ms, **author)
+        planned = next_metadata_only(latest, base, change, CommitKind.COMPACT, now_ms, **author)
         publication = publish(target.snapshots, planned, latest, target.settle_ms)
         if publication.replaced:
             raise CommitUncertainError(

@@ -1,3 +1,3 @@
-"""What manifests hold: data files and index files, entries as numpy columns, and which of them are live. No
-IO.
+"""The contents of manifests: data files and index files, entries as numpy columns, and which of them are
+live. No IO.
 """

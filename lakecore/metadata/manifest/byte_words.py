@@ -1,4 +1,4 @@
-"""Byte strings in numpy: as rows of words, to compare them exactly, and as hashes, to find candidates."""
+"""Byte strings in numpy: rows of words for exact comparison, and hashes for finding candidates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ I64: TypeAlias = npt.NDArray[np.int64]
 Ints: TypeAlias = npt.NDArray[Any]
 
 WORD_PADDING = 8
-"""Spare bytes that a buffer must have behind the last string in it."""
+"""The number of spare bytes that a buffer must have behind its last string."""
 
 _SEED = np.uint64(0x9E3779B97F4A7C15)
 _PRIME = np.uint64(0xD6E8FEB86659FD93)
@@ -27,7 +27,7 @@ _FEW, _SHORT = 16, 4096
 
 
 def mix(state: U64, word: Any) -> U64:
-    """Fold one word per lane into `state`. Wraps; the order of words matters."""
+    """Mix one word per element into `state`. It wraps, and the order of words matters."""
     state = (state ^ word) * _PRIME
     out: U64 = state ^ (state >> _SHIFT)
     return out
@@ -49,7 +49,7 @@ class ByteWords:
 
     @classmethod
     def from_bytes(cls, values: Sequence[bytes]) -> ByteWords:
-        """Copies; as wide as the longest value."""
+        """Copy the strings; the result is as wide as the longest one."""
         length = np.fromiter(map(len, values), np.int32, len(values))
         width = (int(length.max(initial=0)) + 7) >> 3
         data = b"".join(value.ljust(8 * width, b"\0") for value in values)
@@ -57,7 +57,9 @@ class ByteWords:
 
     @classmethod
     def from_slices(cls, buffer: npt.NDArray[np.uint8], start: I64, length: I64) -> ByteWords:
-        """`buffer[start:start+length]` of each lane. Costs one gather per eight bytes of the longest."""
+        """Gather `buffer[start:start+length]` for each element. It costs one gather per eight bytes of the
+        longest.
+        """
         words = np.ndarray((max(len(buffer) - 7, 0),), "<u8", buffer, strides=(1,))
         width = (int(length.max(initial=0)) + 7) >> 3
         out = np.zeros((len(start), width), np.uint64)
@@ -71,7 +73,7 @@ class ByteWords:
         return ByteWords(self.words[index], self.length[index])
 
     def hashes(self) -> U64:
-        """The hashes that `hash_slices` and `hash_bytes` give for the same strings."""
+        """Return the hashes that `hash_slices` and `hash_bytes` give for the same strings."""
         state = _start_state(self.length)
         if not len(state):
             return state
@@ -85,7 +87,7 @@ class ByteWords:
         return state
 
     def same(self, left: Ints, right: Ints) -> npt.NDArray[np.bool_]:
-        """Whether string `left[i]` equals string `right[i]`. Exact."""
+        """Return whether string `left[i]` equals string `right[i]`. The answer is exact."""
         equal: npt.NDArray[np.bool_] = self.length[left] == self.length[right]
         for index in range(self.words.shape[1]):
             column = self.words[:, index]
@@ -93,14 +95,14 @@ class ByteWords:
         return equal
 
     def to_list(self) -> list[bytes]:
-        """The strings."""
+        """Return the strings."""
         width = 8 * self.words.shape[1]
         data = np.ascontiguousarray(self.words).tobytes()
         return [data[i * width : i * width + size] for i, size in enumerate(self.length.tolist())]
 
     @classmethod
     def assemble(cls, size: int, parts: Sequence[tuple[Ints, ByteWords]]) -> ByteWords:
-        """Strings of several sets, each put at the given places of a set of `size`."""
+        """Put the strings of several sets at the given places of a set of `size`."""
         width = max((part.words.shape[1] for _, part in parts), default=0)
         out = cls(np.zeros((size, width), np.uint64), np.zeros(size, np.int32))
         for places, part in parts:
@@ -120,7 +122,7 @@ def _gather(out: U64, words: U64, start: I64, left: I64) -> None:
 
 
 def hash_slices(buffer: npt.NDArray[np.uint8], start: I64, length: I64) -> U64:
-    """A hash of each `buffer[start:start+length]`, of any length, without keeping its words."""
+    """Hash each `buffer[start:start+length]`, of any length, without keeping its words."""
     words = np.ndarray((max(len(buffer) - 7, 0),), "<u8", buffer, strides=(1,))
     state = _start_state(length)
     word = np.zeros(len(start), np.uint64)
@@ -138,7 +140,7 @@ def hash_slices(buffer: npt.NDArray[np.uint8], start: I64, length: I64) -> U64:
 
 
 def hash_bytes(values: Sequence[bytes]) -> U64:
-    """The same hash for strings that are not in a buffer."""
+    """Return the same hashes for strings that are not in a buffer."""
     if len(values) <= _FEW and sum(map(len, values)) <= _SHORT:
         return np.array([_hash_of(value) for value in values], np.uint64)
     length = np.fromiter(map(len, values), np.int64, len(values))

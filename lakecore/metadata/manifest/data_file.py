@@ -1,4 +1,4 @@
-"""One data or changelog file as a manifest describes it, and one entry (ADD or DELETE) of a manifest."""
+"""A data or changelog file as a manifest describes it, and one entry (ADD or DELETE) of a manifest."""
 
 from __future__ import annotations
 
@@ -23,11 +23,15 @@ EMPTY_ROW = bytes(12)
 
 
 class EntryKind(IntEnum):
+    """Whether an entry adds or deletes its file."""
+
     ADD = 0
     DELETE = 1
 
 
 class FileSource(IntEnum):
+    """Whether a writer or a compaction made a file."""
+
     APPEND = 0
     COMPACT = 1
 
@@ -46,11 +50,7 @@ EMPTY_STATS = SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """`_FILE` of a manifest entry. Rows (`min_key`, …) are serialised; sizes in bytes.
-
-    `creation_time` is the writer's local wall clock in milliseconds, as if it were UTC.
-    `value_stats_cols`: None = statistics cover all columns, () = none.
-    """
+    """The `_FILE` column of a manifest entry. Rows (`min_key`, …) are serialised; sizes are in bytes."""
 
     file_name: str
     file_size: int
@@ -65,22 +65,24 @@ class DataFile:
     level: int = 0
     extra_files: tuple[str, ...] = ()
     creation_time: int | None = None
+    """The writer's local wall clock in milliseconds, as if it were UTC; None if it was not recorded."""
     delete_row_count: int | None = None
     embedded_index: bytes | None = None
     file_source: FileSource | None = None
     value_stats_cols: tuple[str, ...] | None = None
+    """The columns that the statistics cover: None means all columns, () none."""
     external_path: str | None = None
     first_row_id: int | None = None
     write_cols: tuple[str, ...] | None = None
 
     @property
     def all_names(self) -> tuple[str, ...]:
-        """Its own name, and those of the files that live and die with it."""
+        """Return the name of the file and the names of its extra files, which are deleted with it."""
         return (self.file_name, *self.extra_files)
 
     @property
     def lacks_row_ids(self) -> bool:
-        """A written file whose rows nobody gave ids; compactions store those of their rows."""
+        """Whether a written file's rows have no ids yet; compactions store the ids of their rows."""
         stored = self.write_cols is not None and ROW_ID_NAME in self.write_cols
         return self.file_source is not FileSource.COMPACT and self.first_row_id is None and not stored
 
@@ -90,7 +92,7 @@ FileIdentity = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestEntry:
-    """ADD or DELETE of one file. `partition` is a serialised row."""
+    """An ADD or DELETE of one file. `partition` is a serialised row."""
 
     kind: EntryKind
     partition: bytes
@@ -100,7 +102,9 @@ class ManifestEntry:
 
     @property
     def identity(self) -> FileIdentity:
-        """What ADD and DELETE are matched by. Level is part of it: an upgrade is DELETE + ADD."""
+        """The identity by which ADD and DELETE are matched. Level is part of it: an upgrade is DELETE +
+        ADD.
+        """
         f = self.file
         return (
             self.partition,

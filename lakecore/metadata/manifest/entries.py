@@ -1,7 +1,8 @@
-"""Entries of manifests as numpy columns; rows are made only for the entries that are asked for.
+"""Manifest entries as numpy columns; rows are made only for the entries that are requested.
 
-A plan over a million files needs a few integers of each and the details of some. What every step needs is
-a column; the rest stays in an `EntrySource` (rows, or the bytes of the manifests) and is read by position.
+A plan over a million files needs a few integers of each and the details of some. Values that every step
+needs are columns; the rest stays in an `EntrySource` (rows, or the bytes of the manifests) and is read by
+position.
 """
 
 from __future__ import annotations
@@ -26,30 +27,34 @@ Index = npt.NDArray[Any] | slice | Sequence[int]
 _ITER_CHUNK = 4096
 
 EXTRA_WEIGHTS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
-"""Of the extra files (as an avro array of strings), the embedded index and the external path."""
+"""The hash weights of the extra files (as an avro array of strings), the embedded index and the external
+path.
+"""
 
 NO_TIME = int(np.iinfo(np.int64).min)
 
 
 class EntrySource(Protocol):
-    """Where the details of entries are. Positions are the source's own."""
+    """A source of the details of entries. Positions are the source's own."""
 
     def files(self, at: Ints) -> list[DataFile]:
-        """The data files at these positions, in this order. Cost: some 30 us each."""
+        """Return the data files at these positions, in this order. It costs some 30 us a file."""
 
     def names(self, at: Ints) -> ByteWords:
-        """Their file names (UTF-8). Cheap."""
+        """Return their file names (UTF-8). This is cheap."""
 
     def times(self, at: Ints) -> Ints:
-        """When the files were made: `DataFile.creation_time`, or NO_TIME. Some 1 us each."""
+        """Return when the files were created: `DataFile.creation_time`, or NO_TIME. It costs some 1 us a
+        file.
+        """
 
     def stats(self, at: Ints, part: StatsPart) -> Iterator[tuple[Ints, StatsRows]]:
-        """Their statistics, in pieces of bounded size; each with its places in `at`."""
+        """Yield their statistics, in pieces of bounded size, each with its places in `at`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowSource:
-    """Data files that are already rows."""
+    """A source over data files that are already rows."""
 
     rows: tuple[DataFile, ...]
 
@@ -113,15 +118,14 @@ def _count_bytes(count: int) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ManifestEntries:
-    """Columns of equal length, in manifest order. `partition` holds codes into `partitions`.
+    """Columns of equal length, in manifest order.
 
-    `delete_row_count` and `first_row_id` are -1 where unknown. `name_hash` and `extra_hash` only find
-    candidates: equality is decided by the bytes. `has_unknown_columns`: some manifest has columns that
-    rewriting it would lose.
+    `name_hash` and `extra_hash` only find candidates: equality is decided by the bytes.
     """
 
     kind: Ints
     partition: Ints
+    """Codes into `partitions`."""
     bucket: Ints
     total_buckets: Ints
     level: Ints
@@ -131,7 +135,9 @@ class ManifestEntries:
     min_sequence: Ints
     max_sequence: Ints
     delete_row_count: Ints
+    """The number of retract rows; -1 if unknown."""
     first_row_id: Ints
+    """The row id of the first row; -1 if unknown."""
     name_hash: Ints
     extra_hash: Ints
     source: Ints
@@ -139,6 +145,7 @@ class ManifestEntries:
     partitions: tuple[bytes, ...] = ()
     sources: tuple[EntrySource, ...] = ()
     has_unknown_columns: bool = False
+    """Whether some manifest has columns that rewriting it would lose."""
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -155,7 +162,7 @@ class ManifestEntries:
     def from_rows(
         cls, rows: Sequence[ManifestEntry], *, has_unknown_columns: bool = False
     ) -> ManifestEntries:
-        """Columns over rows that are at hand."""
+        """Build columns over the given rows."""
         codes: dict[bytes, int] = {}
         partition = [codes.setdefault(row.partition, len(codes)) for row in rows]
         files = tuple(row.file for row in rows)
@@ -187,7 +194,7 @@ class ManifestEntries:
 
     @classmethod
     def concat(cls, parts: Sequence[ManifestEntries]) -> ManifestEntries:
-        """One after the other, in order."""
+        """Concatenate entries, in order."""
         if len(parts) == 1:
             return parts[0]
         if not parts:
@@ -212,24 +219,28 @@ class ManifestEntries:
         )
 
     def frozen(self) -> ManifestEntries:
-        """The same; whoever tries to change a column in place gets a ValueError."""
+        """Return the same entries with read-only columns: a change in place raises ValueError."""
         for name in _COLUMNS:
             getattr(self, name).setflags(write=False)
         return self
 
     def select(self, index: Index) -> ManifestEntries:
-        """The entries of a boolean mask, an array of positions or a slice. Details are shared, not copied."""
+        """Return the entries of a boolean mask, an array of positions or a slice. Details are shared, not
+        copied.
+        """
         if not isinstance(index, slice):
             index = np.asarray(index)
             index = index if index.dtype == bool else index.astype(np.int64)
         return replace(self, **{name: getattr(self, name)[index] for name in _COLUMNS})
 
     def row(self, index: int) -> ManifestEntry:
-        """One entry, whole."""
+        """Return one complete entry."""
         return self.rows(np.array([index]))[0]
 
     def rows(self, index: Index | None = None) -> list[ManifestEntry]:
-        """Entries as values, in order; all of them when `index` is None. Cost: some 30 us each."""
+        """Return entries as values, in order; all of them if `index` is None. It costs some 30 us an
+        entry.
+        """
         part = self if index is None else self.select(index)
         columns = (part.kind, part.partition, part.bucket, part.total_buckets)
         return [
@@ -246,7 +257,7 @@ class ManifestEntries:
         ]
 
     def files(self, index: Index | None = None) -> list[DataFile]:
-        """The data files, in order."""
+        """Return the data files, in order."""
         part = self if index is None else self.select(index)
         if len(part.sources) == 1:
             return part.sources[0].files(part.position)
@@ -258,39 +269,39 @@ class ManifestEntries:
         return out
 
     def names(self) -> list[bytes]:
-        """The file names (UTF-8), in order."""
+        """Return the file names (UTF-8), in order."""
         return self.name_words().to_list()
 
     def name_words(self) -> ByteWords:
-        """The file names, to compare many at once."""
+        """Return the file names in a form that compares many at once."""
         parts = [(lanes, source.names(self.position[lanes])) for lanes, source in self.by_source()]
         return ByteWords.assemble(len(self), parts)
 
     def times(self) -> Ints:
-        """When the files were made, by their writers' wall clocks (milliseconds), or NO_TIME."""
+        """Return when the files were created, by their writers' wall clocks (milliseconds), or NO_TIME."""
         out = np.full(len(self), NO_TIME, np.int64)
         for lanes, source in self.by_source():
             out[lanes] = source.times(self.position[lanes])
         return out
 
     def newest(self) -> Ints:
-        """For each of `partitions`, when the newest of its files was made; 0 where none tells."""
+        """Return, for each of `partitions`, when the newest of its files was created; 0 if none is known."""
         out = np.zeros(len(self.partitions), np.int64)
         np.maximum.at(out, self.partition, self.times())
         return out
 
     def partition_of(self, index: int) -> bytes:
-        """The serialised partition of one entry."""
+        """Return the serialised partition of one entry."""
         return self.partitions[int(self.partition[index])]
 
     def stats(self, part: StatsPart) -> Iterator[tuple[Ints, StatsRows]]:
-        """The statistics of all entries, in pieces; each with the places of its entries."""
+        """Yield the statistics of all entries, in pieces, each with the places of its entries."""
         for lanes, source in self.by_source():
             for places, found in source.stats(self.position[lanes], part):
                 yield lanes[places], found
 
     def by_source(self) -> Iterator[tuple[Ints, EntrySource]]:
-        """The places of the entries that share a source, and the source."""
+        """Yield the places of the entries that share a source, and the source."""
         for code in np.unique(self.source).tolist():
             yield np.flatnonzero(self.source == code), self.sources[code]
 

@@ -1,4 +1,6 @@
-"""One line of an index manifest: an index file, its kind and, for deletion vectors, whose rows it deletes."""
+"""One line of an index manifest: an index file, its type and, for deletion vectors, the data files whose
+rows it deletes.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ HASH_INDEX = "HASH"
 
 @dataclass(frozen=True, slots=True)
 class DeletionRange:
-    """Where the deletion vector of `data_file` lies in its index file; `cardinality` None = not recorded."""
+    """The place of the deletion vector of `data_file` in its index file; `cardinality` is None if it was
+    not recorded.
+    """
 
     data_file: str
     offset: int
@@ -29,7 +33,9 @@ class DeletionRange:
 
 @dataclass(frozen=True, slots=True)
 class DeletionFile:
-    """The deletion vector of a data file, as readers need it: the path of its index file, its place there."""
+    """The deletion vector of a data file, as readers need it: the path of its index file, and its place
+    there.
+    """
 
     path: str
     place: DeletionRange
@@ -37,7 +43,7 @@ class DeletionFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlobalIndex:
-    """What an index over rows of many files covers: row ids `first` to `last`, both included."""
+    """The coverage of an index over rows of many files: row ids `first` to `last`, both included."""
 
     first: int
     last: int
@@ -49,19 +55,19 @@ class GlobalIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexFile:
-    """`partition` is a serialised row. `deletions` is empty for other types. Sizes in bytes.
-
-    `row_count`: hashes of a hash index, vectors of a deletion vector file. `has_unknown_columns`: its line
-    has columns that rewriting it would lose.
-    """
+    """An index file. Sizes are in bytes."""
 
     partition: bytes
+    """The serialised partition row."""
     bucket: int
     index_type: str
     file_name: str
     file_size: int
     row_count: int
+    """The number of hashes of a hash index, or of vectors of a deletion vector file."""
     deletions: tuple[DeletionRange, ...] = ()
+    """The places of deletion vectors; empty for other index types."""
     external_path: str | None = None
     global_index: GlobalIndex | None = None
     has_unknown_columns: bool = False
+    """Whether its line has columns that rewriting it would lose."""

@@ -1,7 +1,8 @@
-"""ADD and DELETE cancel: which files are live after a list of entries. Pure; vectorised; exact.
+"""ADD and DELETE cancel: this module finds the files that are live after a list of entries. Pure,
+vectorised, exact.
 
-The rule of the format: a file is added at most once per identity (partition, bucket, level, name, extra
-files, embedded index, external path), so an identity with a DELETE is dead and one without is live.
+Rule of the format: a file is added at most once per identity (partition, bucket, level, name, extra files,
+embedded index, external path), so an identity with a DELETE is dead and one without is live.
 """
 
 from __future__ import annotations
@@ -32,33 +33,33 @@ Ints = npt.NDArray[Any]
 def live_entries(
     entries: ManifestEntries, *, strict: bool = True, where: str = "manifests"
 ) -> ManifestEntries:
-    """The ADD entries that no DELETE cancels, in order. DELETEs without an ADD are dropped.
+    """Return the ADD entries that no DELETE cancels, in order. DELETEs without an ADD are dropped.
 
-    `strict`: raise CorruptDataError naming the file when one identity is added twice; else keep the first.
-    Cost: a sort of 64-bit hashes (0.15 s a million).
+    `strict`: raise CorruptDataError naming the file if one identity is added twice; else keep the first.
+    It costs a sort of 64-bit hashes (0.15 s a million).
     """
     keep = _outcome(entries, strict, where).add
     return entries.select(keep)
 
 
 def remaining_deletes(entries: ManifestEntries) -> ManifestEntries:
-    """The DELETE entries whose ADD is not among `entries`, in order."""
+    """Return the DELETE entries whose ADD is not among `entries`, in order."""
     return entries.select(_outcome(entries, False, "").delete)
 
 
 def with_kind(entries: ManifestEntries, kind: EntryKind) -> ManifestEntries:
-    """The same files, all added or all deleted."""
+    """Return the same files, all added or all deleted."""
     return replace(entries, kind=np.full(len(entries), kind, np.int8))
 
 
 def entries_only_in(wanted: ManifestEntries, present: ManifestEntries) -> ManifestEntries:
-    """The files of `wanted` that `present` does not have, as ADDs; both live."""
+    """Return the files of `wanted` that `present` lacks, as ADDs; all entries of both must be live."""
     lone = remaining_deletes(ManifestEntries.concat([present, with_kind(wanted, EntryKind.DELETE)]))
     return with_kind(lone, EntryKind.ADD)
 
 
 def net_entries(entries: ManifestEntries, *, where: str = "manifests") -> ManifestEntries:
-    """What is left after pairs cancel, in order: live ADDs, and DELETEs whose ADD lies elsewhere."""
+    """Return what remains after pairs cancel, in order: live ADDs, and DELETEs whose ADD is elsewhere."""
     outcome = _outcome(entries, True, where)
     return entries.select(outcome.add | outcome.delete)
 
@@ -70,7 +71,7 @@ class _Outcome:
 
 
 def identity_hash(entries: ManifestEntries) -> Ints:
-    """A 64-bit hash over what identifies an entry. The partition takes part as its code."""
+    """Return a 64-bit hash over the identity of each entry. The partition takes part as its code."""
     place = (entries.partition.astype(np.uint64) << np.uint64(32)) | (
         entries.bucket.astype(np.uint64) & np.uint64(0xFFFFFFFF)
     )

@@ -1,4 +1,4 @@
-"""One line of a manifest list: a manifest, what it holds and the bounds it can be skipped by."""
+"""One line of a manifest list: a manifest, what it holds and the bounds by which it can be skipped."""
 
 from __future__ import annotations
 
@@ -11,25 +11,28 @@ __all__ = ["ManifestFile"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFile:
-    """`file_size` in bytes. Bounds cover ADD and DELETE entries; None = not recorded (older writers).
-
-    `partition_stats` are untruncated bounds of each partition column on its own (serialised rows);
-    `schema_id` is the largest of the entries. Row ids are recorded only when every entry has one.
+    """A manifest. Bounds cover ADD and DELETE entries and are None if they were not recorded (older
+    writers).
     """
 
     file_name: str
     file_size: int
+    """The size in bytes."""
     num_added_files: int
     num_deleted_files: int
     partition_stats: SimpleStats = EMPTY_STATS
+    """The untruncated bounds of each partition column on its own (serialised rows)."""
     schema_id: int = 0
+    """The largest schema id of the entries."""
     min_bucket: int | None = None
     max_bucket: int | None = None
     min_level: int | None = None
     max_level: int | None = None
     min_row_id: int | None = None
+    """The first row id; recorded only if every entry has one, as `max_row_id` is."""
     max_row_id: int | None = None
     has_unknown_columns: bool = False
+    """Whether its line has columns that rewriting it would lose."""
 
     @property
     def entry_count(self) -> int:

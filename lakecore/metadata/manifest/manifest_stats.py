@@ -1,4 +1,4 @@
-"""What a manifest list says about a manifest: counts and bounds of its entries. Pure."""
+"""The statistics that a manifest list records for a manifest: counts and bounds of its entries. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["describe_manifest", "partition_stats"]
 def describe_manifest(
     entries: ManifestEntries, file_name: str, file_size: int, partition_type: RowType
 ) -> ManifestFile:
-    """The line of a manifest list for a manifest of `entries` (at least one)."""
+    """Return the line of a manifest list for a manifest of `entries` (at least one)."""
     deleted = int(np.count_nonzero(entries.kind == EntryKind.DELETE))
     row_ids = _row_ids(entries)
     return ManifestFile(
@@ -41,7 +41,9 @@ def describe_manifest(
 
 
 def partition_stats(entries: ManifestEntries, partition_type: RowType) -> SimpleStats:
-    """Bounds of each partition column over all entries, DELETEs too; null counts count entries."""
+    """Return the bounds of each partition column over all entries, including DELETEs; null counts count
+    entries.
+    """
     weights = np.bincount(entries.partition, minlength=len(entries.partitions))
     used = np.flatnonzero(weights)
     rows = [decode_row(entries.partitions[code], partition_type, "partition") for code in used.tolist()]

@@ -1,7 +1,7 @@
-"""Files that hold columns of the same rows, in tables with data evolution. Pure.
+"""Row ranges group files that hold columns of the same rows, in tables with data evolution. Pure.
 
-Rule of the format: a file holds the rows from its first row id on. Files of ordinary columns have the same
-rows or none in common; blob and vector files hold some of the rows of an ordinary file.
+Rule of the format: a file holds consecutive rows from its first row id on. Files of ordinary columns hold
+the same rows or none in common; blob and vector files hold some of the rows of an ordinary file.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ __all__ = ["RowRange", "first_row", "row_ranges"]
 
 @dataclass(frozen=True, slots=True)
 class RowRange:
-    """`count` rows from row id `first` on. `ordinary`: newest first; `blobs`, `vectors`: by first row, newest
-    first.
-    """
+    """The files of `count` rows from row id `first` on."""
 
     first: int
     count: int
     ordinary: tuple[DataFile, ...]
+    """Files of ordinary columns, newest first."""
     blobs: tuple[DataFile, ...]
+    """Blob files by first row, newest first."""
     vectors: tuple[DataFile, ...]
+    """Vector files by first row, newest first."""
 
     @property
     def files(self) -> tuple[DataFile, ...]:
@@ -34,14 +35,14 @@ class RowRange:
 
     @property
     def anchor(self) -> DataFile:
-        """Rule of the format: deletion vectors belong to the oldest ordinary file of a range."""
+        """The oldest ordinary file of the range. Rule of the format: deletion vectors belong to it."""
         return min(self.ordinary, key=lambda file: (file.max_sequence_number, file.file_name))
 
 
 def row_ranges(files: Sequence[DataFile]) -> list[RowRange]:
-    """The ranges among `files`, in the order of row ids.
+    """Group `files` into ranges, in the order of row ids.
 
-    Raises CorruptDataError where ordinary files overlap in part, or others leave the range of theirs.
+    Raises CorruptDataError if ordinary files overlap in part, or other files exceed their range.
     """
     return [_range(group) for group in _overlapping(files)]
 

@@ -1,4 +1,4 @@
-"""Column statistics of many files as they are stored: serialised rows in a buffer, and null counts."""
+"""Stored column statistics of many files: serialised rows in one buffer, and null counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Ints: TypeAlias = npt.NDArray[Any]
 
 
 class StatsPart(Enum):
-    """Which statistics of a file: of its key columns, or of all its columns."""
+    """Which statistics of a file are meant: those of its key columns, or of all its columns."""
 
     KEY = "_KEY_STATS"
     VALUE = "_VALUE_STATS"
@@ -28,27 +28,30 @@ class StatsPart(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StatsRows:
-    """Of file i the bounds are the serialised rows `buffer[minimum[i]:][:minimum_length[i]]` and `maximum…`.
-
-    `buffer` ends with WORD_PADDING spare bytes. `null_counts[i, c]` is about column c of the row, -1 unknown.
-    `columns[column_code[i]]` names the columns; None: all columns of the file's schema, in order.
+    """Column statistics of many files. The bounds of file i are the rows
+    `buffer[minimum[i]:][:minimum_length[i]]` and `buffer[maximum[i]:][:maximum_length[i]]`.
     """
 
     buffer: npt.NDArray[np.uint8]
+    """The serialised rows; it ends with WORD_PADDING spare bytes."""
     minimum: I64
     minimum_length: I64
     maximum: I64
     maximum_length: I64
     null_counts: I64
+    """`null_counts[i, c]` belongs to column c of the row; -1 if unknown."""
     column_code: Ints
     columns: tuple[tuple[str, ...] | None, ...]
+    """`columns[column_code[i]]` names the columns; None stands for all columns of the file's schema, in
+    order.
+    """
 
     def __len__(self) -> int:
         return len(self.minimum)
 
     @classmethod
     def from_files(cls, files: Sequence[DataFile], part: StatsPart) -> StatsRows:
-        """Copies the statistics out of rows."""
+        """Copy the statistics of rows."""
         keyed = part is StatsPart.KEY
         stats = [file.key_stats if keyed else file.value_stats for file in files]
         codes: dict[tuple[str, ...] | None, int] = {}

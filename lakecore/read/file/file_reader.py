@@ -182,7 +182,7 @@ def _constants(ctx: ReadContext, file: DataFile, wanted: RowType) -> Mapping[str
     """Return the columns that have one value in all rows of the file: that of its partition, or of its
     snapshot.
     """
-    if not ctx.options.by_snapshot or SEQUENCE_NAME not in wanted.names:
+    if not ctx.options.snapshot_ordering or SEQUENCE_NAME not in wanted.names:
         return ctx.partition_values
     number = snapshot_number(file)
     return ctx.partition_values | ({} if number is None else {SEQUENCE_NAME: pa.array([number], pa.int64())})

@@ -30,7 +30,7 @@ PRIMARY_BRANCH = Option("scan.primary-branch", str.strip, "", "Its partitions ar
 _FIRST = 1
 
 
-def named_start(table: Readable, travel: Travel, incremental: Incremental | None) -> Startup:
+def named_start(table: Readable, travel: TimeTravel, incremental: Incremental | None) -> Startup:
     """Return the start that the caller requested, else that of the table's options. Raises
     InvalidOptionError.
     """

@@ -146,7 +146,7 @@ class DiffRows:
 
     def plan(self, where: Predicate | None) -> Sequence[DiffSplit]:
         """Return the splits to compare. For the errors see `ChangeScanner.difference`."""
-        return self.scanner.difference(self.asked, where, gone=self.deletes)
+        return self.scanner.difference(self.asked, where, with_deleted=self.deletes)
 
     def read(
         self, part: DiffSplit, columns: Sequence[str], where: Predicate | None, *, kinds: bool

@@ -183,7 +183,7 @@ class Stream:
             case ChangeKind.REPLACED:
                 return with_resolved_blobs(ReplacedRows(self._scanner, context, snapshot), context)
             case kind:
-                postponed = self._policy.tells_postponed
+                postponed = self._policy.emits_postponed
                 return with_resolved_blobs(
                     ChangedRows(self._scanner, context, (snapshot,), kind, postponed), context
                 )

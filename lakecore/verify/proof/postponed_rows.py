@@ -106,7 +106,9 @@ class PostponedReader:
         found, places = [_empty()], {stored.file.file_name: stored for stored in files}
         numbers = _Numbers(self.firsts, self.part.rule.total)
         ignored = [int(kind) for kind in ignored_kinds(self.rules)]
-        for file in replay_order((stored.file for stored in files), by_snapshot=self.rules.by_snapshot):
+        for file in replay_order(
+            (stored.file for stored in files), snapshot_ordering=self.rules.snapshot_ordering
+        ):
             for columns, buckets in self._columns(places[file.file_name]):
                 mine = buckets % self.part.steps == self.part.remainder
                 taken = mine & ~np.isin(columns[-1].to_numpy(zero_copy_only=False), ignored)

@@ -15,11 +15,11 @@ from lakecore.metadata.manifest.data_file import DataFile
 __all__ = ["check_waiting", "replay_order"]
 
 
-def replay_order(files: Iterable[DataFile], *, by_snapshot: bool) -> list[DataFile]:
+def replay_order(files: Iterable[DataFile], *, snapshot_ordering: bool) -> list[DataFile]:
     """`files`: the postponed ones of a partition, in any order."""
     found = sorted(files, key=_writer)
     found.sort(key=lambda file: file.creation_time or 0)
-    if by_snapshot:
+    if snapshot_ordering:
         found.sort(key=lambda file: file.min_sequence_number)
     return found
 

@@ -104,7 +104,7 @@ def check_postponed(unit: str, rules: FoldRules, postponed: SampledRows, written
     shape, rows = postponed.shape, postponed.rows
     if not rows.batch.num_rows:
         return RowSample(windows=1)
-    merging = replace(rules, looks_up=False, expire_column=None, changes=ChangeSource.NONE)
+    merging = replace(rules, needs_lookup=False, expire_column=None, changes=ChangeSource.NONE)
     keys, sequence = key_names(shape), [column.name for column in shape.sequence]
     ordered = in_merge_order(rows, keys, sequence, descending=shape.descending)
     window = expect_window(ordered, merging, keys, sequence, nearest=False)

@@ -14,7 +14,7 @@ from lakecore.compact.engine.refusal import PickFailure
 from lakecore.compact.engine.work import Place, UnitTable, WorkPick
 from lakecore.compact.kinds.postpone.plan import Fold, cut, plan_folds, real_totals
 from lakecore.compact.kinds.postpone.run import FoldResult, FoldUnit, postponed_rules, run_unit
-from lakecore.errors import ProofError, gravest
+from lakecore.errors import ProofError, most_severe
 from lakecore.executor import Executor
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.data_file import DataFile
