@@ -108,7 +108,7 @@ class Driver:
         once, and so does a commit that another run of this name has made: of two runs of one name, the first
         to commit goes on.
         """
-        allowed, refused = licensed(picks, live, self._reading.schema, self._rules)
+        allowed, refused = licensed(picks, live, self._reading.schema, self._rules, upkeep.files)
         run = _PickRun(self._reading, self._shape, allowed, upkeep, self._rules)
         for pick, error in refused:
             run.fail(pick, error)

@@ -3,12 +3,13 @@
 The planner's own flag is only a claim: a pick that claims more than `verify.drop_licence` grants is refused
 before any of its units runs, and units without a licence have certifiers that let no delete go.
 A pick whose units ask too few files for older rows, or that moves rows nobody tells of, is refused likewise
-(`verify.asked_files`), and so is one whose files would not fit in with those that stay (`verify.layout`).
+(`verify.asked_files`), and so is one whose files would not fit in with those that stay (`verify.layout`), and
+one that does not know which rows of its files are deleted (`verify.known_vectors`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol, cast, runtime_checkable
@@ -20,13 +21,15 @@ from lakecore.errors import ProofError
 from lakecore.metadata.key_order import key_order
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.manifest.index_file import DeletionFile, IndexFile
 from lakecore.metadata.schema import TableSchema
 from lakecore.verify.rules.asked_files import AskClaim, check_asked, check_moved
 from lakecore.verify.rules.drop_licence import DropClaim, KeyOf, check_licence
+from lakecore.verify.rules.known_vectors import check_known_vectors
 from lakecore.verify.rules.layout import Stretch, check_levels, check_row_order
 from lakecore.verify.rules.table_rules import TableRules
 
-__all__ = ["AskingUnit", "DroppingUnit", "JoiningUnit", "levels_of", "licensed"]
+__all__ = ["AskingUnit", "DroppingUnit", "JoiningUnit", "MarkedUnit", "levels_of", "licensed"]
 
 Refused = tuple[WorkPick, ProofError]
 
@@ -67,6 +70,16 @@ class JoiningUnit(Protocol):
         ...
 
 
+@runtime_checkable
+class MarkedUnit(AskingUnit, Protocol):
+    """A unit that reads files without their deleted rows."""
+
+    @property
+    def deletions(self) -> Mapping[str, DeletionFile]:
+        """By name of the file, of all files that it reads."""
+        ...
+
+
 @dataclass(frozen=True)
 class _LiveFiles:
     """Live files by bucket; they become objects only for buckets that are asked for."""
@@ -91,15 +104,23 @@ class _LiveFiles:
 
 
 def licensed(
-    picks: Sequence[WorkPick], live: ManifestEntries, schema: TableSchema, rules: TableRules
+    picks: Sequence[WorkPick],
+    live: ManifestEntries,
+    schema: TableSchema,
+    rules: TableRules,
+    vectors: Mapping[tuple[bytes, int], Sequence[IndexFile]],
 ) -> tuple[tuple[WorkPick, ...], tuple[Refused, ...]]:
-    """The picks whose claims hold, their units with licences; and those that claim too much."""
+    """The picks whose claims hold, their units with licences; and those that claim too much.
+
+    `vectors`: the index files with deletion vectors, by serialised partition and bucket.
+    """
     files = _LiveFiles(live)
     key_of = key_order(schema.key_type) if schema.primary_keys and not rules.clustering_columns else None
     kept: list[WorkPick] = []
     refused: list[Refused] = []
     for pick in picks:
         try:
+            _check_vectors(pick, vectors.get((pick.place.partition, pick.place.bucket), ()))
             kept.append(_licensed(pick, files, rules, key_of))
         except ProofError as err:
             refused.append((pick, err))
@@ -130,6 +151,14 @@ def _licensed(pick: WorkPick, files: _LiveFiles, rules: TableRules, key_of: KeyO
     if key_of is not None:
         check_levels(pick.name, live, pick.replaced, pick.moved, _stretches(pick), key_of)
     return replace(pick, units=tuple(units))
+
+
+def _check_vectors(pick: WorkPick, known: Sequence[IndexFile]) -> None:
+    """Merges by key know the deleted rows of the files that they read, and of those that they ask."""
+    for unit in pick.units:
+        if isinstance(unit, MarkedUnit):
+            files = [*unit.asks.merged, *(file for level in unit.asks.levels for file in level)]
+            check_known_vectors(pick.name, [file.file_name for file in files], unit.deletions, known)
 
 
 def _stretches(pick: WorkPick) -> list[Stretch]:

@@ -1,0 +1,47 @@
+"""Does a merge know the deleted rows of all files that it reads? Pure.
+
+Merge and proof read the rows of a file without those that its deletion vector names. A vector that the plan
+lacked would bring deleted rows back on both sides of the comparison, so the vectors are found anew, from the
+index files of the bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from lakecore.errors import ProofError
+from lakecore.metadata.manifest.index_file import DELETION_VECTORS, DeletionFile, IndexFile
+
+__all__ = ["check_known_vectors"]
+
+
+def check_known_vectors(
+    unit: str, files: Iterable[str], given: Mapping[str, DeletionFile], known: Iterable[IndexFile]
+) -> None:
+    """`files`: names of the data files that are read. `given`: their vectors as the planner has them.
+    `known`: the index files of their bucket.
+
+    Raises ProofError naming a file whose vector is another one, or missing.
+    """
+    found = {
+        vector.data_file: (file.file_name, vector.offset, vector.length)
+        for file in known
+        if file.index_type == DELETION_VECTORS
+        for vector in file.deletions
+    }
+    for name in files:
+        planned = given.get(name)
+        taken = None if planned is None else _place(planned)
+        if taken != found.get(name):
+            raise ProofError(
+                unit,
+                f"the deletion vector of {name} is {_text(found.get(name))}, but the plan has {_text(taken)}",
+            )
+
+
+def _place(vector: DeletionFile) -> tuple[str, int, int]:
+    return vector.path.rpartition("/")[2], vector.place.offset, vector.place.length
+
+
+def _text(place: tuple[str, int, int] | None) -> str:
+    return "none" if place is None else f"at {place[1]} of {place[0]}"
