@@ -1,4 +1,4 @@
-"""A tag of each table for every day that is over; backfill it for past days. A second run changes nothing."""
+"""Tag each table for every complete day; a backfill tags past days. A second run changes nothing."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from operators.period_tags import CreateBatchTagsOperator
 from operators.tables import ListTablesOperator
 
 DOC = """
-Tags the last snapshot of the run's logical date, in each table of a database: `eod-YYYY-MM-DD`. The scheduled
-run of a day has the day before as its logical date, so its day is over.
+This DAG tags the last snapshot of the run's logical date as `eod-YYYY-MM-DD`, in each table of a database.
+The scheduled run of a day has the day before as its logical date, so that day is complete.
 
 * The tag is made exactly once: a retry, a cleared task and a second run find it and do nothing.
 * Past days: `airflow backfill create --dag-id lakecore_batch_tags --from-date A --to-date B`, or one run with
-  the param `backfill`, which makes all missing tags back to `start` (or to the oldest tag there is).
-* Days whose snapshots have expired are named, and fail; they are never guessed.
-* A run without a logical date, as when an asset started it, tags the last day that was over.
+  the param `backfill`, which creates all missing tags back to `start` (or to the oldest existing tag).
+* Days whose snapshots have expired fail and are named in the error; a tag is never guessed.
+* A run without a logical date, such as a run that an asset started, tags the last complete day.
 """
 
 # Empty: no schedule, runs are started by hand.

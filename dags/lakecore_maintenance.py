@@ -1,4 +1,4 @@
-"""Every night: give each table of the lake the chores that a policy has for it, inside a window."""
+"""Run every night the chores that a policy has for each table of the lake, inside a window."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from airflow.sdk import DAG, CronTriggerTimetable, Param
 from operators.maintain import MaintainTableOperator, PlanMaintenanceOperator
 
 DOC = """
-Checks each table, expires its tags and snapshots and moves orphan files into the quarantine, as the policy
-says. The policy is a list of rules, or the path of a YAML file on the workers (variable `LAKECORE_POLICY` of
-the DAG processor):
+This DAG checks each table, expires its tags and snapshots and moves orphan files into the quarantine, as the
+policy says. The policy is a list of rules, or the path of a YAML file on the workers (variable
+`LAKECORE_POLICY` of the DAG processor):
 
     - tables: ["shop.*"]
       except: ["shop.tmp_*"]
@@ -24,16 +24,16 @@ the DAG processor):
         expire-snapshots: off
         compact: {}
 
-* Later rules win, chore by chore. Chores and parameters are those of the commands (`lakecore --help`); how
-  long snapshots are kept is up to the options of each table (`snapshot.time-retained`, ...).
+* Later rules win, chore by chore. Chores and parameters are those of the commands (`lakecore --help`); the
+  options of each table say how long snapshots are kept (`snapshot.time-retained`, ...).
 * Nothing is deleted that a snapshot, tag, branch or consumer still needs; the report of each task says what
-  holds back expiry. `lakecore why DB.TABLE` explains it.
-* A table that is found to be damaged, by the check or by any chore, is on hold: nothing is removed from it
+  blocks expiry. `lakecore why DB.TABLE` explains it.
+* A table in which the check or any chore finds damage is put on hold: nothing is removed from it
   until `lakecore fsck DB.TABLE` finds no damage, or until `lakecore release DB.TABLE`. Its task fails and
   says why; `lakecore holds` lists all such tables.
-* Orphans wait in the quarantine for a week: `lakecore undo RUN` takes them back.
-* After `until` no further chore begins; the report names what is left, and the next night goes on.
-* Two runs never meet on a table: they take its lease. A killed task finishes its work when it is tried again.
+* Orphans wait in the quarantine for a week: `lakecore undo RUN` restores them.
+* After `until` no further chore begins; the report names what is left, and the next night continues.
+* Two runs never work on one table: each takes its lease. A retry finishes the work of a killed task.
 """
 
 # Empty: no schedule, runs are started by hand.

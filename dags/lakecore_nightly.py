@@ -1,4 +1,4 @@
-"""Every night: compact each table of a database that needs it, inside a window, one run at a time."""
+"""Compact every night the tables of a database that need it, inside a window, one run at a time."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from operators.compact import CompactTableOperator
 from operators.tables import ListTablesOperator
 
 DOC = """
-Compacts each table of a database that needs it, one after another, until the window ends.
+This DAG compacts each table of a database that needs it, one after another, until the window ends.
 
-* A table in good shape is left alone; a second run on the same day does nothing.
-* What is compacted is proven equal to what was there before it is committed. The report of each table
-  (files, sorted runs, bytes, rows before and after, proof) is the XCom of its task.
-* At the end of the window the work in hand is committed and the rest is reported: the next night goes on.
+* A table that needs no compaction is left alone; a second run on the same day does nothing.
+* Compacted files are proven equal to the files that they replace before they are committed. The
+  report of each table (files, sorted runs, bytes, rows before and after, proof) is the XCom of its task.
+* At the end of the window the finished work is committed and the rest is reported; the next night continues.
 * `max_active_runs` and `max_active_tis_per_dag` are 1: one table, and one run, at a time. Other writers
-  and DAGs may work on the same tables: commits that collide are settled by the table, and nothing is lost.
+  and DAGs may work on the same tables: when commits conflict, the first one wins, and no data is lost.
 """
 
 # Empty: no schedule, runs are started by hand.

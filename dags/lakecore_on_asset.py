@@ -1,4 +1,4 @@
-"""New data in one of several tables starts a run: what depends on them works up to the newest snapshot."""
+"""Start a run when one of several tables has new data; the run reads up to the newest snapshot."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from operators.snapshots import NewSnapshotSensor
 from operators.watch import watched_asset
 
 DOC = """
-Runs when a table has new data. The tables are watched in the triggerer, all of them by one poll; set them by
-the variable `LAKECORE_WATCH` of the DAG processor, split by commas.
+This DAG runs when a table has new data. The triggerer watches all tables with one poll. The variable
+`LAKECORE_WATCH` of the DAG processor lists the tables, separated by commas.
 
-* An event is a wake-up: each run takes what is new since the last run of this DAG, whatever event started it,
-  so nothing is left over when events come while a run is at work. Once a day a run looks without any event.
-* Compactions are passed over: they bring no new data, and a DAG that compacts does not wake itself.
-* An event has `table`, `snapshot`, `first`, `last`, `count` and, where known, `partitions` and `tags`:
-  `triggering_asset_events` of a task.
-* Do not pause this DAG to get a quiet time: what arrives meanwhile starts its run only with the next event.
+* An event only starts a run: each run takes what is new since the last run of this DAG, whatever event
+  started it, so events that arrive during a run lose nothing. Once a day a run checks without any event.
+* Compactions are skipped: they add no new data, and a DAG that compacts does not start itself.
+* An event has `table`, `snapshot`, `first`, `last`, `count` and, where known, `partitions` and `tags`; a task
+  reads them from `triggering_asset_events`.
+* Do not pause this DAG for a while: data that arrives during a pause starts a run only with the next event.
 """
 
 TABLES = [name.strip() for name in os.environ.get("LAKECORE_WATCH", "default.events").split(",")]
@@ -52,7 +52,7 @@ with DAG(
         timeout=0,
         deferrable=False,
         map_index_template="{{ task.table }}",
-        doc_md="What is new in one table since the last run; skipped when nothing is.",
+        doc_md="Find the snapshots of one table since the last run; without any, the task is skipped.",
     ).expand(table=TABLES)
     downstream = BashOperator(
         task_id="downstream",

@@ -1,4 +1,4 @@
-"""Wait for new data in a table, then run what depends on it: here, a task that reports the snapshots."""
+"""Wait for new data in a table, then run the tasks that depend on it: here, one reports the snapshots."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from airflow.sdk import DAG, CronTriggerTimetable, Param
 from operators.snapshots import NewSnapshotSensor
 
 DOC = """
-Waits until a table has new data, then runs what depends on it. The sensor's XCom is the range of snapshots,
-`{"table": "db.t", "first": 7, "last": 9, "count": 3}`: read what they added, or simply the newest snapshot.
+This DAG waits until a table has new data, then runs the tasks that depend on it. The sensor's
+XCom is the range of snapshots, `{"table": "db.t", "first": 7, "last": 9, "count": 3}`: read what they
+added, or simply the newest snapshot.
 
-* Compactions are passed over: they bring no new data.
-* Each run begins where the last run stopped; a retried run gets the same range again. The position is kept in
+* Compactions are skipped: they add no new data.
+* Each run starts where the last run stopped; a retried run gets the same range again. The position is kept in
   `<warehouse>/.lakecore/positions/`; delete the file to start over, or set `after_snapshot`.
 * While nothing arrives the sensor waits in the triggerer and takes no worker.
 * A backfill takes the snapshots that were committed inside its data interval, at once.

@@ -1,4 +1,4 @@
-"""Compact the partition of a run's logical date; backfill it for past days. A second run changes nothing."""
+"""Compact the partition of a run's logical date; a backfill compacts past days. A second run does nothing."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from airflow.sdk import DAG, CronTriggerTimetable, Param
 from operators.compact import CompactTableOperator
 
 DOC = """
-Full compaction of one partition: that of the run's logical date, `<partition key>=YYYY-MM-DD`. The scheduled
-run of a day has the day before as its logical date, so it compacts a partition that is complete.
+This DAG fully compacts one partition: that of the run's logical date, `<partition key>=YYYY-MM-DD`. The
+scheduled run of a day has the day before as its logical date, so it compacts a complete partition.
 
-* A run started by hand takes `day`, or else its logical date; without one, as when an asset started it, the
-  day on which it runs.
+* A run that is started by hand takes `day`, or else its logical date. A run without a logical date, such as
+  a run that an asset started, takes the day on which it runs.
 * Past days: `airflow backfill create --dag-id lakecore_partition --from-date A --to-date B`. The range counts
   the times at which runs start, so B must be later than 01:30 of its last day.
 * A second run of a day does nothing.

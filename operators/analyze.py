@@ -1,4 +1,4 @@
-"""Statistics of a table's rows as an Airflow task."""
+"""The operator that computes the statistics of a table's rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["AnalyzeOperator"]
 
 
 class AnalyzeOperator(EngineChoreOperator):
-    """Make statistics for planners of queries; commits an ANALYZE snapshot, which changes no row.
+    """Compute statistics for query planners and commit them as an ANALYZE snapshot, which changes no row.
 
     :param columns: names to look at, or `all`; None: only rows are counted.
     """

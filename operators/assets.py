@@ -1,7 +1,7 @@
-"""Tables as Airflow assets: how they are called, and what an event of one carries.
+"""Tables as Airflow assets: their names, and the content of their events.
 
-The `extra` of an event, whether a task or a watcher is its source, has at least `table` and `snapshot`; where
-they are known also `tags` and `partitions` (at most 20 each), and `job` when a task is the source.
+The `extra` of an event has at least `table` and `snapshot`, whether a task or a watcher emitted it. It also
+has `tags` and `partitions` (at most 20 each) where they are known, and `job` when a task emitted it.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ _KEYS = ("partitions", "tags")
 def table_asset(
     table: str, *, lake_conn_id: str = _DEFAULT_CONN, partitioned: bool = False, **asset: Any
 ) -> Asset:
-    """The asset of a table. Tables of different connections are different assets.
+    """Return the asset of a table. Tables of different connections are different assets.
 
-    :param table: `database.table`; no template, an asset is known before any run.
-    :param partitioned: tasks with this outlet make an event for each partition or tag that they are about,
-        with its name as Airflow's partition key: one run a key of DAGs with a partitioned schedule. Airflow
-        starts no run of another schedule for such events.
-    :param asset: what `Asset` takes besides its name and address: `watchers`, `extra`, `access_control`.
+    :param table: `database.table`; templates are not allowed, because an asset is defined before any run.
+    :param partitioned: tasks with this outlet emit one event for each partition or tag that they process,
+        with its name as Airflow's partition key. Airflow then starts one run for each key of the DAGs that
+        have a partitioned schedule. It starts no run of another schedule for such events.
+    :param asset: further arguments of `Asset`, except its name and address: `watchers`, `extra`,
+        `access_control`.
     """
     extra = {"table": table, "lake_conn_id": lake_conn_id, **asset.pop("extra", {})}
     if partitioned:
@@ -46,11 +47,11 @@ def _identity(table: str, lake_conn_id: str) -> dict[str, str]:
 def announce(
     context: Context, task: Any, job: str, report: Mapping[str, Any], about: tuple[str, Sequence[str]]
 ) -> None:
-    """Fill the events of a task's outlets in. An outlet that is an alias gets the table's asset, when the
-    task has changed something: so a task that is mapped over tables names the ones it changed.
+    """Fill in the events of a task's outlets. An outlet that is an alias gets the table's asset when the task
+    has changed something, so that a task that is mapped over tables names the tables it changed.
 
-    `about`: what the names of the report are, and all of them. They are keys also of a task that found its
-    work done: its first try may have died before it told.
+    `about` says what the names of the report are, and lists all of them. A task that found its work done also
+    emits events for these keys, because its first try may have been killed before it emitted them.
     """
     names_are, keys = about
     extra = {"table": report["table"], "job": job, "snapshot": report.get("snapshot")}

@@ -1,4 +1,4 @@
-"""Branches as Airflow tasks: make, delete, rename, fast-forward, merge."""
+"""Operators that create, delete, rename, fast-forward and merge branches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = [
 
 
 class CreateBranchOperator(ChoreOperator):
-    """Make a branch: from `tag`, or empty."""
+    """Create a branch from `tag`, or an empty one."""
 
     module = "versions.branches"
     job = "CreateBranch"
@@ -24,7 +24,7 @@ class CreateBranchOperator(ChoreOperator):
 
 
 class DeleteBranchOperator(ChoreOperator):
-    """Delete a branch; into the quarantine."""
+    """Delete a branch; its files move to the quarantine."""
 
     module = "versions.branches"
     job = "DeleteBranch"
@@ -32,7 +32,7 @@ class DeleteBranchOperator(ChoreOperator):
 
 
 class RenameBranchOperator(ChoreOperator):
-    """Give a branch another name."""
+    """Rename a branch."""
 
     module = "versions.branches"
     job = "RenameBranch"
@@ -40,7 +40,7 @@ class RenameBranchOperator(ChoreOperator):
 
 
 class FastForwardOperator(ChoreOperator):
-    """Let main become what a branch is. Stop writers first."""
+    """Fast-forward the main branch to the state of another branch. Stop the writers first."""
 
     module = "versions.branches"
     job = "FastForward"
@@ -48,7 +48,9 @@ class FastForwardOperator(ChoreOperator):
 
 
 class MergeBranchOperator(ChoreOperator):
-    """Append to `target_branch` (None: main) what only `source_branch` has; append tables only."""
+    """Append to `target_branch` (None: main) the files that only `source_branch` has. Only append tables can
+    be merged.
+    """
 
     module = "versions.merge_branch"
     parameters: ClassVar = {"source_branch": "text", "target_branch": "text"}

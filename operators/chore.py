@@ -1,8 +1,7 @@
-"""What the operators of all maintenance chores share; a chore is a few lines, one file an area.
+"""The base of all maintenance operators. A concrete operator takes a few lines; each area has one file.
 
-Every operator names the job of `lakecore.jobs` that it runs and the parameters that it takes; the
-parameters are those of Paimon's procedures, they are templated, and an empty text means that they are not
-given.
+Every operator names the job of `lakecore.jobs` that it runs and the parameters that it takes. The parameters
+are those of Paimon's procedures. They are templated, and an empty text means that a parameter is not given.
 """
 
 from __future__ import annotations
@@ -31,7 +30,9 @@ _GENERAL = ("table", "preview", "quarantine", "wait", "lake_conn_id")
 
 
 def _named_init(parameters: Sequence[str]) -> Callable[..., None]:
-    """The constructor with the parameters by name: mapping and `default_args` look at its signature."""
+    """Build a constructor that takes the parameters by name, because mapping and `default_args` inspect its
+    signature.
+    """
 
     def init(self: ChoreOperator, **kwargs: Any) -> None:
         ChoreOperator.__init__(self, **kwargs)
@@ -43,17 +44,17 @@ def _named_init(parameters: Sequence[str]) -> Callable[..., None]:
 
 
 class ChoreOperator(TableTask):
-    """What all maintenance operators share: a table, a dry run, how careful to be, a small JSON report as
-    XCom.
+    """The base of all maintenance operators. It has a table, a dry run and the safety settings, and returns a
+    small JSON report as XCom.
 
-    A task that is repeated after it was killed finishes what its first try began. Two tasks on one table do
-    not meet: the second fails for now and is retried. Where a run used the quarantine, the report's `run` is
-    what `lakecore undo` takes.
+    A task that is repeated after it was killed finishes what its first try began. Two tasks never work on one
+    table at the same time: the second one fails and is retried. If a run used the quarantine, `lakecore undo`
+    accepts the `run` of its report.
 
     :param table: `database.table`, or `database.table$branch_NAME`. (templated)
     :param dry_run: report what would happen and change nothing. (templated)
     :param quarantine: move files aside for a while instead of deleting them; None as the chore does by
-    itself. (templated)
+        itself. (templated)
     :param wait: how long to wait for a table that another chore holds, for example `10 min`; the task fails
         for now when it is held for longer. (templated)
     """
@@ -122,12 +123,12 @@ class ChoreOperator(TableTask):
         return self.publish_report(context, report.job, _xcom_summary(report), report.names)
 
     def workers(self, hook: LakeHook) -> AbstractContextManager[Executor | None]:
-        """Where its units run; None: in this process."""
+        """Return the executor of the chore's units; None runs them in this process."""
         return nullcontext()
 
     @classmethod
     def run_chore(cls, request: ChoreRequest) -> ChoreResult:
-        """The chore by a policy. Raises errors of lakecore."""
+        """Run the chore on behalf of a policy. Raises errors of lakecore."""
         report = cls.run_job(
             request.table,
             request.given,
@@ -149,7 +150,7 @@ class ChoreOperator(TableTask):
         dry_run: bool = False,
         executor: Executor | None = None,
     ) -> Report:
-        """Run the chore with parameters as people write them. Raises errors of lakecore."""
+        """Run the chore with parameters as users write them. Raises errors of lakecore."""
         module = importlib.import_module(f"lakecore.jobs.{cls.module}")
         values = {
             key: value
@@ -162,12 +163,12 @@ class ChoreOperator(TableTask):
 
 
 def _xcom_summary(report: Report) -> dict[str, Any]:
-    """For XCom."""
+    """Shorten a report for XCom."""
     return xcom_summary(report.to_json(), "snapshots", "names", "notes")
 
 
 def sentence(report: Report) -> str:
-    """A line for the log: what was done, as far as there is something to say."""
+    """Return a line for the log that says what was done; it is short when there is little to say."""
     figures = {
         "would be done": report.dry_run,
         "nothing to do": report.nothing_to_do,
@@ -189,7 +190,7 @@ def sentence(report: Report) -> str:
 
 
 def flag(name: str, value: Any) -> bool | None:
-    """A truth value as a template renders it; empty is None. Raises InvalidInputError."""
+    """Parse a boolean as a template renders it; an empty text is None. Raises InvalidInputError."""
     from lakecore.errors import InvalidInputError
     from lakecore.options import parse_bool
 
@@ -203,7 +204,9 @@ def flag(name: str, value: Any) -> bool | None:
 
 
 def waiting_ms(wait: str | None) -> int:
-    """How long a task waits for a table that another chore holds. Raises InvalidInputError."""
+    """Return how many milliseconds a task waits for a table that another chore holds. Raises
+    InvalidInputError.
+    """
     from lakecore.jobs.runner.moment import parse_span
 
     text = str(wait or "").strip()
@@ -211,12 +214,16 @@ def waiting_ms(wait: str | None) -> int:
 
 
 def lease_owner(ti: Any) -> str:
-    """Who holds the lease of a table: the same on every try, which takes its own lease over at once."""
+    """Return the owner of a task's leases. It is the same for every try, so that a retry takes its own lease
+    over at once.
+    """
     return f"{ti.dag_id}/{ti.task_id}/{ti.run_id}/{ti.map_index}".replace(" ", "_")
 
 
 def parsed(name: str, kind: str, value: Any) -> dict[str, Any]:
-    """The argument of the job, or none: rendered templates are text, and an empty one means nothing."""
+    """Convert a parameter to the argument of the job. The result is empty for an empty text, because rendered
+    templates are text and an empty one means that nothing was given.
+    """
     from lakecore.errors import InvalidInputError
     from lakecore.jobs.runner.moment import parse_moment, parse_span
 

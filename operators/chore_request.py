@@ -1,4 +1,4 @@
-"""A turn of a table in a policy: what a chore is given, and what it tells afterwards."""
+"""The request that a policy sends to a chore of a table, and the result that the chore returns."""
 
 from __future__ import annotations
 
@@ -15,36 +15,38 @@ __all__ = ["ChoreRequest", "ChoreResult", "PolicyChore"]
 
 @dataclass(frozen=True, kw_only=True)
 class ChoreRequest:
-    """`given`: parameters by the names of the job, as people write them. `until_ms`: since the epoch; chores
-    that can stop in the middle do so then.
-    """
+    """A request to run one chore on one table."""
 
     table: str
     given: Mapping[str, Any]
+    """The parameters by the names of the job, as users write them."""
     lake: Lake
     safety: Safety
     executor: Executor
     dry_run: bool = False
     until_ms: int | None = None
+    """The end of the window, in milliseconds since the epoch. Chores that can stop early do so then."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChoreResult:
-    """`report`: small JSON. `text`: a line for the log."""
+    """The result of one chore."""
 
     job: str
     report: dict[str, Any]
+    """A small JSON object."""
     text: str
+    """A line for the log."""
 
 
 class PolicyChore(Protocol):
-    """What a policy may ask for."""
+    """A chore that a policy may name."""
 
     parameters: ClassVar[Mapping[str, str]]
-    """Name to kind, as of `ChoreOperator`."""
+    """The kind of each parameter by its name, as in `ChoreOperator`."""
     repeatable: ClassVar[bool]
 
     @classmethod
     def run_chore(cls, request: ChoreRequest) -> ChoreResult:
-        """Do it. Raises errors of lakecore."""
+        """Run the chore. Raises errors of lakecore."""
         ...

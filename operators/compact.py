@@ -1,4 +1,4 @@
-"""Compaction of a table as an Airflow task."""
+"""The operator that compacts a table."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _LEASE_MS = 60_000
 class CompactTableOperator(EngineTask, TableTask):
     """Compact one table and return the report of `lakecore.jobs.compact` (small, JSON) as XCom.
 
-    A retry repeats the commit identity of the first try, so a commit whose answer was lost is recognised and
-    not made twice, and files that a killed try left are removed. A table in good shape is left alone and the
-    report says so. Two tasks with work on one table do not meet: the second fails for now and is retried. Of
-    commits of other engines that touch the same files the first wins; the run drops these files and names
-    them in its report.
+    A retry uses the commit identity of the first try. A commit whose answer was lost is recognised and not
+    repeated, and the files of a killed try are removed. A table that needs no compaction is left alone, and
+    the report says so. Two tasks never compact one table at the same time: the second one fails and is
+    retried. If another engine has committed changes to the same files first, the run drops these files and
+    names them in its report.
 
     :param table: `database.table`. (templated)
     :param strategy: `universal` (what needs it, as writers would) or `full`. (templated)

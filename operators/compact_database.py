@@ -1,4 +1,4 @@
-"""Compaction of a whole database or catalog as one Airflow task."""
+"""The operator that compacts a whole database or catalog in one task."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ __all__ = ["CompactDatabaseOperator"]
 
 
 class CompactDatabaseOperator(EngineTask):
-    """Compact every table that patterns want, many at once on one Spark session, in one task: for lakes of
-    more tables than there should be mapped tasks.
+    """Compact every table that matches the patterns, many at once on one Spark session, in one task. This
+    suits lakes with more tables than there should be mapped tasks.
 
-    A table that fails does not stop the others; at the end the task fails, at once when no retry can mend
-    any of the failures. A retry repeats the commit identity of the first try and finds what is done already.
-    A table that another chore holds is skipped and named in the report, which is the XCom (small, JSON:
-    counts, and the first failed and skipped tables), also of a task that fails.
+    A table that fails does not stop the others. The task fails at the end; it is not retried when no retry
+    can repair any of the failures. A retry uses the commit identity of the first try and finds what is done
+    already. A table that another chore holds is skipped and named in the report. The report is the XCom
+    (small JSON: counts, and the first failed and skipped tables), also of a task that fails.
 
     :param including_databases: regular expression for whole names of databases. (templated)
     :param including_tables: the same for `database.table`. (templated)
@@ -171,7 +171,7 @@ class CompactDatabaseOperator(EngineTask):
 
 
 def _xcom_summary(report: Report) -> dict[str, Any]:
-    """For XCom: counts and sums, and the first of the tables that failed or were skipped."""
+    """Shorten the report for XCom to counts, sums, and the first tables that failed or were skipped."""
     changed = report.changed
     raw = report.counts() | {
         "seconds": report.seconds,
@@ -186,7 +186,7 @@ def _xcom_summary(report: Report) -> dict[str, Any]:
 
 
 def _failure(report: Report) -> AirflowException:
-    """Fails at once when nothing of it can be mended by a retry."""
+    """Return the error of the task; it is permanent when no retry can repair any of the failures."""
     from lakecore import errors
 
     kinds = [getattr(errors, one.error_class or "", Exception) for one in report.failed]

@@ -1,4 +1,4 @@
-"""Positions of streaming consumers as Airflow tasks: reset, clear, expire."""
+"""Operators on the positions of streaming consumers: reset, clear, expire."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ClearConsumersOperator", "ExpireConsumersOperator", "ResetConsumerOp
 
 
 class ResetConsumerOperator(ChoreOperator):
-    """Let a consumer go on at `next_snapshot`; None forgets it."""
+    """Set the position of a consumer to `next_snapshot`; None deletes the consumer."""
 
     module = "versions.consumers"
     job = "ResetConsumer"
@@ -18,7 +18,7 @@ class ResetConsumerOperator(ChoreOperator):
 
 
 class ClearConsumersOperator(ChoreOperator):
-    """Forget consumers by regular expressions on their names."""
+    """Delete the consumers whose names match regular expressions."""
 
     module = "versions.consumers"
     job = "ClearConsumers"
@@ -26,7 +26,7 @@ class ClearConsumersOperator(ChoreOperator):
 
 
 class ExpireConsumersOperator(ChoreOperator):
-    """Forget consumers that have not moved for a time; None is the table's option.
+    """Delete the consumers that have not moved for a given time; None takes the table's option.
 
     :param expiration: for example `30 d`.
     """

@@ -1,4 +1,4 @@
-"""Where the units of a task run: fields `engine`, `master` and `spark_conf` of an operator as an executor."""
+"""The executor of a task's units, from the operator's fields `engine`, `master` and `spark_conf`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ __all__ = ["EngineTask", "open_executor"]
 def open_executor(
     engine: str, master: str | None, conf: Mapping[str, Any] | None, hook: LakeHook, ends: ExitStack
 ) -> Executor:
-    """The executor; `ends` ends a Spark session. Raises InvalidInputError for another engine."""
+    """Open the executor; `ends` closes a Spark session at the end. Raises InvalidInputError for another
+    engine.
+    """
     from lakecore.errors import InvalidInputError
     from lakecore.executor import SerialExecutor
 
@@ -37,15 +39,15 @@ def open_executor(
 
 
 class EngineTask(LakeTask):
-    """An operator whose units run on an engine, and that stops them when it is killed.
+    """An operator that runs its units on an engine and stops them when it is killed.
 
     `engine` (empty: `local`), `master` and `spark_conf` are its fields.
     """
 
     doing: ClassVar[str] = "at work"
-    """What it is killed at, for people."""
+    """The name of its work in the message of a killed task."""
     only_waits: ClassVar[bool] = False
-    """Whether its main thread only waits for others, also on the local engine."""
+    """Whether its main thread only waits for other threads, also on the local engine."""
 
     engine: str | None = None
     master: str | None = None
@@ -55,7 +57,7 @@ class EngineTask(LakeTask):
 
     @contextmanager
     def workers(self, hook: LakeHook) -> Iterator[Executor]:
-        """The executor; a Spark session begins with the first unit and ends here. Raises
+        """Open the executor. A Spark session starts with the first unit and is closed here. Raises
         InvalidInputError.
         """
         with ExitStack() as ends:
@@ -67,11 +69,12 @@ class EngineTask(LakeTask):
         return open_executor(self.engine or "local", self.master or None, self.spark_conf, hook, ends)
 
     def on_kill(self) -> None:
-        """Stop the units; what is committed stays, the rest leaves no files. Airflow kills hard 5 s later.
+        """Stop the units. What is committed stays, and the rest leaves no files. Airflow kills the process 5
+        s later.
 
-        Runs inside the signal handler of the task's main thread: that thread may hold the lock that a
-        cancellation takes, so another one cancels. A unit of the local engine is in this very thread, and
-        is ended by an exception; so is a wait for other threads.
+        This runs inside the signal handler of the task's main thread. That thread may hold the lock that a
+        cancellation takes, so another thread cancels. A unit of the local engine runs in the main thread and
+        is ended by an exception, and so is a wait for other threads.
         """
         executor = self._executor
         if executor is None:

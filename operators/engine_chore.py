@@ -1,4 +1,4 @@
-"""Chores whose work may run on executors."""
+"""The base of chores whose units may run on executors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ __all__ = ["EngineChoreOperator"]
 
 
 class EngineChoreOperator(EngineTask, ChoreOperator):
-    """A chore with work for many executors; in a policy the task that follows it says where that runs.
+    """A chore whose units may run on many executors. In a policy the task that runs the policy chooses the
+    engine.
 
     :param engine: `spark`; None or `local`: in the task's own process. (templated)
     :param master: Spark master; None: the connection's, else `local[*]`. (templated)

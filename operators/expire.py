@@ -1,4 +1,4 @@
-"""Expiry of snapshots and changelogs as Airflow tasks."""
+"""Operators that expire snapshots and changelogs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ __all__ = ["ExpireChangelogsOperator", "ExpireSnapshotsOperator"]
 
 
 class ExpireSnapshotsOperator(EngineChoreOperator):
-    """Delete old snapshots and the files that only they need.
+    """Expire old snapshots and delete the files that only they need.
 
-    :param retain_max: keep at most so many; None as the table's options say.
-    :param retain_min: keep at least so many.
-    :param older_than: date and time (UTC unless it says); younger ones go only for `retain_max`.
-    :param max_deletes: expire at most so many in this run.
+    :param retain_max: keep at most this many snapshots; None takes the table's option.
+    :param retain_min: keep at least this many snapshots.
+    :param older_than: a date and time (UTC unless it has an offset); younger snapshots expire only because of
+        `retain_max`.
+    :param max_deletes: expire at most this many snapshots in one run.
     :param options: table options for this run only.
     """
 
@@ -31,9 +32,9 @@ class ExpireSnapshotsOperator(EngineChoreOperator):
 
 
 class ExpireChangelogsOperator(EngineChoreOperator):
-    """Delete old changelogs that outlived their snapshots; parameters as for snapshots.
+    """Expire old changelogs that outlived their snapshots; the parameters are those for snapshots.
 
-    :param delete_all: all of them, whatever the limits say.
+    :param delete_all: expire all of them, whatever the limits say.
     """
 
     doing = "expiring changelogs"

@@ -1,4 +1,4 @@
-"""Checking a table as an Airflow task, and planning its repair."""
+"""The operator that checks a table and plans its repair."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ FAIL_ON = ("damage", "any", "nothing")
 
 
 class FsckOperator(BaseOperator):
-    """Check a table: hints, snapshots, manifests, data files, key order, levels, totals, orphans. Returns
-    counts and the first findings (small, JSON), also of a task that fails.
+    """Check a table: hints, snapshots, manifests, data files, key order, levels, totals and orphans. The
+    operator returns counts and the first findings as a small JSON object, also when the task fails.
 
-    Changes nothing of the table; damage puts it on hold, so that nothing is removed from it, and a check
-    without damage ends the holds that it can.
+    The check changes nothing in the table. Damage puts the table on hold, so that nothing is removed from it.
+    A check that finds no damage ends the holds that it can end.
 
     :param table: `database.table`. (templated)
     :param fail_on: `damage`: findings that can lose or change rows fail the task, at once, for no retry mends
@@ -107,14 +107,16 @@ class FsckOperator(BaseOperator):
 
 
 class FsckChore:
-    """As `FsckOperator`, as a chore of a policy. Damage fails it, and puts the table on hold."""
+    """`FsckOperator` as a chore of a policy. Damage fails the chore and puts the table on hold."""
 
     parameters: ClassVar[Mapping[str, str]] = {"no_data": "bool", "deep": "bool"}
     repeatable: ClassVar[bool] = False
 
     @classmethod
     def run_chore(cls, request: ChoreRequest) -> ChoreResult:
-        """Raises CorruptDataError for the first finding that is damage. A dry run changes no hold."""
+        """Check the table. Raises CorruptDataError for the first finding that is damage. A dry run changes no
+        hold.
+        """
         from lakecore.errors import CorruptDataError
         from lakecore.jobs import fsck
 

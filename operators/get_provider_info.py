@@ -1,4 +1,6 @@
-"""What Airflow reads from the entry point `apache_airflow_provider`: the connection type and its form."""
+"""The provider information that Airflow reads from the entry point `apache_airflow_provider`: the connection
+type and its form.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ def _text(label: str, description: str, *, secret: bool = False) -> dict[str, An
 
 
 def get_provider_info() -> dict[str, Any]:
-    """The provider description; a `lakecore` connection is a warehouse and the options that reach it."""
+    """Return the provider description. A `lakecore` connection is a warehouse and the options to
+    access it.
+    """
     return {
         "package-name": "lakecore",
         "name": "lakecore",

@@ -1,4 +1,4 @@
-"""Tables from which nothing is removed, as Airflow tasks: put on hold, release, list."""
+"""Operators that put tables on hold, release them and list them. Nothing is removed from a table on hold."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["HoldTableOperator", "ListHoldsOperator", "ReleaseTableOperator"]
 
 
 class HoldTableOperator(ChoreOperator):
-    """Let nothing be removed from a table until a person, or `ReleaseTableOperator`, releases it. Rollback,
-    repair and undo stay possible.
+    """Put a table on hold: nothing is removed from it until a person or `ReleaseTableOperator` releases it.
+    Rollback, repair and undo stay possible.
 
-    :param reason: why, for those who meet the hold.
+    :param reason: the reason, for everyone whose chore the hold stops.
     """
 
     module = "holds"
@@ -29,14 +29,14 @@ class HoldTableOperator(ChoreOperator):
 
 
 class ReleaseTableOperator(ChoreOperator):
-    """End all holds of a table, of whatever cause, without a check. The ledger says who did it."""
+    """End all holds of a table, whatever their cause, without a check. The ledger records who released it."""
 
     module = "holds"
     job = "ReleaseTable"
 
 
 class ListHoldsOperator(BaseOperator):
-    """The tables that are on hold: why, since when, by which run, and what ends the hold.
+    """List the tables that are on hold: why, since when, by which run, and what ends the hold.
 
     :param pattern: names of tables as a glob, `shop.*`. (templated)
     """

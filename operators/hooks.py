@@ -1,4 +1,6 @@
-"""The `lakecore` connection: from its fields to a catalog, and from lakecore's errors to Airflow's."""
+"""The `lakecore` connection: it opens the catalog from its fields, and turns lakecore's errors into
+Airflow's.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ _OPTIONS = {"s3_endpoint": "s3.endpoint", "s3_region": "s3.region", "s3_session_
 
 @contextmanager
 def airflow_errors() -> Iterator[None]:
-    """Errors that no retry can mend fail the task at once; every other error takes the ordinary retry."""
+    """Fail the task at once for errors that no retry can repair; every other error is retried as usual."""
     from lakecore.errors import LakeError, explain
 
     try:
@@ -34,10 +36,10 @@ def airflow_errors() -> Iterator[None]:
 
 
 def is_permanent(err: Exception) -> bool:
-    """Whether trying again without changing anything must fail again: False means that a retry may help.
+    """Whether a retry without any change must fail again; False means that a retry may help.
 
     A conflict, an unanswered commit, storage that did not answer and a lease that somebody holds are retried,
-    and so is whatever is not an error of lakecore.
+    and so is every error that is not of lakecore.
     """
     from lakecore.errors import (
         AlreadyExistsError,
@@ -75,7 +77,7 @@ class LakeHook(BaseHook):
         self.lake_conn_id = lake_conn_id
 
     def warehouse(self) -> str:
-        """The warehouse of the connection. Raises InvalidInputError when its host field is empty."""
+        """Return the warehouse of the connection. Raises InvalidInputError when its host field is empty."""
         from lakecore.errors import InvalidInputError
 
         conn = self.get_connection(self.lake_conn_id)
@@ -88,7 +90,7 @@ class LakeHook(BaseHook):
         return location
 
     def options(self) -> dict[str, str]:
-        """Storage options of the connection, under the names of Paimon's catalog options."""
+        """Return the storage options of the connection, under the names of Paimon's catalog options."""
         conn = self.get_connection(self.lake_conn_id)
         extra = conn.extra_dejson
         options = {option: str(extra[field]) for field, option in _OPTIONS.items() if extra.get(field)}
@@ -102,12 +104,14 @@ class LakeHook(BaseHook):
         return options
 
     def spark_master(self) -> str | None:
-        """The master that the connection names; None leaves it to the engine's default, `local[*]`."""
+        """Return the master that the connection names; None means the engine's default, `local[*]`."""
         master = self.get_connection(self.lake_conn_id).extra_dejson.get("spark_master")
         return str(master) if master else None
 
     def table_url(self, table: str) -> str | None:
-        """The page of a table elsewhere, by the connection's pattern with `{database}` and `{table}`."""
+        """Return the address of the table's page elsewhere, from the connection's pattern with `{database}`
+        and `{table}`.
+        """
         pattern = self.get_connection(self.lake_conn_id).extra_dejson.get("table_url")
         if not pattern:
             return None
@@ -118,7 +122,7 @@ class LakeHook(BaseHook):
         return str(pattern)
 
     def catalog(self) -> FilesystemCatalog:
-        """The catalog of the warehouse. Raises NotFoundError, InvalidInputError, UnavailableError."""
+        """Open the catalog of the warehouse. Raises NotFoundError, InvalidInputError, UnavailableError."""
         from lakecore.catalog.config import CatalogConfig
         from lakecore.catalog.filesystem import FilesystemCatalog
 
@@ -128,7 +132,7 @@ class LakeHook(BaseHook):
         return self.catalog()
 
     def test_connection(self) -> tuple[bool, str]:
-        """Lists the warehouse's databases: what the Test button of the connection form shows."""
+        """List the warehouse's databases: this is what the Test button of the connection form shows."""
         from lakecore.errors import LakeError
 
         try:
@@ -139,5 +143,7 @@ class LakeHook(BaseHook):
 
 
 def _location(host: str, scheme: str | None) -> str:
-    """A connection given as a URI (`lakecore://…`) may carry its scheme apart."""
+    """Join host and scheme: a connection that is given as a URI (`lakecore://…`) may have its scheme in
+    another field.
+    """
     return f"{scheme}://{host}" if scheme and "://" not in host else host

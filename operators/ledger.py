@@ -1,4 +1,6 @@
-"""The ledger and the quarantine as Airflow tasks: what maintenance did, why something stays, take it back."""
+"""Operators on the ledger and the quarantine: list what maintenance did, explain why a file stays, undo a
+run.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ __all__ = ["ListRunsOperator", "PurgeQuarantineOperator", "UndoOperator", "WhyOp
 
 
 class WhyOperator(ChoreOperator):
-    """Say what holds back expiry of a table, or keeps one of its files or snapshots; changes nothing.
+    """Say what blocks the expiry of a table, or retains one of its files or snapshots. The operator changes
+    nothing.
 
     :param subject: a snapshot's id, or the name of a file; None asks about the table.
     """
@@ -29,7 +32,7 @@ class WhyOperator(ChoreOperator):
 
 
 class UndoOperator(BaseOperator):
-    """Take back what a run moved to the quarantine. A second undo of the same run fails.
+    """Restore what a run moved to the quarantine. A second undo of the same run fails.
 
     :param undo_run: the `run` of its report, `{{ ti.xcom_pull("delete_tag")["run"] }}`. (templated)
     :param dry_run: report what would come back and change nothing. (templated)
@@ -76,7 +79,7 @@ class UndoOperator(BaseOperator):
 
 
 class PurgeQuarantineOperator(BaseOperator):
-    """Delete for good what is too long in the quarantine of the warehouse, and the oldest beyond a size.
+    """Delete for good the runs in the warehouse's quarantine that are too old, and the oldest beyond a size.
 
     :param quarantine_ttl: runs older than that lose their files, for example `7 d`. (templated)
     :param quarantine_cap: bytes that may stay, for example `100 gb`; `none` is no limit. (templated)
@@ -113,7 +116,7 @@ class PurgeQuarantineOperator(BaseOperator):
 
 
 class ListRunsOperator(BaseOperator):
-    """The newest lines of the ledger: what maintenance did, newest first.
+    """List the newest lines of the ledger, the newest first: what maintenance did.
 
     :param table: only of this table; None means all. (templated)
     :param limit: at most so many lines. (templated)

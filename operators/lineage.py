@@ -1,4 +1,4 @@
-"""What a finished task tells OpenLineage, through Airflow's provider for it where that is installed."""
+"""The lineage of a finished task for OpenLineage. It needs Airflow's OpenLineage provider."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ __all__ = ["lineage_of"]
 
 
 def lineage_of(table: str, lake_conn_id: str, report: Mapping[str, Any]) -> Any:
-    """An `OperatorLineage`: the table is what the task read and wrote, at which version, with which columns.
+    """Return an `OperatorLineage`: the table that the task read and wrote, its version and its columns.
 
-    None when the provider is not installed, or the table is gone meanwhile: lineage never fails a task.
+    The result is None when the provider is not installed, or when the table no longer exists: lineage never
+    fails a task.
     """
     try:
         from airflow.providers.openlineage.extractors import OperatorLineage
@@ -32,7 +33,7 @@ def lineage_of(table: str, lake_conn_id: str, report: Mapping[str, Any]) -> Any:
 
 
 def _described(table: str, lake_conn_id: str, report: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
-    """Namespace and name by OpenLineage's rules for files, and the facets of the dataset."""
+    """Return namespace and name by OpenLineage's rules for files, and the facets of the dataset."""
     from openlineage.client.facet_v2 import (
         dataset_version_dataset,
         datasource_dataset,
@@ -69,7 +70,7 @@ def _described(table: str, lake_conn_id: str, report: Mapping[str, Any]) -> tupl
 
 
 def _written(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Rows and bytes that were written, for tasks that write data."""
+    """Return the rows and bytes that were written, for tasks that write data."""
     from openlineage.client.facet_v2 import output_statistics_output_dataset
 
     if not report.get("rows_out"):

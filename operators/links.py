@@ -1,4 +1,6 @@
-"""Buttons of a task instance in Airflow's UI: the report of its work, and the page of its table elsewhere."""
+"""Buttons of a task instance in Airflow's UI: one opens the report of its work, one the page of its table
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ __all__ = ["ReportLink", "TableLink"]
 
 
 class ReportLink(BaseOperatorLink):
-    """To the XComs of the task instance, where its report is."""
+    """A link to the XComs of the task instance, which contain its report."""
 
     name = "Report"
 
@@ -26,7 +28,9 @@ class ReportLink(BaseOperatorLink):
 
 
 class TableLink(BaseOperatorLink):
-    """To the page of the table that the connection's field `table_url` names; no link without it."""
+    """A link to the page of the table that the connection's field `table_url` names; without that field there
+    is no link.
+    """
 
     name = "Table"
 
@@ -37,7 +41,7 @@ class TableLink(BaseOperatorLink):
 
 
 def _root() -> str:
-    """Airflow's address, without a slash at its end; nothing when it is not configured."""
+    """Return Airflow's address without a slash at its end; it is empty when it is not configured."""
     from airflow.sdk import conf
 
     return str(conf.get("api", "base_url", fallback="") or "").rstrip("/")

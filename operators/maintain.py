@@ -1,4 +1,4 @@
-"""Maintenance by policy: which chores a table gets is written down once, for the whole lake."""
+"""Maintenance by policy: one document says which chores each table of the lake gets."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ _REPORTED = (
 
 
 class PlanMaintenanceOperator(LakeTask):
-    """The tables of the lake that a policy has chores for: `[{"table": …, "chores": {…}}]`, to map
-    `MaintainTableOperator` over.
+    """Return the tables of the lake for which a policy has chores, as `[{"table": …, "chores": {…}}]`.
+    `MaintainTableOperator` is mapped over this list.
 
     :param policy: a list of rules (see `lakecore.jobs.policy`), or the path of a YAML file that has one.
         (templated)
@@ -107,18 +107,18 @@ class PlanMaintenanceOperator(LakeTask):
 
 
 class MaintainTableOperator(EngineTask, TableTask):
-    """The chores of one table, one after another, within a window. Returns what each did, small and JSON.
+    """Run the chores of one table, one after another, within a window. The operator returns a small JSON
+    object that says what each chore did.
 
-    A chore that fails does not stop the next; the task fails at the end, and is retried when a retry may
-    help. What a hold on the table stops is in `held` of the report, and fails the task, too, without a retry;
-    not where a person asked for the hold. A chore that this release cannot do for the table is left out, and
-    the report says why. Each takes the table's lease, so that two runs never meet.
+    A chore that fails does not stop the next one. The task fails at the end, and is retried when a retry may
+    help. A chore that a hold on the table stops is listed in `held` of the report. It fails the task without
+    a retry, unless a person asked for the hold. A chore that this release cannot run on the table is skipped,
+    and the report says why. Each chore takes the table's lease, so that two runs never work on one table.
 
     :param chores: name to parameters, both as commands have them: `{"expire-snapshots": {"retain-max": 50}}`.
         A time may be given as an age, `2 d` before the run started. (templated)
     :param until: begin no further chore after this time: a date and time, or `HH:MM` (UTC) after the run's
-        start. (templated)
-        A compaction that runs then commits what is proven and leaves the rest.
+        start. (templated) A compaction that runs then commits what is proven and leaves the rest.
     :param dry_run: report what would happen and change nothing. (templated)
     :param wait: how long each chore waits for a table that another task holds, for example `10 min`.
         (templated)
@@ -206,7 +206,7 @@ class MaintainTableOperator(EngineTask, TableTask):
         context: Context,
         report: dict[str, Any],
     ) -> list[LakeError]:
-        """The error of the chore, if any; adds to `report`."""
+        """Run the chore and return its error, if any; the result is added to `report`."""
         from lakecore.clock import SystemClock
         from lakecore.errors import LakeError, OnHoldError, UnsupportedError, explain
 
@@ -272,7 +272,7 @@ def _ordered(chores: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, 
 def _given(
     chore: type[PolicyChore], name: str, parameters: Mapping[str, Any], started_ms: int
 ) -> dict[str, Any]:
-    """Parameters by the names of the job; an age becomes a time."""
+    """Return the parameters by the names of the job; an age becomes a time."""
     from lakecore.errors import InvalidInputError
     from lakecore.jobs.runner.moment import parse_span
 
@@ -292,7 +292,7 @@ def _given(
 
 
 def _read(policy: Sequence[Mapping[str, Any]] | str) -> Any:
-    """The rules, from a file where `policy` is its path."""
+    """Return the rules; they come from a file when `policy` is its path."""
     if not isinstance(policy, str):
         return policy
     from airflow.sdk import yaml

@@ -1,7 +1,7 @@
-"""What tasks did, as Airflow's own metrics: StatsD, Datadog or OpenTelemetry, whichever Airflow has on.
+"""The figures of finished tasks as Airflow's own metrics, for StatsD, Datadog or OpenTelemetry.
 
-Counters `lakecore.runs`, `.files`, `.bytes`, `.rows`, `.snapshots` and the timer `lakecore.duration`, each
-with the tags `job` and `table`. Nothing is sent while Airflow's metrics are off.
+There are the counters `lakecore.runs`, `.files`, `.bytes`, `.rows`, `.snapshots` and the timer
+`lakecore.duration`, each with the tags `job` and `table`. Nothing is sent while Airflow's metrics are off.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _COUNTERS = {
 
 
 def count(job: str, report: Mapping[str, Any]) -> None:
-    """Count one finished run: how often, how long, and what it removed or rewrote. A dry run is none."""
+    """Count one finished run: its duration, and what it removed or rewrote. A dry run is not counted."""
     from airflow.sdk.observability import stats
 
     if report.get("dry_run"):

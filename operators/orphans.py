@@ -1,4 +1,4 @@
-"""Removal of files that nothing refers to, as an Airflow task."""
+"""The operator that removes files that nothing refers to."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ __all__ = ["RemoveOrphanFilesOperator"]
 class RemoveOrphanFilesOperator(EngineChoreOperator):
     """Move files that nothing refers to into the quarantine.
 
-    :param older_than: younger files are left alone; None is a day ago.
-    :param allow_empty: also for a table without any snapshot, tag or changelog.
-    :param external: also below `data-file.external-paths`; no table of another warehouse may use them.
+    :param older_than: younger files are left alone; None means a day ago.
+    :param allow_empty: also clean a table without any snapshot, tag or changelog.
+    :param external: also clean below `data-file.external-paths`; no table of another warehouse may use these
+        paths.
     """
 
     doing = "looking for orphans"

@@ -1,4 +1,4 @@
-"""A sensor for partitions that are done."""
+"""A sensor that waits until partitions are done."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ __all__ = ["PartitionDoneSensor"]
 
 
 class PartitionDoneSensor(TableSensor):
-    """Waits until partitions are marked as done, by a file `_SUCCESS` in each, and returns
-    `{"table", "partitions", "modified_millis"}`.
+    """Wait until partitions are marked as done, by a file `_SUCCESS` in each, and return `{"table",
+    "partitions", "modified_millis"}`.
 
-    :param partitions: `dt=a,hh=b;dt=c`, with all partition columns; all must be done. None is the one of the
-        run's logical date, or, in a run that has none, of the last day that was over. (templated)
-    :param partition_format: how that one is written, as `strftime` has it: `dt=%Y-%m-%d,hh=%H`. (templated)
+    :param partitions: `dt=a,hh=b;dt=c`, with all partition columns; all of them must be done. None means the
+        partition of the run's logical date or, in a run without one, of the last complete day. (templated)
+    :param partition_format: how the name of that partition is written, in the codes of `strftime`:
+        `dt=%Y-%m-%d,hh=%H`. (templated)
     """
 
     wait = "partitions-done"

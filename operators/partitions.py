@@ -1,4 +1,4 @@
-"""Partitions as Airflow tasks: expire, drop, mark as done."""
+"""Operators that expire partitions, drop them and mark them as done."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["DropPartitionOperator", "ExpirePartitionsOperator", "MarkPartitionDo
 
 
 class ExpirePartitionsOperator(ChoreOperator):
-    """Drop partitions that are too old; parameters as Paimon's `expire_partitions`.
+    """Drop partitions that are too old; the parameters are those of Paimon's `expire_partitions`.
 
-    :param expiration: for example `30 d`; None is the table's option.
+    :param expiration: for example `30 d`; None takes the table's option.
     :param expire_strategy: `values-time` or `update-time`.
-    :param zone: of the clock that partitions were written by.
+    :param zone: the time zone of the clock that the partitions were written by.
     """
 
     module = "partitions"
@@ -32,7 +32,8 @@ class ExpirePartitionsOperator(ChoreOperator):
 
 
 class DropPartitionOperator(ChoreOperator):
-    """Remove all rows of partitions. A retry does not touch rows that came after the first try's commit.
+    """Remove all rows of partitions. A retry does not remove rows that were added after the first try's
+    commit.
 
     :param partitions: `dt=a,hh=b;dt=c`.
     """
@@ -45,7 +46,7 @@ class DropPartitionOperator(ChoreOperator):
 
 
 class MarkPartitionDoneOperator(ChoreOperator):
-    """Say that partitions are complete: by a file `_SUCCESS` in each, a report, or both.
+    """Mark partitions as done: by a file `_SUCCESS` in each, by a report, or by both.
 
     :param partitions: `dt=a,hh=b;dt=c`, with all partition columns.
     """

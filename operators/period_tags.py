@@ -1,4 +1,4 @@
-"""Tags of days and hours as Airflow tasks: automatic ones, and one for each logical date."""
+"""Operators that tag days and hours: the automatic tags, and one tag for each logical date."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["CreateBatchTagsOperator", "TriggerTagAutomaticCreationOperator"]
 
 
 class TriggerTagAutomaticCreationOperator(ChoreOperator):
-    """Make the tags that a table's options `tag.automatic-creation`, … ask for, now; delete those that are
-    too many or too old.
+    """Create the tags that a table's options `tag.automatic-creation`, … ask for now, and delete tags that
+    are too many or too old.
 
-    :param zone: of the days of commits, unless sink.process-time-zone names one.
+    :param zone: the time zone of the days of commits, unless sink.process-time-zone names one.
     """
 
     module = "versions.auto_tags"
@@ -27,22 +27,24 @@ class TriggerTagAutomaticCreationOperator(ChoreOperator):
 class CreateBatchTagsOperator(ChoreOperator):
     """Tag the last snapshot of the run's day or hour, exactly once.
 
-    A run has the period of its logical date; a run without one (started by an asset, or posted so) the last
-    period that was over when it was to run. A retry, a cleared task or a backfill finds the tag and does
-    nothing. While the period is not over the task fails for now; where its snapshot has expired, for good.
+    A run tags the period of its logical date. A run without a logical date (started by an asset, or through
+    the API) tags the last period that was complete when the run was due. A retry, a cleared task or a
+    backfill finds the tag and does nothing. The task fails and is retried while the period is not over; it
+    fails for good when the snapshot has expired.
 
     :param date: a time in the period, instead of the logical date.
-    :param as_of: instead of `date`: the last period that was over then.
-    :param start: first period that should have a tag; by default that of the oldest tag of these names.
-    :param end: last one; by default that of the run.
-    :param backfill: make the missing tags of that range too; otherwise the report names them.
-    :param period: `daily`, `hourly`, `two-hours` or a time; like `formatter` by default the table's option.
-    :param name: of the tags, with `{period}` once: `eod-{period}`.
+    :param as_of: instead of `date`: tag the last period that was complete at this time.
+    :param start: the first period that should have a tag; by default that of the oldest tag of these names.
+    :param end: the last period; by default that of the run.
+    :param backfill: create the missing tags of that range too; otherwise the report names them.
+    :param period: `daily`, `hourly`, `two-hours` or a duration; `period` and `formatter` default to the
+        table's options.
+    :param name: the name of the tags, with `{period}` once: `eod-{period}`.
     :param delay: how long after its end a period still takes snapshots: `10 min`.
     :param by: `commit-time` or `watermark`.
-    :param replace: set a tag that stands for another snapshot than the rule says, without a gap.
-    :param num_retained_max: keep so many tags of these names; the newest always stays.
-    :param zone: of days and hours; by default that of the table's options, else UTC.
+    :param replace: move a tag that refers to another snapshot than the rule says, without a gap.
+    :param num_retained_max: keep this many tags of these names; the newest is always kept.
+    :param zone: the time zone of days and hours; by default that of the table's options, else UTC.
     """
 
     module = "versions.batch_tags"

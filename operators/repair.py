@@ -1,4 +1,4 @@
-"""Hints, manifests and what is gone set right as Airflow tasks."""
+"""Operators that repair hints and manifests, and remove references to missing files."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = [
 
 
 class RepairHintsOperator(ChoreOperator):
-    """Let the hints LATEST and EARLIEST of a table say what is there."""
+    """Correct the hints LATEST and EARLIEST of a table to match the snapshots that exist."""
 
     module = "repair"
     job = "RepairHints"
 
 
 class RepairEarliestSnapshotOperator(ChoreOperator):
-    """Let the hint EARLIEST say `snapshot`, which follows a gap in the ids."""
+    """Set the hint EARLIEST to `snapshot`, the first snapshot after a gap in the ids."""
 
     module = "repair"
     job = "RepairEarliestSnapshot"
@@ -32,7 +32,7 @@ class RepairEarliestSnapshotOperator(ChoreOperator):
 
 
 class CompactManifestOperator(ChoreOperator):
-    """Rewrite many small manifests as few; changes no row."""
+    """Rewrite many small manifests as a few large ones. No row changes."""
 
     module = "repair"
     job = "CompactManifest"
@@ -41,9 +41,10 @@ class CompactManifestOperator(ChoreOperator):
 
 
 class RemoveUnexistingFilesOperator(ChoreOperator):
-    """Commit a snapshot without the data files that are gone; their rows are lost.
+    """Commit a snapshot without the data files that no longer exist; their rows are lost.
 
-    :param accept_rows: so many rows may be lost; None: none, and the task fails saying what is gone.
+    :param accept_rows: how many rows may be lost; with None no row may be lost, and the task fails and names
+        the missing files.
     """
 
     module = "unexisting"
@@ -53,9 +54,9 @@ class RemoveUnexistingFilesOperator(ChoreOperator):
 
 
 class RemoveUnexistingManifestsOperator(ChoreOperator):
-    """Commit a snapshot without the manifests that are gone; parameters as for files.
+    """Commit a snapshot without the manifests that no longer exist; the parameters are those for files.
 
-    :param accept_revived: files that a lost manifest removed may come back.
+    :param accept_revived: accept that files which a lost manifest removed may come back.
     """
 
     module = "unexisting"
@@ -65,11 +66,11 @@ class RemoveUnexistingManifestsOperator(ChoreOperator):
 
 
 class RepairOperator(ChoreOperator):
-    """Apply a repair plan of `fsck --plan`; a retry goes on where the first try stopped.
+    """Apply a repair plan of `fsck --plan`; a retry continues where the first try stopped.
 
-    :param plan: its JSON, as text or a mapping.
-    :param steps: numbers of steps, as a list or split by commas; None is all of them, in order.
-    :param allow_loss: also steps that lose rows, as the plan says.
+    :param plan: the plan's JSON, as text or a mapping.
+    :param steps: the numbers of the steps, as a list or separated by commas; None applies all, in order.
+    :param allow_loss: also apply steps that lose rows, as the plan says.
     """
 
     module = "repair_plan"

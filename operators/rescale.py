@@ -1,4 +1,4 @@
-"""Another number of buckets for a table's partitions, as an Airflow task."""
+"""The operator that changes the number of buckets of a table's partitions."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ __all__ = ["RescaleOperator"]
 
 
 class RescaleOperator(EngineChoreOperator):
-    """Move the rows of partitions to another number of buckets; partitions that have it are left alone.
+    """Move the rows of partitions to another number of buckets; partitions that already have it are left
+    alone.
 
-    Writers refuse a partition whose number is not that of option `bucket`; stop them, and set the option to
-    the same number. A partition that others write to meanwhile is planned again.
+    Writers refuse a partition whose number of buckets is not that of option `bucket`. Stop them, and set the
+    option to the same number. A partition that another writer changes during the run is planned again.
 
-    :param bucket_num: how many buckets; None: as option `bucket` says.
-    :param where: partitions as in Paimon, `dt=a,hh=b;dt=c`; None: all with another number.
+    :param bucket_num: the number of buckets; None takes option `bucket`.
+    :param where: partitions as in Paimon, `dt=a,hh=b;dt=c`; None means all that have another number of
+        buckets.
     """
 
     doing = "moving rows to other buckets"

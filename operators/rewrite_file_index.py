@@ -1,4 +1,4 @@
-"""Making the file indexes of a table as an Airflow task."""
+"""The operator that builds the file indexes of a table."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _LEASE_MS = 60_000
 
 
 class RewriteFileIndexOperator(EngineTask, TableTask):
-    """Make the file indexes that a table's options ask for and its files lack, and return the report of
-    `lakecore.jobs.rewrite_file_index` (small, JSON) as XCom: figures, and the coverage of every index.
+    """Build the file indexes that a table's options ask for and its files lack. The XCom is the report of
+    `lakecore.jobs.rewrite_file_index` (small, JSON): figures, and the coverage of every index.
 
-    Data files are not written again. A retry repeats the commit identity of the first try. Of commits that
-    touch the same files the first wins; what it left is planned again within the run.
+    Data files are not rewritten. A retry uses the commit identity of the first try. If another commit changes
+    the same files first, the run plans the files that are left again.
 
     :param table: `database.table`. (templated)
     :param where: partitions as in Paimon, `dt=a,hh=b;dt=c`; None means every partition. (templated)

@@ -1,4 +1,4 @@
-"""What rewrites files as chores of a policy: compaction, clustering, file indexes."""
+"""The chores of a policy that rewrite files: compaction, clustering, file indexes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _NAMES = {"partition_idle_time_ms": "partition_idle_ms", "time_zone": "zone"}
 
 
 class CompactChore:
-    """As `CompactTableOperator`; with `order-strategy` it puts the rows of append tables in order."""
+    """`CompactTableOperator` as a chore of a policy; with `order-strategy` it sorts the rows of append
+    tables.
+    """
 
     parameters: ClassVar[Mapping[str, str]] = {
         "strategy": "text",
@@ -36,7 +38,9 @@ class CompactChore:
 
     @classmethod
     def run_chore(cls, request: ChoreRequest) -> ChoreResult:
-        """Within the window: what is proven by then is committed, the rest left to the next run."""
+        """Compact within the window: what is proven at its end is committed, the rest is left to the next
+        run.
+        """
         from lakecore.jobs import compact
 
         values = _values(request, cls.parameters) | _lease(request) | {"until_ms": request.until_ms}
@@ -49,7 +53,7 @@ class CompactChore:
 
 
 class RewriteFileIndexChore:
-    """As `RewriteFileIndexOperator`."""
+    """`RewriteFileIndexOperator` as a chore of a policy."""
 
     parameters: ClassVar[Mapping[str, str]] = {"where": "text", "options": "options"}
     repeatable: ClassVar[bool] = True
@@ -72,7 +76,7 @@ def _lease(request: ChoreRequest) -> dict[str, Any]:
 
 
 def _values(request: ChoreRequest, kinds: Mapping[str, str]) -> dict[str, Any]:
-    """The job's arguments."""
+    """Return the job's arguments."""
     values: dict[str, Any] = {"table": request.table, "dry_run": request.dry_run}
     for name, raw in request.given.items():
         values |= parsed(name, kinds.get(name, "as it is"), raw)

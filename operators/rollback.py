@@ -1,4 +1,4 @@
-"""Going back to an older state as Airflow tasks."""
+"""Operators that roll a table back to an older state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["RollbackToAsLatestOperator", "RollbackToOperator"]
 
 
 class RollbackToOperator(ChoreOperator):
-    """Go back to an older state: exactly one of `snapshot`, `tag`, `timestamp`, `watermark`. Stop
+    """Roll back to an older state: give exactly one of `snapshot`, `tag`, `timestamp`, `watermark`. Stop the
     writers first.
     """
 
@@ -20,10 +20,10 @@ class RollbackToOperator(ChoreOperator):
 
 
 class RollbackToAsLatestOperator(ChoreOperator):
-    """Commit an older state as the newest snapshot; nothing is removed. A retry finds the commit
-    of the first try.
+    """Commit an older state as the newest snapshot; nothing is removed. A retry finds the commit of the first
+    try.
 
-    :param snapshot: or `tag`: the state.
+    :param snapshot: the state, unless `tag` names it.
     """
 
     module = "versions.rollback"

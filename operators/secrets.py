@@ -1,4 +1,4 @@
-"""Secrets in what a task is given: Airflow is told of their values, and shows `***` for them everywhere."""
+"""Secrets in the fields of tasks: Airflow learns their values and shows `***` for them everywhere."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ __all__ = ["LakeTask", "conceal"]
 
 
 class LakeTask(BaseOperator):
-    """An operator whose rendered fields may hold options with secrets, such as `s3.access-key`."""
+    """An operator whose rendered fields may contain options with secrets, such as `s3.access-key`."""
 
     def render_template_fields(self, context: Context, jinja_env: jinja2.Environment | None = None) -> None:
-        """As in Airflow; then the secrets among the rendered values are concealed."""
+        """Render the fields as Airflow does, then mask the secrets among the rendered values."""
         super().render_template_fields(context, jinja_env)
         conceal([getattr(self, name, None) for name in self.template_fields])
 
 
 def conceal(raw: Any) -> None:
-    """Masks the secrets of a value in logs, rendered fields and the log of the supervisor of this task.
+    """Mask the secrets of a value in logs, rendered fields and the supervisor's log of this task.
 
-    Secret are values behind keys such as `s3.access-key` or `token`, and passwords in addresses; Airflow's
-    own rule knows fewer keys. Texts of fewer than five characters are left
-    as they are: Airflow masks none so short.
+    Values behind keys such as `s3.access-key` or `token` are secret, and so are passwords in addresses;
+    Airflow's own rule knows fewer keys. Texts with fewer than five characters stay as they are: Airflow masks
+    none that short.
     """
     from lakecore.errors import secrets_of
 

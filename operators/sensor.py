@@ -1,4 +1,4 @@
-"""What the sensors of a table share: look once, then wait in the triggerer."""
+"""The base of the table sensors: check once on the worker, then wait in the triggerer."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ __all__ = ["TableSensor", "logical_day"]
 
 
 class TableSensor(BaseSensorOperator):
-    """Waits for something in a table and returns what it found, a small JSON object, as XCom.
+    """Wait for something in a table and return what was found, a small JSON object, as XCom.
 
-    It looks once before it defers. In the triggerer storage that does not answer is asked again; an error
-    that no retry can mend fails the task at once.
+    The sensor checks once before it defers. The triggerer retries storage that does not answer; an error that
+    no retry can repair fails the task at once.
 
     :param table: `database.table`. (templated)
     :param deferrable: wait in the triggerer, not on a worker.
     """
 
     wait: ClassVar[str]
-    """Its name in `lakecore.jobs.watching.waits`."""
+    """The name of the wait in `lakecore.jobs.watching.waits`."""
     template_fields: Sequence[str] = ("table", "lake_conn_id")
     operator_extra_links: Sequence[BaseOperatorLink] = (ReportLink(), TableLink())
 
@@ -52,16 +52,16 @@ class TableSensor(BaseSensorOperator):
 
     @abstractmethod
     def asked(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any]:
-        """What is waited for, from the rendered fields. Raises InvalidInputError."""
+        """Return what the sensor waits for, from the rendered fields. Raises InvalidInputError."""
 
     def look(self, context: Context, catalog: FilesystemCatalog) -> dict[str, Any] | None:
-        """One look; None for not yet."""
+        """Check once; None means that the wait is not over."""
         from lakecore.jobs.watching import waits
 
         return waits.look(self.wait, catalog, self.table, self.asked(context, catalog))
 
     def accept(self, context: Context, catalog: FilesystemCatalog, found: dict[str, Any]) -> dict[str, Any]:
-        """The XCom of what was found; what the sensor remembers is written here."""
+        """Return the XCom for what was found; state that the sensor remembers is written here."""
         return {"table": self.table, **found}
 
     def poke(self, context: Context) -> PokeReturnValue:
@@ -94,7 +94,7 @@ class TableSensor(BaseSensorOperator):
         )
 
     def _first_look(self, context: Context) -> PokeReturnValue:
-        """One look, under the rules by which Airflow's own loop treats what a look raises."""
+        """Check once, and treat errors of the check as Airflow's own sensor loop does."""
         try:
             return self.poke(context)
         except AirflowSkipException:
@@ -121,8 +121,8 @@ class TableSensor(BaseSensorOperator):
 
 
 def logical_day(context: Context) -> datetime:
-    """The logical date of a run; where it has none, as when an asset started it, the last day that was over
-    when it was to run: the one that a daily schedule would have given it.
+    """Return the logical date of a run. A run without one, such as a run that an asset started, gets the last
+    complete day at the time it was due: the date that a daily schedule would have given it.
     """
     run = context["dag_run"]
     found: datetime = run.logical_date or run.run_after - timedelta(days=1)

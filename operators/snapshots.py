@@ -1,4 +1,4 @@
-"""A sensor for new data in a table."""
+"""A sensor that waits for new data in a table."""
 
 from __future__ import annotations
 
@@ -21,23 +21,22 @@ _WANTED = ("count", "rows", "kinds", "partitions", "watermark")
 
 
 class NewSnapshotSensor(TableSensor):
-    """Waits until a table holds new data and returns the range of snapshot ids,
-    `{"table", "first", "last", "count"}`.
+    """Wait until a table has new data and return the range of snapshot ids, `{"table", "first", "last",
+    "count"}`.
 
-    Compactions (and statistics) bring no new data and are passed over. In a backfill, the snapshots
-    committed inside the run's data interval satisfy the sensor at once; without enough of them, the task is
-    skipped: nothing new can arrive in the past. All that is asked must hold together; empty texts ask for
-    nothing.
+    Compactions and statistics add no new data and are skipped. In a backfill, the snapshots committed inside
+    the run's data interval satisfy the sensor at once. If they are too few, the task is skipped: nothing new
+    can arrive in the past. All conditions must hold together; an empty text is no condition.
 
-    :param after_snapshot: wait for snapshots above this id; None means the last one that this task of this
-        DAG consumed (all snapshots on its first run; a repeated run starts where its first try did).
+    :param after_snapshot: wait for snapshots above this id. None means the last one that this task of this
+        DAG consumed; its first run takes all snapshots, and a repeated run starts where its first try did.
         (templated)
-    :param count: so many snapshots; 1 by default, 0 when a watermark is asked for. (templated)
-    :param rows: that many rows added by them. (templated)
-    :param kinds: of these commits only, `append,overwrite` by default. (templated)
-    :param partitions: only commits that added files to one of these, `dt=a,hh=b;dt=c`. (templated)
-    :param watermark: until the table's newest snapshot says that event time came so far: a date and time
-        (UTC unless it says) or milliseconds. (templated)
+    :param count: the number of snapshots; 1 by default, 0 when a watermark is given. (templated)
+    :param rows: the number of rows that they must add. (templated)
+    :param kinds: count only commits of these kinds, `append,overwrite` by default. (templated)
+    :param partitions: count only commits that added files to one of these, `dt=a,hh=b;dt=c`. (templated)
+    :param watermark: wait until the watermark of the table's newest snapshot reaches this time: a date and
+        time (UTC unless it has an offset) or milliseconds. (templated)
     """
 
     wait = "new-snapshots"
@@ -96,7 +95,9 @@ class NewSnapshotSensor(TableSensor):
             raise InvalidInputError(f"after_snapshot={given!r}: use a snapshot id") from err
 
     def accept(self, context: Context, catalog: FilesystemCatalog, found: dict[str, Any]) -> dict[str, Any]:
-        """A backfill looks back: it does not move the position of the DAG's own runs."""
+        """Return the range. A backfill reads the past: it does not move the position of the DAG's
+        other runs.
+        """
         from lakecore.jobs.watching.new_snapshots import Position, PositionStore
 
         if _backfill_interval(context) is None:
@@ -108,9 +109,9 @@ class NewSnapshotSensor(TableSensor):
 
 
 def _backfill_interval(context: Context) -> tuple[int, int] | None:
-    """The data interval of a backfill run in milliseconds; None in any other run.
+    """Return the data interval of a backfill run in milliseconds; None in any other run.
 
-    A schedule without width gives an interval of length zero: it is taken as the day before its end.
+    A schedule without width gives an interval of length zero: the day before its end is taken instead.
     """
     run = context.get("dag_run")
     if run is None or str(getattr(run.run_type, "value", run.run_type)) != "backfill":

@@ -1,4 +1,4 @@
-"""The tables of a database, to map a maintenance task over."""
+"""The operator that lists the tables of a database, to map a maintenance task over them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ __all__ = ["ListTablesOperator"]
 
 
 class ListTablesOperator(BaseOperator):
-    """The names of a database's tables (`database.table`, sorted), to map a maintenance task over.
+    """Return the names of a database's tables (`database.table`, sorted), to map a maintenance task over
+    them.
 
     :param database: the database. (templated)
     :param include: shell patterns on the table name, as a list or split by commas; a table must match one of

@@ -1,4 +1,4 @@
-"""A sensor for a tag of a table."""
+"""A sensor that waits for a tag of a table."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["TagSensor"]
 
 
 class TagSensor(TableSensor):
-    """Waits until a tag exists and returns `{"table", "tag", "snapshot", "time_millis", "watermark"}`.
+    """Wait until a tag exists and return `{"table", "tag", "snapshot", "time_millis", "watermark"}`.
 
-    :param tag: its name; None is the tag of the run's logical date, or, in a run that has none, of the last
-        day that was over. (templated)
-    :param tag_format: how that date is written, as `strftime` has it: `eod-%Y-%m-%d`. (templated)
+    :param tag: the name of the tag; None means the tag of the run's logical date or, in a run without one, of
+        the last complete day. (templated)
+    :param tag_format: how that name is written, in the codes of `strftime`: `eod-%Y-%m-%d`. (templated)
     """
 
     wait = "tag"

@@ -1,4 +1,4 @@
-"""Tags as Airflow tasks: make, replace, rename, delete, expire."""
+"""Operators that create, replace, rename, delete and expire tags."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ __all__ = [
 
 
 class CreateTagOperator(ChoreOperator):
-    """Tag a snapshot; at most one of `snapshot`, `timestamp` and `watermark`, none of them is the latest.
+    """Tag a snapshot. Give at most one of `snapshot`, `timestamp` and `watermark`; without any, the latest
+    snapshot is tagged.
 
     A retry, or a second run for the same snapshot, finds the tag and does nothing.
 
@@ -42,7 +43,7 @@ class CreateTagOperator(ChoreOperator):
 
 
 class ReplaceTagOperator(ChoreOperator):
-    """Let a tag stand for another snapshot, without a gap."""
+    """Move a tag to another snapshot, without a gap."""
 
     module = "versions.tags"
     names_are = "tags"
@@ -51,7 +52,7 @@ class ReplaceTagOperator(ChoreOperator):
 
 
 class RenameTagOperator(ChoreOperator):
-    """Give a tag another name."""
+    """Rename a tag."""
 
     module = "versions.tags"
     names_are = "tags"
@@ -60,7 +61,7 @@ class RenameTagOperator(ChoreOperator):
 
 
 class DeleteTagOperator(ChoreOperator):
-    """Delete tags and what only they need.
+    """Delete tags and the files that only they need.
 
     :param tags: names, as a list or split by commas.
     """
@@ -72,9 +73,9 @@ class DeleteTagOperator(ChoreOperator):
 
 
 class ExpireTagsOperator(ChoreOperator):
-    """Delete tags whose time has passed, and those made before `older_than`.
+    """Delete tags whose retention time has passed, and those created before `older_than`.
 
-    :param keep_newest: so many of the tags that were made last stay in any case.
+    :param keep_newest: always keep this many of the tags that were created last.
     """
 
     module = "versions.tags"

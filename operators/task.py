@@ -1,4 +1,4 @@
-"""What the tasks that work on one table share: what they tell the world of their work when it is done."""
+"""The base of tasks that work on one table: it publishes their reports as events, metrics and lineage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LISTED = 20
 
 
 class TableTask(LakeTask):
-    """An operator with `table` and `lake_conn_id`: two links, asset events, metrics and lineage."""
+    """An operator with `table` and `lake_conn_id`: it has two links, asset events, metrics and lineage."""
 
     operator_extra_links: Sequence[BaseOperatorLink] = (ReportLink(), TableLink())
     names_are: ClassVar[str] = "names"
@@ -33,7 +33,9 @@ class TableTask(LakeTask):
     def publish_report(
         self, context: Context, job: str, report: dict[str, Any], names: Sequence[str] = ()
     ) -> dict[str, Any]:
-        """The report, after its outlets and the metrics have heard of it. `names`: all that it is about."""
+        """Send the report to the outlets and the metrics, and return it. `names` are all names that it is
+        about.
+        """
         if self._report is None or not report.get("nothing_to_do"):
             self._report = report  # of several reports lineage tells the last that changed something
         announce(context, self, job, report, (self.names_are, names))
@@ -48,6 +50,6 @@ class TableTask(LakeTask):
 
 
 def xcom_summary(raw: Mapping[str, Any], *lists: str) -> dict[str, Any]:
-    """A report for XCom: of long lists the first entries, and how many there are."""
+    """Shorten a report for XCom: long lists become their first entries and a count."""
     counts = {f"{name}_count": len(raw[name]) for name in lists}
     return {**raw, **counts, **{name: list(raw[name])[:_LISTED] for name in lists}}

@@ -1,4 +1,4 @@
-"""Waiting in the triggerer, without a worker slot, for what a sensor did not find at its first look."""
+"""The trigger that waits without a worker slot, after the first check of a sensor found nothing."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["WaitTrigger"]
 
 
 class WaitTrigger(BaseTrigger):
-    """Fires once, when a look of `lakecore.jobs.watching.waits` finds something.
+    """Fire once, when a check of `lakecore.jobs.watching.waits` finds something.
 
-    The first look comes after `poke_interval` seconds: the sensor has looked just before it deferred, and
-    an event fired at once races with the scheduler. Storage is read in a thread; secrets stay in the
+    The first check comes after `poke_interval` seconds: the sensor has checked just before it deferred, and
+    an event that fires at once races with the scheduler. Storage is read in a thread; secrets stay in the
     connection.
 
     :param wait: the name of the wait.
@@ -79,7 +79,7 @@ class WaitTrigger(BaseTrigger):
 
 
 def _failure(err: Exception) -> dict[str, Any]:
-    """`permanent`: no retry of the sensor can mend it."""
+    """Return the event of an error; `permanent` says that no retry of the sensor can repair it."""
     from operators.hooks import is_permanent
 
     return {"status": "error", "error": f"{type(err).__name__}: {err}", "permanent": is_permanent(err)}

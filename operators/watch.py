@@ -1,9 +1,9 @@
-"""Tables that wake DAGs: an asset whose watcher tells each new snapshot at least once.
+"""Assets whose watchers start DAGs: a watcher emits an event for each new snapshot at least once.
 
-All watchers of one connection share one poll: a round asks every table once where it stands, and only the
-watchers of tables that moved look closer. A watcher's mark is kept in Airflow's asset state store. It is
-moved on after Airflow has confirmed that the event is in its database, so a triggerer that dies in between
-tells the same snapshots again, and none is lost.
+All watchers of one connection share one poll. A round reads the latest snapshot of every table once, and only
+the watchers of tables that changed look closer. A watcher's mark is kept in Airflow's asset state store. The
+mark moves on after Airflow has confirmed that the event is in its database. A triggerer that is killed in
+between emits the same snapshots again, and none is lost.
 """
 
 from __future__ import annotations
@@ -39,11 +39,13 @@ def watched_asset(
     start: str = "latest",
     **wanted: Any,
 ) -> Asset:
-    """The asset of a table with a watcher: schedule a DAG on it, and new snapshots start runs.
+    """Return the asset of a table with a watcher: schedule a DAG on it, and new snapshots start runs.
 
-    :param name: of the asset, when a table has several with different wishes; each needs its own.
-    :param poke_interval: seconds between rounds; watchers with the same one share their rounds.
-    :param start: `latest`, what comes after the watcher has begun for the first time, or `earliest`.
+    :param name: the name of the asset, when a table has several with different conditions; each needs its
+        own.
+    :param poke_interval: seconds between rounds; watchers with the same interval share their rounds.
+    :param start: `latest` emits what is committed after the watcher first started; `earliest` emits
+        everything.
     :param wanted: `count`, `rows`, `kinds` and `partitions`, as for `NewSnapshotSensor`.
     """
     if start not in _STARTS:
@@ -68,10 +70,12 @@ def watched_asset(
 
 
 class SnapshotWatch(BaseEventTrigger):
-    """Fires for the new snapshots of one table, several at once when several came between two rounds.
+    """Fire for the new snapshots of one table; one event covers several snapshots that came between two
+    rounds.
 
-    :param asset: the name of its asset: two assets must not share a trigger, since its mark is one asset's.
-    :param wanted: what `lakecore.jobs.watching.arrivals.ArrivalCondition` has; plain JSON.
+    :param asset: the name of its asset: two assets must not share a trigger, because its mark belongs to one
+        asset.
+    :param wanted: the fields of `lakecore.jobs.watching.arrivals.ArrivalCondition`, as plain JSON.
     """
 
     def __init__(
@@ -119,7 +123,7 @@ class SnapshotWatch(BaseEventTrigger):
         return _Rounds(str(kwargs["lake_conn_id"]), float(kwargs["poke_interval"]))
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
-        """What this watcher has to tell of each round."""
+        """Yield the events of this watcher for each round."""
         watching = _WATCHING.setdefault(self.shared_stream_key(), [])
         self._mark = await self._begin()
         watching.append(self)
@@ -136,7 +140,9 @@ class SnapshotWatch(BaseEventTrigger):
             watching.remove(self)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Without sharing, where an Airflow does not offer it: a mark moves on one round after its event."""
+        """Poll without sharing, where an Airflow release does not offer it; a mark moves on one round after
+        its event.
+        """
         rounds = self.create_shared_stream_producer(self.serialize()[1])
 
         async def stream() -> AsyncIterator[Any]:
@@ -151,7 +157,9 @@ class SnapshotWatch(BaseEventTrigger):
             yield event
 
     async def _begin(self) -> Mark:
-        """The kept mark, or a first one, which is kept at once: what comes from now on is not missed."""
+        """Return the stored mark, or a first one, which is stored at once so that nothing committed from now
+        on is missed.
+        """
         store = self.asset_state_store
         kept = await store.aget(_POSITION) if store is not None else None
         if isinstance(kept, dict) and kept.get("table") == self.table:
@@ -196,8 +204,9 @@ class SnapshotWatch(BaseEventTrigger):
         return news_since(arrivals, self._mark or BEGINNING)
 
     async def keep(self, number: int) -> None:
-        """The events of that round, and of those before, are safe: remember it. Not so those of the round
-        that this watcher is at work on: it was given up as too slow, and later rounds did not wait for it.
+        """Store the mark: the events of that round, and of those before, are safe. The events of the round
+        that this watcher is still processing are not: the round timed out, and later rounds did not wait for
+        it.
         """
         done = [one for one in self._after_round if one <= number and one != self._at_work_on]
         if done:
@@ -215,7 +224,9 @@ _WATCHING: dict[Hashable, list[SnapshotWatch]] = {}
 
 
 class _Rounds(SharedStreamProducer):
-    """The shared poll of a connection: round by round, the tables that moved and where they stand."""
+    """The shared poll of a connection: each round yields the tables that changed and their latest
+    snapshots.
+    """
 
     def __init__(self, lake_conn_id: str, poke_interval: float) -> None:
         self._conn_id = lake_conn_id
@@ -236,7 +247,7 @@ class _Rounds(SharedStreamProducer):
             await asyncio.sleep(self._poke_interval)
 
     def _moved(self, looked: Sequence[tuple[str, Mark | None]]) -> dict[str, Mark]:
-        """By table where it stands, for those of which some watcher has not seen it there."""
+        """Return the latest snapshot by table, for the tables of which some watcher has not seen it."""
         from lakecore.maintain.target import in_threads
 
         try:
@@ -251,7 +262,9 @@ class _Rounds(SharedStreamProducer):
         }
 
     def _open(self) -> None:
-        """Addresses and secrets may change: the connection is read each round, tables are kept open."""
+        """Open the connection in each round, because addresses and secrets may change; tables are
+        kept open.
+        """
         from lakecore.catalog.config import CatalogConfig
         from lakecore.catalog.filesystem import FilesystemCatalog
         from operators.hooks import LakeHook
@@ -281,8 +294,8 @@ class _Rounds(SharedStreamProducer):
             return None
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
-        """Airflow has stored the events of these rounds. A round with a failure is not kept by anybody: the
-        failed watcher begins again at its mark, the others keep a later round.
+        """Confirm that Airflow has stored the events of these rounds. No watcher stores a round with a
+        failure: the failed watcher starts again at its mark, the others store a later round.
         """
         for item in batch:
             if item.outcome.failed:
@@ -295,7 +308,9 @@ class _Rounds(SharedStreamProducer):
 
 
 def _as_mark(kept: Mapping[str, Any]) -> Mark:
-    """For a thread: the first import of the core takes seconds; the triggerer must not stand still."""
+    """Parse a stored mark. This runs in a thread, because the first import of the core takes seconds and the
+    triggerer must not block.
+    """
     from lakecore.jobs.watching.watch import Mark
 
     return Mark.from_json(kept)

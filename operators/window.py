@@ -1,4 +1,4 @@
-"""When a task's window ends."""
+"""The end of a task's window."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ __all__ = ["run_started_ms", "window_end_ms"]
 
 
 def window_end_ms(until: str | None, context: Context, clock: Clock) -> int | None:
-    """A date and time, or `HH:MM` (UTC): the next such time after the DAG run started, the same for all its
-    tasks and tries. None is no end. Raises InvalidInputError.
+    """Return the end in milliseconds since the epoch. `until` is a date and time, or `HH:MM` (UTC): the next
+    such time after the DAG run started, the same for all its tasks and tries. None means no end. Raises
+    InvalidInputError.
     """
     from lakecore.jobs.runner.until import parse_until
 
@@ -22,6 +23,6 @@ def window_end_ms(until: str | None, context: Context, clock: Clock) -> int | No
 
 
 def run_started_ms(context: Context, clock: Clock) -> int:
-    """When the DAG run started; outside of one, now."""
+    """Return when the DAG run started; outside of a DAG run this is the present time."""
     started = getattr(context.get("dag_run"), "start_date", None)
     return clock.now_ms() if started is None else int(started.timestamp() * 1000)
