@@ -1,4 +1,4 @@
-"""One table: what it is, reading it, writing it. Wires the packages below together and decides nothing."""
+"""The facade of one table: its description, reads and writes. It connects the packages below."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from lakecore.store.tags import TagStore
 from lakecore.types.arrow import arrow_type
 from lakecore.write.buckets.bucket_state import BucketState
 from lakecore.write.buckets.cross_partition import Emptied, LiveKeys, remembers
-from lakecore.write.files.upgrade import upgraded
+from lakecore.write.files.upgrade import upgrade_levels
 from lakecore.write.options import WriteRules
 from lakecore.write.rows.deletes import Deletes
 from lakecore.write.rows.incoming import batches_of, is_repeatable
@@ -78,20 +78,22 @@ Partitions = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """Who commits a write. The pair (user, identifier) is one commit: repeating a pair writes nothing new.
-
-    `user` None: a fresh one. `watermark` in milliseconds. `properties` go into the snapshot.
-    """
+    """Who commits a write. The pair (user, identifier) is one commit: repeating a pair writes nothing new."""
 
     user: str | None = None
+    """None: a fresh user."""
     identifier: int = 1
     watermark: int | None = None
+    """Milliseconds."""
     properties: Mapping[str, str] = field(default_factory=dict)
+    """Properties that are stored in the snapshot."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table, or a branch of one, as its latest schema described it when it was loaded. Pickles."""
+    """A table, or a branch of one, as its latest schema described it when it was loaded. It can be
+    pickled.
+    """
 
     name: str
     schema: TableSchema
@@ -106,12 +108,14 @@ class Table:
 
     @cached_property
     def options(self) -> TableOptions:
-        """Typed view of `schema.options`. Raises InvalidOptionError."""
+        """The typed view of `schema.options`. Raises InvalidOptionError."""
         return TableOptions.from_schema(self.schema)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """Why rows that are written may not be read, and who is not told of them; empty for most tables."""
+        """Reasons why written rows may not be readable, and listeners that are not notified; empty for most
+        tables.
+        """
         return visibility_warnings(self.schema, self.options) + callback_warnings(self.schema.options)
 
     @cached_property
@@ -155,23 +159,25 @@ class Table:
         return Committer(self.snapshots, self.schemas, self.manifests, self.overrides, self.clock)
 
     def read_context(self, schema: TableSchema | None = None) -> ReadContext:
-        """What readers of splits need; `schema` is that of the snapshot that is read, else the latest."""
+        """Return what readers of splits need; `schema` is that of the snapshot that is read, else the
+        latest.
+        """
         return ReadContext(self.file_io, self.paths, schema or self.schema, self.schemas)
 
     def with_options(self, options: Mapping[str, str]) -> Table:
-        """The same table with options that hold for this handle only.
+        """Return the same table with options that hold for this handle only.
 
-        Raises InvalidInputError for options that say how stored rows are laid out.
+        Raises InvalidInputError for options that determine the layout of stored rows.
         """
         schema = with_run_options(self.schema, options)
         return replace(self, schema=schema, overrides={**self.overrides, **options})
 
     def at_schema(self, schema: TableSchema) -> Table:
-        """The table as a schema of its past describes it. For reading only."""
+        """Return the table as an earlier schema describes it. It is for reading only."""
         return replace(self, schema=schema)
 
     def at_branch(self, branch: str) -> Table:
-        """The branch of that name. Raises NotFoundError naming the branches there are."""
+        """Return the branch of that name. Raises NotFoundError naming the existing branches."""
         paths = self.branches.open(branch)
         schema = SchemaStore(self.file_io, paths, self.clock).latest()
         if schema is None:
@@ -193,12 +199,14 @@ class Table:
         columns: Sequence[str] | None = None,
         limit: int | None = None,
     ) -> Scan:
-        """A batch read: of the snapshot that is named, or what the options `scan.*` say, or the latest.
+        """Prepare a batch read of the snapshot that is named, of what the options `scan.*` say, or of the
+        latest.
 
-        At most one of snapshot, tag, timestamp_ms, watermark (milliseconds) and version (a tag, a snapshot id
-        or `watermark-<ms>`). `incremental`: what changed, `5..9` or two tags or times; see `Incremental`.
-        Nothing is read yet, but the snapshot is chosen. Raises NotFoundError, InvalidInputError for an
-        unknown column or a malformed `where`, UnsupportedError for tables this release cannot read.
+        Give at most one of snapshot, tag, timestamp_ms, watermark (milliseconds) and version (a tag, a
+        snapshot id or `watermark-<ms>`). `incremental` reads what changed: `5..9` or two tags or times; see
+        `Incremental`. No rows are read yet, but the snapshot is chosen. Raises NotFoundError,
+        InvalidInputError for an unknown column or a malformed `where`, UnsupportedError for tables this
+        release cannot read.
         """
         table = self._on(branch)
         travel = TimeTravel(
@@ -220,12 +228,12 @@ class Table:
         where: str | Predicate | None = None,
         columns: Sequence[str] | None = None,
     ) -> Stream:
-        """A streaming read: iterate it for the changes of one snapshot after the other, with row kinds.
+        """Open a streaming read: iterate it for the changes of one snapshot after the other, with row kinds.
 
-        Starts with the changes of `snapshot`; or as `mode` (a `scan.mode`) or the options `scan.*` say; by
-        default with the whole table, then its changes. Goes on instead at `next_snapshot`, as an earlier
-        stream of it said, or where `consumer` left off. Raises InvalidInputError, UnsupportedError for tables
-        whose changes this release cannot read.
+        It starts with the changes of `snapshot`; or as `mode` (a `scan.mode`) or the options `scan.*` say; by
+        default with the whole table, then its changes. Instead it continues at `next_snapshot`, which an
+        earlier stream returned, or at the position of `consumer`. Raises InvalidInputError, UnsupportedError
+        for tables whose changes this release cannot read.
         """
         table = self._on(branch)
         named = {"scan.mode": mode, "scan.snapshot-id": snapshot, "scan.timestamp-millis": timestamp_ms}
@@ -242,36 +250,36 @@ class Table:
     def append(self, data: Any, commit: Commit | None = None) -> CommitResult:
         """Add rows to a table without primary key.
 
-        `data`: Arrow table, batches or reader, or a pandas frame; streamed, columns by name. All rows become
-        visible in one snapshot or none does; no rows, no snapshot. Raises InvalidInputError naming column
-        and row, UnsupportedError before anything is written.
+        `data` is an Arrow table, batches or reader, or a pandas DataFrame; it is streamed, columns are
+        matched by name. All rows become visible in one snapshot or none does; without rows there is no
+        snapshot. Raises InvalidInputError naming column and row, UnsupportedError before anything is written.
         """
         if self.schema.primary_keys:
             raise InvalidInputError(f"table {self.name} has a primary key: use upsert")
         return self.write(data, commit)
 
     def upsert(self, data: Any, commit: Commit | None = None) -> CommitResult:
-        """Insert or replace rows by primary key. A text column `_kind` (+I, -U, +U, -D) says otherwise.
+        """Insert or replace rows by primary key, or as the text column `_kind` (+I, -U, +U, -D) says.
 
-        Later rows of a key win, unless the table has sequence fields. Data and errors as `append`. Rows
-        written by two processes at once for one key: either may win.
+        Later rows of a key win, unless the table has sequence fields. Data and errors are those of `append`.
+        When two processes write rows of one key at once, either may win.
         """
         if not self.schema.primary_keys:
             raise InvalidInputError(f"table {self.name} has no primary key: use append")
         return self.write(data, commit)
 
     def write(self, data: Any, commit: Commit | None = None) -> CommitResult:
-        """`append` or `upsert`, whichever the table takes.
+        """Call `append` or `upsert`, whichever the table supports.
 
         Where buckets are looked up (bucket=-1 with a primary key), rows conflict with keys that others placed
-        in the same partition meanwhile: they are placed anew when `data` can be read again, else
+        in the same partition meanwhile: they are placed again when `data` can be read again, else
         CommitConflictError is raised, and nothing was written.
         """
         given = self._named(commit)
         return self._placed(data, given, None)
 
     def _placed(self, data: Any, commit: Commit, replaced: Overwrite | None) -> CommitResult:
-        """Write rows whose places are looked up; again where others placed keys meanwhile."""
+        """Write rows whose buckets are looked up; repeat it when others placed keys meanwhile."""
         for _ in range(_PLACING_TRIES if is_repeatable(data) else 0):
             try:
                 return self._finish(self._new_write(commit, replaced), data, commit, None)
@@ -284,12 +292,13 @@ class Table:
         return self._finish(self._new_write(commit, replaced), data, commit, None)
 
     def delete(self, where: str | Predicate, commit: Commit | None = None) -> DeletedRows:
-        """Delete the rows for which `where` is true, in one snapshot; none where there are no such rows.
+        """Delete the rows for which `where` is true, in one snapshot; without such rows there is none.
 
         Append tables need option `deletion-vectors.enabled`. With a primary key, deletes (-D) are written for
-        the keys found: like an upsert, this removes what others write for these keys meanwhile; where it has
-        deletion vectors too, both rows that are found and deletes count from the next compaction on. Raises
-        UnsupportedError before anything is written, CommitConflictError when other commits kept winning.
+        the matching keys: like an upsert, this removes what others write for these keys meanwhile; where the
+        table has deletion vectors too, both the rows that match and the deletes take effect with the next
+        compaction. Raises UnsupportedError before anything is written, CommitConflictError when other commits
+        won every retry.
         """
         check_deletable(self.name, self.schema, self.options)
         found = parse_where(where, self.schema.row_type) if isinstance(where, str) else where
@@ -306,10 +315,10 @@ class Table:
     def update_columns(self, data: pa.Table, commit: Commit | None = None) -> UpdatedRows:
         """Give rows new values, in one snapshot: `data` has their `_ROW_ID` and the columns to change.
 
-        For tables with `data-evolution.enabled`; `t$row_tracking` tells the ids. Only these columns are
+        It is for tables with `data-evolution.enabled`; `t$row_tracking` shows the ids. Only these columns are
         written, for every row of the files that are touched; other columns stay in their files. Of two
-        updates of the same rows at once the second is planned anew. Raises InvalidInputError for ids of no
-        row, UnsupportedError for columns in vector files, CommitConflictError when others kept winning.
+        updates of the same rows at once the second is planned again. Raises InvalidInputError for ids of no
+        row, UnsupportedError for columns in vector files, CommitConflictError when others won every retry.
         """
         check_updatable(self.name, self.schema, self.options)
         given = self._named(commit)
@@ -324,13 +333,14 @@ class Table:
         dynamic: bool | None = None,
         commit: Commit | None = None,
     ) -> CommitResult:
-        """Replace rows: of `partitions`, or of those that `data` has rows for (`dynamic`), or all.
+        """Replace the rows of `partitions`, or of the partitions that `data` has rows for (`dynamic`), or all
+        rows.
 
-        `partitions`: `dt=a,hh=b;dt=c` or mappings of column to value; rows elsewhere are refused, and with no
-        rows these partitions are emptied. None: dynamic as option `dynamic-partition-overwrite` says (by
-        default yes for partitioned tables). Where keys may move between partitions, rows are written as
-        `upsert` would after the partitions were emptied: also keys of other partitions move, are merged into
-        or left out, as the merge engine says. Data and errors as `append`.
+        `partitions` is `dt=a,hh=b;dt=c` or mappings of column to value; rows of other partitions are refused,
+        and without rows these partitions are emptied. None: dynamic as option `dynamic-partition-overwrite`
+        says (by default yes for partitioned tables). Where keys may move between partitions, rows are written
+        as `upsert` would after the partitions were emptied: also keys of other partitions move, are merged
+        into or left out, as the merge engine says. Data and errors are those of `append`.
         """
         given = self._named(commit)
         replaced = self._overwrite(partitions, dynamic)
@@ -357,7 +367,9 @@ class Table:
         )
 
     def _new_write(self, commit: Commit, replaced: Overwrite | None) -> TableWrite:
-        """`replaced`: None for rows that are added; `beside`: partitions among others; else all is new."""
+        """Create a write. `replaced` is None for rows that are added; with `append_elsewhere` it names
+        partitions among others; else everything is replaced.
+        """
         check_writable(self.name, self.schema, self.options)
         for warning in self.warnings:
             logger.warning("%s: %s", self.name, warning)
@@ -375,7 +387,9 @@ class Table:
         return TableWrite(target, state, commit.user or "lakecore", replaced if adds else None)
 
     def _live_keys(self, snapshot: Snapshot | None) -> LiveKeys:
-        """Keys of the rows at `snapshot`, without those that cross-partition-upsert.index-ttl forgets."""
+        """Return the keys of the rows at `snapshot`, without those that cross-partition-upsert.index-ttl
+        drops.
+        """
         rows = SnapshotRows(self.scanner, self.read_context(), snapshot, with_level_0=True)
         remembered = remembers(self.schema.options, self.clock.now_ms())
 
@@ -388,7 +402,7 @@ class Table:
         return read
 
     def _bucket_state(self) -> BucketState:
-        """Of the latest snapshot; of the next one when it expires while it is read."""
+        """Return the state of the latest snapshot; of the next one when it expires while it is read."""
         while (latest := self.snapshots.latest()) is not None:
             try:
                 dynamic = self.options.bucket_mode is BucketMode.HASH_DYNAMIC
@@ -414,7 +428,7 @@ class Table:
                 and not overwrite.append_elsewhere
                 and WriteRules.from_options(self.schema.options).overwrite_upgrade
             ):
-                messages = upgraded(messages, self.schema)
+                messages = upgrade_levels(messages, self.schema)
         except BaseException:
             write.abort()
             raise
@@ -461,7 +475,9 @@ class Table:
         return result
 
     def _forces_snapshot(self) -> bool:
-        """Whether a write without rows makes a snapshot. Costs nothing where no option may ask for it."""
+        """Return whether a write without rows makes a snapshot. Costs nothing where no option may require
+        it.
+        """
         if not any(key in self.schema.options for key in ("tag.automatic-creation", _FORCE)):
             return False
         from lakecore.maintain.auto_tags.force import forces_snapshot
@@ -469,7 +485,8 @@ class Table:
         return forces_snapshot(self.name, self.file_io, self.paths, self.schema, self.clock)
 
     def tag_after_commit(self, *, wrote: bool) -> None:
-        """Make the automatic tags that the table's options ask for. `wrote`: after a write, not a compaction.
+        """Create the automatic tags that the table's options define. `wrote`: after a write, not a
+        compaction.
 
         Never fails. Costs nothing without option tag.automatic-creation.
         """
@@ -486,7 +503,7 @@ class Table:
 
 
 def _internal(name: str, value: Any, schema: TableSchema) -> Any:
-    """A Python value of a partition column as rows hold it."""
+    """Convert a Python value of a partition column to the internal value of rows."""
     if name not in schema.partition_keys:
         known = ", ".join(schema.partition_keys) or "none"
         raise InvalidInputError(f"{name!r} is not a partition column; the partition columns are: {known}")

@@ -1,3 +1,1 @@
-"""From names to tables: databases, tables, and changes of schemas, with the checks that the format asks
-for.
-"""
+"""Finds, creates and alters databases and tables by name, with the checks that the format requires."""

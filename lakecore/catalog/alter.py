@@ -1,7 +1,7 @@
-"""From a schema and changes to the next schema: the rules of ALTER. No IO, no clock.
+"""Applies changes to a schema: the rules of ALTER. No IO, no clock.
 
-Ids never change and are never given twice. Primary key and partition columns stay as they are, but for a new
-name of a key column. What a snapshot was written under cannot be unset (see `option_change`).
+Ids never change and are never given twice. Primary key and partition columns stay as they are, except that a
+key column may be renamed. Options that a snapshot depends on cannot be unset (see `option_change`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from lakecore.types.datatypes import (
 )
 from lakecore.types.sql import type_text
 
-__all__ = ["altered"]
+__all__ = ["apply_changes"]
 
 Fields = tuple[DataField, ...]
 
@@ -56,13 +56,13 @@ _IMPLICIT_ONLY = "disable-explicit-type-casting"
 _BEFORE_PARTITION = "add-column-before-partition"
 
 
-def altered(
+def apply_changes(
     schema: TableSchema, changes: Sequence[SchemaChange], time_millis: int, *, has_snapshots: bool
 ) -> TableSchema:
-    """The schema after `schema`, with all changes made in their order.
+    """Return the schema after `schema`, with all changes applied in their order.
 
     Raises InvalidInputError or InvalidOptionError naming the column or option, UnsupportedError for what
-    readers of this release could not follow.
+    readers of this release could not handle.
     """
     if not changes:
         raise InvalidInputError("no change is given; name what to add, drop, rename, set or unset")
@@ -76,7 +76,7 @@ def altered(
 
 @dataclass
 class _Draft:
-    """The schema while changes are made to it. Rights and switches are those of the schema before."""
+    """The schema while changes are applied to it. Permissions and switches are those of the schema before."""
 
     old: TableSchema
     has_snapshots: bool
@@ -272,7 +272,9 @@ class _Draft:
             raise InvalidInputError(f"column {path[0]}: a primary key column cannot be {verb}")
 
     def _update(self, path: FieldPath, change: Callable[[DataField, int], DataField]) -> None:
-        """`change` gets the field and how many parts of arrays and maps the path goes into its type."""
+        """Change the field at `path`; `change` gets it and how many arrays and maps the path descends into
+        its type.
+        """
 
         def update(siblings: Fields, name: str, inner: int) -> Fields:
             return tuple(change(f, inner) if f.name == name else f for f in siblings)
@@ -282,7 +284,7 @@ class _Draft:
 
 @dataclass
 class _Ids:
-    """The next field id, each time."""
+    """Returns the next field id at each call."""
 
     highest: int
 
@@ -337,7 +339,7 @@ def _index(siblings: Fields, name: str | None) -> int:
 
 
 def _part(kind: DataType, depth: int) -> DataType:
-    """The element or value `depth` arrays and maps down."""
+    """Return the element or value `depth` arrays and maps down."""
     for _ in range(depth):
         match kind:
             case ArrayType():

@@ -1,4 +1,4 @@
-"""Which options a catalog obeys. Any other is refused by name: one without effect would be a promise."""
+"""The options that a catalog obeys. Any other is refused by name: an option without effect would mislead."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PRIVILEGES = ("user", "password")
 
 
 def check_catalog_options(options: Mapping[str, str]) -> None:
-    """Raises UnsupportedError for another metastore and for users, InvalidOptionError for unknown options."""
+    """Raise UnsupportedError for another metastore and for users, InvalidOptionError for unknown options."""
     metastore = options.get(METASTORE, _METASTORES[0]).strip().lower()
     if metastore not in _METASTORES:
         raise UnsupportedError(

@@ -1,4 +1,6 @@
-"""Changes of a schema as people write them: JSON, and short texts such as `name TYPE after x`. No IO."""
+"""Parses changes of a schema as people write them: JSON, and short texts such as `name TYPE after x`. No
+IO.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ def parse_path(text: str) -> FieldPath:
 
 
 def parse_pair(text: str, what: str) -> tuple[str, str]:
-    """`key=value`. `what` names the flag in the error."""
+    """Parse `key=value`. `what` names the flag in the error."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise InvalidInputError(f"{what} {text!r}: write NAME=VALUE")
@@ -51,20 +53,20 @@ def parse_pair(text: str, what: str) -> tuple[str, str]:
 
 
 def parse_add(text: str) -> AddColumn:
-    """`name TYPE`, and where: `first`, `last`, `after x`, `before x`."""
+    """Parse `name TYPE` and a position: `first`, `last`, `after x`, `before x`."""
     column, position = _with_position(text)
     name, kind = parse_column(column)
     return AddColumn(path=parse_path(name), type=kind, position=position)
 
 
 def parse_type_change(text: str) -> ChangeType:
-    """`name TYPE`. Nullability stays as it is."""
+    """Parse `name TYPE`. Nullability stays as it is."""
     name, kind = parse_column(text)
     return ChangeType(parse_path(name), kind)
 
 
 def parse_move(text: str) -> MoveColumn:
-    """`name first`, `name last`, `name after x`, `name before x`."""
+    """Parse `name first`, `name last`, `name after x`, `name before x`."""
     name, position = _with_position(text)
     if position is None:
         raise InvalidInputError(f"move {text!r}: write NAME first, NAME last, NAME after x or NAME before x")
@@ -72,10 +74,10 @@ def parse_move(text: str) -> MoveColumn:
 
 
 def changes_from_json(raw: Any) -> tuple[SchemaChange, ...]:
-    """A list of `{"op": …}`: add, drop, rename, type, nullability, move, set, unset, comment, default,
+    """Parse a list of `{"op": …}`: add, drop, rename, type, nullability, move, set, unset, comment, default,
     table-comment, drop-primary-key. `name` is a column, or a list of names into nested types.
 
-    Raises InvalidInputError naming the change that is not one.
+    Raises InvalidInputError naming the invalid change.
     """
     items = [raw] if isinstance(raw, Mapping) else raw
     if not isinstance(items, Sequence) or isinstance(items, str):

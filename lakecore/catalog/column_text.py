@@ -1,4 +1,6 @@
-"""Columns as people write them: `v DECIMAL(10, 2) NOT NULL`, `a ARRAY<ROW<x INT, y STRING>>`. No IO."""
+"""Parses columns as people write them: `v DECIMAL(10, 2) NOT NULL`, `a ARRAY<ROW<x INT, y STRING>>`. No
+IO.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ _MAX_DEPTH = 64
 
 
 def parse_column(text: str) -> tuple[str, DataType]:
-    """`name TYPE` -> (name, type). Raises InvalidInputError naming the text."""
+    """Parse `name TYPE` into (name, type). Raises InvalidInputError naming the text."""
     name, _, kind = text.strip().partition(" ")
     if not name or not kind.strip():
         raise InvalidInputError(f"column {text!r}: write NAME TYPE, for example 'k BIGINT NOT NULL'")
@@ -30,7 +32,9 @@ def parse_column(text: str) -> tuple[str, DataType]:
 
 
 def parse_type_text(text: str) -> DataType:
-    """A type in SQL spelling, nested types in angle brackets. Raises InvalidInputError naming the text."""
+    """Parse a type in SQL spelling, nested types in angle brackets. Raises InvalidInputError naming the
+    text.
+    """
     try:
         return _parse(text.strip(), 0)
     except (ValueError, RecursionError) as err:
@@ -79,7 +83,7 @@ def _nullable(suffix: str) -> bool:
 
 
 def _split(body: str) -> Iterator[str]:
-    """Parts between the commas outside of brackets."""
+    """Yield the parts between the commas outside of brackets."""
     depth = start = 0
     for position, char in enumerate(body):
         if char in "<(":

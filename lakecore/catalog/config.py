@@ -27,17 +27,18 @@ _PREFIX = "LAKECORE_CATALOG__"
 
 @dataclass(frozen=True, slots=True)
 class CatalogConfig:
-    """Where a warehouse is and the options to reach it, which may be secrets."""
+    """The location of a warehouse and the options to reach it, which may be secrets."""
 
     warehouse: str
     options: Mapping[str, str] = field(repr=False)
 
 
 def resolve(given: str | None, environ: Mapping[str, str]) -> CatalogConfig:
-    """The catalog that `given` means: a configured name, a location, or (None) what the environment says.
+    """Return the catalog that `given` means: a configured name, a location, or (None) what the environment
+    says.
 
     A text with a slash, backslash or colon is a location. Raises NotFoundError naming the known catalogs,
-    InvalidInputError when nothing says which warehouse.
+    InvalidInputError when nothing determines the warehouse.
     """
     if given is None and "LAKECORE_CATALOG" not in environ and "LAKECORE_WAREHOUSE" in environ:
         return CatalogConfig(environ["LAKECORE_WAREHOUSE"], {})
@@ -63,7 +64,7 @@ def resolve(given: str | None, environ: Mapping[str, str]) -> CatalogConfig:
 
 
 def read_config(environ: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
-    """Options by catalog name. Raises InvalidInputError naming a file that cannot be read as TOML."""
+    """Read options by catalog name. Raises InvalidInputError naming a file that cannot be read as TOML."""
     catalogs = {name: dict(options) for name, options in _from_file(environ).items()}
     for variable, value in environ.items():
         if variable.startswith(_PREFIX):

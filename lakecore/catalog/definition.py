@@ -1,4 +1,4 @@
-"""What a new table shall be, and the checks before it is: from a definition to `schema-0`. No IO."""
+"""The definition of a new table, and the checks that turn it into `schema-0`. No IO."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EMPTY: Mapping[str, str] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDefinition:
-    """Columns (ids are given later), keys and options of a table to be made."""
+    """The columns (ids are assigned later), keys and options of a table to be created."""
 
     columns: tuple[DataField, ...]
     primary_keys: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class TableDefinition:
         partition_keys: Sequence[str] = (),
         options: Mapping[str, str] = _EMPTY,
     ) -> TableDefinition:
-        """Columns as an Arrow schema has them. Raises InvalidInputError for a type the format lacks."""
+        """Take the columns of an Arrow schema. Raises InvalidInputError for a type the format lacks."""
         return cls(
             columns=row_type_from_arrow(schema).fields,
             primary_keys=tuple(primary_keys),
@@ -53,7 +53,8 @@ class TableDefinition:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> TableDefinition:
-        """`{"columns": ["k BIGINT NOT NULL", {"name": …, "type": …}], "primaryKeys": ["k"], "options": {}}`.
+        """Parse `{"columns": ["k BIGINT NOT NULL", {"name": …, "type": …}], "primaryKeys": ["k"], "options":
+        {}}`.
 
         Raises InvalidInputError naming what is wrong.
         """
@@ -75,10 +76,11 @@ class TableDefinition:
 
 
 def first_schema(definition: TableDefinition, time_millis: int) -> TableSchema:
-    """`schema-0` of a table: field ids given, key columns never null, keys taken out of the options.
+    """Build `schema-0` of a table: field ids are assigned, key columns become NOT NULL, key options become
+    keys.
 
-    Raises InvalidInputError or InvalidOptionError naming the column, key or option that cannot be,
-    UnsupportedError for a type of table that is not made here.
+    Raises InvalidInputError or InvalidOptionError naming the invalid column, key or option, UnsupportedError
+    for a type of table that this release does not create.
     """
     options = dict(definition.options)
     primary = _keys(definition.primary_keys, options, "primary-key")

@@ -1,4 +1,4 @@
-"""Ids of fields: a column takes its own before its parts do, a field of a nested row after. Pure."""
+"""Assigns ids to fields: a column gets its id before its parts do, a field of a nested row after. Pure."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["numbered_column", "numbered_type"]
 
 
 def numbered_column(column: DataField, next_id: Callable[[], int]) -> DataField:
-    """A column of a table, with an id of its own and ids of its parts."""
+    """Return a column of a table, with an id of its own and ids of its parts."""
     own = next_id()
     return replace(column, id=own, type=numbered_type(column.type, next_id))
 
 
 def numbered_type(kind: DataType, next_id: Callable[[], int]) -> DataType:
-    """The same type with fresh ids in all of its rows."""
+    """Return the same type with fresh ids in all of its rows."""
     match kind:
         case RowType():
             return replace(kind, fields=tuple(_numbered_field(field, next_id) for field in kind.fields))

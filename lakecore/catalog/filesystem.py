@@ -1,4 +1,6 @@
-"""A warehouse is a directory: `<warehouse>/<database>.db/<table>`. What lakecore keeps is in `.lakecore/`."""
+"""The filesystem catalog: a warehouse is a directory with tables at `<warehouse>/<database>.db/<table>`;
+files of lakecore itself are in `.lakecore/`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from lakecore.catalog.alter import altered
+from lakecore.catalog.alter import apply_changes
 from lakecore.catalog.catalog_options import check_catalog_options
 from lakecore.catalog.change_text import changes_from_json
 from lakecore.catalog.config import CatalogConfig, resolve
@@ -63,24 +65,23 @@ def load_catalog(
 
 @dataclass(frozen=True)
 class FilesystemCatalog:
-    """Databases and tables found by listing directories. Pickles when its storage does.
-
-    `file_io` is the storage as it is: tables get it with the limits of `AllowedPaths`, which these are for.
-    `external_roots`, `blob_roots`: plain paths of the options `external-roots` (None without it) and
-    `blob-roots`.
-    """
+    """Finds databases and tables by listing directories. It can be pickled when its storage can."""
 
     file_io: FileIO
+    """The unrestricted storage; tables get it with the limits of `AllowedPaths`."""
     warehouse: str
     clock: Clock = field(default_factory=SystemClock)
     external_roots: tuple[str, ...] | None = None
+    """The plain paths of the option `external-roots`; None without it."""
     blob_roots: tuple[str, ...] = ()
+    """The plain paths of the option `blob-roots`."""
 
     @classmethod
     def open(cls, config: CatalogConfig, *, create: bool = False) -> FilesystemCatalog:
-        """Raises NotFoundError when a local warehouse is missing; `create`: it comes with its first table.
+        """Open a catalog. Raises NotFoundError when a local warehouse is missing; with `create` the first
+        table creates it.
 
-        UnsupportedError and InvalidOptionError for options that this catalog does not obey.
+        Raises UnsupportedError and InvalidOptionError for options that this catalog does not obey.
         """
         check_catalog_options(config.options)
         warehouse = plain_path(config.warehouse)
@@ -101,7 +102,7 @@ class FilesystemCatalog:
 
     @property
     def allowed_paths(self) -> AllowedPaths:
-        """What the catalog itself may touch: the warehouse."""
+        """The paths that the catalog itself may touch: the warehouse."""
         return AllowedPaths(
             warehouse=self.warehouse,
             own=self.warehouse,
@@ -111,11 +112,11 @@ class FilesystemCatalog:
 
     @property
     def _storage(self) -> FileIO:
-        """What the catalog changes the warehouse through."""
+        """The storage through which the catalog changes the warehouse."""
         return confine(self.file_io, self.allowed_paths)
 
     def list_databases(self) -> list[str]:
-        """Names in order."""
+        """List the database names in order."""
         found = (status.name for status in self.file_io.list(self.warehouse) if _may_be_dir(status))
         return sorted(
             name.removesuffix(DATABASE_SUFFIX)
@@ -124,7 +125,7 @@ class FilesystemCatalog:
         )
 
     def list_tables(self, database: str) -> list[str]:
-        """Tables of one database, in order. Raises NotFoundError naming databases there are."""
+        """List the tables of one database, in order. Raises NotFoundError naming existing databases."""
         directory = self._database_path(database)
         found = [status.name for status in self.file_io.list(directory) if _may_be_dir(status)]
         if not found and self.file_io.stat(directory) is None:
@@ -136,10 +137,10 @@ class FilesystemCatalog:
         )
 
     def load_table(self, name: str, options: Mapping[str, str] | None = None) -> Table:
-        """`db.t`, or `db.t$branch_b`. `options` hold for this handle only.
+        """Load `db.t`, or `db.t$branch_b`. `options` hold for this handle only.
 
-        A system table (`db.t$files`, `sys.tables`) has `scan` only: anything else of it is refused.
-        Raises NotFoundError naming what there is instead.
+        A system table (`db.t$files`, `sys.tables`) has `scan` only: anything else of it is refused. Raises
+        NotFoundError naming what exists instead.
         """
         parsed = TableName.parse(name)
         if parsed.database == CATALOG_DATABASE and parsed.table in CATALOG_TABLES:
@@ -175,10 +176,10 @@ class FilesystemCatalog:
         partition_keys: tuple[str, ...] = (),
         options: Mapping[str, str] | None = None,
     ) -> Table:
-        """Make an empty table, all or nothing: `schema-0` is created atomically.
+        """Create an empty table, all or nothing: `schema-0` is created atomically.
 
         `definition` is a TableDefinition, its JSON, or an Arrow schema (then keys and options are arguments).
-        Raises AlreadyExistsError, InvalidInputError for a definition that cannot be.
+        Raises AlreadyExistsError, InvalidInputError for an invalid definition.
         """
         parsed = TableName.parse(name)
         if parsed.branch != TablePaths("").branch or parsed.system is not None:
@@ -213,22 +214,23 @@ class FilesystemCatalog:
     def alter_table(
         self, name: str, changes: Sequence[SchemaChange] | SchemaChange | Sequence[Mapping[str, Any]]
     ) -> Table:
-        """Publish the next schema, with all changes or none; rows that are there read under it at once.
+        """Publish the next schema, with all changes or none; existing rows are read under it at once.
 
         `db.t$branch_b` changes the branch alone. `changes` are values of `metadata.schema_change`, or their
-        JSON. Changes of somebody else at the same time: made again on top of theirs. Raises NotFoundError,
-        InvalidInputError naming what cannot change, CommitConflictError when others always were faster.
+        JSON. When others change the schema at the same time, the changes are applied again on top of theirs.
+        Raises NotFoundError, InvalidInputError naming what cannot change, CommitConflictError when others won
+        every retry.
         """
         table = self.load_table(name)
         wanted = _changes(changes)
         for _ in range(_ALTER_TRIES):
             old = table.schemas.latest() or table.schema
             has_snapshots = table.snapshots.latest_id() is not None
-            schema = altered(old, wanted, self.clock.now_ms(), has_snapshots=has_snapshots)
+            schema = apply_changes(old, wanted, self.clock.now_ms(), has_snapshots=has_snapshots)
             self._check_branches(table, schema)
             _check_postponed(table, old, schema)
             if table.schemas.publish(schema):
-                logger.info("altered table %s: schema %d", name, schema.id)
+                logger.info("apply_changes table %s: schema %d", name, schema.id)
                 return self.load_table(name)
         raise CommitConflictError(
             f"table {name!r}: its schema was changed {_ALTER_TRIES} times by others during this "
@@ -236,7 +238,7 @@ class FilesystemCatalog:
         )
 
     def _check_branches(self, table: Table, schema: TableSchema) -> None:
-        """Branches that options name must be there."""
+        """Check that branches which options name exist."""
         for key in ("scan.fallback-branch", "scan.primary-branch"):
             branch = schema.options.get(key, "").strip()
             if branch and table.schema.options.get(key, "").strip() != branch:
@@ -268,7 +270,7 @@ class FilesystemCatalog:
         self._storage.delete(path)
 
     def _delete(self, status: FileStatus) -> None:
-        """With all that is below; of a link the link alone."""
+        """Delete a file or a directory with all that is below; of a link the link alone."""
         if status.is_dir:
             self._delete_tree(status.path)
         else:
@@ -287,7 +289,9 @@ class FilesystemCatalog:
         return alternatives("databases", missing, self.list_databases())
 
     def _tables(self, missing: TableName) -> str:
-        """Only tables that are named are looked at: there may be very many."""
+        """List the tables for an error message. Only tables that are named are checked: there may be very
+        many.
+        """
         if missing.database not in self.list_databases():
             return self._databases(missing.database)
         directory = self._database_path(missing.database)
@@ -298,12 +302,12 @@ class FilesystemCatalog:
 
 
 def _may_be_dir(status: FileStatus) -> bool:
-    """A directory behind a link can be read, as what it holds."""
+    """Return whether this may be a directory; one behind a link can be read, like what it holds."""
     return status.is_dir or status.is_link
 
 
 def _check_postponed(table: Table, old: TableSchema, new: TableSchema) -> None:
-    """Rows that wait for a bucket are read by nobody once the table has no such bucket."""
+    """Refuse to drop postponed buckets while rows wait in them: nobody would read these rows afterwards."""
     latest = table.snapshots.latest()
     modes = [TableOptions.from_schema(schema).bucket_mode for schema in (old, new)]
     if latest is None or modes[0] is not BucketMode.POSTPONE or modes[1] is BucketMode.POSTPONE:
@@ -317,7 +321,7 @@ def _check_postponed(table: Table, old: TableSchema, new: TableSchema) -> None:
 def _changes(
     given: Sequence[SchemaChange] | SchemaChange | Sequence[Mapping[str, Any]],
 ) -> tuple[SchemaChange, ...]:
-    """Changes, of which some may still be JSON."""
+    """Parse changes, of which some may still be JSON."""
     items = given if isinstance(given, Sequence) else (given,)
     made: list[SchemaChange] = []
     for item in items:

@@ -1,4 +1,4 @@
-"""Which maps may be stored in the layout shared-shredding (Paimon 2.0). Pure."""
+"""Rules for maps that are stored in the layout shared-shredding (Paimon 2.0). Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SUFFIX = ".map.storage-layout"
 
 
 def check_map_layouts(schema: TableSchema, options: TableOptions) -> None:
-    """Raises InvalidOptionError naming the option and the column."""
+    """Raise InvalidOptionError naming the option and the column."""
     keys = [key for key in schema.options if key.startswith("fields.") and key.endswith(_SUFFIX)]
     if [key for key in keys if _is_shared(schema, key)]:
         _check_files(schema)
@@ -78,7 +78,7 @@ def _check_types(schema: TableSchema) -> None:
 
 
 def _parts(kind: DataType) -> Iterator[DataType]:
-    """A type and all that it has in it."""
+    """Yield a type and all types nested in it."""
     yield kind
     match kind:
         case RowType(fields=fields):

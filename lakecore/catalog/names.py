@@ -1,4 +1,6 @@
-"""Names: `db.t`, `db.t$branch_b`, `db.t$files`. A name never leaves the warehouse. No IO."""
+"""Parses and checks names: `db.t`, `db.t$branch_b`, `db.t$files`. A name never leaves the warehouse. No
+IO.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _SHOWN = 5
 
 
 def check_name(name: str, what: str) -> str:
-    """`name`, if it can be one directory below the warehouse. Raises InvalidInputError saying why not."""
+    """Return `name` if it can be one directory below the warehouse. Raises InvalidInputError saying why
+    not.
+    """
     if not name or name != name.strip():
         raise InvalidInputError(f"{what} {name!r}: a name must not be empty or begin or end with a space")
     if _FORBIDDEN.search(name):
@@ -35,9 +39,9 @@ def check_name(name: str, what: str) -> str:
 def alternatives(
     what: str, missing: str, names: Collection[str], exists: Callable[[str], bool] = lambda name: True
 ) -> str:
-    """For an error message: the `names` when they are few, else those most like `missing`.
+    """List the `names` for an error message when they are few, else those most similar to `missing`.
 
-    `exists` is asked only of the names to show.
+    `exists` is called only for the names to show.
     """
     if len(names) <= _SHOWN:
         return f"{what}: " + (", ".join(filter(exists, sorted(names))) or "none")
@@ -53,7 +57,7 @@ def alternatives(
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """A table of a database, or a branch of it; `system`: one of its system tables."""
+    """A table of a database, or a branch of it; `system` is the name of one of its system tables."""
 
     database: str
     table: str
@@ -67,7 +71,9 @@ class TableName:
 
     @classmethod
     def parse(cls, text: str) -> TableName:
-        """Raises InvalidInputError saying what is wrong. Names of system tables are not looked up."""
+        """Parse a name. Raises InvalidInputError saying what is wrong. Names of system tables are not looked
+        up.
+        """
         database, dot, rest = text.partition(".")
         if not dot or not rest:
             raise InvalidInputError(f"table {text!r}: write DATABASE.TABLE")

@@ -1,4 +1,4 @@
-"""Finding a field by its path through rows, arrays and maps, and putting a changed one in its place. Pure."""
+"""Finds a field by its path through rows, arrays and maps, and replaces it by a changed one. Pure."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _VALUE = "value"
 
 
 def edited(fields: Fields, path: FieldPath, edit: Callable[..., Fields], *, whole: bool = False) -> Fields:
-    """`fields` with `edit(siblings, name, inner)` made where `path` leads.
+    """Return `fields` with `edit(siblings, name, inner)` applied where `path` leads.
 
-    `inner` counts the arrays and maps that the path goes into the type of the field `name` itself
-    (`v.element` of an array: field v, inner 1). `whole`: the path must name a field, and `edit` takes
-    (siblings, name), which may be one that is not there yet. Raises InvalidInputError naming the part of the
-    path that leads nowhere.
+    `inner` counts the arrays and maps that the path descends into the type of the field `name` itself
+    (`v.element` of an array: field v, inner 1). With `whole` the path must name a field, and `edit` takes
+    (siblings, name), which may not exist yet. Raises InvalidInputError naming the part of the path that leads
+    nowhere.
     """
     return _edited(fields, path, 0, edit, whole)
 
@@ -55,7 +55,9 @@ def _edited(fields: Fields, path: FieldPath, at: int, edit: Callable[..., Fields
 
 
 def _descend(kind: DataType, path: FieldPath, at: int) -> tuple[RowType | None, int]:
-    """Through arrays and maps along `path`; the row that is then reached, and the parts of the path used."""
+    """Descend through arrays and maps along `path`; returns the row reached, and the parts of the path
+    used.
+    """
     used = 0
     while at + used < len(path):
         part = path[at + used]

@@ -1,6 +1,6 @@
-"""Which options ALTER may set and unset, and how options follow a renamed column. Pure.
+"""The options that ALTER may set and unset, and the options that name a renamed column. Pure.
 
-Once there are snapshots, options that say how stored rows are laid out or merged stay as they are.
+Once there are snapshots, options that determine how stored rows are laid out or merged cannot change.
 """
 
 from __future__ import annotations
@@ -49,12 +49,14 @@ _FIELD_LISTS = ("bucket-key", "sequence.field")
 
 
 def is_on(options: Options, key: str, *, default: bool = False) -> bool:
-    """A switch. Raises InvalidOptionError unless it says true or false."""
+    """Return the value of a switch. Raises InvalidOptionError unless it is true or false."""
     return Option(key, parse_bool, default, "").read(options)
 
 
 def check_set(schema: TableSchema, key: str, value: str, *, has_snapshots: bool) -> bool:
-    """May `key` become `value`? False: it says so already. Raises InvalidOptionError saying why not."""
+    """Return whether setting `key` to `value` changes anything. Raises InvalidOptionError when it is not
+    allowed.
+    """
     old = schema.options.get(key)
     if old == value or _as_before(schema, key, value):
         return False
@@ -80,7 +82,7 @@ def check_set(schema: TableSchema, key: str, value: str, *, has_snapshots: bool)
 
 
 def check_unset(schema: TableSchema, key: str, *, has_snapshots: bool) -> None:
-    """May `key` go back to its default? Raises InvalidOptionError saying why not."""
+    """Raise InvalidOptionError saying why `key` may not return to its default."""
     if key in _NEVER:
         raise InvalidOptionError(f"option {key}: it is part of the table and cannot change")
     if not has_snapshots:
@@ -93,7 +95,9 @@ def check_unset(schema: TableSchema, key: str, *, has_snapshots: bool) -> None:
 
 
 def renamed_options(options: Options, old: str, new: str) -> Options:
-    """Options that name column `old` name `new` instead: keys, order, aggregates and sequence groups."""
+    """Replace column `old` by `new` in the options that name it: keys, order, aggregates and sequence
+    groups.
+    """
     renamed: dict[str, str] = {}
     for key, value in options.items():
         if key in _FIELD_LISTS and value.strip():
@@ -115,7 +119,9 @@ def _names(text: str, old: str, new: str) -> str:
 
 
 def _as_before(schema: TableSchema, key: str, value: str) -> bool:
-    """Keys live outside of the options, and a plain table need not say its type."""
+    """Return whether the table has this value already: keys are not stored as options, and a plain table need
+    not state its type.
+    """
     if key == "type":
         return value.lower() == schema.options.get(key, "table").lower()
     keys = {"primary-key": schema.primary_keys, "partition": schema.partition_keys}.get(key)

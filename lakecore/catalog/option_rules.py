@@ -1,4 +1,4 @@
-"""Options that do not go together, or not with the keys and columns of the table. Pure."""
+"""Rules for options that exclude each other, or certain keys and columns of the table. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ENDLESS = 2**31 - 1
 
 
 def check_option_rules(schema: TableSchema, options: TableOptions) -> None:
-    """Raises InvalidOptionError naming the option."""
+    """Raise InvalidOptionError naming the option."""
     for check in _CHECKS:
         check(schema, options)
 

@@ -1,4 +1,4 @@
-"""Options that say where reads begin: which go together. Pure."""
+"""Rules for options that determine where reads begin. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _BRANCHES = ("scan.fallback-branch", "scan.primary-branch")
 
 
 def check_scan_rules(schema: TableSchema) -> None:
-    """Raises InvalidOptionError naming the options that exclude each other, or the one that is missing."""
+    """Raise InvalidOptionError naming the options that exclude each other, or the one that is missing."""
     raw = schema.options
     if all(raw.get(key, "").strip() for key in _BRANCHES):
         raise InvalidOptionError(f"options {' and '.join(_BRANCHES)} exclude each other; unset one of them")

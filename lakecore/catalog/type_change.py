@@ -1,4 +1,4 @@
-"""Which types a column may change to: the casting rules of the format, and what of them readers here can do.
+"""The types that a column may change to: the casting rules of the format that readers here support.
 
 A change is allowed when the format has both a permission (implicit, or explicit unless the table forbids
 that) and a rule that converts values. Pure.
@@ -53,7 +53,9 @@ _ONLY_TO_STRING = _DAYTIME
 
 
 def can_change(old: DataType, new: DataType, *, explicit: bool) -> bool:
-    """May a column of type `old` become `new`? `explicit` False: only casts that keep all information."""
+    """Return whether a column of type `old` may become `new`; without `explicit` only casts that keep all
+    information.
+    """
     if not isinstance(old, AtomicType) or not isinstance(new, AtomicType):
         return False
     if not explicit and old.nullable and not new.nullable:
@@ -69,7 +71,7 @@ def can_change(old: DataType, new: DataType, *, explicit: bool) -> bool:
 
 
 def needs_a_zone(old: DataType, new: DataType) -> bool:
-    """Does the value depend on the time zone of whoever reads? Java takes the zone of its process."""
+    """Return whether the value depends on the time zone of the reader. Java takes the zone of its process."""
     roots = {kind.root for kind in (old, new) if isinstance(kind, AtomicType)}
     if _T.TIMESTAMP_LTZ not in roots or len(roots) == 1:
         return False

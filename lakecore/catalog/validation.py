@@ -1,6 +1,7 @@
-"""What a schema must keep to, whether a table is made or altered: columns, keys, buckets, options. Pure.
+"""The rules for every schema, of a new or an altered table: columns, keys, buckets, options. Pure.
 
-The rules are those by which Paimon 1.4 refuses a table, so that no table is made here that it would not open.
+They are the rules by which Paimon 1.4 refuses a table, so that no table is created here that it would not
+open.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from lakecore.catalog.apart_rules import check_apart
+from lakecore.catalog.dedicated_column_rules import check_dedicated_columns
 from lakecore.catalog.map_rules import check_map_layouts
 from lakecore.catalog.option_rules import check_option_rules
 from lakecore.catalog.scan_rules import check_scan_rules
@@ -42,9 +43,9 @@ _AVRO_DIGITS = 6
 
 
 def check_schema(schema: TableSchema) -> None:
-    """Raises InvalidInputError or InvalidOptionError naming the column, key or option that cannot be.
+    """Raise InvalidInputError or InvalidOptionError naming the invalid column, key or option.
 
-    UnsupportedError for formats that this release does not write.
+    Raises UnsupportedError for formats that this release does not write.
     """
     check_columns(schema.fields)
     check_keys(schema.fields, schema.primary_keys, "primary key")
@@ -59,14 +60,14 @@ def check_schema(schema: TableSchema) -> None:
     check_scan_rules(schema)
     check_option_rules(schema, options)
     _check_engine(schema, options)
-    check_apart(schema, options)
+    check_dedicated_columns(schema, options)
     _check_formats(schema, options)
     check_map_layouts(schema, options)
     check_inference(schema.options)
 
 
 def check_columns(columns: Sequence[DataField]) -> None:
-    """Names and defaults. Raises InvalidInputError naming the column."""
+    """Check names and defaults. Raises InvalidInputError naming the column."""
     if not columns:
         raise InvalidInputError("a table needs at least one column")
     seen: set[str] = set()
@@ -82,7 +83,7 @@ def check_columns(columns: Sequence[DataField]) -> None:
 
 
 def check_keys(columns: Sequence[DataField], names: Sequence[str], what: str) -> None:
-    """Keys are columns of atomic types, each once. Raises InvalidInputError naming the key."""
+    """Check that keys are columns of atomic types, each once. Raises InvalidInputError naming the key."""
     kinds = {column.name: column.type for column in columns}
     for position, name in enumerate(names):
         if name not in kinds:
@@ -113,14 +114,14 @@ def _check_bucket(schema: TableSchema, options: TableOptions) -> None:
 
 
 def _check_engine(schema: TableSchema, options: TableOptions) -> None:
-    """Functions that only other engines have are no reason not to make a table."""
+    """Check the merge engine. Functions that only other engines have do not prevent the table."""
     if schema.primary_keys:
         with suppress(UnsupportedError):
             engine_of("to be made", schema, options)
 
 
 def _check_formats(schema: TableSchema, options: TableOptions) -> None:
-    """The format of every level, and the types that it can hold; likewise that of vector files."""
+    """Check the format of every level, and the types that it can hold; likewise that of vector files."""
     formats = {FileRules.of(schema.options, level).format for level in {0, *_levels(schema)}}
     if "row" in formats | {FileRules.of(schema.options, 0, changelog=True).format}:
         check_row_files(schema)
@@ -136,7 +137,7 @@ def _check_formats(schema: TableSchema, options: TableOptions) -> None:
 
 
 def _levels(schema: TableSchema) -> tuple[int, ...]:
-    """Levels that have a format of their own."""
+    """Return the levels that have a format of their own."""
     parts = parse_list(schema.options.get("file.format.per.level", ""))
     return tuple(int(level) for part in parts if (level := part.partition(":")[0].strip()).isdigit())
 

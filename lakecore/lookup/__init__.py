@@ -1,1 +1,1 @@
-"""Rows by key: what the higher levels of a bucket hold for the keys of a few new files."""
+"""Looks up rows by key: the rows that higher levels of a bucket have for the keys of a few new files."""

@@ -1,7 +1,8 @@
-"""What the levels above a merge hold for its keys: a second, forward-only reader beside the merge.
+"""Looks up the keys of a merge in the levels above it: a second, forward-only reader that runs with the
+merge.
 
-Rule of the format: for a key that no file of the merge has on a level above 0, the first level that has it
-tells its old row. Levels are read in key order along with the windows of the merge, only in files that
+Rule of the format: for a key that no file of the merge has on a level above 0, its old row is that of the
+first level that has it. Levels are read in key order along with the windows of the merge, only in files that
 overlap new rows, and of these only the pages whose bounds enclose a new key. Memory: a batch of each level.
 Cost: at worst one reading of the overlapping files, at best one page a key.
 """
@@ -16,17 +17,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakecore.lookup.located import FileRows, Located, LookupSource
+from lakecore.lookup.located import FileRows, LocatedRows, LookupSource
 from lakecore.merge.key_columns import Keys, KeyTuple, concat
 from lakecore.merge.row_order import order_rows
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.read.file.sizes import ReadSizes
 
-__all__ = ["Found", "LevelsAbove"]
+__all__ = ["LevelsAbove", "LookupResult"]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LookupResult:
     """Rows that were looked up: of one file and level, in key order, with their positions in the file."""
 
     file: DataFile
@@ -34,14 +35,14 @@ class Found:
     keys: Keys
     positions: np.ndarray[Any, Any]
 
-    def rows(self, picked: np.ndarray[Any, Any]) -> Found:
-        """Some of the rows."""
+    def rows(self, picked: np.ndarray[Any, Any]) -> LookupResult:
+        """Select some of the rows."""
         keys = Keys([_pick(column, picked) for column in self.keys.columns])
-        return Found(self.file, self.batch.take(pa.array(picked)), keys, self.positions[picked])
+        return LookupResult(self.file, self.batch.take(pa.array(picked)), keys, self.positions[picked])
 
 
 class LevelsAbove:
-    """The levels above one merge, nearest first. Use as a context: it holds open files."""
+    """The levels above one merge, nearest first. Use it as a context manager: it holds open files."""
 
     def __init__(
         self,
@@ -65,31 +66,34 @@ class LevelsAbove:
                 stack.callback(cursor.close)
 
     def expect(self, keys: Iterable[pa.RecordBatch]) -> None:
-        """Keys that will be asked for, each batch in key order: what else there is need not be read."""
+        """Announce the keys that will be looked up, each batch in key order: pages without them need not be
+        read.
+        """
         files = [rows for level in self._levels for rows in level]
         for rows in files:
-            rows.look_into()
+            rows.read_page_index()
         for batch in keys:
             for rows in files:
                 rows.mark(batch)
 
-    def find(self, wanted: Sequence[Keys], known: Sequence[Keys], bound: KeyTuple) -> list[Found]:
-        """For each of the `wanted` keys that is not among the `known` ones its row on the nearest level.
+    def find(self, wanted: Sequence[Keys], known: Sequence[Keys], bound: KeyTuple) -> list[LookupResult]:
+        """Return, for each of the `wanted` keys that is not among the `known` ones, its row on the nearest
+        level.
 
-        All keys are up to `bound` and above that of the last call; each sequence of them is in key order.
-        The farthest level comes first.
+        All keys are up to `bound` and above that of the last call; each sequence of them is in key order. The
+        farthest level comes first.
         """
         if not self._cursors:
             self._cursors = [_Cursor(self._read(level), self._keys) for level in self._levels]
         met = list(known)
-        found: list[Found] = []
+        found: list[LookupResult] = []
         for cursor in self._cursors:
             hits = [hit for part in cursor.take(bound) if (hit := _hits(part, wanted, met)) is not None]
             met += [hit.keys for hit in hits]
             found = hits + found
         return found
 
-    def _read(self, level: Sequence[FileRows]) -> Iterator[Located]:
+    def _read(self, level: Sequence[FileRows]) -> Iterator[LocatedRows]:
         for rows in level:
             yield from rows.read(self._columns, self._sizes)
 
@@ -97,12 +101,12 @@ class LevelsAbove:
 class _Cursor:
     """The unread rest of a level."""
 
-    def __init__(self, located: Iterator[Located], keys: Sequence[str]) -> None:
+    def __init__(self, located: Iterator[LocatedRows], keys: Sequence[str]) -> None:
         self._located = located
         self._keys = keys
-        self._part: Found | None = None
+        self._part: LookupResult | None = None
 
-    def take(self, bound: KeyTuple) -> Iterator[Found]:
+    def take(self, bound: KeyTuple) -> Iterator[LookupResult]:
         """Remove the rows up to `bound`."""
         while (part := self._part or self._next()) is not None:
             count = part.keys.count_up_to(bound)
@@ -119,16 +123,16 @@ class _Cursor:
         if close is not None:
             close()
 
-    def _next(self) -> Found | None:
+    def _next(self) -> LookupResult | None:
         for rows in self._located:
             if rows.batch.num_rows:
                 keys = Keys.of([rows.batch.column(name) for name in self._keys])
-                return Found(rows.file, rows.batch, keys, rows.positions)
+                return LookupResult(rows.file, rows.batch, keys, rows.positions)
         return None
 
 
-def _slice(part: Found, start: int, stop: int) -> Found:
-    return Found(
+def _slice(part: LookupResult, start: int, stop: int) -> LookupResult:
+    return LookupResult(
         part.file,
         part.batch.slice(start, stop - start),
         part.keys.slice(start, stop),
@@ -136,8 +140,8 @@ def _slice(part: Found, start: int, stop: int) -> Found:
     )
 
 
-def _hits(part: Found, wanted: Sequence[Keys], met: Sequence[Keys]) -> Found | None:
-    """The rows whose key is among `wanted` and not among `met`."""
+def _hits(part: LookupResult, wanted: Sequence[Keys], met: Sequence[Keys]) -> LookupResult | None:
+    """Return the rows whose key is among `wanted` and not among `met`."""
     hit = np.zeros(len(part.keys), bool)
     for keys in wanted:
         hit |= _members(part.keys, keys)
@@ -149,7 +153,7 @@ def _hits(part: Found, wanted: Sequence[Keys], met: Sequence[Keys]) -> Found | N
 
 
 def _members(have: Keys, wanted: Keys) -> Any:
-    """Which of `have` are among `wanted`; both strictly increasing."""
+    """Mark those of `have` that are among `wanted`; both are strictly increasing."""
     if len(have.columns) == 1 and isinstance(have.columns[0], np.ndarray):
         column, values = have.columns[0], wanted.columns[0]
         places = np.minimum(np.searchsorted(column, values), len(column) - 1)

@@ -1,4 +1,4 @@
-"""Rows of a data file together with where they lie in it, read by the pages that can matter."""
+"""Rows of a data file together with their positions in it, read by the pages that can matter."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lakecore.lookup.wanted_pages import WantedPages
+from lakecore.lookup.key_page_marks import KeyPageMarks
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.read.context import ReadContext
 from lakecore.read.file.file_reader import convert, read_columns, read_file
 from lakecore.read.file.key_range import key_pages, open_pages
 from lakecore.read.file.sizes import ReadSizes
 
-__all__ = ["FileRows", "Located", "LookupSource"]
+__all__ = ["FileRows", "LocatedRows", "LookupSource"]
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class LocatedRows:
     """Rows of `file` in key order and the position of each in it (0-based, as written)."""
 
     file: DataFile
@@ -31,7 +31,7 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class LookupSource:
-    """The bucket that rows are looked up in. `deleted`: positions of a file that do not count, if any."""
+    """The bucket that rows are looked up in. `deleted` returns the deleted positions of a file, if any."""
 
     ctx: ReadContext
     bucket_dir: str
@@ -39,17 +39,17 @@ class LookupSource:
 
 
 class FileRows:
-    """One file of a level: first marked by keys, then read once."""
+    """One file of a level: first it is marked by keys, then read once."""
 
     def __init__(self, source: LookupSource, file: DataFile) -> None:
         self._ctx = source.ctx
         self._bucket_dir = source.bucket_dir
         self._source = source
-        self._wanted: WantedPages | None = None
+        self._wanted: KeyPageMarks | None = None
         self.file = file
 
-    def look_into(self) -> None:
-        """Read the page index, so that keys can be marked. Without one the file will be read whole."""
+    def read_page_index(self) -> None:
+        """Read the page index, so that keys can be marked. A file without one will be read completely."""
         pages = open_pages(self._ctx, self._bucket_dir, self.file)
         if pages is None:
             return
@@ -58,15 +58,17 @@ class FileRows:
         finally:
             pages.close()
         if found is not None:
-            self._wanted = WantedPages(found, self._ctx.schema.key_type)
+            self._wanted = KeyPageMarks(found, self._ctx.schema.key_type)
 
     def mark(self, keys: pa.RecordBatch) -> None:
-        """Rows of these keys are wanted. Keys in key order."""
+        """Mark the pages of these keys, which are in key order."""
         if self._wanted is not None:
             self._wanted.mark(keys)
 
-    def read(self, columns: Sequence[str], sizes: ReadSizes) -> Iterator[Located]:
-        """Wanted rows, in file order; more than that where pages or the whole file are the least unit."""
+    def read(self, columns: Sequence[str], sizes: ReadSizes) -> Iterator[LocatedRows]:
+        """Yield the rows of the marked keys, in file order, and others where pages or the whole file are the
+        smallest unit.
+        """
         ctx, rows, buffer = self._ctx, sizes.batch_rows, sizes.buffer_size
         if self._wanted is None:
             whole = read_file(ctx, self._bucket_dir, self.file, columns, batch_size=rows, buffer_size=buffer)
@@ -89,14 +91,14 @@ class FileRows:
 
     def _located(
         self, batches: Iterator[pa.RecordBatch], start: int, deleted: BitMap | None
-    ) -> Iterator[Located]:
+    ) -> Iterator[LocatedRows]:
         for batch in batches:
             positions = np.arange(start, start + batch.num_rows)
             start += batch.num_rows
             if not deleted:
-                yield Located(self.file, batch, positions)
+                yield LocatedRows(self.file, batch, positions)
                 continue
             gone = deleted & BitMap(range(start - batch.num_rows, start))
             kept = np.ones(batch.num_rows, bool)
             kept[np.array(gone, np.int64) - (start - batch.num_rows)] = False
-            yield Located(self.file, batch.filter(pa.array(kept)), positions[kept])
+            yield LocatedRows(self.file, batch.filter(pa.array(kept)), positions[kept])

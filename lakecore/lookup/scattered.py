@@ -1,10 +1,10 @@
-"""What files in no order of keys hold for the keys of a merge (option `pk-clustering-override`).
+"""Looks up the keys of a merge in files that are not in key order (option `pk-clustering-override`).
 
-The keys to come are marked in a bit field by their hash. Then the key columns of each file are read once;
-rows whose bit is set are read whole, put in key order (in a buffer that spills to local disk) and compared
-exactly as the merge goes on. Memory: 2 to 4 bytes a key to come, 128 MB at most, and the buffer; the more
+The expected keys are marked in a bit field by their hash. Then the key columns of each file are read once;
+rows whose bit is set are read completely, sorted by key (in a buffer that spills to local disk) and compared
+exactly as the merge goes on. Memory: 2 to 4 bytes per expected key, 128 MB at most, and the buffer; the more
 keys beyond some 60 million, the more rows are sorted for nothing. Cost: the key columns of all files, and the
-row groups with a row that may be wanted.
+row groups with a row that may match.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lakecore.lookup.levels import Found
+from lakecore.lookup.levels import LookupResult
 from lakecore.lookup.located import LookupSource
 from lakecore.merge.key_columns import Keys, KeyTuple, concat
 from lakecore.merge.passes import Scratch
@@ -41,7 +41,9 @@ _SPREAD = np.uint32(0x9E3779B1)
 
 
 class ScatteredRows:
-    """Rows of `files` by key. First `expect`, then `find` with keys that rise from call to call."""
+    """Looks up rows of `files` by key. Call `expect` first, then `find` with keys that rise from call to
+    call.
+    """
 
     def __init__(
         self, source: LookupSource, files: Sequence[DataFile], columns: Sequence[str], scratch: Scratch
@@ -60,25 +62,26 @@ class ScatteredRows:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Files are open only within a call; the scratch directory is the caller's."""
+        """Do nothing: files are open only within a call, and the scratch directory belongs to the caller."""
 
     def expect(self, keys: Iterable[pa.RecordBatch], count: int) -> None:
-        """The keys that will be asked for, some `count` of them, in any order."""
+        """Announce the keys that will be looked up, some `count` of them, in any order."""
         self._marks = _Marks(count)
         for batch in keys:
             self._marks.add(self._hashes(batch))
 
-    def find(self, wanted: Sequence[Keys], known: Sequence[Keys], bound: KeyTuple) -> list[Found]:
-        """The rows of the `wanted` keys, by file. All keys are up to `bound` and above that of the last call.
+    def find(self, wanted: Sequence[Keys], known: Sequence[Keys], bound: KeyTuple) -> list[LookupResult]:
+        """Return the rows of the `wanted` keys, by file. All keys are up to `bound` and above that of the
+        last call.
 
-        `known`: none (levels of such files have no order). Several rows of a key, which compactions of Java
-        Paimon 1.4 have left (keys of several columns), are all found.
+        `known` is empty (levels of such files have no order). Several rows of a key, which compactions of
+        Java Paimon 1.4 have left (keys of several columns), are all found.
         """
         if known:
             raise ValueError("a lookup in files that are not sorted by key accepts no known rows")
         if self._cursor is None:
             self._cursor = _Cursor(self._sorted(), self._keys)
-        found: list[Found] = []
+        found: list[LookupResult] = []
         for batch, keys in self._cursor.take(bound):
             hit = np.zeros(len(keys), bool)
             for some in wanted:
@@ -86,7 +89,7 @@ class ScatteredRows:
             found += self._by_file(batch, np.flatnonzero(hit))
         return found
 
-    def _by_file(self, batch: pa.RecordBatch, rows: npt.NDArray[np.int64]) -> Iterator[Found]:
+    def _by_file(self, batch: pa.RecordBatch, rows: npt.NDArray[np.int64]) -> Iterator[LookupResult]:
         numbers = batch.column(_FILE_NAME).to_numpy()[rows]
         positions = batch.column(_POSITION_NAME).to_numpy()[rows]
         whole = batch.select(list(self._columns))
@@ -94,10 +97,10 @@ class ScatteredRows:
             mine = numbers == number
             part = whole.take(pa.array(rows[mine]))
             keys = Keys.of([part.column(name) for name in self._keys])
-            yield Found(self._files[number], part, keys, positions[mine])
+            yield LookupResult(self._files[number], part, keys, positions[mine])
 
     def _sorted(self) -> Iterator[pa.RecordBatch]:
-        """Rows that may be wanted, in key order."""
+        """Yield the rows that may match, in key order."""
         rule = SortRule(OrderStrategy.ORDER, self._keys)
         for number, file in enumerate(self._files):
             for batch in self._candidates(number, file):
@@ -131,7 +134,7 @@ class ScatteredRows:
 
 
 class _Marks:
-    """A bit field over hashes: what was added is there, and about one in sixteen others."""
+    """A bit field over hashes: it contains what was added, and about one in sixteen other hashes."""
 
     def __init__(self, count: int) -> None:
         bits = min(max(1 << (count * _BITS_A_KEY).bit_length(), _LEAST_BITS), _MOST_BITS)
@@ -147,7 +150,9 @@ class _Marks:
         return np.asarray((self._bytes[places >> 3] >> (places & 7).astype(np.uint8)) & 1, bool)
 
     def _places(self, hashes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
-        """Keys of one bucket share the low bits of their hashes: the high bits of a product count."""
+        """Return bit positions. Keys of one bucket share the low bits of their hashes: the high bits of a
+        product count.
+        """
         return np.asarray((hashes * _SPREAD) >> self._shift, np.uint32)
 
 
@@ -178,7 +183,7 @@ class _Cursor:
 
 
 def _members(have: Keys, wanted: Keys) -> Bools:
-    """Which of `have` are among `wanted`."""
+    """Mark those of `have` that are among `wanted`."""
     columns = [concat([a, b]) for a, b in zip(have.columns, wanted.columns, strict=True)]
     ordered = order_rows(columns, ())
     key = np.concatenate(([0], np.cumsum(~ordered.same)))

@@ -29,7 +29,7 @@ _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")  # a JVM reports about arch
 
 
 def archive_file(java: Path) -> Path:
-    """Where the archive for this Java and the installed Spark is, or would be."""
+    """Return where the archive for this Java and the installed Spark is, or would be."""
     spark = importlib.util.find_spec("pyspark")
     parts = (java, java_version(java), importlib.metadata.version("pyspark"), spark.origin if spark else "")
     key = hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:16]
@@ -38,16 +38,17 @@ def archive_file(java: Path) -> Path:
 
 
 def share_options(java: Path) -> tuple[str, ...]:
-    """Options of a JVM that uses the archive; none when there is no archive."""
+    """Return the options of a JVM that uses the archive; none when there is no archive."""
     archive = archive_file(java)
     return (f"-XX:SharedArchiveFile={archive}", *_QUIET) if archive.is_file() else ()
 
 
 def make_archive() -> tuple[Path, bool]:
-    """Run a short Spark session that leaves its archive (about 10 s), unless there is one; whether it ran.
+    """Run a short Spark session that leaves its archive (about 10 s), unless there is one. Returns the path,
+    and whether the session ran.
 
-    The archive appears whole or not at all. Raises InvalidInputError without Java, UnavailableError when the
-    session fails or the cache cannot be written.
+    The archive appears completely or not at all. Raises InvalidInputError without Java, UnavailableError when
+    the session fails or the cache cannot be written.
     """
     archive = archive_file(find_java())
     if archive.is_file():
@@ -78,7 +79,7 @@ def _run_session(made: Path) -> None:
 
 
 def _session(made: Path) -> None:
-    """A session with a unit on every core, as a job has; its JVM writes the archive while it ends."""
+    """Run a session with a unit on every core, as a job has; its JVM writes the archive while it ends."""
     from lakecore.spark.executor import SparkExecutor
     from lakecore.spark.session import DRIVER_JVM
 

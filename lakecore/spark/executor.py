@@ -1,4 +1,5 @@
-"""Units on Spark: an RDD map of pickled bytes, results in order as they come, cancelled as one job group.
+"""Runs units on Spark: an RDD map of pickled bytes, results in order as they come, cancelled as one job
+group.
 
 A unit's own failure is a result, so Spark retries only what died (a killed Python worker, a lost executor).
 Results travel in an accumulator: Spark delivers its updates when a task succeeds, once per task, long before
@@ -38,8 +39,8 @@ _NUMBERS = itertools.count()
 
 
 class SparkExecutor:
-    """Runs units on Spark. The context is the active one or made at first use, in a thread of its own; `stop`
-    ends only one's own.
+    """Runs units on Spark. The context is the active one or is created at first use, in a thread of its own;
+    `stop` ends only a context that was created here.
     """
 
     name = "spark"
@@ -74,24 +75,25 @@ class SparkExecutor:
 
     @property
     def parallelism(self) -> int:
-        """Cores of the executors. Starts the context."""
+        """The cores of the executors. Starts the context."""
         return int(self._spark().defaultParallelism)
 
     @property
     def startup_seconds(self) -> float:
-        """Seconds spent waiting for the context; 0 before, and when one was active already."""
+        """The seconds spent waiting for the context; 0 before, and when one was active already."""
         return self._waited
 
     @property
     def jvm_process(self) -> subprocess.Popen[bytes] | None:
-        """The driver's JVM; None before the context is there, and when another process started it."""
+        """The driver's JVM; None before the context exists, and when another process started it."""
         process: subprocess.Popen[bytes] | None = getattr(
             getattr(self._context, "_gateway", None), "proc", None
         )
         return process
 
     def run(self, function: Callable[[A], R], tasks: Iterable[A]) -> Iterator[R | BaseException]:
-        """Results in the order of `tasks`. A unit whose worker died on every try yields UnavailableError.
+        """Yield results in the order of `tasks`. A unit whose worker died on every try yields
+        UnavailableError.
 
         Leaving the iterator early cancels what still runs.
         """
@@ -129,9 +131,10 @@ class SparkExecutor:
                 _cancel(context, group)
 
     def stop(self) -> None:
-        """End the context if this executor made it; one that is still starting ends as soon as it has.
+        """End the context if this executor created it; one that is still starting ends as soon as it has
+        started.
 
-        After a run that failed, what Spark wrote to standard error comes to standard error now.
+        After a failed run, what Spark wrote to standard error is printed to standard error now.
         """
         with self._lock:
             self._starting = None
@@ -188,7 +191,9 @@ class SparkExecutor:
     def _ordered(
         self, inbox: queue.SimpleQueue[_Numbered | BaseException | None], count: int
     ) -> Iterator[Any]:
-        """Unpickled results by number; after a failed job, its error for each unit that gave none."""
+        """Yield unpickled results by number; after a failed job, its error for each unit that returned
+        none.
+        """
         waiting: dict[int, bytes] = {}
         failure: BaseException | None = None
         ended = False
@@ -210,7 +215,7 @@ class SparkExecutor:
 
 
 def _cancel(spark: SparkContext, group: str) -> None:
-    """Also when the job is still on its way to the scheduler: every group is used once."""
+    """Cancel the group, also when its job is still on its way to the scheduler: every group is used once."""
     spark._jsc.sc().cancelJobGroupAndFutureJobs(group)
 
 
@@ -220,7 +225,7 @@ def _run_job(
     payloads: list[bytes],
     inbox: queue.SimpleQueue[_Numbered | BaseException | None],
 ) -> None:
-    """One job, a partition per unit. Puts results, then None or what ended the job."""
+    """Run one job, a partition per unit. Puts results, then None or the error that ended the job."""
     try:
         spark.setJobGroup(group, f"lakecore: {len(payloads)} units", interruptOnCancel=True)
         results = spark.accumulator(_Results(inbox), _Delivery())
@@ -232,7 +237,7 @@ def _run_job(
 
 
 class _Results(list[_Numbered]):
-    """On the driver: the value of the accumulator, passing on what is added instead of keeping it."""
+    """The value of the accumulator on the driver, which passes on what is added instead of keeping it."""
 
     def __init__(self, inbox: queue.SimpleQueue[_Numbered | BaseException | None]) -> None:
         super().__init__()
@@ -245,7 +250,9 @@ class _Results(list[_Numbered]):
 
 
 class _Delivery:
-    """How Spark adds results up (an `AccumulatorParam`): lists, and executors start from an empty one."""
+    """Tells Spark how to add results (an `AccumulatorParam`): they are lists, and executors start from an
+    empty one.
+    """
 
     def zero(self, value: list[_Numbered]) -> list[_Numbered]:
         return []
@@ -256,7 +263,7 @@ class _Delivery:
 
 
 class _Runner:
-    """On an executor: run one pickled unit and hand its pickled result to the accumulator."""
+    """Runs one pickled unit on an executor and hands its pickled result to the accumulator."""
 
     def __init__(self, results: Any) -> None:
         self._results = results
@@ -275,7 +282,9 @@ def _run_unit(payload: bytes) -> bytes:
 
 
 def _pickled_error(err: Exception) -> bytes:
-    """The exception with its traceback as a note; one that does not survive pickling becomes a LakeError."""
+    """Pickle the exception with its traceback as a note; one that does not survive pickling becomes a
+    LakeError.
+    """
     err.add_note("".join(traceback.format_exception(err)))
     try:
         data = pickle.dumps(err)
@@ -299,7 +308,7 @@ def _lost(number: int, count: int, failure: BaseException | None) -> Unavailable
 
 
 def _reason(failure: BaseException | None) -> str:
-    """The line of Spark's report that names the cause."""
+    """Return the line of Spark's report that names the cause."""
     java = getattr(failure, "java_exception", None)
     text = str(java.getMessage() if java is not None else failure)
     return text.strip().split("\n", 1)[0]

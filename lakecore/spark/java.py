@@ -1,4 +1,4 @@
-"""Which Java runs Spark's driver, and whether it will do."""
+"""Finds the Java that runs Spark's driver, and checks its version."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _REMEDY = f"install a Java runtime {MIN_JAVA} or later, or set JAVA_HOME, or use
 
 
 def find_java() -> Path:
-    """The `java` that Spark's launcher takes: of JAVA_HOME, else of the PATH; symbolic links resolved.
+    """Return the `java` that Spark's launcher takes: of JAVA_HOME, else of the PATH; symbolic links are
+    resolved.
 
-    Raises InvalidInputError when there is none, or one too old: the launcher fails without a word about it.
+    Raises InvalidInputError when there is none, or one too old: the launcher would fail without a message.
     """
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(os.path.join(home, "bin", "java") if home else "java")
@@ -37,8 +38,8 @@ def find_java() -> Path:
 
 
 def java_version(java: Path) -> str:
-    """`17.0.15`, as the runtime's `release` file says (0.15 s sooner than asking), else as `-version` says;
-    empty when neither does.
+    """Return a version like `17.0.15`, as the runtime's `release` file says (0.15 s faster than running
+    Java), else as `-version` says; empty when neither does.
     """
     try:
         text = (java.parent.parent / "release").read_text(encoding="utf-8", errors="replace")

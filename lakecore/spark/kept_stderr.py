@@ -1,7 +1,7 @@
-"""What the driver's JVM and its Python workers write to standard error: kept apart, told when a run fails.
+"""Captures the standard error of the driver's JVM and its Python workers, and prints it when a run fails.
 
 Spark warns of modules, of its logging and of pipes that its own end closes, whether or not anything is wrong.
-A run that succeeds says nothing of that; one that fails says all of it, for the cause may be there.
+A run that succeeds prints nothing of that; one that fails prints all of it, for the cause may be there.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ _MOST = 1 << 20
 
 
 class KeptStderr:
-    """A file without a name, for a JVM that lives as long as this process; its sessions follow each other."""
+    """An unnamed file for a JVM that lives as long as this process; its sessions follow each other."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(prefix="lakecore-spark-")  # noqa: SIM115 - the JVM writes to it
 
     @property
     def file(self) -> IO[Any]:
-        """For the JVM. Only it moves the position in the file."""
+        """The file for the JVM. Only the JVM moves the position in it."""
         return self._file
 
     def end(self) -> int:
-        """Bytes that were written by now: where a session begins."""
+        """Return the bytes that were written so far: where a session begins."""
         return os.fstat(self._file.fileno()).st_size
 
     def since(self, start: int) -> str:
-        """What was written from there on, as far as it is told."""
+        """Return what was written from `start` on, limited to the last bytes that are printed."""
         end = self.end()
         first = max(start, end - _MOST)
         text = os.pread(self._file.fileno(), end - first, first).decode(errors="replace")

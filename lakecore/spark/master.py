@@ -1,4 +1,4 @@
-"""Whether a Spark master answers at all: Spark itself tries for minutes, and then does not say why."""
+"""Checks whether a Spark master answers: Spark itself tries for minutes, and then does not say why."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _SECONDS = 5.0
 
 
 def check_master(master: str) -> None:
-    """Connect to a standalone master, `spark://host:port[,host:port]`, and hang up; one answer will do.
+    """Connect to a standalone master, `spark://host:port[,host:port]`, and hang up; one answer is enough.
 
-    Other masters (`local`, `yarn`, `k8s://…`) are Spark's to find. Raises InvalidInputError for what is no
-    address, UnavailableError with the reason when nobody answers.
+    Spark locates other masters (`local`, `yarn`, `k8s://…`). Raises InvalidInputError for an invalid address,
+    UnavailableError with the reason when nobody answers.
     """
     if not master.startswith(_STANDALONE):
         return

@@ -1,4 +1,6 @@
-"""The Spark context that units run in: the active one, or a new one set up for Python work without SQL."""
+"""Provides the Spark context that units run in: the active one, or a new one set up for Python work without
+SQL.
+"""
 
 from __future__ import annotations
 
@@ -59,17 +61,17 @@ _kept: KeptStderr | None = None
 
 
 def kept_stderr() -> KeptStderr | None:
-    """What the driver's JVM says; None where another process started it."""
+    """Return the captured standard error of the driver's JVM; None where another process started it."""
     return _kept
 
 
 def spark_context(
     master: str | None = None, conf: Mapping[str, str] | None = None
 ) -> tuple[SparkContext, bool]:
-    """The active context (then `master` and `conf` are not used), or a new one; and whether it is new.
+    """Return the active context (then `master` and `conf` are not used), or a new one; and whether it is new.
 
-    `master` None means what spark-submit says, else `local[*]`. A new context takes seconds.
-    Raises InvalidInputError without pyspark or Java, UnavailableError when Spark does not start.
+    `master` None means what spark-submit says, else `local[*]`. A new context takes seconds. Raises
+    InvalidInputError without pyspark or Java, UnavailableError when Spark does not start.
     """
     if importlib.util.find_spec("pyspark") is None:
         raise InvalidInputError(
@@ -124,7 +126,7 @@ def _start(master: str | None, conf: Mapping[str, str]) -> SparkContext:
 
 
 def _gateway(settings: SparkConf) -> Any:
-    """A JVM whose standard error is kept; None where this process has one already."""
+    """Start a JVM whose standard error is captured; None where this process has one already."""
     global _kept
     from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway

@@ -1,4 +1,4 @@
-"""Tables of the database `sys`: what is in a whole warehouse. Costs a look at every table."""
+"""Tables of the database `sys`, which describe a whole warehouse. They cost a look at every table."""
 
 from __future__ import annotations
 
@@ -120,7 +120,9 @@ CATALOG_TABLES = tuple(_KINDS)
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """One of them. `tables` lists the warehouse anew at each scan; `options`: those of the catalog."""
+    """One table of `sys`. `tables` lists the warehouse again at each scan; `options` are those of the
+    catalog.
+    """
 
     kind: str
     tables: Callable[[], Iterable[Named]]
@@ -143,7 +145,7 @@ class CatalogTable:
         limit: int | None = None,
         **named: Any,
     ) -> Scan:
-        """As `Table.scan`, of the present only: there are no snapshots to name."""
+        """Scan like `Table.scan`, but only the present: there are no snapshots to name."""
         for name, value in named.items():
             if value is not None:
                 raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""`$audit_log` and `$binlog`: rows with their kinds as a column, deletes included."""
+"""`$audit_log` and `$binlog`: rows with their kinds as a column, including deletes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _SYMBOLS = tuple(RowKind(number).symbol for number in range(4))
 
 @dataclass(frozen=True)
 class AuditRows:
-    """The rows of `inner`, as inserts whose first column tells what they were: `+I`, `-U`, `+U`, `-D`.
+    """The rows of `inner` as inserts, whose first column is the original kind: `+I`, `-U`, `+U`, `-D`.
 
-    `sequence`: with the sequence number that a row was written with.
+    With `sequence` the sequence number that a row was written with is included.
     """
 
     inner: RowSource
@@ -46,7 +46,7 @@ class AuditRows:
     def read(
         self, part: Any, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> Iterator[pa.RecordBatch]:
-        """Errors: those of the rows."""
+        """Read a part. Raises the errors of `inner`."""
         wanted = _inner_columns(self.row_type.names[1:], columns, where)
         below = restricted(where, self.inner.row_type.names)
         for batch in self.inner.read(part, wanted, below, kinds=True):
@@ -58,16 +58,17 @@ class AuditRows:
 
 @dataclass(frozen=True)
 class BinlogRows:
-    """One row a change, its columns as lists: `[before, after]` of an update, `[row]` of all else.
-
-    `paired`: the rows are those of a change stream. Rule of the format: a -U and the row after it are one
-    change, whatever row that is (of the same part; a last -U stays alone), with the kind of the second.
-    `sequence`: with the sequence number of a change's first row.
+    """One row per change, its columns as lists: `[before, after]` of an update, `[row]` of any other
+    change.
     """
 
     inner: RowSource
     paired: bool
+    """The rows are those of a change stream. Rule of the format: a -U and the row after it are one change,
+    whatever row that is (of the same part; a last -U stays alone), with the kind of the second.
+    """
     sequence: bool = False
+    """Include the sequence number of a change's first row."""
 
     @property
     def row_type(self) -> RowType:
@@ -77,13 +78,13 @@ class BinlogRows:
         return RowType((*_special(sequence=self.sequence), *lists))
 
     def plan(self, where: Predicate | None) -> Sequence[Any]:
-        """A condition on lists says nothing about the rows in them."""
+        """Return all parts of `inner`: a condition on lists says nothing about the rows in them."""
         return self.inner.plan(None)
 
     def read(
         self, part: Any, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> Iterator[pa.RecordBatch]:
-        """Errors: those of the rows."""
+        """Read a part. Raises the errors of `inner`."""
         wanted = _inner_columns(self.row_type.names[1:], columns, where)
         schema = arrow_schema(self.row_type.select((_ROW_KIND.name, *wanted)))
         left: pa.RecordBatch | None = None
@@ -97,7 +98,9 @@ class BinlogRows:
             yield from _chosen(_packed(left, np.array([0, 1]), schema), columns, where, kinds=kinds)
 
     def _bounds(self, batch: pa.RecordBatch) -> Any:
-        """Where changes begin, and where the last one ends: before an update that is still half."""
+        """Return where changes begin, and where the last one ends: before an update that is still
+        incomplete.
+        """
         place = np.arange(batch.num_rows)
         if not self.paired:
             return np.append(place, batch.num_rows)
@@ -109,7 +112,7 @@ class BinlogRows:
 
 
 def _packed(batch: pa.RecordBatch, bounds: Any, schema: pa.Schema) -> pa.RecordBatch:
-    """One row a change; its kind is that of the change's last row."""
+    """Return one row per change; its kind is that of the change's last row."""
     arrays = [pa.array(_SYMBOLS).take(batch.column(KIND_NAME).take(pa.array(bounds[1:] - 1)))]
     offsets = pa.array(bounds, pa.int32())
     for field in list(schema)[1:]:
@@ -128,7 +131,7 @@ def _special(*, sequence: bool) -> tuple[DataField, ...]:
 
 
 def _inner_columns(there: Sequence[str], columns: Sequence[str], where: Predicate | None) -> tuple[str, ...]:
-    """The columns of the rows that are looked at; one at least, so that rows can be counted."""
+    """Return the columns of the rows that are read; at least one, so that rows can be counted."""
     used = {*columns, *(columns_of(where) if where is not None else ())}
     return tuple(name for name in there if name in used) or (there[-1],)
 

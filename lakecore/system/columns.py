@@ -1,4 +1,4 @@
-"""Columns of system tables, written as SQL."""
+"""Builds the columns of system tables from SQL text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ STRINGS = ArrayType(AtomicType(TypeRoot.VARCHAR, length=(1 << 31) - 1))
 
 
 def columns(*fields: str) -> RowType:
-    """`"snapshot_id BIGINT NOT NULL"`, …: atomic types, ids in order. `STRINGS` stands for `STRING[]`."""
+    """Parse `"snapshot_id BIGINT NOT NULL"`, …: atomic types, ids in order. `STRINGS` stands for
+    `STRING[]`.
+    """
     found = []
     for number, text in enumerate(fields):
         name, _, kind = text.partition(" ")

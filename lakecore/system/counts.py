@@ -1,4 +1,4 @@
-"""`$manifests`, `$partitions`, `$buckets`, `$table_indexes`: what a snapshot holds, before merging."""
+"""`$manifests`, `$partitions`, `$buckets`, `$table_indexes`: the contents of a snapshot, before merging."""
 
 from __future__ import annotations
 
@@ -63,22 +63,21 @@ MANIFESTS = Listing(
 
 @dataclass(frozen=True, slots=True)
 class _Count:
-    """Sums over entries; `newest`: creation of the newest file that any entry names, in milliseconds.
-
-    `total_buckets`: as the last entry has it.
-    """
+    """Sums over entries."""
 
     rows: int
     size: int
     files: int
     newest: int
+    """The creation time of the newest file that any entry names, in milliseconds."""
     total_buckets: int
+    """The bucket count of the last entry."""
 
 
 def _counted(
     table: Readable, snapshot: Snapshot, *, by_bucket: bool, lowest_bucket: int = 0
 ) -> dict[tuple[bytes, int], _Count]:
-    """By partition, and bucket (-1 for all). Rule of the format: deleted files count for the newest, too.
+    """Count by partition, and bucket (-1 for all). Rule of the format: deleted files count for `newest`, too.
 
     Cost: a plan, and some 1 us an entry.
     """
@@ -106,7 +105,9 @@ def _counted(
 
 
 def partition_counts(table: Readable, snapshot: Snapshot) -> dict[bytes, _Count]:
-    """By partition, with files of level 0 that a batch read may skip: one exists with its first file."""
+    """Count by partition, including files of level 0 that a batch read may skip: a partition exists from its
+    first file on.
+    """
     found = _counted(table, snapshot, by_bucket=False)
     return {partition: count for (partition, _), count in found.items()}
 
@@ -128,13 +129,15 @@ def _partitions(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
 
 
 def _named_value(value: Any, field: DataField, default: str) -> str:
-    """Null and blank values share the default name, as they share a directory."""
+    """Return the partition value as text: null and blank values share the default name, as they share a
+    directory.
+    """
     text = "" if value is None else value_text(value, field.type)
     return text if text.strip() else default
 
 
 def _deleted_rows(table: Readable, snapshot: Snapshot) -> dict[bytes, int | None]:
-    """Rows that deletion vectors hide, by partition; None where one does not tell."""
+    """Count the rows that deletion vectors hide, by partition; None where one does not record it."""
     out: dict[bytes, int | None] = {}
     for file in table.scanner.index_files(snapshot) if table.options.deletion_vectors else ():
         for place in file.deletions:

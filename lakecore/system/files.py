@@ -39,7 +39,7 @@ _KEY_RANGE = (
 
 @dataclass(frozen=True)
 class _Files:
-    """Live files of a snapshot, seen with its schema."""
+    """The live files of a snapshot, described by its schema."""
 
     table: Readable
     snapshot: Snapshot
@@ -128,7 +128,7 @@ FILES = Listing(
 
 
 def _value_stats(ctx: ReadContext, file: DataFile) -> tuple[Mapping[str, str], ...]:
-    """Null counts, minima and maxima of the columns that the table has at that time, as texts.
+    """Return null counts, minima and maxima of the columns of that schema, as texts.
 
     Rule of the format: a column that the file does not have is all null; one without statistics is unknown.
     """
@@ -152,7 +152,7 @@ def _value_stats(ctx: ReadContext, file: DataFile) -> tuple[Mapping[str, str], .
 
 
 def _stored_columns(schema: TableSchema, file: DataFile) -> RowType:
-    """The columns of the statistics, as many as there are."""
+    """Return the columns of the statistics, as many as there are."""
     written = schema.row_type.names if file.write_cols is None else file.write_cols
     names = written if file.value_stats_cols is None else file.value_stats_cols
     there = tuple(name for name in names if name in schema.row_type.names)
@@ -165,7 +165,7 @@ def _count(counts: tuple[int | None, ...], place: int | None, missing: int | Non
 
 
 def _evolved(value: Any, old: DataField, new: DataField) -> Any:
-    """A bound in the type that the column has at that time."""
+    """Convert a bound to the type that the column has in that schema."""
     same = with_nullable(old.type, True) == with_nullable(new.type, True)
     if value is None or same or not isinstance(old.type, AtomicType) or not isinstance(new.type, AtomicType):
         return value
@@ -173,7 +173,7 @@ def _evolved(value: Any, old: DataField, new: DataField) -> Any:
 
 
 def _braced(texts: Mapping[str, str]) -> str:
-    """`{a=1, b=null}`, by name."""
+    """Return `{a=1, b=null}`, by name."""
     return "{" + ", ".join(f"{name}={texts[name]}" for name in sorted(texts)) + "}"
 
 

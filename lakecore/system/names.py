@@ -1,4 +1,4 @@
-"""`$tags`, `$branches`, `$consumers`: what has a name."""
+"""`$tags`, `$branches`, `$consumers`: the named parts of a table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _tags(table: Readable, _: Snapshot | None) -> Iterator[Row]:
 
 
 def _retained_text(tag: Tag) -> str | None:
-    """ISO-8601 with hours as the largest unit: `PT25H0.5S`."""
+    """Format a duration in ISO-8601 with hours as the largest unit: `PT25H0.5S`."""
     if tag.retained is None:
         return None
     seconds, fraction = divmod(tag.retained, _SECOND)
@@ -56,7 +56,9 @@ TAGS = Listing(
 
 
 def _branches(table: Readable, _: Snapshot | None) -> Iterator[Row]:
-    """The time is that of the branch's directory, where storage tells it; else of its first schema."""
+    """List the branches. The time is that of the branch's directory, where storage returns it; else of its
+    first schema.
+    """
     for name in table.branches.list():
         paths = table.branches.open(name)
         status = table.file_io.stat(paths.root)

@@ -1,4 +1,4 @@
-"""`$row_tracking`: rows with the ids and sequence numbers that follow them through rewrites."""
+"""`$row_tracking`: rows with their ids and sequence numbers, which stay the same when files are rewritten."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class TrackedRows:
         return tracked_type(self.inner.row_type)
 
     def plan(self, where: Predicate | None) -> Sequence[Any]:
-        """Statistics say nothing of ids."""
+        """Return the parts of `inner`; statistics say nothing of ids."""
         return self.inner.plan(restricted(where, self.inner.row_type.names))
 
     def read(
         self, part: Any, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> Iterator[pa.RecordBatch]:
-        """Conditions on ids count after the ids are there: a file need not store them."""
+        """Read a part. Conditions on ids are evaluated after ids are assigned: a file need not store them."""
         extra = sorted(columns_of(where) - set(columns)) if where is not None else []
         below = restricted(where, self.inner.row_type.names)
         for batch in self.inner.read(part, (*columns, *extra), below, kinds=kinds):

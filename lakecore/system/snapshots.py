@@ -1,4 +1,6 @@
-"""`$snapshots`, `$schemas`, `$options`, `$aggregation_fields`, `$statistics`: what a table is and was."""
+"""`$snapshots`, `$schemas`, `$options`, `$aggregation_fields`, `$statistics`: the history and state of a
+table.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,7 @@ SCHEMAS = Listing(
 
 
 def _latest(table: Readable) -> TableSchema:
-    """As it is stored, without options of the handle."""
+    """Return the latest schema as it is stored, without options of the handle."""
     return table.schemas.latest() or table.schema
 
 
@@ -133,7 +135,7 @@ AGGREGATION_FIELDS = Listing(
 
 
 def _statistics(table: Readable, snapshot: Snapshot | None) -> Iterator[Row]:
-    """Those that the snapshot has, or took over from the one before."""
+    """List the statistics that the snapshot has, or took over from the one before."""
     if snapshot is None or snapshot.statistics is None:
         return
     path = table.paths.statistics(snapshot.statistics)

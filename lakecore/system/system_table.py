@@ -1,4 +1,4 @@
-"""A table's system tables, `db.t$files`: read like a table, never written."""
+"""The system tables of a table, `db.t$files`: they are read like a table, and never written."""
 
 from __future__ import annotations
 
@@ -70,14 +70,16 @@ def _binlog(table: Readable, startup: Startup) -> RowSource:
 
 
 def _as_batch(rows: RowSource) -> RowSource:
-    """Changes in the order in which a batch read has them: it decides which rows make a pair."""
+    """Order changes as a batch read does: the order decides which rows make a pair."""
     if isinstance(rows, ResolvedBlobRows):
         return replace(rows, source=_as_batch(rows.source))
     return replace(rows, as_batch=True) if isinstance(rows, ChangedRows) else rows
 
 
 def _shows_sequence(table: Readable) -> bool:
-    """Raises UnsupportedError where rows are made of several, which have no sequence number of their own."""
+    """Return whether sequence numbers are shown. Raises UnsupportedError where rows are merged from several,
+    which have no sequence number of their own.
+    """
     wanted = SHOW_SEQUENCE.read(table.schema.options) and bool(table.schema.primary_keys)
     if wanted and table.options.merge_engine is not MergeEngine.DEDUPLICATE:
         raise UnsupportedError(
@@ -98,7 +100,7 @@ def _with_retracts(rows: RowSource) -> RowSource:
 
 
 def _read_optimized(table: Readable, startup: Startup) -> RowSource:
-    """Of a table with a primary key: what the last full compaction left, which needs no merging."""
+    """Read, of a table with a primary key, the files of the last full compaction, which need no merging."""
     rows = without_resolved_blobs(batch_source(table, startup))
     if not isinstance(rows, SnapshotRows):
         raise UnsupportedError(f"table {table.name}$ro: changes are read from the table itself")
@@ -129,7 +131,7 @@ SYSTEM_TABLES = tuple(sorted((*_LISTINGS, *_DERIVED)))
 
 @dataclass(frozen=True)
 class SystemTable:
-    """One system table of `table`. Only `scan` it: everything else of a table is refused."""
+    """One system table of `table`. It supports `scan` only: everything else of a table is refused."""
 
     table: Readable
     kind: str
@@ -148,11 +150,11 @@ class SystemTable:
 
     @property
     def row_type(self) -> RowType:
-        """Its columns."""
+        """The columns of the system table."""
         return self._source(Startup.from_options({})).row_type
 
     def with_options(self, options: Mapping[str, str]) -> SystemTable:
-        """The same of the table with options that hold for this handle only."""
+        """Return the same system table with options that hold for this handle only."""
         return replace(self, table=self.table.with_options(options))
 
     def scan(
@@ -169,7 +171,9 @@ class SystemTable:
         columns: Sequence[str] | None = None,
         limit: int | None = None,
     ) -> Scan:
-        """As `Table.scan`. What lists snapshots, schemas, names or options is the same at any snapshot."""
+        """Scan like `Table.scan`. Lists of snapshots, schemas, names or options are the same at any
+        snapshot.
+        """
         table = self.table if branch is None else self.table.at_branch(branch)
         travel = TimeTravel(
             snapshot=snapshot, tag=tag, timestamp_ms=timestamp_ms, watermark=watermark, version=version

@@ -1,4 +1,6 @@
-"""Values as the format's system tables show them in text columns. Times of the JVM's zone are UTC here."""
+"""Formats values as the format's system tables show them in text columns. Times of the JVM's zone are UTC
+here.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,13 @@ _NUMBERS = (TypeRoot.DATE, TypeRoot.TIME)
 
 
 def row_text(values: Sequence[Any], kind: RowType) -> str:
-    """`{2024-01-01, 7}`: each value cast to a string."""
+    """Return `{2024-01-01, 7}`: each value is cast to a string."""
     parts = zip(values, kind.fields, strict=True)
     return "{" + ", ".join(_cast_text(value, field.type) for value, field in parts) + "}"
 
 
 def serialized_row_text(data: bytes, kind: RowType, path: str) -> str:
-    """`row_text` of a serialised row. Raises CorruptDataError naming `path`."""
+    """Return `row_text` of a serialised row. Raises CorruptDataError naming `path`."""
     return row_text(decode_row(data, kind, path), kind)
 
 
@@ -35,7 +37,9 @@ def _cast_text(value: Any, kind: DataType) -> str:
 
 
 def raw_text(value: Any, kind: DataType) -> str:
-    """The internal value: a DATE is a number of days, a timestamp ISO. Bytes, which have no text: 0x…."""
+    """Return the internal value as text: a DATE is a number of days, a timestamp ISO; bytes are hexadecimal,
+    0x….
+    """
     if value is None:
         return "null"
     root = kind.root if isinstance(kind, AtomicType) else None
@@ -52,15 +56,15 @@ def raw_text(value: Any, kind: DataType) -> str:
 
 
 def flat_json(value: Any) -> str:
-    """On one line, without spaces."""
+    """Format JSON on one line, without spaces."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def pretty_json(value: Any) -> str:
-    """Two spaces a level, ` : ` after a key; the keys as they come."""
+    """Format JSON with two spaces a level, ` : ` after a key, and keys in their order."""
     return json.dumps(value, ensure_ascii=False, indent=2, separators=(",", " : "))
 
 
 def bracketed(parts: Iterable[str]) -> str:
-    """`[a, b]`."""
+    """Return `[a, b]`."""
     return f"[{', '.join(parts)}]"

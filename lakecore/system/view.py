@@ -1,4 +1,4 @@
-"""A system table whose rows are made from metadata, as a source for scans."""
+"""System tables whose rows are computed from metadata, as a source for scans."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ RowMaker: TypeAlias = Callable[[Readable, Snapshot | None], Iterable[Row]]
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The columns of a system table, and how its rows are made.
+    """The columns of a system table, and the function that computes its rows.
 
-    `dated`: rows of a snapshot of the past are told by the schema of that time.
+    With `dated` rows of an earlier snapshot are described by the schema of that time.
     """
 
     row_type: RowType
@@ -41,19 +41,19 @@ class Listing:
 
 @dataclass(frozen=True)
 class ViewRows:
-    """Rows that `make` lists. All are made and then filtered: they are as many as files at most."""
+    """The rows that `make` lists. All are computed and then filtered: there are at most as many as files."""
 
     row_type: RowType
     make: Callable[[], Iterable[Row]]
 
     def plan(self, where: Predicate | None) -> Sequence[None]:
-        """One part."""
+        """Return one part."""
         return (None,)
 
     def read(
         self, part: None, columns: Sequence[str], where: Predicate | None, *, kinds: bool
     ) -> Iterator[pa.RecordBatch]:
-        """Errors: those of `make`."""
+        """Read the rows. Raises the errors of `make`."""
         rows = iter(self.make())
         schema = arrow_schema(self.row_type)
         while taken := list(islice(rows, _BATCH)):

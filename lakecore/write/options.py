@@ -1,4 +1,4 @@
-"""Options of the writers as typed values: which format, codec and statistics a file of a level gets."""
+"""Options of the writers as typed values: the format, codec and statistics of the files of a level."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ OVERWRITE_UPGRADE = Option(
 
 @dataclass(frozen=True, slots=True)
 class FileRules:
-    """How files of one level (or changelog files) are written."""
+    """The format, codec and statistics of files of one level (or changelog files)."""
 
     format: str
     compression: str
@@ -66,7 +66,7 @@ class FileRules:
 
     @classmethod
     def of(cls, raw: Mapping[str, str], level: int, *, changelog: bool = False) -> FileRules:
-        """Raises InvalidOptionError naming the option and its value."""
+        """Read the rules. Raises InvalidOptionError naming the option and its value."""
         kind = FORMAT_PER_LEVEL.read(raw).get(level) or FORMAT.read(raw)
         codec = COMPRESSION_PER_LEVEL.read(raw).get(level) or COMPRESSION.read(raw)
         stats = STATS_PER_LEVEL.read(raw).get(level) or STATS_MODE.read(raw)
@@ -77,7 +77,9 @@ class FileRules:
         return cls("", codec, stats, codec_in_name=SUFFIX_WITH_CODEC.read(raw)).with_format(kind)
 
     def with_format(self, kind: str) -> FileRules:
-        """The same rules for another format. Raises InvalidOptionError for one that cannot be written."""
+        """Return the same rules for another format. Raises InvalidOptionError for one that cannot be
+        written.
+        """
         if kind not in _FORMATS:
             raise InvalidOptionError(
                 f"file format {kind!r} (option file.format or another option of formats): this "
@@ -87,13 +89,13 @@ class FileRules:
 
     @property
     def extension(self) -> str:
-        """What follows the last dot but one or the last: `parquet`, or `zstd.parquet` where asked for."""
+        """The end of file names: `parquet`, or `zstd.parquet` where the codec is included."""
         return f"{self.compression}.{self.format}" if self.codec_in_name else self.format
 
 
 @dataclass(frozen=True, slots=True)
 class WriteRules:
-    """How much a writer holds in memory, and what an overwrite means. Sizes in bytes."""
+    """The memory that a writer may use, and the meaning of an overwrite. Sizes are in bytes."""
 
     buffer_size: int
     spillable: bool
@@ -102,7 +104,7 @@ class WriteRules:
 
     @classmethod
     def from_options(cls, raw: Mapping[str, str]) -> WriteRules:
-        """Raises InvalidOptionError naming the option and its value."""
+        """Read the rules. Raises InvalidOptionError naming the option and its value."""
         return cls(
             WRITE_BUFFER.read(raw),
             SPILLABLE.read(raw),

@@ -1,4 +1,6 @@
-"""Batches of rows to the files of a table, as commit messages. Nothing is visible before a commit."""
+"""Writes batches of rows to the files of a table and returns commit messages. Nothing is visible before a
+commit.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ from lakecore.write.rows.local_merge import LocalMerge
 __all__ = ["TableWrite", "WriteTarget"]
 
 _Place = tuple[bytes, int]
-"""Serialised partition, bucket."""
+"""A serialised partition and a bucket."""
 
 logger = logging.getLogger(__name__)
 
@@ -60,24 +62,23 @@ _MAX_WRITER = 0x7FFFFFFF
 
 @dataclass(frozen=True)
 class WriteTarget:
-    """The table that is written to. `spill_io`: local storage for full sort buffers.
-
-    `file_prefix`: begins the names of data files, with the table's own prefix; None: that alone.
-    `live_keys`: those of a snapshot, for tables whose keys may move between partitions.
-    `moves`: the rows are the table's own, whose blobs lie in its packs already: references are kept.
-    `one_flush`: a key is written once, however full buffers are: they are spilled.
-    """
+    """The table that is written to."""
 
     file_io: FileIO
     paths: TablePaths
     schema: TableSchema
     clock: Clock
     spill_io: FileIO = field(default_factory=lambda: LocalFileIO(sync=False))
+    """Local storage for full sort buffers."""
     file_prefix: str | None = None
+    """Begins the names of data files, before the table's own prefix; None: the table's prefix alone."""
     live_keys: Callable[[Snapshot | None], LiveKeys] | None = None
+    """Reads the live keys of a snapshot, for tables whose keys may move between partitions."""
     key_limits: KeyLimits = field(default_factory=KeyLimits)
     moves: bool = False
+    """The rows are the table's own, and their blobs are in its packs already: references are kept."""
     one_flush: bool = False
+    """A key is written once, however full buffers are: they are spilled."""
 
 
 class _Writer(Protocol):
@@ -99,12 +100,13 @@ class _Writer(Protocol):
 
 
 class TableWrite:
-    """One write of any size. After a failure, or when its commit does not land, call `abort`.
+    """One write of any size. Call `abort` after a failure, or when its commit fails.
 
-    `state` is asked for once, when the first row comes, and tells where sequence numbers go on. None: an
+    `state` is called once, when the first row comes, and returns where sequence numbers continue. None: an
     overwrite; numbers start at 0 and there is no changelog. All writers share `write-buffer-size` bytes.
-    `user`: who will commit; names of postponed files tell. `replaced`: what is overwritten of a table whose
-    keys may move between partitions, where that is not all of it; its rows may take keys out of the rest.
+    `user` is the commit user, which becomes part of the names of postponed files. `replaced` is what is
+    overwritten of a table whose keys may move between partitions, where that is not all of it; the new rows
+    may take keys out of the rest.
     """
 
     def __init__(
@@ -144,7 +146,7 @@ class TableWrite:
             self.write_rows(part)
 
     def write_rows(self, rows: Rows) -> None:
-        """Add rows that are of the table's own types, with all their columns."""
+        """Add rows that have the table's own types and all its columns."""
         if self._router is None:
             self._router = self._new_router()
         shares = self._router.split(rows)
@@ -167,7 +169,9 @@ class TableWrite:
                 self._relieve()
 
     def finish(self) -> tuple[CommitMessage, ...]:
-        """Write what is buffered; one message a bucket, in the order their first rows came."""
+        """Write what is buffered; returns one message per bucket, in the order in which their first rows
+        came.
+        """
         for rows in () if self._local is None else self._local.drain():
             self.write_rows(rows)
         for shares in self._router.drain() if isinstance(self._router, CrossPartition) else ():
@@ -181,7 +185,7 @@ class TableWrite:
 
     @property
     def overwrite(self) -> Overwrite | None:
-        """What `replaced` comes to, once all rows are there."""
+        """The partitions that `replaced` means, once all rows have come."""
         if self._replaced is None or self._replaced.partitions is not None:
             return self._replaced
         kind, seen = self._schema.partition_type, self._overwritten
@@ -199,9 +203,11 @@ class TableWrite:
 
     @property
     def preconditions(self) -> Preconditions | None:
-        """What the rows were placed by, if it must still be so when they are committed."""
+        """The state that determined where rows were placed, if it must not change before they are
+        committed.
+        """
         if self._dynamic is not None:
-            return Preconditions(hash_indexes=self._dynamic.looked_at)
+            return Preconditions(hash_indexes=self._dynamic.read_hash_files)
         if self._options.bucket_mode is BucketMode.KEY_DYNAMIC and self._router is not None:
             return Preconditions(read_snapshot=self._known.snapshot, whole_table=True)
         if self._options.bucket_mode is BucketMode.HASH_FIXED and self._state is not None:
@@ -209,7 +215,7 @@ class TableWrite:
         return None
 
     def abort(self) -> None:
-        """Remove every file this write made."""
+        """Remove every file that this write created."""
         for writer in self._writers.values():
             writer.abort()
         self._writers.clear()
@@ -233,7 +239,7 @@ class TableWrite:
         return Router(self._schema, self._options, self._placer())
 
     def _named_partitions(self) -> Emptied | None:
-        """The partitions that are overwritten, where they were named."""
+        """Return the partitions that are overwritten, where they were named."""
         if self._replaced is None or self._replaced.partitions is None:
             return None
         return SpecFilter(self._replaced.partitions, self._schema.partition_type).select
@@ -274,7 +280,9 @@ class TableWrite:
         return self._state
 
     def _check_total(self, share: Share) -> None:
-        """Rule of the format: all buckets of a partition are of one count until it is overwritten."""
+        """Check a rule of the format: all buckets of a partition have one bucket count until it is
+        overwritten.
+        """
         if self._postpones:
             return
         wanted = self._total_buckets(share.partition)
@@ -297,7 +305,7 @@ class TableWrite:
         )
 
     def _park_others(self, place: _Place, writer: _Writer) -> None:
-        """Keep few files open: the ones that were written to last."""
+        """Keep few files open: those that were written to last."""
         if writer.holds_file:
             self._holders.pop(place, None)
             self._holders[place] = writer

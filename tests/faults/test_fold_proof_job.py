@@ -16,7 +16,7 @@ from lakecore.compact.kinds.primary_key.lookup import merge as level_merge
 from lakecore.errors import ProofError
 from lakecore.jobs import compact
 from lakecore.jobs.compact import ProofMode, Strategy
-from lakecore.lookup.levels import Found, LevelsAbove
+from lakecore.lookup.levels import LevelsAbove, LookupResult
 from lakecore.merge import sorted_merge
 from lakecore.merge.groups import FoldedGroups
 from lakecore.table import Table
@@ -73,7 +73,7 @@ def lines(change: Callable[[Any], Any]) -> Fault:
     return lambda monkeypatch: monkeypatch.setattr(level_merge, "change_rows", wrong)
 
 
-def lookups(change: Callable[[list[Found]], list[Found]]) -> Fault:
+def lookups(change: Callable[[list[LookupResult]], list[LookupResult]]) -> Fault:
     """What is found on the levels above, spoilt."""
     right = LevelsAbove.find
     return lambda monkeypatch: monkeypatch.setattr(
@@ -81,15 +81,15 @@ def lookups(change: Callable[[list[Found]], list[Found]]) -> Fault:
     )
 
 
-def without_a_hit(found: list[Found]) -> list[Found]:
+def without_a_hit(found: list[LookupResult]) -> list[LookupResult]:
     return [one.rows(np.arange(1, len(one.positions))) for one in found]
 
 
-def hit_elsewhere(found: list[Found]) -> list[Found]:
+def hit_elsewhere(found: list[LookupResult]) -> list[LookupResult]:
     return [replace(one, positions=one.positions + np.uint32(1)) for one in found]
 
 
-def hit_of_another_number(found: list[Found]) -> list[Found]:
+def hit_of_another_number(found: list[LookupResult]) -> list[LookupResult]:
     return [replace(one, batch=_numbered(one.batch)) for one in found]
 
 

@@ -13,14 +13,14 @@ from lakecore.catalog.filesystem import FilesystemCatalog
 from lakecore.errors import ProofError
 from lakecore.jobs import compact
 from lakecore.jobs.compact import ProofMode, Strategy
-from lakecore.lookup.levels import Found, LevelsAbove, _Cursor
+from lakecore.lookup.levels import LevelsAbove, LookupResult, _Cursor
 from lakecore.merge.key_columns import Keys
 from lakecore.table import Table
 from lakecore.verify.sample.lookups import check_asked_only
 from tests.support.lake import memory_catalog, paths_of, put, rows_of
 from tests.support.tall_tree import definition, run_limit, stages
 
-Find = Callable[[LevelsAbove, Sequence[Keys], Sequence[Keys], Any], list[Found]]
+Find = Callable[[LevelsAbove, Sequence[Keys], Sequence[Keys], Any], list[LookupResult]]
 TABLES: dict[str, dict[str, str]] = {
     "deletion vectors": {"deletion-vectors.enabled": "true"},
     "deletion vectors by a field": {"deletion-vectors.enabled": "true", "sequence.field": "n"},
@@ -30,25 +30,29 @@ TABLES: dict[str, dict[str, str]] = {
 RIGHT = LevelsAbove.find
 
 
-def nothing(self: LevelsAbove, wanted: Sequence[Keys], known: Sequence[Keys], bound: Any) -> list[Found]:
+def nothing(
+    self: LevelsAbove, wanted: Sequence[Keys], known: Sequence[Keys], bound: Any
+) -> list[LookupResult]:
     RIGHT(self, wanted, known, bound)
     return []
 
 
 def keys_of_levels(
     self: LevelsAbove, wanted: Sequence[Keys], known: Sequence[Keys], bound: Any
-) -> list[Found]:
+) -> list[LookupResult]:
     return RIGHT(self, known, wanted, bound)
 
 
-def one_less(self: LevelsAbove, wanted: Sequence[Keys], known: Sequence[Keys], bound: Any) -> list[Found]:
+def one_less(
+    self: LevelsAbove, wanted: Sequence[Keys], known: Sequence[Keys], bound: Any
+) -> list[LookupResult]:
     found = RIGHT(self, wanted, known, bound)
     return [found[0].rows(np.arange(1, len(found[0].positions))), *found[1:]] if found else found
 
 
 def rows_of_other_keys(
     self: LevelsAbove, wanted: Sequence[Keys], known: Sequence[Keys], bound: Any
-) -> list[Found]:
+) -> list[LookupResult]:
     if not self._cursors:
         self._cursors = [_Cursor(self._read(level), self._keys) for level in self._levels]
     return [part for cursor in reversed(self._cursors) for part in cursor.take(bound)]
@@ -56,7 +60,7 @@ def rows_of_other_keys(
 
 def next_position(
     self: LevelsAbove, wanted: Sequence[Keys], known: Sequence[Keys], bound: Any
-) -> list[Found]:
+) -> list[LookupResult]:
     return [replace(one, positions=one.positions + 1) for one in RIGHT(self, wanted, known, bound)]
 
 

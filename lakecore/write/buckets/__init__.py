@@ -1,3 +1,3 @@
-"""Which partition and bucket each row goes to: fixed, dynamic, postponed, and keys that may change their
-partition.
+"""Assignment of rows to partitions and buckets: fixed, dynamic, postponed, and keys that may change
+partitions.
 """

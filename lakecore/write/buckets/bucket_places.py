@@ -1,8 +1,8 @@
-"""Which dynamic bucket a key goes to: the one that knows its hash, else the first with room. Pure.
+"""The dynamic bucket of a key: the one that has its hash, else the first with room. Pure.
 
-Spec: a hash that a bucket knows stays there for ever; a new one goes to the lowest bucket with less than
-`target` hashes, else to a new bucket. With no bucket allowed any more, Paimon picks one at random; here it is
-the hash that picks, so that repetitions agree.
+Spec: a hash that a bucket has stays there for ever; a new one goes to the lowest bucket with less than
+`target` hashes, else to a new bucket. When no new bucket is allowed, Paimon picks one at random; here the
+hash picks, so that repetitions agree.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _MERGE_SHARE = 8
 
 @dataclass(frozen=True, slots=True)
 class PlaceRules:
-    """How full buckets get and how many there may be."""
+    """The capacity of a bucket and the largest number of buckets."""
 
     target_rows: int
     max_buckets: int
 
     @classmethod
     def from_options(cls, raw: Mapping[str, str]) -> PlaceRules:
-        """Raises InvalidOptionError naming the option and its value."""
+        """Read the rules from options. Raises InvalidOptionError naming the option and its value."""
         target, most = TARGET_ROWS.read(raw), MAX_BUCKETS.read(raw)
         if target < 1:
             raise InvalidOptionError(f"option {TARGET_ROWS.key}={target}: must be at least 1")
@@ -51,7 +51,7 @@ class BucketPlaces:
     """The hashes of one partition. Memory: 6 bytes a hash, at most twice that while it grows."""
 
     def __init__(self, rules: PlaceRules, known: Mapping[int, Hashes]) -> None:
-        """`known`: the hashes of each bucket."""
+        """Start with the hashes that each bucket has (`known`)."""
         self._rules = rules
         self._counts = {bucket: len(hashes) for bucket, hashes in sorted(known.items())}
         self._known = _Sorted.of(
@@ -63,13 +63,13 @@ class BucketPlaces:
 
     @property
     def changed(self) -> frozenset[int]:
-        """Buckets that got hashes they did not have."""
+        """The buckets that got new hashes."""
         return frozenset(self._changed)
 
     def place(self, hashes: Hashes) -> Buckets:
-        """The bucket of each row. New hashes are placed in the order in which they first come.
+        """Return the bucket of each row. New hashes are placed in the order in which they first come.
 
-        Raises InvalidOptionError when every bucket that can be is full.
+        Raises InvalidOptionError when every possible bucket is full.
         """
         unique, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
         buckets = self._known.find(unique)
@@ -84,11 +84,11 @@ class BucketPlaces:
         return found
 
     def hashes(self, bucket: int) -> Hashes:
-        """All hashes of a bucket, in order."""
+        """Return all hashes of a bucket, in order."""
         return np.sort(np.concatenate([part.of_bucket(bucket) for part in (self._known, self._recent)]))
 
     def _room(self, hashes: Hashes) -> Buckets:
-        """Buckets for hashes that have none: each filled up before the next."""
+        """Return buckets for hashes that have none: each is filled up before the next."""
         placed = np.empty(len(hashes), np.int16)
         done = 0
         for bucket in self._with_room():
@@ -144,7 +144,7 @@ class _Sorted:
         return cls(hashes[order], buckets[order])
 
     def find(self, wanted: Hashes) -> npt.NDArray[Any]:
-        """The bucket of each hash, -1 where there is none."""
+        """Return the bucket of each hash, -1 where there is none."""
         if len(self.hashes) == 0:
             return np.full(len(wanted), -1, np.int16)
         at = np.minimum(np.searchsorted(self.hashes, wanted), len(self.hashes) - 1)

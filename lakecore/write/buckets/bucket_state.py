@@ -1,4 +1,4 @@
-"""What is in each bucket already: where sequence numbers go on, and how many buckets a partition has."""
+"""The current state of buckets: where sequence numbers continue, and how many buckets a partition has."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ __all__ = ["BucketState"]
 
 @dataclass(frozen=True, slots=True)
 class BucketState:
-    """By serialised partition (and bucket), at `snapshot`. Empty: nothing there, or all is overwritten."""
+    """The state at `snapshot`, by serialised partition (and bucket). It is empty without files, or when
+    everything is overwritten.
+    """
 
     next_sequences: Mapping[tuple[bytes, int], int] = field(default_factory=dict)
     totals: Mapping[bytes, int] = field(default_factory=dict)
@@ -25,7 +27,7 @@ class BucketState:
 
     @classmethod
     def of(cls, live: ManifestEntries, index_files: tuple[IndexFile, ...] = ()) -> BucketState:
-        """From all live files of a snapshot. Vectorised: one row a bucket is made."""
+        """Compute the state from all live files of a snapshot. Vectorised: one row per bucket is made."""
         if len(live) == 0:
             return cls(index_files=index_files)
         low = int(live.bucket.min())
@@ -45,9 +47,11 @@ class BucketState:
         return cls(next_sequences, totals, index_files)
 
     def buckets(self, partition: bytes) -> tuple[int, ...]:
-        """The buckets of a partition that have files."""
+        """Return the buckets of a partition that have files."""
         return tuple(bucket for place, bucket in self.next_sequences if place == partition)
 
     def next_sequence(self, partition: bytes, bucket: int) -> int:
-        """Rule of the format: the highest number of a live file of the bucket plus one; 0 in an empty one."""
+        """Return the next sequence number. Rule of the format: the highest number of a live file of the
+        bucket plus one; 0 in an empty bucket.
+        """
         return self.next_sequences.get((partition, bucket), 0)

@@ -1,11 +1,11 @@
-"""Writes to tables whose keys may move between partitions: where every key is, in bounded memory.
+"""Writes to tables whose keys may move between partitions: locates every key, in bounded memory.
 
-Before the first row every live key of the table is read: a scan of the key columns. Up to 4 million keys
-stay in memory (16 bytes each, three times that while they are sorted). Where there are more, keys and rows
-are dealt out to 256 parts by the hash of the key and wait on local disk (TMPDIR: 16 bytes a key, and the
-rows, compressed) until the last row has come; then the parts are worked off one by one. Memory is then 32 MB
-each for keys and rows that are dealt out, three times that for a moment, and the keys of one part: 64 MB at a
-billion keys, three times that while they are sorted.
+Before the first row every live key of the table is read: a scan of the key columns. Up to 4 million keys stay
+in memory (16 bytes each, three times that while they are sorted). Where there are more, keys and rows are
+partitioned into 256 parts by the hash of the key and wait on local disk (TMPDIR: 16 bytes a key, and the
+rows, compressed) until the last row has come; then the parts are processed one by one. Memory is then 32 MB
+each for keys and rows that are being partitioned, three times that for a moment, and the keys of one part: 64
+MB at a billion keys, three times that while they are sorted.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ Parts = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int32]
 
 Emptied = Callable[[Sequence[bytes]], frozenset[bytes]]
-"""Which of some partitions (serialised rows) are overwritten."""
+"""Selects the overwritten ones of some partitions (serialised rows)."""
 
 LiveKeys = Callable[[Emptied], Iterator[tuple[bytes, int, pa.RecordBatch]]]
-"""The keys of all live rows but those of some partitions: partition, bucket, columns of the primary key."""
+"""Reads the keys of all live rows except those of some partitions: partition, bucket, primary key columns."""
 
 INDEX_TTL: Option[int | None] = Option(
     "cross-partition-upsert.index-ttl", parse_duration_ms, None, "How long keys are remembered (ms)."
@@ -53,7 +53,9 @@ _SPOOL_BYTES = 32 << 20
 
 
 def remembers(raw: Mapping[str, str], now_ms: int) -> Callable[[Sequence[DataFile]], bool]:
-    """Does any of some files count for where keys are? Keys of the others may come a second time."""
+    """Return a test whether any of some files counts for key places; keys of the others may come a second
+    time.
+    """
     ttl = INDEX_TTL.read(raw)
     local = now_ms + time.localtime(now_ms / 1000).tm_gmtoff * 1000
 
@@ -65,17 +67,20 @@ def remembers(raw: Mapping[str, str], now_ms: int) -> Callable[[Sequence[DataFil
 
 @dataclass(frozen=True, slots=True)
 class KeyLimits:
-    """`keys`: most that are in memory at once. `spool`: bytes of keys, or rows, before they go to disk."""
+    """The memory limits of one write."""
 
     keys: int = 4_000_000
+    """The most keys that are in memory at once."""
     spool: int = _SPOOL_BYTES
+    """The bytes of keys, or rows, before they go to disk."""
 
 
 class CrossPartition:
     """Splits the batches of one write.
 
-    `emptied`: partitions that the write overwrites: their keys do not count, and rows of others are refused.
-    `by_rows`: instead of these, those that its rows are of; they are known when the last one has come.
+    `emptied` selects partitions that the write overwrites: their keys do not count, and rows of others are
+    refused. With `by_rows` the partitions of the new rows are overwritten instead; they are known when the
+    last row has come.
     """
 
     def __init__(
@@ -110,7 +115,9 @@ class CrossPartition:
         return frozenset(self._seen or ())
 
     def split(self, rows: Rows) -> list[Share]:
-        """Shares of one place each, rows of a key in their order; none yet where all rows are waited for."""
+        """Return shares of one place each, rows of a key in their order; none while all rows have to be
+        awaited.
+        """
         if rows.batch.num_rows == 0:
             return []
         self._look_at(rows)
@@ -127,7 +134,7 @@ class CrossPartition:
         return shares
 
     def drain(self) -> Iterator[list[Share]]:
-        """The shares of the rows that waited; once, after the last batch."""
+        """Yield the shares of the rows that waited; call it once, after the last batch."""
         if self._rows and not self._loaded:
             self._load()
         if self._rows and self._index is not None:  # with the keys of the rows it may outgrow memory
@@ -141,7 +148,7 @@ class CrossPartition:
         self.close()
 
     def close(self) -> None:
-        """Remove what is on local disk. Twice does no harm."""
+        """Remove the files on local disk. It may be called twice."""
         self._keys.close()
         self._rows.close()
 
@@ -164,7 +171,7 @@ class CrossPartition:
             )
 
     def _load(self) -> None:
-        """Read where all keys are, into memory or, when they are many, onto local disk."""
+        """Read the places of all keys into memory or, when they are many, onto local disk."""
         self._loaded = True
         known: list[tuple[KeyPrints, int | Places]] = []
         count = 0

@@ -1,7 +1,7 @@
-"""Dynamic buckets while writing: the hash index of the partitions that are written to, kept complete.
+"""Dynamic buckets while writing: maintains the hash index of the partitions that are written to.
 
-Read: the hash files of a partition, when its first row comes. Written: one new, complete file for each bucket
-that got new keys. Memory: some 6 bytes a key of those partitions.
+It reads the hash files of a partition when its first row comes, and writes one new, complete file for each
+bucket that got new keys. Memory: some 6 bytes a key of those partitions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["DynamicBuckets"]
 
 
 class DynamicBuckets:
-    """The buckets of all partitions of one write. `state` tells which hash files there are."""
+    """The buckets of all partitions of one write. `state` lists the existing hash files."""
 
     def __init__(self, schema: TableSchema, indexes: IndexStore, state: BucketState) -> None:
         self._key_type = schema.key_type
@@ -41,7 +41,7 @@ class DynamicBuckets:
     def place(
         self, batch: pa.RecordBatch, codes: np.ndarray[Any, Any], partitions: Sequence[bytes]
     ) -> Buckets:
-        """The bucket of each row; `codes` tell which of `partitions` it is in."""
+        """Return the bucket of each row; `codes` are the indices of their partitions in `partitions`."""
         columns = [batch.column(name) for name in self._key_type.names]
         hashes = hash_rows(columns, self._key_type)
         buckets = np.empty(batch.num_rows, np.int16)
@@ -51,15 +51,17 @@ class DynamicBuckets:
         return buckets
 
     @property
-    def looked_at(self) -> Mapping[bytes, frozenset[str]]:
-        """The hash files by which rows were placed, by partition: they must still be all there are."""
+    def read_hash_files(self) -> Mapping[bytes, frozenset[str]]:
+        """The hash files by which rows were placed, by partition: at the commit they must still be all there
+        are.
+        """
         return {
             partition: frozenset(file.file_name for file in self._files.get(partition, {}).values())
             for partition in self._places
         }
 
     def indexed(self, messages: Sequence[CommitMessage]) -> tuple[CommitMessage, ...]:
-        """The messages of all buckets that got rows, with the hash files of those that got keys."""
+        """Return the messages of all buckets that got rows, with the hash files of those that got keys."""
         return tuple(map(self._indexed, messages))
 
     def _indexed(self, message: CommitMessage) -> CommitMessage:
@@ -73,7 +75,7 @@ class DynamicBuckets:
         return replace(message, new_index_files=(new,), deleted_index_files=replaced)
 
     def abort(self) -> None:
-        """Remove what `indexed` wrote."""
+        """Remove the files that `indexed` wrote."""
         self._indexes.discard(self._written)
         self._written.clear()
 

@@ -1,4 +1,4 @@
-"""What becomes of rows whose keys may move between partitions: the key lacks partition columns. Pure.
+"""Moves of rows whose keys may change partitions: the key lacks partition columns. Pure.
 
 Spec: a key that is in another partition already is deleted there and inserted here (deduplicate), or its row
 goes to where the key is, with that partition's values (partial-update, aggregation), or is left out
@@ -37,7 +37,9 @@ _NOWHERE = -1
 
 @dataclass(frozen=True, slots=True)
 class _Moves:
-    """What becomes of a batch: per outgoing row its source row, its place, and whether it retracts there."""
+    """The rows that a batch becomes: per outgoing row its source row, its place, and whether it retracts
+    there.
+    """
 
     sources: Ints
     places: Ints
@@ -45,7 +47,7 @@ class _Moves:
 
 
 class KeyMoves:
-    """Splits batches of one table; knows how full its buckets are. `table` names it in errors."""
+    """Splits batches of one table and counts the keys of its buckets. `table` names it in errors."""
 
     def __init__(self, table: str, schema: TableSchema) -> None:
         options = TableOptions.from_schema(schema)
@@ -62,15 +64,17 @@ class KeyMoves:
         self._counts: list[int] = []
 
     def occupied(self, partition: bytes, bucket: int, keys: int) -> int:
-        """The number of a place, in which so many more keys are now."""
+        """Return the number of a place, after adding `keys` to its count."""
         place = self._place(self._partition(partition), bucket)
         self._counts[place] += keys
         return place
 
     def split(self, rows: Rows, prints: KeyPrints, index: KeyPlaces) -> list[Share]:
-        """Shares of one place each, rows of a key in their order; `index` learns where their keys are then.
+        """Return shares of one place each, rows of a key in their order; `index` is updated to the new
+        places.
 
-        `prints`: of the keys of the rows. Raises UnsupportedError for a key that cannot leave its partition.
+        `prints` are those of the keys of the rows. Raises UnsupportedError for a key that cannot leave its
+        partition.
         """
         if rows.batch.num_rows == 0:
             return []
@@ -81,7 +85,7 @@ class KeyMoves:
         return list(self._shares(rows, moves))
 
     def _moved(self, prints: KeyPrints, partitions: Ints, sources: Ints, index: KeyPlaces) -> _Moves:
-        """Rows in order of their keys, and of arrival for one key."""
+        """Return the rows in order of their keys, and in order of arrival for one key."""
         first = prints.firsts
         heads = np.flatnonzero(first)
         group = np.cumsum(first) - 1
@@ -102,7 +106,9 @@ class KeyMoves:
     def _replaced(
         self, partitions: Ints, sources: Ints, heads: tuple[Ints, Ints]
     ) -> tuple[npt.NDArray[np.int32], _Moves]:
-        """The key goes where its last row is; from where it was it is retracted. Where each key is then."""
+        """Place each key where its last row is and retract it from its old place. Also returns the new place
+        of each key.
+        """
         starts, there = heads
         before = np.empty(len(sources), np.int64)
         before[1:] = partitions[:-1]
@@ -144,7 +150,7 @@ class KeyMoves:
         )
 
     def _room(self, partitions: Ints, arrival: Ints) -> Ints:
-        """A place for each new key of these partitions, in order of arrival."""
+        """Return a place for each new key of these partitions, in order of arrival."""
         found = np.empty(len(partitions), np.int64)
         by_arrival = np.argsort(arrival, kind="stable")
         for partition in np.unique(partitions).tolist():
@@ -160,7 +166,7 @@ class KeyMoves:
         return found
 
     def _shares(self, rows: Rows, moves: _Moves) -> Iterator[Share]:
-        """A retraction comes just before the row that takes the key away."""
+        """Yield the shares; a retraction comes just before the row that takes the key away."""
         order = np.lexsort((~moves.retracts, moves.sources, moves.places))
         places = moves.places[order]
         bounds = np.flatnonzero(np.diff(places, prepend=-1, append=-1))
@@ -174,7 +180,7 @@ class KeyMoves:
             yield Share(self._serialised[partition], self._values[partition], bucket, part)
 
     def _in_partition(self, batch: pa.RecordBatch, partition: int) -> pa.RecordBatch:
-        """With that partition's values, also where the rows came with others."""
+        """Set that partition's values, also where the rows came with others."""
         columns = list(batch.columns)
         for field, value in zip(self._schema.partition_type.fields, self._values[partition], strict=True):
             at = batch.schema.get_field_index(field.name)
@@ -197,6 +203,6 @@ class KeyMoves:
         return known
 
     def _partition_of(self, places: Ints) -> Ints:
-        """The partition of each place; -1 for nowhere."""
+        """Return the partition of each place; -1 for nowhere."""
         table = np.array([*(partition for partition, _ in self._of_place), _NOWHERE], np.int64)
         return np.asarray(table[places])

@@ -1,9 +1,9 @@
-"""Where each key of a table is: the global index of tables whose keys may move between partitions. Pure.
+"""The global index of tables whose keys may move between partitions: the place of each key. Pure.
 
-A key is known by 96 bits of two hashes of its serialised row; keys that agree in the first 64 only (there are
-some in one of 40 tables with a billion keys) are two keys. That two agree in all bits has a chance of 1 in
-100 billion with a billion keys; then the later one is taken for the other. Memory: 16 bytes a key, at most
-three times that while it is made or grows.
+A key is identified by 96 bits of two hashes of its serialised row; keys that agree in the first 64 only
+(there are some in one of 40 tables with a billion keys) are two keys. The chance that two agree in all bits
+is 1 in 100 billion with a billion keys; then the later one is taken for the other. Memory: 16 bytes a key, at
+most three times that while it is built or grows.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class KeyPrints:
 
     @property
     def order(self) -> npt.NDArray[np.int64]:
-        """Rows in order of their hashes, those of one key in their own order."""
+        """Return the rows in order of their hashes; rows of one key keep their order."""
         found = np.argsort(self.high, kind="stable")
         high, low = self.high[found], self.low[found]
         if ((high[1:] == high[:-1]) & (low[1:] != low[:-1])).any():
@@ -54,7 +54,7 @@ class KeyPrints:
 
     @property
     def firsts(self) -> npt.NDArray[np.bool_]:
-        """Of ordered ones: which are another key than the one before."""
+        """Return the mask of the first row of each key; the rows must be ordered."""
         first = np.ones(len(self), bool)
         first[1:] = (self.high[1:] != self.high[:-1]) | (self.low[1:] != self.low[:-1])
         return first
@@ -64,7 +64,7 @@ class KeyPrints:
 
 
 def key_prints(batch: pa.RecordBatch, key_type: RowType) -> KeyPrints:
-    """Of the columns of `key_type`, found by name."""
+    """Hash the columns of `key_type`, found by name."""
     columns = [normal_array(batch.column(field.name), field.type) for field in key_type.fields]
     high = np.empty(batch.num_rows, np.uint64)
     for start in range(0, batch.num_rows, _CHUNK):
@@ -77,7 +77,7 @@ def key_prints(batch: pa.RecordBatch, key_type: RowType) -> KeyPrints:
 
 
 class KeyPlaces:
-    """Keys and the number of the place where each is. `table` names the table in errors."""
+    """Keys and the number of the place of each. `table` names the table in errors."""
 
     def __init__(self, table: str) -> None:
         self._table = table
@@ -87,7 +87,7 @@ class KeyPlaces:
 
     @classmethod
     def of(cls, table: str, keys: Sequence[tuple[KeyPrints, int | Places]]) -> KeyPlaces:
-        """Every key with its place: one for all prints of a pair, or one each.
+        """Build the index of keys and their places: one place for all prints of a pair, or one each.
 
         Raises CorruptDataError when a key is in two of them.
         """
@@ -106,11 +106,11 @@ class KeyPlaces:
         return len(self._known.prints) + len(self._recent.prints)
 
     def all_keys(self) -> Sequence[tuple[KeyPrints, Places]]:
-        """Every key with its place, once."""
+        """Return every key with its place, once."""
         return [(part.prints, part.places) for part in (self._known, self._recent)]
 
     def find(self, prints: KeyPrints) -> Places:
-        """The place of each key, -1 for none."""
+        """Return the place of each key, -1 for none."""
         found = np.full(len(prints), _NOWHERE, np.int32)
         for part in (self._known, self._recent):
             at, there = part.locate(prints)
@@ -148,7 +148,9 @@ class _Sorted:
         return _Sorted(self.prints.take(np.zeros(0, np.int64)), self.places[:0])
 
     def locate(self, wanted: KeyPrints) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-        """Where each key is or may be, and whether it is there. As many passes as keys share a first hash."""
+        """Return where each key is or may be, and whether it exists. It needs as many passes as keys share a
+        first hash.
+        """
         high, low = self.prints.high, self.prints.low
         if len(high) == 0:
             return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)

@@ -1,7 +1,8 @@
-"""Tables with postponed buckets (bucket=-2): rows as they came, to be given buckets by a compaction.
+"""Tables with postponed buckets (bucket=-2): rows are stored as they came; a compaction assigns their
+buckets.
 
-Spec: files lie in `bucket-postpone`, in avro where it holds the types, unsorted, with sequence number -1 and
-without statistics. Their names say who wrote them: rows of one writer are replayed in their order.
+Spec: files are in `bucket-postpone`, in avro where it holds the types, unsorted, with sequence number -1 and
+without statistics. Their names identify the writer: rows of one writer are replayed in their order.
 """
 
 from __future__ import annotations
@@ -60,12 +61,12 @@ _TARGET_ROWS: Option[int | None] = Option(
 
 
 def writes_real_buckets(options: Mapping[str, str]) -> bool:
-    """Do writes find their buckets at once? Raises InvalidOptionError."""
+    """Return whether writes assign buckets at once. Raises InvalidOptionError."""
     return _FIXED.read(options)
 
 
 def new_buckets(options: Mapping[str, str], rows: int | None = None) -> int:
-    """The number of buckets of a new partition that gets `rows`, None where that is not known yet.
+    """Return the number of buckets of a new partition that gets `rows`, None where that is not known yet.
 
     Raises InvalidOptionError.
     """
@@ -82,20 +83,20 @@ def new_buckets(options: Mapping[str, str], rows: int | None = None) -> int:
 
 @dataclass(frozen=True)
 class PartitionBuckets:
-    """Fixed buckets, whose number each partition has for itself: the one it has, else the default."""
+    """Fixed buckets with a count per partition: the one it has, else the default."""
 
     schema: TableSchema
     function: str
     known: Mapping[bytes, int]
 
     def total(self, partition: bytes) -> int:
-        """How many buckets a partition (a serialised row) has."""
+        """Return how many buckets a partition (a serialised row) has."""
         return self.known.get(partition) or new_buckets(self.schema.options)
 
     def place(
         self, batch: pa.RecordBatch, codes: np.ndarray[Any, Any], partitions: Sequence[bytes]
     ) -> np.ndarray[Any, Any]:
-        """The bucket of each row; `codes` tell which of `partitions` it is in."""
+        """Return the bucket of each row; `codes` are the indices of their partitions in `partitions`."""
         key = self.schema.row_type.select(self.schema.bucket_keys)
         buckets = np.zeros(batch.num_rows, np.int32)
         totals = np.array([self.total(partition) for partition in partitions], np.int64)
@@ -107,7 +108,7 @@ class PartitionBuckets:
 
 
 def postponed_files(files: FileSpec, name_prefix: str) -> FileSpec:
-    """`files` as those of a writer that postpones buckets, with names of `writer_prefix`."""
+    """Return `files` for a writer that postpones buckets, with names of `writer_prefix`."""
     options = dict(files.options)
     if all(_fits_avro(field.type) for field in files.schema.fields):
         options |= {"file.format": "avro", "metadata.stats-mode": "none"}
@@ -115,12 +116,12 @@ def postponed_files(files: FileSpec, name_prefix: str) -> FileSpec:
 
 
 class PostponeWriter:
-    """Rows of one partition in the order they came, each with its kind."""
+    """Writes the rows of one partition in the order they came, each with its kind."""
 
     def __init__(
         self, file_io: FileIO, files: FileSpec, now_ms: Callable[[], int], packs: BlobPacks | None = None
     ) -> None:
-        """`packs`: where blobs go, of a table that has some."""
+        """Open the writer. `packs` receives the blobs of a table that has some."""
         self._packs = packs
         self._writer = AppendWriter(file_io, files, now_ms)
 
@@ -154,7 +155,7 @@ class PostponeWriter:
         self._writer.park()
 
     def close(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
-        """(data files, none): changes are told once rows have buckets."""
+        """Return (data files, no changelog files): changes are emitted once rows have buckets."""
         if self._packs is not None:
             self._packs.close()
         return self._writer.close()
@@ -167,7 +168,9 @@ class PostponeWriter:
 
 
 def writer_prefix(prefix: str, user: str, writer: int, unique: str) -> str:
-    """How names of postponed files begin: they must tell the writer's number, whatever the user is called."""
+    """Return the prefix of names of postponed files, which contains the writer's number, whatever the user's
+    name.
+    """
     safe = re.sub(r"[^A-Za-z0-9_.-]", "_", user).replace("-s-", "_s_")
     return f"{prefix}-u-{safe}-s-{writer}-w-{unique}"
 

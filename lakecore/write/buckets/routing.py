@@ -1,4 +1,4 @@
-"""Which partition and bucket each row goes to, as groups of rows that keep their order."""
+"""Assigns each row to its partition and bucket, as groups of rows that keep their order."""
 
 from __future__ import annotations
 
@@ -25,23 +25,27 @@ Codes = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Rows of one partition and bucket. `values` are internal; `partition` is the serialised row of them."""
+    """The rows of one partition and bucket."""
 
     partition: bytes
+    """The serialised row of `values`."""
     values: tuple[Any, ...]
+    """The partition values, as internal values."""
     bucket: int
     rows: Rows
 
 
 class Placer(Protocol):
-    """Buckets that are not a function of the row alone."""
+    """Assigns buckets that are not a function of the row alone."""
 
     def place(self, batch: pa.RecordBatch, codes: Codes, partitions: Sequence[bytes]) -> Codes:
-        """The bucket of each row; `codes` tell which of `partitions` (serialised rows) it is in."""
+        """Return the bucket of each row; `codes` are the indices of their partitions in `partitions`
+        (serialised rows).
+        """
 
 
 class Router:
-    """Splits batches of one table: to the buckets of `placer`; without one, fixed buckets by hash.
+    """Splits batches of one table to the buckets of `placer`; without one, to fixed buckets by hash.
 
     A table without buckets has only bucket 0.
     """
@@ -55,7 +59,7 @@ class Router:
         self._options = options
 
     def split(self, rows: Rows) -> list[Share]:
-        """Shares in order of partition and bucket; every row is in one of them."""
+        """Return shares in order of partition and bucket; every row is in one of them."""
         batch = rows.batch
         if batch.num_rows == 0:
             return []
@@ -73,7 +77,7 @@ class Router:
         return shares
 
     def _buckets(self, batch: pa.RecordBatch, codes: Codes, partitions: Sequence[bytes]) -> tuple[int, Codes]:
-        """How many buckets there may be, and that of each row."""
+        """Return how many buckets there may be, and that of each row."""
         if self._placer is not None:
             placed = self._placer().place(batch, codes, partitions)
             return int(placed.max()) + 1, placed
@@ -84,13 +88,13 @@ class Router:
 
 
 def partition_codes(batch: pa.RecordBatch, kind: RowType) -> tuple[Codes, list[bytes]]:
-    """A code per row, and the serialised partition of each code."""
+    """Return a code per row, and the serialised partition of each code."""
     codes, values = _partitions(batch, kind)
     return codes, [encode_row(row, kind) for row in values]
 
 
 def _partitions(batch: pa.RecordBatch, kind: RowType) -> tuple[Codes, list[tuple[Any, ...]]]:
-    """A code per row and the values of each code."""
+    """Return a code per row and the values of each code."""
     if not kind.fields:
         return np.zeros(batch.num_rows, np.int32), [()]
     codes = reduce(_combined, (_codes(batch.column(name)) for name in kind.names))

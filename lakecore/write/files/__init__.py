@@ -1,1 +1,1 @@
-"""The files of one bucket: rolled at their target size, with the metadata that a manifest needs."""
+"""Writers of the files of one bucket: they roll at the target size and return the metadata for manifests."""

@@ -1,4 +1,4 @@
-"""Rows of one bucket of an append table, in the order they came."""
+"""Writes rows of one bucket of an append table, in the order they came."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _BUFFER_BYTES = 8 << 20
 
 
 class AppendWriter:
-    """Gathers rows until they are worth a call of the file writer: a file may be one of a thousand open."""
+    """Collects rows until they are worth a call of the file writer: a file may be one of a thousand open."""
 
     def __init__(self, file_io: FileIO, spec: FileSpec, now_ms: Callable[[], int], root: str = "") -> None:
-        """`root`: path of the table."""
+        """Create the writer. `root` is the path of the table."""
         self._root = root
         self._file_io = file_io
         self._spec = spec
@@ -68,7 +68,7 @@ class AppendWriter:
         self._current = None
 
     def close(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
-        """(data files, changelog files) of all rows."""
+        """Finish the files. Returns (data files, changelog files) of all rows."""
         self.relieve()
         self.park()
         return tuple(self._files), ()

@@ -1,4 +1,4 @@
-"""Blobs of tables with a primary key: packs of the table's own, to which rows refer.
+"""Packs of blobs of tables with a primary key: files of the table to which rows refer.
 
 Rule of the format: compactions move references, not bytes, so packs stay as they are.
 """
@@ -30,13 +30,13 @@ __all__ = ["BlobPacks"]
 
 
 class BlobPacks:
-    """Puts the blobs of rows of one bucket into packs, one column a pack. After a failure call `abort`.
+    """Writes the blobs of rows of one bucket into packs, one column per pack. After a failure call `abort`.
 
-    Rule of the format: this comes before rows of a key become one, so a pack may hold what no row refers to.
+    Rule of the format: this comes before rows of a key are merged, so a pack may hold what no row refers to.
     """
 
     def __init__(self, file_io: FileIO, spec: FileSpec, root: str) -> None:
-        """`root`: path of the table."""
+        """Create the packs of the table at path `root`."""
         self._file_io = file_io
         self._spec = spec
         self._root = root
@@ -45,7 +45,7 @@ class BlobPacks:
 
     @classmethod
     def of(cls, file_io: FileIO, spec: FileSpec, root: str) -> BlobPacks | None:
-        """None where the table has no blobs."""
+        """Create the packs; None where the table has no blobs."""
         return cls(file_io, spec, root) if spec.managed or spec.inline_blobs else None
 
     @property
@@ -54,7 +54,7 @@ class BlobPacks:
         return bool(self._open)
 
     def written(self, rows: Rows) -> Rows:
-        """The rows with references for blobs; retracting rows have none.
+        """Write the blobs and return the rows with references for them; retracting rows have none.
 
         Raises InvalidInputError for bytes where a column holds references only.
         """
@@ -101,7 +101,9 @@ class BlobPacks:
         return pa.array(rows, column.type)
 
     def _packed_values(self, name: str, column: pa.Array) -> list[bytes | None]:
-        """Large values are not copied in memory, and those of references not held whole."""
+        """Write the values; large ones are not copied in memory, and those of references not held
+        completely.
+        """
         if not BLOB_AS_DESCRIPTOR.read(self._spec.options):
             found = ((memoryview(value.as_buffer()),) if value.is_valid else None for value in column)
             return [pieces and self._reference(name, pieces) for pieces in found]

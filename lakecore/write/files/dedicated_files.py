@@ -1,4 +1,4 @@
-"""Rows of one bucket to files of ordinary columns, with blobs and vectors in files of their own beside them.
+"""Writes rows of one bucket to files of ordinary columns, and blobs and vectors to files of their own.
 
 Rules of the format: an ordinary file and the blob and vector files of its rows are closed together, and
 follow one another in the commit; each column of blobs, and all vectors, roll at a size of their own.
@@ -30,7 +30,7 @@ _NEVER = 1 << 62
 def open_files(
     file_io: FileIO, spec: FileSpec, now_ms: Callable[[], int], root: str
 ) -> RollingWriter | DedicatedFiles:
-    """The writer of an append table's files. `root`: path of the table."""
+    """Open the writer of an append table's files. `root` is the path of the table."""
     options = TableOptions.from_schema(replace(spec.schema, options=dict(spec.options)))
     dedicated = DedicatedColumns.of(spec.value_type, spec.options, options.target_file_size)
     if not options.data_evolution or not dedicated:
@@ -39,7 +39,7 @@ def open_files(
 
 
 class DedicatedFiles:
-    """See RollingWriter, whose promises and order of calls hold here too.
+    """Writes like RollingWriter, whose promises and order of calls hold here too.
 
     Raises InvalidInputError for bytes where a column holds references, or views, only.
     """
@@ -76,12 +76,12 @@ class DedicatedFiles:
             start += length
 
     def close(self) -> tuple[DataFile, ...]:
-        """Finish the last files; all of them, in the order of the commit."""
+        """Finish the last files. Returns all of them, in the order of the commit."""
         self._roll()
         return tuple(self._files)
 
     def abort(self) -> None:
-        """Remove everything this writer made. Safe after `close`, and twice."""
+        """Remove everything that this writer created. Safe after `close`, and twice."""
         self._files.clear()
         for writer in self._made:
             writer.abort()
@@ -145,7 +145,9 @@ class DedicatedFiles:
 
 
 class BlobFiles:
-    """The blob files of one column, of the rows of an ordinary file. `size`: bytes of a file."""
+    """Writes the blob files of one column, for the rows of an ordinary file. `size` is the target size in
+    bytes.
+    """
 
     def __init__(
         self,

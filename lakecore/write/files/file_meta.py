@@ -1,4 +1,4 @@
-"""What a manifest says about a finished file: row counts, key bounds, sequence numbers, statistics."""
+"""The manifest metadata of a finished file: row counts, key bounds, sequence numbers, statistics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ __all__ = ["FileSummary", "data_file", "serialised_key"]
 
 
 class FileSummary:
-    """Counts over the rows of one file, in their order. `key_type`: of its bounds; None: an append file."""
+    """Counts over the rows of one file, in their order. `key_type` is that of its bounds; None: an append
+    file.
+    """
 
     __slots__ = ("_first", "_key_type", "_last", "delete_count", "max_sequence", "min_sequence", "row_count")
 
@@ -56,7 +58,7 @@ class FileSummary:
 
     @property
     def key_bounds(self) -> tuple[bytes, bytes]:
-        """Serialised keys of the first and the last row; empty rows for append files."""
+        """Return the serialised keys of the first and the last row; empty rows for append files."""
         if self._key_type is None or self._first is None or self._last is None:
             return EMPTY_ROW, EMPTY_ROW
         return serialised_key(self._first, self._key_type), serialised_key(self._last, self._key_type)
@@ -68,7 +70,7 @@ def _key_columns(batch: pa.RecordBatch, key_type: RowType) -> list[str]:
 
 
 def serialised_key(row: pa.RecordBatch, key_type: RowType) -> bytes:
-    """The one row of `row`, whose columns are those of `key_type` in order, as a serialised row."""
+    """Serialise the one row of `row`, whose columns are those of `key_type` in order."""
     values = [array_values(row.column(i), field.type)[0] for i, field in enumerate(key_type.fields)]
     return encode_row(values, key_type)
 
@@ -76,7 +78,7 @@ def serialised_key(row: pa.RecordBatch, key_type: RowType) -> bytes:
 def data_file(
     spec: FileSpec, name: str, written: WrittenFile, summary: FileSummary, creation_time: int
 ) -> DataFile:
-    """The description of a finished file that has at least one row."""
+    """Describe a finished file that has at least one row."""
     value_stats, columns = _value_stats(spec, written)
     min_key, max_key = summary.key_bounds
     return DataFile(
@@ -100,7 +102,9 @@ def data_file(
 
 
 def _value_stats(spec: FileSpec, written: WrittenFile) -> tuple[SimpleStats, tuple[str, ...] | None]:
-    """Rule of the format: columns of a key are kept as keys where they are the only copy, but not in avro."""
+    """Compute statistics. Rule of the format: columns of a key are kept as keys where they are the only copy,
+    but not in avro.
+    """
     schema, rules = spec.schema, spec.rules
     thin = spec.keyed and THIN_MODE.read(spec.options) and rules.format != "avro"
     thin_keys = schema.trimmed_primary_keys if thin else ()

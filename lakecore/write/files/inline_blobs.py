@@ -1,6 +1,6 @@
-"""Values of BLOB columns that stay in ordinary files: references to bytes elsewhere, and nothing else.
+"""Checks values of BLOB columns that stay in ordinary files: they must be references to bytes elsewhere.
 
-Rule of the format: readers take what is no reference, or no view, for damage.
+Rule of the format: readers report bytes that are no reference, or no view, as corruption.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ __all__ = ["check_references", "check_views"]
 
 
 def check_references(name: str, column: pa.Array) -> None:
-    """Raises InvalidInputError for a value of a column of references that is none."""
+    """Raise InvalidInputError for a value of a column of references that is none."""
     _check(name, column, is_reference, BLOB_DESCRIPTOR_FIELD.key, "reference to")
 
 
 def check_views(name: str, column: pa.Array) -> None:
-    """Raises InvalidInputError for a value of a column of views that is none. Whether the table and the row
-    that a view names are there is not asked: they may come later, and go.
+    """Raise InvalidInputError for a value of a column of views that is none. The table and the row that a
+    view names need not exist: they may be created later, and removed.
     """
     _check(name, column, is_view, BLOB_VIEW_FIELD.key, "view of")
 

@@ -1,4 +1,4 @@
-"""Rows of one bucket of a primary-key table: sorted, one row a key, numbered, into level 0."""
+"""Writes rows of one bucket of a primary-key table: sorted, one row per key, numbered, into level 0."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ __all__ = ["KeyValueSpec", "KeyValueWriter"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyValueSpec:
-    """Files of one bucket and how rows of one key become one.
-
-    `changelog` None: no changelog files; else every incoming row goes there too (changelog-producer=input).
-    `descending`: the lowest sequence fields win, not the highest. `first_sequence`: number of the first row.
-    `spillable`: a full buffer goes to disk, not to level 0. `at_once`: no key may be in two files of one
-    commit, which would have no order (sequence.snapshot-ordering), so all of them are spilled; and files are
-    described by the first number alone: the commit gives them theirs, and none below. `engine`: how rows of a
-    key become one; None: the last one stays. With an engine rows are spilled only if `at_once` or
-    `one_flush`, and then unmerged: merging in passes would change the result. `one_flush`: no key may be in
-    two files of one commit, but numbers are those of rows.
-    """
+    """The files of one bucket, and how rows of one key are merged."""
 
     files: FileSpec
     changelog: FileSpec | None
+    """None: no changelog files; else every incoming row is written there, too (changelog-producer=input)."""
     sequence_fields: tuple[str, ...]
     descending: bool = False
+    """The lowest sequence fields win, not the highest."""
     first_sequence: int
+    """The sequence number of the first row."""
     spillable: bool
+    """A full buffer is spilled to disk, not flushed to level 0."""
     at_once: bool = False
+    """No key may be in two files of one commit, which would have no order (sequence.snapshot-ordering), so
+    all rows are spilled; files are described by the first number alone, since the commit assigns theirs.
+    """
     engine: Engine | None = None
+    """The merge engine; None: the last row wins. With an engine rows are spilled only if `at_once` or
+    `one_flush`, and then unmerged: merging in passes would change the result.
+    """
     one_flush: bool = False
+    """No key may be in two files of one commit, but sequence numbers are those of rows."""
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -50,7 +51,9 @@ class KeyValueSpec:
 
 
 class KeyValueWriter:
-    """One flush writes disjoint files; with a buffer that may spill, there is one flush, at `close`."""
+    """Writes one bucket. A flush writes disjoint files; a buffer that may spill is flushed once, at
+    `close`.
+    """
 
     def __init__(
         self,
@@ -60,7 +63,7 @@ class KeyValueWriter:
         now_ms: Callable[[], int],
         packs: BlobPacks | None = None,
     ) -> None:
-        """`packs`: where blobs go, of a table that has some."""
+        """Open the writer. `packs` receives the blobs of a table that has some."""
         self._packs = packs
         self._file_io = file_io
         self._spec = spec
@@ -80,12 +83,14 @@ class KeyValueWriter:
 
     @property
     def buffered(self) -> int:
-        """Bytes that `relieve` would free."""
+        """The bytes that `relieve` would free."""
         return self._buffer.size
 
     @property
     def holds_file(self) -> bool:
-        """Never between two calls, but for packs of blobs, and the changelog of a buffer that was spilled."""
+        """Whether a file is open between two calls: only packs of blobs, and the changelog of a spilled
+        buffer.
+        """
         return self._packs is not None and self._packs.holds_file
 
     def park(self) -> None:
@@ -94,7 +99,7 @@ class KeyValueWriter:
             self._packs.close()
 
     def write(self, rows: Rows) -> None:
-        """Every row takes the next sequence number, whatever its sequence fields say."""
+        """Add rows. Every row takes the next sequence number, whatever its sequence fields say."""
         rows = rows if self._packs is None else self._packs.written(rows)
         self._buffer.add(rows, self._sequence)
         self._sequence += rows.batch.num_rows
@@ -113,7 +118,7 @@ class KeyValueWriter:
             self._spill.add(rows.merged() if self._spec.engine is None else rows.raw())
 
     def close(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
-        """(data files, changelog files) of all rows."""
+        """Finish the files. Returns (data files, changelog files) of all rows."""
         self.park()
         if self._spill:
             self.relieve()

@@ -1,7 +1,7 @@
-"""Record batches to files of one bucket and level, a new file when one is large enough, with their metadata.
+"""Writes record batches to files of one bucket and level, a new file when one is large enough.
 
-Append and compaction write through this. Rows arrive in file order; what makes a file wrong (order of
-keys, one record a key) is the caller's promise.
+Append and compaction write through this. Rows arrive in file order; the caller guarantees what a file needs
+(order of keys, one record per key).
 """
 
 from __future__ import annotations
@@ -49,15 +49,9 @@ _CHECKS_PER_FILE = 8
 
 @dataclass(frozen=True, kw_only=True)
 class FileSpec:
-    """What the files of one writer have in common. Pickles.
+    """The common properties of the files of one writer. It can be pickled.
 
-    Files are `<directory>/<name_prefix>-<n>.<extension>`, n from `first_index`. `target_size` in bytes.
-    `format` None: what the options say for this level. `first_sequence`: number of the first row of an
-    append file (key-value rows carry theirs); rows count up from it over all files of the writer. `tracked`:
-    rows come with their row ids and sequence numbers, which are stored. `columns`: those of an append file
-    that has not all (None), which its description then names. `infix` comes before the extension.
-    `clustering_columns`: columns whose values the description bounds in place of the key
-    (pk-clustering-override).
+    Files are `<directory>/<name_prefix>-<n>.<extension>`, n from `first_index`.
     """
 
     directory: str
@@ -66,20 +60,29 @@ class FileSpec:
     keyed: bool
     source: FileSource
     target_size: int
+    """Bytes."""
     options: Mapping[str, str]
     format: str | None = None
+    """None: the format that the options define for this level."""
     level: int = 0
     changelog: bool = False
     tracked: bool = False
+    """Rows come with their row ids and sequence numbers, which are stored."""
     first_sequence: int = 0
+    """The number of the first row of an append file (key-value rows have their own); rows count up from it
+    over all files of the writer.
+    """
     first_index: int = 0
     columns: tuple[str, ...] | None = None
+    """The columns of an append file that does not have all (None); its description then names them."""
     infix: str = ""
+    """Comes before the extension."""
     clustering_columns: tuple[str, ...] = ()
+    """Columns whose values bound the file in its description in place of the key (pk-clustering-override)."""
 
     @cached_property
     def rules(self) -> FileRules:
-        """Format, codec and statistics by the options. Raises InvalidOptionError, UnsupportedError."""
+        """The format, codec and statistics by the options. Raises InvalidOptionError, UnsupportedError."""
         rules = FileRules.of(self.options, self.level, changelog=self.changelog)
         rules = rules if self.format is None else rules.with_format(self.format)
         if rules.format == "row":
@@ -88,7 +91,7 @@ class FileSpec:
 
     @cached_property
     def indexes(self) -> tuple[IndexSpec, ...]:
-        """File indexes of each file; changelog files have none. Raises InvalidOptionError."""
+        """The file indexes of each file; changelog files have none. Raises InvalidOptionError."""
         if self.changelog:
             return ()
         found = index_specs(replace(self.schema, options=self.options))
@@ -96,14 +99,14 @@ class FileSpec:
 
     @cached_property
     def managed(self) -> tuple[str, ...]:
-        """Columns that refer to packs of blobs, which files with a key name beside them."""
+        """The columns that refer to packs of blobs; files with a key name these packs."""
         if not self.keyed or self.changelog:
             return ()
         return managed_columns(self.schema.row_type, self.options)
 
     @property
     def inline_blobs(self) -> tuple[str, ...]:
-        """Columns of references that the caller gives."""
+        """The columns of references that the caller gives."""
         return tuple(name for name in descriptor_columns(self.options) if name in self.schema.row_type.names)
 
     @property
@@ -114,7 +117,7 @@ class FileSpec:
 
     @property
     def bounds_type(self) -> RowType:
-        """Columns whose values in the first and the last row bound a key-value file."""
+        """The columns whose values in the first and the last row bound a key-value file."""
         return (
             self.schema.row_type.select(self.clustering_columns)
             if self.clustering_columns
@@ -123,7 +126,9 @@ class FileSpec:
 
     @property
     def row_type(self) -> RowType:
-        """Columns of a file: the table's, behind the key-value columns or before those that track rows."""
+        """The columns of a file: the table's, behind the key-value columns or before those that track
+        rows.
+        """
         if self.tracked:
             return tracked_type(self.schema.row_type, nullable=False)
         if not self.keyed:
@@ -132,7 +137,7 @@ class FileSpec:
 
 
 def check_file_options(schema: TableSchema) -> None:
-    """Raises InvalidOptionError for options that would otherwise fail a file that is being written,
+    """Raise InvalidOptionError for options that would otherwise fail a file that is being written,
     UnsupportedError for an index that no column of that type can have.
     """
     index_specs(schema)
@@ -144,9 +149,9 @@ def check_file_options(schema: TableSchema) -> None:
 
 
 class RollingWriter:
-    """Writes batches to as many files as needed. Not for several threads.
+    """Writes batches to as many files as needed. It must not be shared by threads.
 
-    After a failure of `write` or `close` call `abort`: it removes every file this writer made.
+    After a failure of `write` or `close` call `abort`: it removes every file that this writer created.
     """
 
     def __init__(
@@ -156,7 +161,9 @@ class RollingWriter:
         now_ms: Callable[[], int],
         number: Callable[[], int] | None = None,
     ) -> None:
-        """`number`: gives the number of each new file; None: they are counted from `first_index` on."""
+        """Create the writer. `number` returns the number of each new file; None: they are counted from
+        `first_index` on.
+        """
         self._file_io = file_io
         self._number = number
         self._spec = spec
@@ -170,17 +177,19 @@ class RollingWriter:
 
     @property
     def files_started(self) -> int:
-        """Files opened so far: the next writer with this prefix starts at first_index + this."""
+        """The number of files opened so far: the next writer with this prefix starts at first_index +
+        this.
+        """
         return self._index - self._spec.first_index
 
     @property
     def open_size(self) -> int:
-        """Bytes of the file that is being written."""
+        """The bytes of the file that is being written."""
         return 0 if self._current is None else self._current.writer.size_estimate
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Every file this writer made so far, indexes included."""
+        """Every file that this writer created so far, indexes included."""
         return tuple(self._paths)
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -192,14 +201,14 @@ class RollingWriter:
             start += length
 
     def close(self) -> tuple[DataFile, ...]:
-        """Finish the last file; the files in the order they were written."""
+        """Finish the last file. Returns the files in the order in which they were written."""
         self._roll()
         return tuple(self._files)
 
     def abort(self) -> None:
-        """Remove everything this writer made. Safe after `close`, and twice.
+        """Remove everything that this writer created. Safe after `close`, and twice.
 
-        What storage refuses to remove is logged: it stays as an orphan, which no reader sees.
+        A file that storage refuses to remove is logged: it stays as an orphan, which no reader sees.
         """
         paths, self._paths = self._paths, []
         self._files.clear()
@@ -245,7 +254,9 @@ class RollingWriter:
         return _OpenFile(name, writer, summary, FileIndexBuilder(spec.indexes))
 
     def _roll(self) -> None:
-        """`_current` is kept until the file is whole, so that `abort` still knows a failed one."""
+        """Finish the open file. `_current` is kept until the file is whole, so that `abort` still knows a
+        failed one.
+        """
         if self._current is None:
             return
         done = self._current.writer.close()
@@ -257,7 +268,9 @@ class RollingWriter:
         self._current = None
 
     def _indexed(self, file: DataFile, index: FileIndexBuilder) -> DataFile:
-        """Rule of the format: indexes above a threshold lie beside the file, others in its description."""
+        """Store indexes. Rule of the format: those above a threshold go to a file beside the data file,
+        others into its description.
+        """
         if not self._spec.indexes:
             return file
         data = index.encode()
@@ -270,7 +283,7 @@ class RollingWriter:
         return replace(file, extra_files=(name,))
 
     def _referring(self, file: DataFile, packs: set[Pack]) -> DataFile:
-        """Rule of the format: also a file that refers to no pack says so."""
+        """Record the packs. Rule of the format: a file that refers to no pack records that, too."""
         if not self._spec.managed:
             return file
         name = f"{file.file_name}{REFERENCES_SUFFIX}"
@@ -280,14 +293,14 @@ class RollingWriter:
         return replace(file, extra_files=(*file.extra_files, name))
 
     def _creation_time(self) -> int:
-        """Rule of the format: the writer's local wall clock, as if it were UTC."""
+        """Return the creation time. Rule of the format: the writer's local wall clock, as if it were UTC."""
         now = self._now_ms()
         return now + time.localtime(now / 1000).tm_gmtoff * 1000
 
 
 @contextmanager
 def tolerated(path: str) -> Iterator[None]:
-    """Logs what storage refuses to remove."""
+    """Log what storage refuses to remove within the block."""
     try:
         yield
     except LakeError as err:
@@ -309,7 +322,9 @@ class _Described(Protocol):
 
 
 def slices(batch: _Described, target_size: int) -> list[int]:
-    """Lengths of the parts between two looks at the file's size: several looks for every file."""
+    """Return the lengths of the parts between two checks of the file's size: several checks for every
+    file.
+    """
     step = batch.num_rows
     if batch.nbytes * _CHECKS_PER_FILE > target_size:
         step = max(_MIN_SLICE, batch.num_rows * target_size // (batch.nbytes * _CHECKS_PER_FILE))

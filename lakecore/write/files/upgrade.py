@@ -1,4 +1,6 @@
-"""Where the files of an overwrite belong: nothing is below them, so they can be the highest level. Pure."""
+"""The level of the files of an overwrite: nothing is below them, so they can be on the highest level.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +16,23 @@ from lakecore.metadata.schema import TableSchema
 from lakecore.options import Option
 from lakecore.types.datatypes import RowType
 
-__all__ = ["highest_level", "upgraded"]
+__all__ = ["highest_level", "upgrade_levels"]
 
 _TRIGGER = Option("num-sorted-run.compaction-trigger", int, 5, "Sorted runs that start a compaction.")
 _LEVELS: Option[int | None] = Option("num-levels", int, None, "Levels; default is the trigger plus one.")
 
 
 def highest_level(schema: TableSchema) -> int:
-    """The level full compactions write to. Raises InvalidOptionError."""
+    """Return the level that full compactions write to. Raises InvalidOptionError."""
     return (_LEVELS.read(schema.options) or _TRIGGER.read(schema.options) + 1) - 1
 
 
-def upgraded(messages: Sequence[CommitMessage], schema: TableSchema) -> tuple[CommitMessage, ...]:
-    """Rule of the format (overwrite-upgrade): all files move up, or none.
+def upgrade_levels(messages: Sequence[CommitMessage], schema: TableSchema) -> tuple[CommitMessage, ...]:
+    """Move all files to the highest level, or none (rule of the format: overwrite-upgrade).
 
-    None when keys of two files of a bucket overlap, or where higher levels have another order. Files with
-    retracting rows stay too: at the highest level nothing would ever drop those. So do rows without a bucket.
+    None move when keys of two files of a bucket overlap, or where higher levels have another order. Files
+    with retracting rows stay, too: at the highest level nothing would ever drop those. So do rows without a
+    bucket.
     """
     if (
         not schema.primary_keys

@@ -1,3 +1,3 @@
-"""Rows as callers bring them, as rows of the table: types, defaults, row kinds; sorted, and spilled where
-memory ends.
+"""Conversion of the caller's rows to rows of the table: types, defaults, row kinds; sorting, and spilling to
+disk.
 """

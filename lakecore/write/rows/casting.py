@@ -1,4 +1,4 @@
-"""Columns a caller brought, in the types of the table: lossless conversions, errors that name the column."""
+"""Casts the caller's columns to the types of the table: lossless conversions, errors that name the column."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _NUMBERS = frozenset(
 
 
 def cast_column(array: pa.Array, kind: DataType, name: str) -> pa.Array:
-    """`array` in the Arrow type of `kind`. `name` is the column, or the path of a nested field.
+    """Cast `array` to the Arrow type of `kind`. `name` is the column, or the path of a nested field.
 
-    Raises InvalidInputError for another kind of type (text for a number), for a value that does not fit,
-    and for nulls in nested fields that are NOT NULL. Nulls of the column itself are the caller's matter.
+    Raises InvalidInputError for another family of types (text for a number), for a value that does not fit,
+    and for nulls in nested fields that are NOT NULL. The caller checks nulls of the column itself.
     """
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), arrow_type(kind))
@@ -62,7 +62,7 @@ def cast_column(array: pa.Array, kind: DataType, name: str) -> pa.Array:
 
 
 def first_null(array: pa.Array) -> int:
-    """Position of the first null; `array` has one."""
+    """Return the position of the first null; `array` has one."""
     return int(pc.index(array.is_null(), True).as_py())
 
 
@@ -77,7 +77,9 @@ def _cast_atomic(array: pa.Array, kind: AtomicType, name: str) -> pa.Array:
 
 
 def _accepts(root: TypeRoot, given: pa.DataType) -> bool:
-    """Is an Arrow type of the same family as a table type: conversions inside a family keep the meaning."""
+    """Return whether an Arrow type is of the same family as a table type: then a conversion keeps the
+    meaning.
+    """
     types = pa.types
     if root in _TEXT:
         return bool(types.is_string(given) or types.is_large_string(given) or given == pa.string_view())
@@ -169,7 +171,7 @@ def _cast_struct(array: pa.Array, kind: RowType, name: str) -> pa.Array:
 
 
 def _cast_part(array: pa.Array, kind: DataType, name: str, relevant: pa.Array | None = None) -> pa.Array:
-    """A nested part, null only where it may be (or where its parent is, by `relevant`)."""
+    """Cast a nested part, which is null only where it may be (or where its parent is, by `relevant`)."""
     result = cast_column(array, kind, name)
     if not kind.nullable and result.null_count:
         nulls = result.is_null() if relevant is None else pc.and_(result.is_null(), relevant)

@@ -1,4 +1,4 @@
-"""Rows that were read, as deletes of their keys."""
+"""Converts rows that were read to deletes of their keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ __all__ = ["Deletes"]
 
 @dataclass
 class Deletes:
-    """Batches with `_kind` -D in every row, to be written; `count` says how many rows came by."""
+    """Iterates over batches with `_kind` -D in every row, to be written; `count` counts the rows that were
+    yielded.
+    """
 
     batches: Iterable[pa.RecordBatch]
     count: int = 0

@@ -1,4 +1,6 @@
-"""Batches a caller brought, as rows of the table: columns by name, types, defaults, NOT NULL, row kinds."""
+"""Converts the caller's batches to rows of the table: columns by name, types, defaults, NOT NULL, row
+kinds.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +31,14 @@ _BATCH_ROWS = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows in the table's own types. `kinds`: one RowKind a row as int8; None when all are inserts."""
+    """Rows in the table's own types. `kinds` holds one RowKind per row as int8; None when all are inserts."""
 
     batch: pa.RecordBatch
     kinds: np.ndarray[Any, Any] | None = None
 
 
 def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
-    """Batches of an Arrow table, batch, reader, pandas frame, or anything with an Arrow stream.
+    """Yield the batches of an Arrow table, batch, reader, pandas DataFrame, or anything with an Arrow stream.
 
     Raises InvalidInputError for other values.
     """
@@ -58,7 +60,7 @@ def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
 
 
 def is_repeatable(data: Any) -> bool:
-    """Can `batches_of` read these rows a second time?"""
+    """Return whether `batches_of` can read these rows a second time."""
     whole = isinstance(data, pa.RecordBatch | pa.Table | list | tuple)
     return whole or type(data).__module__.partition(".")[0] == "pandas"
 
@@ -79,7 +81,7 @@ def _checked_batches(items: Iterable[Any]) -> Iterator[pa.RecordBatch]:
 
 
 class Incoming:
-    """Turns batches into rows of one table; counts rows, so that errors name their position in the input."""
+    """Converts batches to rows of one table; counts rows, so that errors name their position in the input."""
 
     def __init__(self, schema: TableSchema, options: TableOptions) -> None:
         self._row_type = schema.row_type
@@ -89,9 +91,9 @@ class Incoming:
         self._rows_seen = 0
 
     def rows(self, batch: pa.RecordBatch) -> Rows:
-        """Raises InvalidInputError naming column, row (from 0) and what does not fit.
+        """Convert a batch. Raises InvalidInputError naming column, row (from 0) and what does not fit.
 
-        Rows that ignore-delete or ignore-update-before leave out are gone; they count as seen.
+        Rows that ignore-delete or ignore-update-before drop are missing in the result; they are counted.
         """
         self._check_names(batch)
         columns = [self._column(batch, field) for field in self._row_type]
@@ -147,7 +149,7 @@ class Incoming:
         return kinds
 
     def _check_first_row(self, kinds: np.ndarray[Any, Any]) -> None:
-        """A retraction in a file of such a table would make every later compaction fail."""
+        """Refuse retractions: one in a file of such a table would make every later compaction fail."""
         refused = np.flatnonzero(is_retract(kinds))
         ignored = self._options.ignore_delete
         if self._options.merge_engine is MergeEngine.FIRST_ROW and len(refused) and not ignored:
@@ -159,7 +161,7 @@ class Incoming:
             )
 
     def _codes(self, symbols: pa.Array, name: str | None) -> np.ndarray[Any, Any]:
-        """Kinds by symbol. A null `_kind` is an insert; a null in a rowkind field is an error."""
+        """Parse kinds by symbol. A null `_kind` is an insert; a null in a rowkind field is an error."""
         symbols = cast_column(symbols, _TEXT_FIELD.type, name or KIND_COLUMN)
         if name is None and symbols.null_count:
             symbols = pc.fill_null(symbols, RowKind.INSERT.symbol)

@@ -1,7 +1,7 @@
-"""Rows of a key made one before they are given to buckets (option `local-merge-buffer-size`).
+"""Merges rows of a key before they are assigned to buckets (option `local-merge-buffer-size`).
 
-Only where that cannot show: the last row of a key counts (deduplicate), no changelog tells of the others, and
-keys stay in their partition. Elsewhere the option changes nothing.
+It is done only where it has no visible effect: the last row of a key counts (deduplicate), no changelog holds
+the others, and keys stay in their partition. Elsewhere the option changes nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LocalMerge:
 
     @classmethod
     def of(cls, schema: TableSchema, options: TableOptions) -> LocalMerge | None:
-        """None where rows are not merged. Raises InvalidOptionError."""
+        """Create the buffer; None where rows are not merged. Raises InvalidOptionError."""
         limit = BUFFER_SIZE.read(schema.options)
         merges = (
             bool(schema.primary_keys)
@@ -51,14 +51,14 @@ class LocalMerge:
         return cls(schema, options, limit) if merges and limit is not None else None
 
     def add(self, rows: Rows) -> Iterator[Rows]:
-        """Keep rows; what comes out when the buffer is full."""
+        """Buffer rows; yields the merged ones when the buffer is full."""
         self._buffer.add(rows, self._seen)
         self._seen += rows.batch.num_rows
         if self._buffer.size >= self._limit:
             yield from self.drain()
 
     def drain(self) -> Iterator[Rows]:
-        """One row a key of all that are kept, in batches."""
+        """Yield one row per key of all buffered rows, in batches."""
         drained = self._buffer.drain()
         for batch in () if drained is None else drained.merged():
             kinds = batch.column(KIND_NAME).to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""Rows dealt out to parts, on local disk when they are many, and read again part by part.
+"""Partitions rows into parts, on local disk when they are many, and reads them part by part.
 
 Memory: `limit` bytes of rows, twice while these are written out. Disk: the rows, compressed with lz4; one
 file for each `limit` bytes, in which every part has a piece.
@@ -23,7 +23,7 @@ Parts = npt.NDArray[np.uint8]
 
 
 class PartSpool:
-    """Batches of one schema; `parts` of up to 256. `file_io`: local storage."""
+    """Holds batches of one schema in up to 256 `parts`. `file_io` is local storage."""
 
     def __init__(self, file_io: FileIO, parts: int, limit: int) -> None:
         self._scratch = Scratch(file_io)
@@ -37,7 +37,7 @@ class PartSpool:
         return bool(self._held or self._files)
 
     def add(self, batch: pa.RecordBatch, parts: Parts) -> None:
-        """`parts`: that of each row. Raises UnavailableError when the disk is full."""
+        """Add rows; `parts` is the part of each. Raises UnavailableError when the disk is full."""
         if batch.num_rows == 0:
             return
         self._held.append((batch, parts))
@@ -49,7 +49,7 @@ class PartSpool:
             self._files.append(self._scratch.store_pieces(pieces, _BATCH_ROWS))
 
     def read(self, part: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a part in the order in which they were added, in batches of at most 131,072."""
+        """Yield the rows of a part in the order in which they were added, in batches of at most 131,072."""
         gathered: list[pa.RecordBatch] = []
         rows = 0
         for batch in self._stored(part):
@@ -62,7 +62,7 @@ class PartSpool:
             yield _joined(gathered)
 
     def close(self) -> None:
-        """Remove the files. Twice does no harm."""
+        """Remove the files. It may be called twice."""
         self._scratch.close()
         self._files.clear()
         self._held.clear()
@@ -78,7 +78,7 @@ class PartSpool:
                 yield batch.take(pa.array(rows[start : start + _BATCH_ROWS]))
 
     def _pieces(self) -> Iterator[pa.RecordBatch | None]:
-        """What is held as one batch a part, rows of a part in their order; frees nothing."""
+        """Yield what is in memory as one batch per part, rows of a part in their order; frees nothing."""
         whole = _joined([batch for batch, _ in self._held])
         parts = np.concatenate([given for _, given in self._held])
         order = np.argsort(parts, kind="stable")

@@ -1,9 +1,9 @@
-"""Rows of one bucket in memory, sorted by key when asked, the latest row of a key last.
+"""Buffers rows of one bucket in memory and sorts them by key on request, the latest row of a key last.
 
 Rule of the format: rows of one key become one before they are flushed, by the table's merge engine.
 
 Order of rows of one key: sequence fields, then arrival, as between files. (Java Paimon before 2.0 ignores
-`sequence.field.sort-order=descending` inside one buffer: a mistake, mended there.)
+`sequence.field.sort-order=descending` inside one buffer: a bug, fixed there.)
 """
 
 from __future__ import annotations
@@ -30,17 +30,16 @@ _MAX_CHUNK_ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class SortedRows:
-    """Rows (`_SEQUENCE_NUMBER`, `_VALUE_KIND`, the table's columns) and their order by key.
-
-    `latest[i]`: the row at place i of the order is the last of its key.
-    """
+    """Rows (`_SEQUENCE_NUMBER`, `_VALUE_KIND`, the table's columns) and their order by key."""
 
     batch: pa.RecordBatch
     order: np.ndarray[Any, Any]
     latest: np.ndarray[Any, Any]
+    """`latest[i]` is true when the row at place i of the order is the last of its key."""
 
     def merged(self, engine: Engine | None = None) -> Iterator[pa.RecordBatch]:
-        """One row a key, in batches of about a megabyte: the latest, or what `engine` makes of all of them.
+        """Yield one row per key, in batches of about a megabyte: the latest, or the result of `engine` over
+        all of them.
 
         Raises UnsupportedError for a retraction that the engine cannot take.
         """
@@ -50,7 +49,7 @@ class SortedRows:
         return (fold(part, engine).batch for part in groups.chunks())
 
     def raw(self) -> Iterator[pa.RecordBatch]:
-        """Every row, in key order, in batches of about a megabyte."""
+        """Yield every row, in key order, in batches of about a megabyte."""
         return self._taken(self.order)
 
     def _taken(self, rows: np.ndarray[Any, Any]) -> Iterator[pa.RecordBatch]:
@@ -61,7 +60,7 @@ class SortedRows:
 
 
 class SortBuffer:
-    """Rows in order of arrival, with their sequence numbers."""
+    """Holds rows in order of arrival, with their sequence numbers."""
 
     def __init__(
         self, key_names: tuple[str, ...], sequence_fields: tuple[str, ...], *, descending: bool = False
@@ -74,7 +73,7 @@ class SortBuffer:
         """Bytes held."""
 
     def add(self, rows: Rows, first_sequence: int) -> None:
-        """Keep rows numbered from `first_sequence`."""
+        """Add rows numbered from `first_sequence`."""
         count = rows.batch.num_rows
         numbers = pa.array(np.arange(first_sequence, first_sequence + count, dtype=np.int64))
         kinds = pa.array(np.zeros(count, np.int8) if rows.kinds is None else rows.kinds)
@@ -83,7 +82,9 @@ class SortBuffer:
         self.size += rows.batch.nbytes + _ROW_OVERHEAD * count
 
     def drain(self) -> SortedRows | None:
-        """All rows, sorted, and the buffer empty; None when it holds none. Costs a copy of the rows."""
+        """Return all rows, sorted, and empty the buffer; None when it holds none. Costs a copy of the
+        rows.
+        """
         if not self._batches:
             return None
         batch = pa.concat_batches(self._batches)

@@ -1,4 +1,4 @@
-"""Sorted runs of a full buffer on local disk, merged again when the buffer is flushed."""
+"""Spills sorted runs of a full buffer to local disk, and merges them when the buffer is flushed."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _BATCH_ROWS = 1 << 16
 
 
 class Spill:
-    """Runs of one bucket, oldest first. Reading holds about a megabyte a run; many are merged in passes.
+    """The runs of one bucket, oldest first. Reading holds about a megabyte a run; many are merged in passes.
 
-    With an engine in `spec` the runs hold every row, and the rows of a key are folded once, all together:
+    With an engine in `spec` the runs hold every row, and the rows of a key are merged once, all together:
     those of one key are held in memory. Such a table has no sequence fields.
     """
 
@@ -41,14 +41,14 @@ class Spill:
         return bool(self._paths)
 
     def add(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Store a run: batches in key order, one row a key; all of them, by number, where there is an engine.
+        """Store a run: batches in key order, one row per key; with an engine all rows, by number.
 
         Raises UnavailableError when the disk is full.
         """
         self._paths.append(self._scratch.store(batches, _BATCH_ROWS))
 
     def merged(self) -> Iterator[pa.RecordBatch]:
-        """All runs as one, one row a key; once. Files go away as they are read."""
+        """Yield all runs merged, one row per key; call it once. Files are removed as they are read."""
         runs = [self._scratch.read(path) for path in self._paths]
         rows = self._merge(reduce_runs(runs, _MAX_RUNS, _BATCH_ROWS, self._merge, self._scratch))
         return rows if self._engine is None else self._folded(rows, self._engine)
@@ -64,7 +64,7 @@ class Spill:
                 yield window.batch
 
     def _folded(self, rows: Iterable[pa.RecordBatch], engine: Engine) -> Iterator[pa.RecordBatch]:
-        """What `engine` makes of rows in order, key by key."""
+        """Apply `engine` to rows in order, key by key."""
         held: list[pa.RecordBatch] = []
         enough = _BATCH_ROWS
         for batch in rows:

@@ -1,1 +1,1 @@
-"""Changes of rows that are there: new values for columns, and deletes by a condition."""
+"""Changes of existing rows: new values for columns, and deletes by a condition."""

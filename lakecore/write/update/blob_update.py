@@ -1,8 +1,8 @@
-"""New values for some rows of a BLOB column: which blob files are written anew, and how.
+"""Updates some rows of a BLOB column: decides which blob files are rewritten, and rewrites them.
 
-Rule of the format: of the blob files of a column the newest that has a row counts. Java 1.4 wants a newer
-file to have all rows of an older one, from its first on; so the files that changed rows lie in are written
-anew, each whole, and no others. Bytes of other rows are copied as they are stored.
+Rule of the format: of the blob files of a column the newest that has a row counts. Java 1.4 requires a newer
+file to have all rows of an older one, from its first on; so the files that hold changed rows are rewritten,
+each completely, and no others. Bytes of other rows are copied as they are stored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class BlobUpdate:
-    """New values of one column in one range. `places`: of the rows there, ascending; `new`: their values.
+    """New values of one column in one range.
 
     Holds the index of each blob file of the column (20 bytes a row), and 1 MB of an old value.
     """
@@ -39,16 +39,20 @@ class BlobUpdate:
     rows: RowRange
     column: str
     places: Ints
+    """The positions of the changed rows in the range, ascending."""
     new: pa.Array
+    """The new values of these rows."""
 
     @cached_property
     def old(self) -> tuple[DataFile, ...]:
-        """The blob files of the column. What `write` makes fits these, and no others."""
+        """The blob files of the column. The result of `write` fits these, and no others."""
         field = self.reading.schema.row_type.field(self.column)
         return tuple(resolve_column_sources(self.reading, self.rows, [field]).blobs.get(self.column, ()))
 
     def write(self, open_files: Callable[[], BlobFiles]) -> list[DataFile]:
-        """Raises NotFoundError, CorruptDataError, UnavailableError. `open_files`: for one new file."""
+        """Write the new files; `open_files` opens one. Raises NotFoundError, CorruptDataError,
+        UnavailableError.
+        """
         field = self.reading.schema.row_type.field(self.column)
         paths = [(self.reading.paths.data_file(self.directory, file), file) for file in self.old]
         blobs = locate_blobs(self.reading.file_io, field, paths, self.rows.first, self.rows.count)
@@ -70,10 +74,11 @@ class BlobUpdate:
 
 
 def stretches(rows: RowRange, files: Sequence[DataFile], places: Ints) -> list[tuple[int, int]]:
-    """The rows of each new file: (first, behind the last), as places in the range. Each has one of `places`.
+    """Return the rows of each new file, (first, behind the last), as positions in the range. Each has one of
+    `places`.
 
-    `files`: of the column, by first row, newest first. Where they do not follow one another from the first
-    row to the last, as Java 1.4 wants them, all rows go into one.
+    `files` are those of the column, by first row, newest first. Where they do not follow one another from the
+    first row to the last, as Java 1.4 requires, all rows go into one.
     """
     bounds = [0]
     for file in files:

@@ -1,8 +1,8 @@
-"""New values for some columns of rows that are there, found by row id, in tables with data evolution.
+"""Updates some columns of existing rows, found by row id, in tables with data evolution.
 
-Rule of the format: a file with these columns, for all rows of a range in their order, counts before older
-files of the range; the other files stay as they are. What lies in blob and vector files gets new ones of
-these: see `blob_update` and `vector_shares`.
+Rule of the format: a file with these columns, for all rows of a range in their order, takes precedence over
+older files of the range; the other files stay as they are. Columns in blob and vector files get new files of
+these kinds: see `blob_update` and `vector_shares`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from lakecore.write.files.inline_blobs import check_references, check_views
 from lakecore.write.files.rolling import FileSpec, RollingWriter
 from lakecore.write.rows.casting import cast_column, first_null
 from lakecore.write.update.blob_update import BlobUpdate
-from lakecore.write.update.replanned import replanned
+from lakecore.write.update.conflict_retry import retry_on_conflict
 from lakecore.write.update.vector_shares import VectorShare, vector_shares
 
 __all__ = ["ColumnUpdate", "UpdatedRows"]
@@ -63,7 +63,7 @@ _ID_TYPE = AtomicType(TypeRoot.BIGINT, nullable=False)
 
 @dataclass(frozen=True, slots=True)
 class UpdatedRows:
-    """How many rows got new values, and the commit: no snapshot when there were none."""
+    """How many rows were updated, and the commit: without a snapshot when there were none."""
 
     rows: int
     commit: CommitResult
@@ -81,13 +81,14 @@ class _Values:
         return tuple(self.columns.column_names)
 
     def only(self, names: Sequence[str]) -> _Values:
-        """The same rows, these columns."""
+        """Return the same rows with these columns only."""
         return _Values(self.ids, self.columns.select(list(names)))
 
     def renamed(self, share: VectorShare, schema: TableSchema) -> _Values:
-        """The columns that change in a vector file, by their names there. `schema`: of the table.
+        """Return the columns that change in a vector file, by their names there. `schema` is that of the
+        table.
 
-        Raises UnsupportedError for a null where the older schema of the file has none.
+        Raises UnsupportedError for a null where the older schema of the file forbids it.
         """
         names = {field.id: field for field in share.schema.fields}
         found = {}
@@ -104,10 +105,11 @@ class _Values:
 
 @dataclass(frozen=True)
 class ColumnUpdate:
-    """Updates one table. Costs an object a file of the table; holds the new values, and a batch of old ones.
+    """Updates one table. Costs an object per file of the table; holds the new values, and a batch of old
+    ones.
 
-    Reads the old values of the columns in all ranges that have one of the rows, and writes them anew; of
-    blobs only those in files that have one of the rows.
+    It reads the old values of the columns in all ranges that have one of the rows, and rewrites them; of
+    blobs it rewrites only files that have one of the rows.
     """
 
     scanner: Scanner
@@ -117,9 +119,9 @@ class ColumnUpdate:
     def run(self, data: pa.Table, commit: CommitFunction) -> UpdatedRows:
         """Give the rows of `data` (`_ROW_ID`, and the columns to change) their new values, in one snapshot.
 
-        When other commits change these rows or their files meanwhile, the update is planned again. Rows that
-        are deleted stay so. Raises InvalidInputError for ids that no row ever had, or twice;
-        UnavailableError or CommitConflictError when it does not come to an end, CommitUncertainError.
+        When other commits change these rows or their files meanwhile, the update is planned again. Deleted
+        rows stay deleted. Raises InvalidInputError for ids that no row ever had, or that occur twice;
+        UnavailableError or CommitConflictError when all retries fail, CommitUncertainError.
         """
         values = self._checked(data)
         if not len(values.ids):
@@ -128,7 +130,7 @@ class ColumnUpdate:
         def attempt(snapshot: Snapshot | None) -> UpdatedRows:
             return UpdatedRows(len(values.ids), self._try(snapshot, values, commit))
 
-        return replanned(self.scanner.snapshots, self.reading.schema.options, self.clock, attempt)
+        return retry_on_conflict(self.scanner.snapshots, self.reading.schema.options, self.clock, attempt)
 
     def _checked(self, data: pa.Table) -> _Values:
         schema = self.reading.schema
@@ -164,7 +166,7 @@ class ColumnUpdate:
         return column
 
     def _try(self, snapshot: Snapshot | None, values: _Values, commit: CommitFunction) -> CommitResult:
-        """One try. New files are removed again unless they are, or may be, in the table."""
+        """Try once. New files are removed again unless they are, or may be, in the table."""
         made: list[RollingWriter | BlobFiles] = []
         try:
             messages = [
@@ -181,7 +183,7 @@ class ColumnUpdate:
         return result
 
     def _touched(self, snapshot: Snapshot | None, values: _Values) -> list[tuple[Split, RowRange]]:
-        """The ranges that have the rows. Raises InvalidInputError for a row that is not there."""
+        """Return the ranges that have the rows. Raises InvalidInputError for a row that does not exist."""
         found: list[tuple[Split, RowRange]] = []
         known = np.zeros(len(values.ids), np.bool_)
         for split in () if snapshot is None else self.scanner.plan(snapshot, self.reading.schema):
@@ -262,7 +264,9 @@ def _blob_update(
 def _changed_rows(
     reading: ReadContext, directory: str, rows: RowRange, values: _Values, names: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """These columns of all rows of a range, with the new values. Columns of references stay references."""
+    """Yield these columns of all rows of a range, with the new values. Columns of references stay
+    references.
+    """
     at = rows.first
     for batch in read_joined(reading, directory, rows.files, names, {}, as_stored=True):
         low, high = np.searchsorted(values.ids, (at, at + batch.num_rows)).tolist()
@@ -271,7 +275,7 @@ def _changed_rows(
 
 
 def _changed(batch: pa.RecordBatch, values: _Values, low: int, high: int, first: int) -> pa.RecordBatch:
-    """`batch`, whose first row has id `first`, with the new values from `low` to `high`."""
+    """Return `batch`, whose first row has id `first`, with the new values from `low` to `high`."""
     if low == high:
         return batch
     source: Any = np.arange(batch.num_rows)

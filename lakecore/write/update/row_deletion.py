@@ -1,6 +1,6 @@
-"""Deleting rows of append tables: the rows that a condition finds become deletion vectors.
+"""Deletes rows of append tables: the rows that match a condition become deletion vectors.
 
-The data files stay as they are. Rule of the format: vectors merge with what was deleted before, and index
+The data files stay as they are. Rule of the format: vectors are merged with earlier deletions, and index
 files with a changed vector are replaced.
 """
 
@@ -31,7 +31,7 @@ from lakecore.scan.scanner import Scanner
 from lakecore.scan.split import Split
 from lakecore.store.indexes import IndexStore, load_deletions
 from lakecore.store.vector_files import replace_vectors
-from lakecore.write.update.replanned import replanned
+from lakecore.write.update.conflict_retry import retry_on_conflict
 
 __all__ = ["DeletedRows", "RowDeletion"]
 
@@ -41,7 +41,7 @@ Bucket = tuple[bytes, int]
 
 @dataclass(frozen=True, slots=True)
 class DeletedRows:
-    """How many rows a deletion removed, and its commit: no snapshot when no row was found."""
+    """How many rows a deletion removed, and its commit: without a snapshot when no row matched."""
 
     rows: int
     commit: CommitResult
@@ -70,14 +70,14 @@ class RowDeletion:
         """Delete the rows for which `predicate` is true, in one snapshot.
 
         When other commits change files or vectors meanwhile, the rows are looked up again. Raises
-        UnavailableError or CommitConflictError when that does not come to an end, CommitUncertainError.
+        UnavailableError or CommitConflictError when all retries fail, CommitUncertainError.
         """
 
         def attempt(snapshot: Snapshot | None) -> DeletedRows:
             draft = self._draft(snapshot, predicate)
             return DeletedRows(draft.rows, self._commit(draft, commit))
 
-        return replanned(self.scanner.snapshots, self.reading.schema.options, self.clock, attempt)
+        return retry_on_conflict(self.scanner.snapshots, self.reading.schema.options, self.clock, attempt)
 
     def _commit(self, draft: _Draft, commit: CommitFunction) -> CommitResult:
         """Remove the new index files again unless they are, or may be, in the table."""
@@ -116,7 +116,7 @@ class RowDeletion:
         return _Draft(tuple(messages), count)
 
     def _matches(self, split: Split, predicate: Predicate) -> dict[str, BitMap]:
-        """Positions of the live rows that match, for the files that have any."""
+        """Return the positions of the live rows that match, for the files that have any."""
         out = {}
         reading = self.reading.in_partition(split.partition)
         directory = reading.bucket_dir(split.partition, split.bucket)
@@ -161,7 +161,7 @@ class RowDeletion:
 def _joined_matches(
     reading: ReadContext, directory: str, split: Split, predicate: Predicate
 ) -> dict[str, BitMap]:
-    """The same for rows whose columns lie in several files.
+    """Return the matches among rows whose columns are stored in several files.
 
     Rule of the format: the vector of a range of rows belongs to its oldest ordinary file.
     """

@@ -1,8 +1,8 @@
-"""Which vector columns a new vector file holds when some of them get new values. Reads schemas, no data.
+"""The vector columns that a new vector file holds when some of them get new values. Reads schemas, no data.
 
-Rule of the format: of the vector files of a range those of the oldest schema, then of the first format, then
-of the first columns give a column, and only among these the newest counts. So new values go into a file of
-the same schema, format and columns as those that give them now, with the other columns as they are.
+Rule of the format: among the vector files of a range a column is read from those of the oldest schema, then
+of the first format, then of the first columns, and only among these the newest counts. So new values go into
+a file of the same schema, format and columns as their present one, with the other columns unchanged.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ __all__ = ["VectorShare", "vector_shares"]
 
 @dataclass(frozen=True, slots=True)
 class VectorShare:
-    """Columns of one new vector file, by their names in `schema`, which is that of the file. `changed`: the
-    names in the table of those that get new values.
-    """
+    """The columns of one new vector file."""
 
     schema: TableSchema
+    """The schema of the file."""
     format: str
     columns: tuple[str, ...]
+    """The columns by their names in `schema`."""
     changed: tuple[str, ...]
+    """The names in the table of the columns that get new values."""
 
 
 def vector_shares(ctx: ReadContext, rows: RowRange, names: Sequence[str]) -> tuple[VectorShare, ...]:
-    """The new vector files for new values of `names`. Columns of vectors that are in none of them belong into
-    an ordinary file, as those that give them now: these count before vector files.
+    """Return the new vector files for new values of `names`. Vector columns that are in none of them belong
+    into an ordinary file, like their present one: ordinary files take precedence over vector files.
     """
     dedicated = DedicatedColumns.of(ctx.schema.row_type, ctx.schema.options, ctx.options.target_file_size)
     apart = tuple(name for name in names if name in dedicated.vectors)

@@ -14,7 +14,7 @@ from lakecore.errors import CommitConflictError
 from lakecore.executor import SerialExecutor
 from lakecore.format.parquet.pages import KeyPage
 from lakecore.jobs import compact
-from lakecore.lookup.wanted_pages import WantedPages
+from lakecore.lookup.key_page_marks import KeyPageMarks
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.data_file import EMPTY_ROW
 from lakecore.table import Table
@@ -42,7 +42,7 @@ def test_pages_are_wanted_by_the_keys_they_may_hold() -> None:
         ([("a", 2), ("d", 7)], [(0, 10), (30, 40)]),
         ([("d", -1), ("e", 0)], [(30, 40)]),
     ):
-        wanted = WantedPages(pages, KEY)
+        wanted = KeyPageMarks(pages, KEY)
         columns = [[key[i] for key in keys] for i in range(2)]
         wanted.mark(
             pa.record_batch([pa.array(columns[0], pa.string()), pa.array(columns[1], pa.int32())], ["t", "n"])

@@ -23,7 +23,7 @@ from lakecore.compact.kinds.primary_key.lookup.merge import (
 from lakecore.compact.kinds.primary_key.lookup.row_equality import equal_rows
 from lakecore.compact.kinds.primary_key.mode import Derivation
 from lakecore.compact.kinds.primary_key.unit import AGE_NAME, ByLevel, MergeUnit, deleted_rows, merge_spec
-from lakecore.lookup.levels import Found, LevelsAbove
+from lakecore.lookup.levels import LevelsAbove, LookupResult
 from lakecore.lookup.located import LookupSource
 from lakecore.lookup.scattered import ScatteredRows
 from lakecore.merge.engines.deduplicate import Deduplicate
@@ -138,7 +138,7 @@ class LevelMerge:
     def _merge(
         self, parts: Sequence[Part], above: LevelsAbove | ScatteredRows | None, certifier: FoldCertifier
     ) -> LevelWindow:
-        found: list[Found] = []
+        found: list[LookupResult] = []
         if above is not None:
             fresh = [part.batch.column(LEVEL_NAME)[0].as_py() == 0 for part in parts]
             wanted = [part.keys for part, is_fresh in zip(parts, fresh, strict=True) if is_fresh]
@@ -152,7 +152,7 @@ class LevelMerge:
         certifier.window(self._account(groups, merged, outside, singles=self._rules.singles))
         return LevelWindow(merged.rows, None if merged.changes is None else merged.changes.rows)
 
-    def _living(self, found: Found) -> Found | None:
+    def _living(self, found: LookupResult) -> LookupResult | None:
         """What was looked up without rows that are too old; None: nothing.
 
         Rule of the format: such a row is no old row of any change. (First-row asks whether there is a row.)
@@ -189,11 +189,11 @@ class LevelMerge:
             unchanged=None if merged.changes is None else merged.changes.unchanged,
         )
 
-    def _part(self, found: Found) -> Part:
+    def _part(self, found: LookupResult) -> Part:
         batch = found.batch if self._unit.rule is None else with_age(found.batch, _OLDEST)
         return Part(with_level(batch, found.file.level), found.keys)
 
-    def _note(self, found: Sequence[Found]) -> None:
+    def _note(self, found: Sequence[LookupResult]) -> None:
         for one in found:
             known = self.found.get(one.file.file_name, BitMap())
             self.found[one.file.file_name] = known | BitMap(one.positions.astype(np.uint32))

@@ -1,4 +1,6 @@
-"""Which rows of a sorted file can hold any of some keys: those of the pages whose bounds enclose one."""
+"""Selects the rows of a sorted file that can hold any of some keys: those of the pages whose bounds enclose
+one.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,13 @@ from lakecore.metadata.key_order import comparable
 from lakecore.row.values import array_values
 from lakecore.types.datatypes import RowType
 
-__all__ = ["WantedPages"]
+__all__ = ["KeyPageMarks"]
 
 Key = tuple[Any, ...]
 Rows = tuple[int, int]
 
 
-class WantedPages:
+class KeyPageMarks:
     """The pages of one file, marked by batches of keys."""
 
     def __init__(self, pages: Sequence[KeyPage], key_type: RowType) -> None:
@@ -30,9 +32,9 @@ class WantedPages:
         self._wanted = [False] * len(pages)
 
     def mark(self, keys: pa.RecordBatch) -> None:
-        """Keys in key order; columns by the names of the key.
+        """Mark the pages of these keys, which are in key order; columns have the names of the key.
 
-        Costs two binary searches for each page that lies between the first and the last key.
+        Costs two binary searches for each page that is between the first and the last key.
         """
         if not keys.num_rows:
             return
@@ -48,7 +50,7 @@ class WantedPages:
                 self._wanted[number] = self._encloses(rows, number)
 
     def ranges(self) -> list[Rows]:
-        """Rows [start, stop) of the wanted pages, in order, neighbours joined."""
+        """Return the rows [start, stop) of the marked pages, in order, neighbours joined."""
         found: list[Rows] = []
         for page, wanted in zip(self._pages, self._wanted, strict=True):
             if not wanted:
@@ -60,7 +62,7 @@ class WantedPages:
         return found
 
     def _encloses(self, rows: _Keys, number: int) -> bool:
-        """Whether any key lies within the bounds of a page: the first one that is not below it."""
+        """Return whether any key is within the bounds of a page: the first one that is not below it."""
         low, high = self._lows[number], self._highs[number]
         at = bisect_left(rows, low)
         return at < len(rows) and rows[at][: len(high)] <= high
@@ -81,10 +83,10 @@ class _Keys(Sequence[Key]):
 
 
 def _bound(key: Key) -> Key:
-    """Text as the bytes that page bounds hold."""
+    """Encode text as the bytes that page bounds hold."""
     return tuple(comparable(value.encode() if isinstance(value, str) else value) for value in key)
 
 
 def _below(high: Key, key: Key) -> bool:
-    """Whether a page up to `high` (a key or the beginning of one) ends below `key`."""
+    """Return whether a page up to `high` (a key or the beginning of one) ends below `key`."""
     return high < key[: len(high)]

@@ -1,4 +1,4 @@
-"""Changes of rows that were looked up: when others commit first, the rows are looked up again."""
+"""Retries changes of rows that were looked up: when others commit first, the rows are looked up again."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from lakecore.errors import CommitConflictError, NotFoundError
 from lakecore.metadata.snapshot import Snapshot
 from lakecore.store.snapshots import SnapshotStore
 
-__all__ = ["replanned"]
+__all__ = ["retry_on_conflict"]
 
 T = TypeVar("T")
 
 
-def replanned(
+def retry_on_conflict(
     snapshots: SnapshotStore,
     options: Mapping[str, str],
     clock: Clock,
     attempt: Callable[[Snapshot | None], T],
 ) -> T:
-    """What `attempt` gives for the latest snapshot; again for later ones while it raises CommitConflictError.
+    """Return what `attempt` returns for the latest snapshot; call it again for later ones while it raises
+    CommitConflictError.
 
-    An attempt may raise NotFoundError, too, when the snapshot it works on expires meanwhile. `options`: of
-    the table, for how long and how often (`commit.*`); then the last CommitConflictError is raised.
+    An attempt may also raise NotFoundError, when its snapshot expires meanwhile. `options` are those of the
+    table and limit the time and the number of retries (`commit.*`); then the last CommitConflictError is
+    raised.
     """
     policy = RetryPolicy.from_options(options)
     started = clock.monotonic()

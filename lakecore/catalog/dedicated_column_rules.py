@@ -1,4 +1,4 @@
-"""Rules of the format for columns in files of their own: BLOB, and VECTOR with vector.file.format. Pure."""
+"""Rules of the format for columns in dedicated files: BLOB, and VECTOR with vector.file.format. Pure."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from lakecore.metadata.options import ChangelogProducer, MergeEngine, TableOptio
 from lakecore.metadata.schema import TableSchema
 from lakecore.types.datatypes import ArrayType, DataType, MapType, MultisetType, RowType, VectorType
 
-__all__ = ["check_apart"]
+__all__ = ["check_dedicated_columns"]
 
 
-def check_apart(schema: TableSchema, options: TableOptions) -> None:
-    """Raises InvalidInputError or InvalidOptionError naming the column or option that cannot be,
-    UnsupportedError for BLOB where this release does not write it.
+def check_dedicated_columns(schema: TableSchema, options: TableOptions) -> None:
+    """Raise InvalidInputError or InvalidOptionError naming the invalid column or option, UnsupportedError for
+    BLOB where this release does not write it.
     """
     blobs = {field.name for field in schema.fields if _has_blob(field.type)}
     dedicated = DedicatedColumns.of(schema.row_type, schema.options, options.target_file_size)
@@ -63,7 +63,7 @@ def _check_blobs(schema: TableSchema, blobs: Set[str]) -> None:
 
 
 def _check_beside_key(schema: TableSchema, options: TableOptions, blobs: Set[str]) -> None:
-    """Rule of the format: rows of a key refer to packs of blobs, and just replace one another."""
+    """Check a rule of the format: rows of a key refer to packs of blobs, and just replace one another."""
     places = (
         ("primary key", schema.primary_keys),
         ("bucket-key", schema.bucket_keys),
