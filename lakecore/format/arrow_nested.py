@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-__all__ = ["map_children", "map_type", "relabel", "with_leaves"]
+__all__ = ["map_children", "map_leaves", "map_type", "view_as"]
 
 
 def map_type(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
@@ -45,7 +45,7 @@ def map_children(
     return pa.Array.from_buffers(target, len(array), array.buffers()[:2], -1, array.offset, children=[values])
 
 
-def with_leaves(array: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.Array:
+def map_leaves(array: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.Array:
     """A struct, map or list of changed children, whose types follow from what `change` makes of each."""
     kind = array.type
     if pa.types.is_struct(kind):
@@ -63,12 +63,12 @@ def with_leaves(array: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.A
     return pa.Array.from_buffers(target, len(array), array.buffers()[:2], -1, array.offset, children=[values])
 
 
-def relabel(array: pa.Array, target: pa.DataType) -> pa.Array:
+def view_as(array: pa.Array, target: pa.DataType) -> pa.Array:
     """The same values under another type of the same layout (TIME as int), nested ones too."""
     if array.type.equals(target, check_metadata=True):
         return array
     if pa.types.is_nested(target):
-        return map_children(array, target, relabel)
+        return map_children(array, target, view_as)
     return array if array.type == target else array.view(target)
 
 

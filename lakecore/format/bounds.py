@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 __all__ = [
     "ArrowBounds",
     "ColumnBounds",
-    "FloatMarks",
-    "bounded",
+    "FloatFlags",
+    "has_bounds",
     "internal_value",
     "leaves",
     "parquet_bounds",
@@ -38,7 +38,7 @@ class ColumnBounds:
     null_count: int | None = None
 
 
-def bounded(kind: pa.DataType) -> bool:
+def has_bounds(kind: pa.DataType) -> bool:
     """Has a type an order in statistics? Not bytes, not anything nested (rule of the format)."""
     if pa.types.is_nested(kind):
         return False
@@ -50,7 +50,7 @@ class ArrowBounds:
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
-        self._marks = FloatMarks(schema)
+        self._marks = FloatFlags(schema)
         self._bounds = {field.name: ColumnBounds(null_count=0) for field in schema}
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -59,7 +59,7 @@ class ArrowBounds:
         for field, column in zip(self._schema, batch.columns, strict=True):
             known = self._bounds[field.name]
             nulls = (known.null_count or 0) + column.null_count
-            low, high = _min_max(column) if bounded(field.type) else (None, None)
+            low, high = _min_max(column) if has_bounds(field.type) else (None, None)
             self._bounds[field.name] = _wider(replace(known, null_count=nulls), low, high)
 
     def finish(self) -> Mapping[str, ColumnBounds]:
@@ -74,7 +74,7 @@ class _Marks:
     positive_zero: bool = False
 
 
-class FloatMarks:
+class FloatFlags:
     """What parquet's own statistics do not tell of float columns: NaN, and which zeros there are."""
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -125,7 +125,7 @@ def _slots(column: pa.Array) -> npt.NDArray[Any]:
 
 
 def parquet_bounds(
-    metadata: Any, schema: pa.Schema, null_counts: Sequence[int], marks: FloatMarks
+    metadata: Any, schema: pa.Schema, null_counts: Sequence[int], marks: FloatFlags
 ) -> Mapping[str, ColumnBounds]:
     """Bounds from a footer. `null_counts` per column of `schema`.
 
@@ -139,7 +139,7 @@ def parquet_bounds(
             leaf += leaves(field.type)
             continue
         known = ColumnBounds(null_count=nulls)
-        if bounded(field.type):
+        if has_bounds(field.type):
             known = _over_groups(metadata, leaf, field.type, known)
         out[field.name] = marks.correct(field.name, known)
         leaf += 1
@@ -197,7 +197,7 @@ def _min_max(column: pa.Array) -> tuple[Any, Any]:
         return _min_max(column.view(pa.int32()))
     bounds = pc.min_max(column)
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
-    # of floats NaN is left out, which FloatMarks makes up for; a batch of nothing else has no bounds
+    # of floats NaN is left out, which FloatFlags makes up for; a batch of nothing else has no bounds
     return (None, None) if low != low else (low, high)
 
 

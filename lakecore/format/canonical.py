@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lakecore.errors import CorruptDataError, UnsupportedError
 from lakecore.format.parquet.nullable_keys import pairs_of
-from lakecore.format.variant.assemble import is_shredded, reassembled
+from lakecore.format.variant.assemble import assemble_variants, is_shredded
 from lakecore.types.arrow import arrow_type
 from lakecore.types.datatypes import (
     ArrayType,
@@ -27,7 +27,7 @@ from lakecore.types.datatypes import (
     VectorType,
 )
 
-__all__ = ["canonical", "same_lists", "without_blanks"]
+__all__ = ["canonical", "same_lists", "without_trailing_spaces"]
 
 _NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
@@ -46,7 +46,7 @@ def canonical(array: pa.Array, kind: DataType, path: str) -> pa.Array:
         ) from err
 
 
-def without_blanks(array: pa.Array, kind: DataType) -> pa.Array:
+def without_trailing_spaces(array: pa.Array, kind: DataType) -> pa.Array:
     """`array`, of the Arrow type of `kind`, as ORC keeps it: no CHAR in it ends with blanks."""
     return canonical(array, kind, ".orc") if _holds_char(kind) else array
 
@@ -125,7 +125,7 @@ def _atomic(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         return array.view(target)
     if pa.types.is_struct(target):  # VARIANT
         if is_shredded(source):
-            return reassembled(array, target, path)
+            return assemble_variants(array, target, path)
         if not pa.types.is_struct(source) or any(source.get_field_index(f.name) < 0 for f in target):
             raise CorruptDataError(path, f"has a VARIANT stored as {source}, which is not its format")
         children = [array.field(field.name).cast(field.type) for field in target]

@@ -14,7 +14,7 @@ from fastavro.schema import SchemaParseException
 
 from lakecore.errors import CorruptDataError, LakeError, UnavailableError, reason
 
-__all__ = ["decoding"]
+__all__ = ["corrupt_data_errors"]
 
 _DAMAGE = (
     pa.ArrowException,
@@ -39,7 +39,7 @@ def _is_of_storage(text: str) -> bool:
 
 
 @contextmanager
-def decoding(path: str) -> Iterator[None]:
+def corrupt_data_errors(path: str) -> Iterator[None]:
     """Turn a decoder's failure into CorruptDataError(path). Errors of lakecore and of storage pass.
 
     pyarrow reports damaged thrift and protobuf as OSError without an errno; with one, storage failed. Its ORC

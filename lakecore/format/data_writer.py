@@ -12,11 +12,11 @@ from lakecore.format.avro.writer import AvroWriter
 from lakecore.format.orc.writer import OrcWriter
 from lakecore.format.parquet.writer import ParquetWriter
 from lakecore.format.row.writer import RowWriter
-from lakecore.format.shredding import ShapableWriter, ShapedWriter, Shaper
+from lakecore.format.shredding import FooterMetadataWriter, Shredder, ShreddingWriter
 from lakecore.format.writer_options import WriterOptions, WrittenFile
 from lakecore.fs.file_io import FileIO, OutputFile
 
-__all__ = ["DataFileWriter", "WriterOptions", "WrittenFile", "open_shaped", "open_writer"]
+__all__ = ["DataFileWriter", "WriterOptions", "WrittenFile", "open_shredding_writer", "open_writer"]
 
 
 class DataFileWriter(Protocol):
@@ -46,7 +46,7 @@ _WRITERS: dict[str, Callable[[OutputFile, pa.Schema, WriterOptions], DataFileWri
     "avro": AvroWriter,
     "row": RowWriter,
 }
-_SHAPABLE: dict[str, Callable[[OutputFile, pa.Schema, WriterOptions], ShapableWriter]] = {
+_SHAPABLE: dict[str, Callable[[OutputFile, pa.Schema, WriterOptions], FooterMetadataWriter]] = {
     "parquet": ParquetWriter,
     "orc": OrcWriter,
 }
@@ -68,13 +68,13 @@ def open_writer(
     return _opened(file_io, path, lambda output: _WRITERS[kind](output, schema, options))
 
 
-def open_shaped(
-    file_io: FileIO, path: str, kind: str, shaper: Shaper, options: WriterOptions
+def open_shredding_writer(
+    file_io: FileIO, path: str, kind: str, shredder: Shredder, options: WriterOptions
 ) -> DataFileWriter:
-    """Start a data file whose columns `shaper` shapes. It is opened with its first rows, or by `close`."""
+    """Start a data file whose columns `shredder` shapes. It is opened with its first rows, or by `close`."""
     make = _SHAPABLE[kind]
-    return ShapedWriter(
-        lambda schema: _opened(file_io, path, lambda output: make(output, schema, options)), shaper
+    return ShreddingWriter(
+        lambda schema: _opened(file_io, path, lambda output: make(output, schema, options)), shredder
     )
 
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lakecore.format.shared_map.shred import MapShaper
-from lakecore.format.shredding import Shaper
-from lakecore.format.variant.shredder import VariantShaper
+from lakecore.format.shared_map.shred import MapShredder
+from lakecore.format.shredding import Shredder
+from lakecore.format.variant.shredder import VariantShredder
 from lakecore.types.datatypes import AtomicType, DataType, MapType, RowType, TypeRoot
 
-__all__ = ["shaper_of"]
+__all__ = ["shredder_for"]
 
 
-def shaper_of(row_type: RowType, raw: Mapping[str, str], kind: str, codec: str) -> Shaper | None:
+def shredder_for(row_type: RowType, raw: Mapping[str, str], kind: str, codec: str) -> Shredder | None:
     """For files of format `kind`; None: they store the columns as they are. Raises InvalidOptionError."""
-    variants = VariantShaper.of(row_type, raw, kind)
+    variants = VariantShredder.of(row_type, raw, kind)
     if variants is not None or any(map(_holds_variant, (field.type for field in row_type))):
         return variants  # (Java reads no file that has maps and variants in other shapes)
-    return MapShaper.of(row_type, raw, kind, codec)
+    return MapShredder.of(row_type, raw, kind, codec)
 
 
 def _holds_variant(kind: DataType) -> bool:

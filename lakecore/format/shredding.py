@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lakecore.format.writer_options import WrittenFile
 
-__all__ = ["ARROW_SCHEMA", "ShapableWriter", "ShapedWriter", "Shaper", "StoredShape"]
+__all__ = ["ARROW_SCHEMA", "FooterMetadataWriter", "Shredder", "ShreddingWriter", "StoredLayout"]
 
 ARROW_SCHEMA = b"ARROW:schema"
 """Key of a footer whose value is the Arrow schema of the file: it has metadata for each column."""
@@ -22,7 +22,7 @@ ARROW_SCHEMA = b"ARROW:schema"
 _SAMPLE_BYTES = 32 << 20
 
 
-class StoredShape(Protocol):
+class StoredLayout(Protocol):
     """The columns of one file. Not for several files: it may count what it stores."""
 
     @property
@@ -39,7 +39,7 @@ class StoredShape(Protocol):
         ...
 
 
-class Shaper(Protocol):
+class Shredder(Protocol):
     """Chooses the shapes of the files of one writer, one after another."""
 
     @property
@@ -47,16 +47,16 @@ class Shaper(Protocol):
         """How many rows of the next file `shape` wants to see."""
         ...
 
-    def shape(self, sample: Sequence[pa.RecordBatch]) -> StoredShape:
+    def shape(self, sample: Sequence[pa.RecordBatch]) -> StoredLayout:
         """The shape of the next file; `sample` holds its first rows."""
         ...
 
-    def finished(self, shape: StoredShape) -> None:
+    def finished(self, shape: StoredLayout) -> None:
         """A file with that shape is whole."""
         ...
 
 
-class ShapableWriter(Protocol):
+class FooterMetadataWriter(Protocol):
     """A `DataFileWriter` that can put keys and values into the footer."""
 
     def write(self, batch: pa.RecordBatch) -> None: ...
@@ -71,17 +71,17 @@ class ShapableWriter(Protocol):
     def abort(self) -> None: ...
 
 
-class ShapedWriter:
+class ShreddingWriter:
     """One data file whose columns are shaped. Holds the rows of the sample, at most some 32 MB."""
 
-    def __init__(self, start: Callable[[pa.Schema], ShapableWriter], shaper: Shaper) -> None:
+    def __init__(self, start: Callable[[pa.Schema], FooterMetadataWriter], shredder: Shredder) -> None:
         """`start` opens the file for a schema."""
         self._start = start
-        self._shaper = shaper
+        self._shaper = shredder
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = self._waiting_bytes = 0
-        self._shape: StoredShape | None = None
-        self._file: ShapableWriter | None = None
+        self._shape: StoredLayout | None = None
+        self._file: FooterMetadataWriter | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows; see DataFileWriter."""
@@ -122,7 +122,7 @@ class ShapedWriter:
         if self._file is not None:
             self._file.abort()
 
-    def _begin(self) -> StoredShape:
+    def _begin(self) -> StoredLayout:
         shape = self._shaper.shape(self._waiting)
         self._file = self._start(shape.schema)
         self._shape = shape
@@ -131,7 +131,7 @@ class ShapedWriter:
             self._store(shape, batch)
         return shape
 
-    def _store(self, shape: StoredShape, batch: pa.RecordBatch) -> None:
+    def _store(self, shape: StoredLayout, batch: pa.RecordBatch) -> None:
         assert self._file is not None
         for part in shape.stored(batch):
             self._file.write(part)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakecore.format.parquet.not_null import filled
+from lakecore.format.parquet.not_null import fill_null_rows
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_FIELD_ID, SEQUENCE_NAME, RowKind
 from lakecore.predicate.evaluate import mask
 from lakecore.predicate.tree import Predicate, columns_of, restricted
@@ -121,7 +121,7 @@ def _packed(batch: pa.RecordBatch, bounds: Any, schema: pa.Schema) -> pa.RecordB
             continue
         values = batch.column(field.name).slice(0, bounds[-1])
         if values.type != field.type.value_type:
-            values = filled(values).cast(field.type.value_type)
+            values = fill_null_rows(values).cast(field.type.value_type)
         arrays.append(pa.ListArray.from_arrays(offsets, values, type=field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

@@ -18,13 +18,13 @@ from pyroaring import BitMap
 
 from lakecore.format.canonical import canonical
 from lakecore.format.data_reader import open_reader
-from lakecore.format.data_writer import WriterOptions, open_shaped, open_writer
+from lakecore.format.data_writer import WriterOptions, open_shredding_writer, open_writer
 from lakecore.format.manifest.index_manifests import decode_index_manifest
 from lakecore.format.manifest.manifests import decode_manifest, decode_manifest_list
 from lakecore.format.parquet.pages import FilePages
 from lakecore.format.row.reader import FOOTER, MAGIC, VERSION
-from lakecore.format.shredders import shaper_of
-from lakecore.format.variant.assemble import reassembled
+from lakecore.format.shredders import shredder_for
+from lakecore.format.variant.assemble import assemble_variants
 from lakecore.fs.local import LocalFileIO
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.index.container import decode_head
@@ -295,12 +295,12 @@ def _sets() -> Iterator[Sample]:
 def _shaped(kind: str, options: Mapping[str, str], rows: Mapping[str, Any]) -> Iterator[Sample]:
     """Files whose columns are stored in another shape, of one column of type `kind`."""
     row_type = RowType((DataField(0, "c", parse_type(json.loads(kind))),))
-    shaper = shaper_of(row_type, options, "parquet", "none")
-    assert shaper is not None
+    shredder = shredder_for(row_type, options, "parquet", "none")
+    assert shredder is not None
     for name, values in rows.items():
         file_io, path = MemoryFileIO("fuzz"), "memory://fuzz/s.parquet"
         file_io.delete(path)
-        writer = open_shaped(file_io, path, "parquet", shaper, WriterOptions(compression="none"))
+        writer = open_shredding_writer(file_io, path, "parquet", shredder, WriterOptions(compression="none"))
         writer.write(json_to_batch([json.dumps({"c": value}) for value in values], row_type))
         writer.close()
 
@@ -405,7 +405,7 @@ def _variant_groups() -> Iterator[Sample]:
             group = pa.StructArray.from_arrays(
                 [*columns, pa.array(typed, kind)], names=["metadata", "value", "typed_value"]
             )
-            (row,) = reassembled(group, target, "v").to_pylist()
+            (row,) = assemble_variants(group, target, "v").to_pylist()
             return variant_text(row["value"], row["metadata"])
 
         yield Sample(text, part + value + metadata, decode)

@@ -17,7 +17,7 @@ import fastavro
 import pyarrow as pa
 
 from lakecore.format.avro.columns import AvroColumn, decoding_schema
-from lakecore.format.corruption import decoding
+from lakecore.format.corruption import corrupt_data_errors
 from lakecore.fs.file_io import FileIO
 
 __all__ = ["HEADER_SCHEMA", "AvroReader"]
@@ -44,7 +44,7 @@ class AvroReader:
     def __init__(self, file_io: FileIO, path: str) -> None:
         self._path = path
         self._source = _Bounded(file_io.open_input(path))
-        with decoding(path):
+        with corrupt_data_errors(path):
             self._header = fastavro.schemaless_reader(self._source, HEADER_SCHEMA, None)
             self._body = int(self._source.tell())
             root = fastavro.schema.parse_schema(_json_schema(self._header))
@@ -57,13 +57,13 @@ class AvroReader:
     @cached_property
     def num_rows(self) -> int:
         """Counted by hopping over the blocks."""
-        with decoding(self._path):
+        with corrupt_data_errors(self._path):
             self._source.seek(self._body)
             return sum(_block_counts(self._source))
 
     def row_bytes(self, columns: Collection[str] | None = None) -> int:
         """By the size of the first block, taking it for compressed to an eighth."""
-        with decoding(self._path):
+        with corrupt_data_errors(self._path):
             self._source.seek(self._body)
             count, size = _varint(self._source) or 1, _varint(self._source) or 0
         return size * _EXPANSION // count + 1
@@ -79,7 +79,7 @@ class AvroReader:
             return
         wanted = list(self._columns if columns is None else columns)
         schema = pa.schema([self._columns[name].field for name in wanted])
-        with decoding(self._path):
+        with corrupt_data_errors(self._path):
             records = self._records(None if columns is None else set(wanted))
             while chunk := list(islice(records, batch_size)):
                 arrays = [self._columns[name].array([row[name] for row in chunk]) for name in wanted]

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakecore.errors import CorruptDataError
-from lakecore.format.corruption import decoding
+from lakecore.format.corruption import corrupt_data_errors
 from lakecore.fs.file_io import FileIO, OutputFile
 
 __all__ = [
@@ -59,7 +59,7 @@ def load_blob_index(file_io: FileIO, path: str) -> BlobIndex:
     """Read the end of a blob file; costs two small reads. Raises NotFoundError, CorruptDataError."""
     source = file_io.open_input(path)
     try:
-        with decoding(path):
+        with corrupt_data_errors(path):
             size = int(source.size())
             source.seek(max(size - _FOOTER.size, 0))
             length, version = _FOOTER.unpack(source.read(_FOOTER.size))
@@ -113,12 +113,12 @@ class BlobSource:
         record is not the one that was written.
         """
         if size > _PIECE:
-            with decoding(self._path):
+            with corrupt_data_errors(self._path):
                 self._source.seek(start - len(_MAGIC))
                 magic, value = self._exactly(len(_MAGIC)), self._exactly(size)
                 self._check(zlib.crc32(value, zlib.crc32(magic)), self._exactly(_TAIL.size), start, size)
                 return value
-        with decoding(self._path):
+        with corrupt_data_errors(self._path):
             self._source.seek(start - len(_MAGIC))
             record = self._exactly(size + _FRAME)
         content = record[: -_TAIL.size]
@@ -130,15 +130,15 @@ class BlobSource:
         if size <= _PIECE:
             yield self.read(start, size)
             return
-        with decoding(self._path):
+        with corrupt_data_errors(self._path):
             self._source.seek(start - len(_MAGIC))
             checksum = zlib.crc32(self._exactly(len(_MAGIC)))
         for done in range(0, size, _PIECE):
-            with decoding(self._path):
+            with corrupt_data_errors(self._path):
                 piece = self._exactly(min(_PIECE, size - done))
             checksum = zlib.crc32(piece, checksum)
             yield piece
-        with decoding(self._path):
+        with corrupt_data_errors(self._path):
             self._check(checksum, self._exactly(_TAIL.size), start, size)
 
     def _exactly(self, size: int) -> bytes:

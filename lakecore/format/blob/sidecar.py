@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakecore.errors import CorruptDataError
-from lakecore.format.corruption import decoding
+from lakecore.format.corruption import corrupt_data_errors
 from lakecore.metadata.row_kind import KIND_NAME, is_retract
 
 __all__ = [
@@ -95,7 +95,7 @@ def decode_packs(data: bytes, path: str) -> tuple[Pack, ...]:
     version, count = _COUNT.unpack_from(body)
     if version != _VERSION or struct.unpack(">I", data[-4:])[0] != zlib.crc32(body):
         raise CorruptDataError(path, f"has version {version} of its layout, or a wrong checksum")
-    with decoding(path):
+    with corrupt_data_errors(path):
         texts = _texts(body)
     if len(texts) != 2 * count:
         raise CorruptDataError(path, f"has {len(texts)} names, but {2 * count} are recorded")

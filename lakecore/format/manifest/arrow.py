@@ -16,7 +16,7 @@ import pyarrow.orc
 import pyarrow.parquet as pq
 
 from lakecore.errors import CorruptDataError
-from lakecore.format.corruption import decoding
+from lakecore.format.corruption import corrupt_data_errors
 
 __all__ = ["ManifestFormat", "arrow_records", "encode_arrow", "is_orc", "is_parquet"]
 
@@ -42,7 +42,7 @@ def arrow_records(data: bytes, path: str) -> tuple[list[dict[str, Any]], frozens
 
     Raises CorruptDataError naming `path`.
     """
-    with decoding(path):
+    with corrupt_data_errors(path):
         source = pa.BufferReader(data)
         table = pq.ParquetFile(source).read() if is_parquet(data) else pyarrow.orc.ORCFile(source).read()
         names = frozenset(_names(table.schema, ""))

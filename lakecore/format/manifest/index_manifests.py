@@ -16,7 +16,7 @@ from lakecore.format.avro.schema import parse_avro_schema
 from lakecore.format.avro.values import encoder
 from lakecore.format.manifest.arrow import ManifestFormat, encode_arrow
 from lakecore.format.manifest.manifests import decode_records
-from lakecore.format.manifest.records import check_version, external_location, optional, typed
+from lakecore.format.manifest.records import check_version, exact_type, external_location, optional
 from lakecore.format.manifest.schemas import INDEX_MANIFEST_SCHEMA, INDEX_MANIFEST_VERSION, known_fields
 from lakecore.metadata.file_names import checked_name
 from lakecore.metadata.manifest.data_file import EntryKind
@@ -48,12 +48,12 @@ def _index_file(record: Mapping[str, Any], path: str, *, has_unknown_columns: bo
         if record["_KIND"] != EntryKind.ADD:
             raise ValueError(f"_KIND is {record['_KIND']!r}, but an index manifest has added files only")
         return IndexFile(
-            partition=typed(record["_PARTITION"], bytes),
-            bucket=typed(record["_BUCKET"], int),
-            index_type=typed(record["_INDEX_TYPE"], str),
-            file_name=checked_name(typed(record["_FILE_NAME"], str), "_FILE_NAME"),
-            file_size=typed(record["_FILE_SIZE"], int),
-            row_count=typed(record["_ROW_COUNT"], int),
+            partition=exact_type(record["_PARTITION"], bytes),
+            bucket=exact_type(record["_BUCKET"], int),
+            index_type=exact_type(record["_INDEX_TYPE"], str),
+            file_name=checked_name(exact_type(record["_FILE_NAME"], str), "_FILE_NAME"),
+            file_size=exact_type(record["_FILE_SIZE"], int),
+            row_count=exact_type(record["_ROW_COUNT"], int),
             deletions=_deletions(record.get("_DELETIONS_VECTORS_RANGES")),
             external_path=external_location(record),
             global_index=_global_index(record.get("_GLOBAL_INDEX")),
@@ -68,9 +68,9 @@ def _index_file(record: Mapping[str, Any], path: str, *, has_unknown_columns: bo
 def _deletions(ranges: list[Mapping[str, Any] | None] | None) -> tuple[DeletionRange, ...]:
     return tuple(
         DeletionRange(
-            checked_name(typed(item["f0"], str), "_DELETIONS_VECTORS_RANGES.f0"),
-            typed(item["f1"], int),
-            typed(item["f2"], int),
+            checked_name(exact_type(item["f0"], str), "_DELETIONS_VECTORS_RANGES.f0"),
+            exact_type(item["f1"], int),
+            exact_type(item["f2"], int),
             optional(item.get("_CARDINALITY"), int),
         )
         for item in ranges or ()
@@ -83,10 +83,10 @@ def _global_index(record: Mapping[str, Any] | None) -> GlobalIndex | None:
         return None
     extra = record.get("_EXTRA_FIELD_IDS")
     return GlobalIndex(
-        first=typed(record["_ROW_RANGE_START"], int),
-        last=typed(record["_ROW_RANGE_END"], int),
-        field_id=typed(record["_INDEX_FIELD_ID"], int),
-        extra_field_ids=None if extra is None else tuple(typed(item, int) for item in extra),
+        first=exact_type(record["_ROW_RANGE_START"], int),
+        last=exact_type(record["_ROW_RANGE_END"], int),
+        field_id=exact_type(record["_INDEX_FIELD_ID"], int),
+        extra_field_ids=None if extra is None else tuple(exact_type(item, int) for item in extra),
         meta=optional(record.get("_INDEX_META"), bytes),
         source_meta=optional(record.get("_SOURCE_META"), bytes),
     )

@@ -23,12 +23,12 @@ __all__ = [
     "check_version",
     "entry_from_record",
     "entry_to_record",
+    "exact_type",
     "external_location",
     "file_from_record",
     "manifest_file_from_record",
     "manifest_file_to_record",
     "optional",
-    "typed",
 ]
 
 Record = Mapping[str, Any]
@@ -51,7 +51,7 @@ def entry_from_record(record: Record, path: str) -> ManifestEntry:
     try:
         return ManifestEntry(
             kind=EntryKind(record["_KIND"]),
-            partition=typed(record["_PARTITION"], bytes),
+            partition=exact_type(record["_PARTITION"], bytes),
             bucket=_int32(record["_BUCKET"]),
             total_buckets=_int32(record["_TOTAL_BUCKETS"]),
             file=file_from_record(record["_FILE"]),
@@ -67,16 +67,16 @@ def file_from_record(record: Record) -> DataFile:
     """
     source = optional(record.get("_FILE_SOURCE"), int)
     return DataFile(
-        file_name=checked_name(typed(record["_FILE_NAME"], str), "_FILE_NAME"),
-        file_size=typed(record["_FILE_SIZE"], int),
-        row_count=typed(record["_ROW_COUNT"], int),
+        file_name=checked_name(exact_type(record["_FILE_NAME"], str), "_FILE_NAME"),
+        file_size=exact_type(record["_FILE_SIZE"], int),
+        row_count=exact_type(record["_ROW_COUNT"], int),
         min_key=_row(record["_MIN_KEY"]),
         max_key=_row(record["_MAX_KEY"]),
         key_stats=_stats(record["_KEY_STATS"]),
         value_stats=_stats(record["_VALUE_STATS"]),
-        min_sequence_number=typed(record["_MIN_SEQUENCE_NUMBER"], int),
-        max_sequence_number=typed(record["_MAX_SEQUENCE_NUMBER"], int),
-        schema_id=typed(record["_SCHEMA_ID"], int),
+        min_sequence_number=exact_type(record["_MIN_SEQUENCE_NUMBER"], int),
+        max_sequence_number=exact_type(record["_MAX_SEQUENCE_NUMBER"], int),
+        schema_id=exact_type(record["_SCHEMA_ID"], int),
         level=_int32(record["_LEVEL"]),
         extra_files=_names(record.get("_EXTRA_FILES"), "_EXTRA_FILES"),
         creation_time=optional(record.get("_CREATION_TIME"), int),
@@ -90,7 +90,7 @@ def file_from_record(record: Record) -> DataFile:
     )
 
 
-def typed(value: Any, kind: type[T]) -> T:
+def exact_type(value: Any, kind: type[T]) -> T:
     """`value` if it is exactly of that type: no bool for an int. Raises TypeError."""
     if type(value) is not kind:
         raise TypeError(f"{value!r} is not of type {kind.__name__}")
@@ -98,22 +98,22 @@ def typed(value: Any, kind: type[T]) -> T:
 
 
 def optional(value: Any, kind: type[T]) -> T | None:
-    """`typed`, or None."""
-    return None if value is None else typed(value, kind)
+    """`exact_type`, or None."""
+    return None if value is None else exact_type(value, kind)
 
 
 def _int32(value: int) -> int:
-    if not -(1 << 31) <= typed(value, int) < 1 << 31:
+    if not -(1 << 31) <= exact_type(value, int) < 1 << 31:
         raise ValueError(f"{value} is not a 32-bit integer")
     return value
 
 
 def _row(value: bytes | None) -> bytes:
-    return EMPTY_ROW if not value else typed(value, bytes)
+    return EMPTY_ROW if not value else exact_type(value, bytes)
 
 
 def _texts(value: Any) -> tuple[str, ...] | None:
-    return None if value is None else tuple(typed(text, str) for text in typed(value, list))
+    return None if value is None else tuple(exact_type(text, str) for text in exact_type(value, list))
 
 
 def _names(value: Any, field: str) -> tuple[str, ...]:
@@ -180,12 +180,12 @@ def manifest_file_from_record(record: Record, path: str, *, has_unknown_columns:
     check_version(record, MANIFEST_LIST_VERSION, path, "the manifest list")
     try:
         return ManifestFile(
-            file_name=checked_name(typed(record["_FILE_NAME"], str), "_FILE_NAME"),
-            file_size=typed(record["_FILE_SIZE"], int),
-            num_added_files=typed(record["_NUM_ADDED_FILES"], int),
-            num_deleted_files=typed(record["_NUM_DELETED_FILES"], int),
+            file_name=checked_name(exact_type(record["_FILE_NAME"], str), "_FILE_NAME"),
+            file_size=exact_type(record["_FILE_SIZE"], int),
+            num_added_files=exact_type(record["_NUM_ADDED_FILES"], int),
+            num_deleted_files=exact_type(record["_NUM_DELETED_FILES"], int),
             partition_stats=_stats(record["_PARTITION_STATS"]),
-            schema_id=typed(record["_SCHEMA_ID"], int),
+            schema_id=exact_type(record["_SCHEMA_ID"], int),
             min_bucket=optional(record.get("_MIN_BUCKET"), int),
             max_bucket=optional(record.get("_MAX_BUCKET"), int),
             min_level=optional(record.get("_MIN_LEVEL"), int),

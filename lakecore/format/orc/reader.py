@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import orc
 
-from lakecore.format.corruption import decoding
-from lakecore.format.orc.times import OrcTimes, has_times, unread
+from lakecore.format.corruption import corrupt_data_errors
+from lakecore.format.orc.times import OrcTimes, count_unreadable, has_times
 from lakecore.format.shared_map.assemble import ShreddedMaps
 from lakecore.fs.file_io import FileIO
 
-__all__ = ["OrcReader", "unread_times"]
+__all__ = ["OrcReader", "unreadable_times"]
 
 _EXPANSION = 8
 _ROWS = 65536
@@ -27,7 +27,7 @@ class OrcReader:
     def __init__(self, file_io: FileIO, path: str) -> None:
         self._path = path
         self._source = file_io.open_input(path)
-        with decoding(path):
+        with corrupt_data_errors(path):
             self.file = orc.ORCFile(self._source)
             _check_names(self.file.schema)
             self._maps = ShreddedMaps.of(self.file.schema, self.file.metadata, path)
@@ -55,14 +55,14 @@ class OrcReader:
     ) -> Iterator[pa.RecordBatch]:
         """Rows in file order; see DataFileReader."""
         wanted = list(self.schema.names if columns is None else columns)
-        with decoding(self._path):
+        with corrupt_data_errors(self._path):
             for batch in self._stored(wanted, batch_size, row_groups):
                 yield self._maps.restored(batch if batch.schema.names == wanted else batch.select(wanted))
 
     def close(self) -> None:
         self._source.close()
 
-    def unread_times(self) -> dict[str, int]:
+    def unreadable_times(self) -> dict[str, int]:
         """See there."""
         times = self._times
         counts: dict[str, int] = {}
@@ -71,7 +71,7 @@ class OrcReader:
         names = sorted(times.columns(self.file.schema))
         for batch in self._read(times.open(nanos=True), names, _ROWS, None):
             for name in names:
-                counts[name] = counts.get(name, 0) + unread(batch.column(name))
+                counts[name] = counts.get(name, 0) + count_unreadable(batch.column(name))
         return {name: count for name, count in counts.items() if count}
 
     def _stored(
@@ -113,7 +113,7 @@ class OrcReader:
         return iter(scanner.to_batches())
 
 
-def unread_times(file_io: FileIO, path: str) -> dict[str, int]:
+def unreadable_times(file_io: FileIO, path: str) -> dict[str, int]:
     """Columns of an ORC file with times that Java cannot read, and how many: as earlier lakecore wrote them.
 
     None of other formats. Reads the end of the file; columns only where they hold times before 1970.
@@ -122,8 +122,8 @@ def unread_times(file_io: FileIO, path: str) -> dict[str, int]:
         return {}
     reader = OrcReader(file_io, path)
     try:
-        with decoding(path):
-            return reader.unread_times()
+        with corrupt_data_errors(path):
+            return reader.unreadable_times()
     finally:
         reader.close()
 

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakecore.errors import UnsupportedError
-from lakecore.format.arrow_nested import with_leaves
+from lakecore.format.arrow_nested import map_leaves
 from lakecore.format.orc.footers import (
     Stream,
     StreamKind,
@@ -34,7 +34,7 @@ from lakecore.format.orc.java_zones import BASE_SECONDS
 from lakecore.format.orc.protobuf import Message, signed, zigzag
 from lakecore.format.orc.times import has_times
 
-__all__ = ["HeldEnd", "OrcStripes", "is_early"]
+__all__ = ["BufferedTail", "OrcStripes", "is_early"]
 
 _TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _SECOND, _MILLI = 10**9, 10**6
@@ -68,7 +68,7 @@ def is_early(column: pa.Array) -> bool:
     return bool((early % (_TICKS[kind.unit] // _TICKS["ms"])).any())
 
 
-class HeldEnd:
+class BufferedTail:
     """The last bytes of a file, as `read_tail` reads it. `start`: where they begin."""
 
     def __init__(self, start: int, data: bytes) -> None:
@@ -201,7 +201,7 @@ class _Stripe:
     """The stripe of such a file."""
 
     def __init__(self, data: bytes) -> None:
-        source = HeldEnd(0, data)
+        source = BufferedTail(0, data)
         self._data = data
         self.tail = read_tail(source)
         (self.place,) = self.tail.stripes
@@ -327,7 +327,7 @@ def _leaves(column: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.Arra
     """A column with its timestamps changed, however deep."""
     if pa.types.is_timestamp(column.type):
         return change(column)
-    return with_leaves(column, lambda child: _leaves(child, change)) if has_times(column.type) else column
+    return map_leaves(column, lambda child: _leaves(child, change)) if has_times(column.type) else column
 
 
 def _split(times: pa.Array) -> tuple[Any, Any, Any]:

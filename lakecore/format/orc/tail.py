@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-__all__ = ["with_notes"]
+__all__ = ["with_footer_metadata"]
 
 _VARINT, _BYTES = 0, 2
 _FOOTER_LENGTH, _COMPRESSION, _BLOCK_SIZE = 1, 2, 3
@@ -18,7 +18,7 @@ _DEFAULT_BLOCK = 256 << 10
 _ORIGINAL = 1
 
 
-def with_notes(end: bytes, notes: Mapping[bytes, bytes]) -> bytes:
+def with_footer_metadata(end: bytes, notes: Mapping[bytes, bytes]) -> bytes:
     """`end`: the last bytes of a file, all of its postscript at least; with `notes` in the footer.
 
     Raises ValueError, IndexError where it is not the end of an ORC file.

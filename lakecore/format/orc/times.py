@@ -10,7 +10,8 @@ with them. Both numbers are put together here, as Java's reader does. (The libra
 C++ code and has the same faults with zones and with nanoseconds before 1970; besides, it makes Python objects
 of every value.) Costs about twice the decoding of these columns.
 
-Times before 1970 with nanoseconds below 0 are what pyarrow, and so earlier lakecore, wrote: see `unread`.
+Times before 1970 with nanoseconds below 0 are what pyarrow, and so earlier lakecore, wrote: see
+`count_unreadable`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakecore.format.arrow_nested import with_leaves
+from lakecore.format.arrow_nested import map_leaves
 from lakecore.format.orc.footers import (
     Chunks,
     Kind,
@@ -37,7 +38,7 @@ from lakecore.format.orc.footers import (
 )
 from lakecore.format.orc.java_zones import BASE_SECONDS, base_seconds, is_named, offsets
 
-__all__ = ["OrcTimes", "has_times", "unread"]
+__all__ = ["OrcTimes", "count_unreadable", "has_times"]
 
 _DAY_MS = 86_400_000
 _SOUND = (2 * _DAY_MS, 9_214_646_400_000)
@@ -214,18 +215,18 @@ class OrcTimes:
         return pa.RecordBatch.from_arrays(columns, names=names)
 
 
-def unread(nanos: pa.Array) -> int:
+def count_unreadable(nanos: pa.Array) -> int:
     """How many times of a column of the view of nanoseconds Java cannot read.
 
     Pyarrow stores times before 1970 with nanoseconds below 0; Java takes those that are whole milliseconds.
     """
     kind = nanos.type
     if pa.types.is_struct(kind):
-        return sum(unread(nanos.field(i)) for i in range(kind.num_fields))
+        return sum(count_unreadable(nanos.field(i)) for i in range(kind.num_fields))
     if pa.types.is_map(kind):
-        return unread(nanos.keys) + unread(nanos.items)
+        return count_unreadable(nanos.keys) + count_unreadable(nanos.items)
     if pa.types.is_list(kind):
-        return unread(nanos.values)
+        return count_unreadable(nanos.values)
     if not pa.types.is_timestamp(kind):
         return 0
     numbers = _nanos(nanos)
@@ -255,7 +256,7 @@ def _joined(seconds: pa.Array, nanos: pa.Array, zone: str) -> pa.Array:
         parts = iter([nanos.field(i) for i in range(kind.num_fields)])
     else:
         parts = iter([nanos.keys, nanos.items] if pa.types.is_map(kind) else [nanos.values])
-    return with_leaves(seconds, lambda child: _joined(child, next(parts), zone))
+    return map_leaves(seconds, lambda child: _joined(child, next(parts), zone))
 
 
 def instants(stored: Numbers, nanos: Numbers, zone: str) -> tuple[Numbers, Numbers]:

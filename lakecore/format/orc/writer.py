@@ -9,11 +9,11 @@ import pyarrow as pa
 from pyarrow import orc
 
 from lakecore.errors import UnsupportedError
-from lakecore.format.arrow_nested import relabel
+from lakecore.format.arrow_nested import view_as
 from lakecore.format.bounds import ArrowBounds
 from lakecore.format.orc.footers import read_tail
-from lakecore.format.orc.stripes import HeldEnd, OrcStripes, is_early
-from lakecore.format.orc.tail import with_notes
+from lakecore.format.orc.stripes import BufferedTail, OrcStripes, is_early
+from lakecore.format.orc.tail import with_footer_metadata
 from lakecore.format.writer_options import WriterOptions, WrittenFile
 from lakecore.fs.file_io import OutputFile
 from lakecore.types.arrow import FIELD_ID_KEY
@@ -60,7 +60,7 @@ class OrcWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows; columns are those of the schema, in its order."""
         columns = [
-            relabel(_whole(column), field.type)
+            view_as(_whole(column), field.type)
             for column, field in zip(batch.columns, self._stored, strict=True)
         ]
         if self._stripes is None and any(map(is_early, columns)):
@@ -89,9 +89,9 @@ class OrcWriter:
         """Finish the file; see DataFileWriter."""
         if self._stripes is not None:
             end = self._stripes.end()
-            self._output.write(with_notes(end, self._notes) if self._notes else end)
+            self._output.write(with_footer_metadata(end, self._notes) if self._notes else end)
         elif self._notes:
-            self._output.write(with_notes(self._ended(), self._notes))
+            self._output.write(with_footer_metadata(self._ended(), self._notes))
         else:
             self._end()
         size = self._output.tell()
@@ -129,7 +129,7 @@ class OrcWriter:
         """End the stripe."""
         start = self._sink.written
         held = self._ended()
-        head = read_tail(HeldEnd(start, held))
+        head = read_tail(BufferedTail(start, held))
         self._output.write(held[: head.start - start])
         return OrcStripes(self._output.write, head, self._make, self._stripe_bytes)
 

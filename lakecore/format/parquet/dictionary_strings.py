@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["LEAST_ROWS", "coded_columns", "with_text"]
+__all__ = ["LEAST_ROWS", "decode_dictionaries", "dictionary_string_columns"]
 
 LEAST_ROWS = 4096
 """Rows of a batch below which codes do not pay: every batch brings its dictionary."""
@@ -19,7 +19,7 @@ _MAX_DICTIONARY_BYTES = 16 << 10
 _MAX_CODE_BYTES = 3  # text that fell back to plain pages takes four bytes a value for its length alone
 
 
-def coded_columns(metadata: Any) -> tuple[str, ...]:
+def dictionary_string_columns(metadata: Any) -> tuple[str, ...]:
     """Names of the columns that are worth reading as codes, by a footer (pyarrow FileMetaData)."""
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     if sum(group.num_rows for group in groups) < LEAST_ROWS:
@@ -43,7 +43,7 @@ def _coded(chunk: Any) -> bool:
     return bool(chunk.total_uncompressed_size <= _MAX_CODE_BYTES * chunk.num_values)
 
 
-def with_text(batch: pa.RecordBatch) -> pa.RecordBatch:
+def decode_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch with text in place of codes."""
     if not any(pa.types.is_dictionary(kind) for kind in batch.schema.types):
         return batch

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakecore.format.arrow_nested import map_children, map_type, with_leaves
-from lakecore.format.parquet.nullable_keys import without_loose_maps
+from lakecore.format.arrow_nested import map_children, map_leaves, map_type
+from lakecore.format.parquet.nullable_keys import without_nullable_key_maps
 from lakecore.format.parquet.thrift_compact import Field, Struct, WireType, decode_struct, encode_struct
 
 __all__ = [
@@ -52,7 +52,7 @@ def as_bytes(footer: bytes) -> Any | None:
     touched = [e for e in elements if _ELEMENT_TYPE in e and e[_ELEMENT_TYPE].value == _INT96]
     if not touched:
         return None
-    without_loose_maps(elements)
+    without_nullable_key_maps(elements)
     for element in touched:
         element[_ELEMENT_TYPE].value = _FIXED
         element[_ELEMENT_LENGTH] = Field(WireType.I32, _WIDTH)
@@ -65,7 +65,7 @@ def as_bytes(footer: bytes) -> Any | None:
 def with_groups(footer: bytes) -> Any | None:
     """The footer as pyarrow FileMetaData with maps of nullable keys as groups; None when there are none."""
     meta = decode_struct(footer)
-    return _metadata(meta) if without_loose_maps(meta[_SCHEMA].value.values) else None
+    return _metadata(meta) if without_nullable_key_maps(meta[_SCHEMA].value.values) else None
 
 
 def _metadata(meta: Struct) -> Any:
@@ -89,7 +89,7 @@ def timestamps(array: pa.Array) -> pa.Array:
         return _decode(array)
     if not pa.types.is_nested(array.type) or map_type(array.type, _replaced) == array.type:
         return array
-    return with_leaves(array, timestamps)
+    return map_leaves(array, timestamps)
 
 
 def _replaced(kind: pa.DataType) -> pa.DataType:

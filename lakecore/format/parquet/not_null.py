@@ -10,31 +10,31 @@ import pyarrow.compute as pc
 
 from lakecore.format.arrow_nested import map_children
 
-__all__ = ["filled", "has_required_parts"]
+__all__ = ["fill_null_rows", "has_not_null_fields"]
 
 
-def has_required_parts(kind: pa.DataType) -> bool:
+def has_not_null_fields(kind: pa.DataType) -> bool:
     """Whether a type has such fields."""
     parts = [kind.field(i) for i in range(kind.num_fields)]
     required = pa.types.is_struct(kind) and any(not part.nullable for part in parts)
-    return bool(required) or any(has_required_parts(part.type) for part in parts)
+    return bool(required) or any(has_not_null_fields(part.type) for part in parts)
 
 
-def filled(array: pa.Array) -> pa.Array:
+def fill_null_rows(array: pa.Array) -> pa.Array:
     """The same values. A null that somebody would see stays one, so that the writer refuses it."""
-    return _filled(array, None) if has_required_parts(array.type) else array
+    return _filled(array, None) if has_not_null_fields(array.type) else array
 
 
 def _filled(array: pa.Array, hidden: pa.BooleanArray | None) -> pa.Array:
     """`hidden`: rows that are null further up."""
     kind = array.type
     if not pa.types.is_struct(kind):
-        return map_children(array, kind, lambda child, _: filled(child))
+        return map_children(array, kind, lambda child, _: fill_null_rows(child))
     unseen = array.is_null() if hidden is None else pc.or_(array.is_null(), hidden)
     children = []
     for i, field in enumerate(kind):
         child = array.field(i)
-        if has_required_parts(field.type):
+        if has_not_null_fields(field.type):
             child = _filled(child, unseen)
         if not field.nullable and child.null_count and pc.all(pc.or_(unseen, child.is_valid())).as_py():
             child = _without_nulls(child)

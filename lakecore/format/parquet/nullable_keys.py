@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from lakecore.format.parquet.thrift_compact import Struct
 
-__all__ = ["pairs_of", "without_loose_maps"]
+__all__ = ["pairs_of", "without_nullable_key_maps"]
 
 # ids of parquet.thrift: SchemaElement
 _REPETITION, _CONVERTED, _LOGICAL = 3, 6, 10
 _OPTIONAL, _MAP, _MAP_KEY_VALUE = 1, 1, 2
 
 
-def without_loose_maps(elements: list[Struct]) -> bool:
+def without_nullable_key_maps(elements: list[Struct]) -> bool:
     """Take the annotation from maps with nullable keys, in place. `elements`: the schema of a footer."""
     found = False
     for group, entry, key in zip(elements, elements[1:], elements[2:], strict=False):

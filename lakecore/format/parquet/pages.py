@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakecore.format.bounds import leaves
-from lakecore.format.corruption import decoding
-from lakecore.format.parquet.dictionary_strings import LEAST_ROWS, coded_columns
+from lakecore.format.corruption import corrupt_data_errors
+from lakecore.format.parquet.dictionary_strings import LEAST_ROWS, dictionary_string_columns
 from lakecore.format.parquet.int96 import as_bytes
 from lakecore.format.parquet.page_file import PageFile, page_file
 from lakecore.format.parquet.page_index import ColumnPages, RowGroupPages, page_bounds, read_row_groups
@@ -64,7 +64,7 @@ class FilePages:
         self.schema: pa.Schema = self._maps.schema
         self._leaves = _leaf_ranges(self._stored)
         self._int96 = any(file.schema.column(i).physical_type == "INT96" for i in range(len(file.schema)))
-        self._coded = coded_columns(file.metadata)
+        self._coded = dictionary_string_columns(file.metadata)
 
     @classmethod
     def open(cls, file_io: FileIO, path: str) -> FilePages | None:
@@ -72,7 +72,7 @@ class FilePages:
         source = file_io.open_input(path)
         pages = None
         try:
-            with decoding(path):
+            with corrupt_data_errors(path):
                 meta = decode_struct(read_footer(source))
                 groups = read_row_groups(source, meta)
                 if groups is not None:
@@ -95,7 +95,7 @@ class FilePages:
         A further key column narrows a page that holds one value of those before it, if its pages align.
         """
         out: list[KeyPage] = []
-        with decoding(self._path):
+        with corrupt_data_errors(self._path):
             for group in self._groups:
                 pages = self._group_pages(group, columns)
                 if pages is None:
@@ -114,7 +114,7 @@ class FilePages:
         for group in self._groups:
             first, last = max(start - group.first_row, 0), min(stop - group.first_row, group.rows)
             if first < last:
-                with decoding(self._path):
+                with corrupt_data_errors(self._path):
                     for batch in self._group_rows(group, schema, (first, last), batch_size, buffer_size):
                         yield self._maps.restored(batch)
 

@@ -9,9 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakecore.format.corruption import decoding
+from lakecore.format.corruption import corrupt_data_errors
 from lakecore.format.parquet import int96 as parquet_int96
-from lakecore.format.parquet.dictionary_strings import LEAST_ROWS, coded_columns, with_text
+from lakecore.format.parquet.dictionary_strings import (
+    LEAST_ROWS,
+    decode_dictionaries,
+    dictionary_string_columns,
+)
 from lakecore.format.shared_map.assemble import ShreddedMaps
 from lakecore.fs.file_io import FileIO
 
@@ -32,7 +36,7 @@ class ParquetReader:
         self._path = path
         self._buffer_size = buffer_size
         self._source = file_io.open_input(path)
-        with decoding(path):
+        with corrupt_data_errors(path):
             self.file = open_parquet(self._source, buffer_size=buffer_size)
             self._int96 = any(
                 self.file.schema.column(i).physical_type == "INT96" for i in range(len(self.file.schema))
@@ -76,7 +80,7 @@ class ParquetReader:
         row_groups: Sequence[int] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Rows in file order; see DataFileReader."""
-        with decoding(self._path):
+        with corrupt_data_errors(self._path):
             for batch in self._stored(columns, batch_size, row_groups):
                 yield self._maps.restored(batch)
 
@@ -94,7 +98,11 @@ class ParquetReader:
 
     def _coded(self, columns: Sequence[str] | None) -> Any:
         """The file, opened so that text of few values comes as codes, where it has some among `columns`."""
-        coded = [name for name in coded_columns(self.file.metadata) if columns is None or name in columns]
+        coded = [
+            name
+            for name in dictionary_string_columns(self.file.metadata)
+            if columns is None or name in columns
+        ]
         if not coded:
             return self.file
         return open_parquet(self._source, self.file.metadata, self._buffer_size, coded)
@@ -151,7 +159,7 @@ def read_batches(
         batch_size=batch_size, row_groups=groups, columns=None if dotted else wanted, use_threads=False
     )
     for batch in stream:
-        batch = with_text(batch)
+        batch = decode_dictionaries(batch)
         yield batch if wanted is None or batch.schema.names == wanted else batch.select(wanted)
 
 

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakecore.errors import UnsupportedError
-from lakecore.format.bounds import FloatMarks, parquet_bounds
+from lakecore.format.bounds import FloatFlags, parquet_bounds
 from lakecore.format.parquet import int96 as parquet_int96
-from lakecore.format.parquet.not_null import filled, has_required_parts
+from lakecore.format.parquet.not_null import fill_null_rows, has_not_null_fields
 from lakecore.format.writer_options import WriterOptions, WrittenFile
 from lakecore.fs.file_io import OutputFile
 
@@ -60,9 +60,9 @@ class ParquetWriter:
         self._int96 = any(parquet_int96.has_nanos(field.type) for field in schema)
         self._stored = parquet_int96.stored_schema(schema) if self._int96 else schema
         self._sink: Any = parquet_int96.FooterSink(output) if self._int96 else output
-        self._required = any(has_required_parts(field.type) for field in schema)
+        self._required = any(has_not_null_fields(field.type) for field in schema)
         self._footers: list[Any] = []
-        self._marks = FloatMarks(schema)
+        self._marks = FloatFlags(schema)
         self._nulls = [0] * len(schema)
         self._rows = 0
         self._open: _Encoder | None = None
@@ -76,7 +76,9 @@ class ParquetWriter:
         self._rows += batch.num_rows
         stored = parquet_int96.stored_batch(batch, self._stored) if self._int96 else batch
         if self._required:
-            stored = pa.RecordBatch.from_arrays(list(map(filled, stored.columns)), schema=self._stored)
+            stored = pa.RecordBatch.from_arrays(
+                list(map(fill_null_rows, stored.columns)), schema=self._stored
+            )
         self._opened(stored).write(stored)
 
     def note(self, key: bytes, value: bytes) -> None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from backports import zstd
 
 from lakecore.errors import UnsupportedError
-from lakecore.format.corruption import decoding
+from lakecore.format.corruption import corrupt_data_errors
 from lakecore.format.row.columns import Bytes, Ints, decode_columns
 from lakecore.fs.file_io import FileIO
 from lakecore.types.arrow import arrow_type
@@ -55,7 +55,7 @@ class RowReader:
         self._source = file_io.open_input(path)
         self.schema = pa.schema([(name, arrow_type(kind)) for name, kind in self._fields])
         try:
-            with decoding(path):
+            with corrupt_data_errors(path):
                 self.num_rows, self._blocks = _opened(self._source, path)
         except BaseException:
             self._source.close()
@@ -76,7 +76,7 @@ class RowReader:
             return
         wanted = list(self.schema.names if columns is None else columns)
         schema = pa.schema([self.schema.field(name) for name in wanted])
-        with decoding(self._path):
+        with corrupt_data_errors(self._path):
             for data, rows, ends in self._runs(batch_size):
                 for at in range(0, len(rows), batch_size):
                     part = slice(at, at + batch_size)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from backports import zstd
 
-from lakecore.format.arrow_nested import relabel
+from lakecore.format.arrow_nested import view_as
 from lakecore.format.bounds import ColumnBounds
 from lakecore.format.row.encoding import Pieces, encode_rows
 from lakecore.format.row.reader import FOOTER, MAGIC, VERSION
@@ -41,7 +41,7 @@ class RowWriter:
         step = max(_PART_BYTES * batch.num_rows // max(batch.nbytes, 1), 1)
         for at in range(0, batch.num_rows, step):
             part = batch.slice(at, step)
-            columns = [relabel(col, kind) for col, kind in zip(part.columns, self._schema.types, strict=True)]
+            columns = [view_as(col, kind) for col, kind in zip(part.columns, self._schema.types, strict=True)]
             rows = encode_rows(columns, part.num_rows)
             data = np.concatenate([self._rest.data, rows.data])
             self._rest = Pieces(data, np.concatenate([self._rest.sizes, rows.sizes]))

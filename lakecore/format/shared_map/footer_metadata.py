@@ -23,7 +23,7 @@ __all__ = [
     "PREFIX",
     "SHARED",
     "VERSION",
-    "field_notes",
+    "field_metadata",
     "unpacked",
 ]
 
@@ -42,7 +42,7 @@ def unpacked(codec: str, packed: bytes, size: int) -> bytes:
     return _UNPACK[codec](packed, size)
 
 
-def field_notes(
+def field_metadata(
     ids: Mapping[str, int],
     columns_of: Mapping[int, set[int]],
     overflow: set[int],

@@ -14,10 +14,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakecore.format.arrow_nested import relabel
-from lakecore.format.shared_map.footer_metadata import COLUMN, MAPPING, OVERFLOW, PACKED, SHARED, field_notes
+from lakecore.format.arrow_nested import view_as
+from lakecore.format.shared_map.footer_metadata import (
+    COLUMN,
+    MAPPING,
+    OVERFLOW,
+    PACKED,
+    SHARED,
+    field_metadata,
+)
 from lakecore.format.shared_map.placement import Placement, placer
-from lakecore.format.shredding import StoredShape
+from lakecore.format.shredding import StoredLayout
 from lakecore.options import Option, parse_enum
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import (
@@ -30,7 +37,7 @@ from lakecore.types.datatypes import (
     with_nullable,
 )
 
-__all__ = ["SHAPABLE", "MapLayout", "MapShaper"]
+__all__ = ["SHAPABLE", "MapLayout", "MapShredder"]
 
 SHAPABLE = ("parquet", "orc")
 _INT = AtomicType(TypeRoot.INT)
@@ -81,7 +88,7 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-class MapShaper:
+class MapShredder:
     """Shapes by what the options say. A file has as many value columns as recent files needed."""
 
     sample_rows = 0
@@ -93,7 +100,7 @@ class MapShaper:
         self._widths: dict[str, deque[int]] = {name: deque(maxlen=_WINDOW) for name in layouts}
 
     @classmethod
-    def of(cls, row_type: RowType, raw: Mapping[str, str], kind: str, codec: str) -> MapShaper | None:
+    def of(cls, row_type: RowType, raw: Mapping[str, str], kind: str, codec: str) -> MapShredder | None:
         """None: no column is stored so; that is also for formats and codecs that do not go with the layout.
 
         Raises InvalidOptionError.
@@ -110,7 +117,7 @@ class MapShaper:
         }
         return cls(row_type, layouts, codec) if layouts else None
 
-    def shape(self, sample: Sequence[pa.RecordBatch]) -> StoredShape:
+    def shape(self, sample: Sequence[pa.RecordBatch]) -> StoredLayout:
         """Also for a file without rows."""
         layouts = {
             name: replace(layout, columns=_next_columns(self._widths[name], layout.columns))
@@ -118,7 +125,7 @@ class MapShaper:
         }
         return _SharedMaps(self._row_type, layouts, self._codec)
 
-    def finished(self, shape: StoredShape) -> None:
+    def finished(self, shape: StoredLayout) -> None:
         """Its widest rows count for the files to come."""
         assert isinstance(shape, _SharedMaps)
         for name, column in shape.columns.items():
@@ -202,7 +209,7 @@ class _Column:
         for column in range(self._count):
             taken = cells[:, column]
             values = maps.items.take(pa.array(taken, mask=taken < 0))
-            parts.append(relabel(values, kind.field(1 + column).type))
+            parts.append(view_as(values, kind.field(1 + column).type))
         beyond = np.flatnonzero(columns < 0)
         parts.append(
             _overflow(maps.items, at[beyond], rows[beyond], ids[beyond], kind.field(OVERFLOW).type, len(maps))
@@ -211,7 +218,7 @@ class _Column:
         return pa.StructArray.from_arrays(parts, fields=list(kind), mask=mask)
 
     def notes(self, codec: str) -> dict[str, str]:
-        return field_notes(
+        return field_metadata(
             self._ids, self._columns_of, self._overflow, columns=self._count, widest=self.widest, codec=codec
         )
 
@@ -242,7 +249,7 @@ def _overflow(items: pa.Array, at: Ints, rows: Ints, ids: Ints, kind: pa.MapType
     """Rows that overflow hold maps, others null."""
     counts = np.bincount(rows, minlength=length)
     ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-    values = relabel(items.take(pa.array(at)), kind.item_type)
+    values = view_as(items.take(pa.array(at)), kind.item_type)
     entries = pa.StructArray.from_arrays(
         [pa.array(ids, pa.int32()), values], fields=[kind.key_field, kind.item_field]
     )

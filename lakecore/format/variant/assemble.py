@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakecore.errors import CorruptDataError, UnsupportedError
-from lakecore.format.variant.assemble_vectorized import UnusualGroup, assembled
+from lakecore.format.variant.assemble_vectorized import UnusualGroup, assemble_all
 from lakecore.row.variant import (
     VariantKeys,
     array_bytes,
@@ -32,7 +32,7 @@ from lakecore.row.variant import (
     uuid_bytes,
 )
 
-__all__ = ["is_shredded", "reassembled"]
+__all__ = ["assemble_variants", "is_shredded"]
 
 _TYPED, _VALUE, _METADATA = "typed_value", "value", "metadata"
 _NULL = b"\0"
@@ -45,7 +45,7 @@ def is_shredded(kind: pa.DataType) -> bool:
     return bool(pa.types.is_struct(kind) and kind.get_field_index(_TYPED) >= 0)
 
 
-def reassembled(array: pa.StructArray, target: pa.DataType, path: str) -> pa.Array:
+def assemble_variants(array: pa.StructArray, target: pa.DataType, path: str) -> pa.Array:
     """The column as value and metadata. Costs Python for every row of a batch with groups of rare kinds.
 
     Raises CorruptDataError, UnsupportedError.
@@ -68,7 +68,7 @@ def _at_once(array: pa.StructArray, target: pa.StructType) -> pa.Array:
     metadata = rows.field(_METADATA)
     if metadata.null_count:
         raise UnusualGroup
-    parts = {_VALUE: assembled(rows), _METADATA: metadata}
+    parts = {_VALUE: assemble_all(rows), _METADATA: metadata}
     if not present.all():
         places = pa.array(np.cumsum(present) - 1, mask=~present)
         parts = {name: part.take(places).fill_null(b"") for name, part in parts.items()}

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from lakecore.format.variant.keys import VariantDictionaries
 from lakecore.row.variant_bytes import Ints, VariantBytes, containers, ragged, runs
 
-__all__ = ["UnusualGroup", "assembled"]
+__all__ = ["UnusualGroup", "assemble_all"]
 
 _TYPED, _VALUE, _METADATA = "typed_value", "value", "metadata"
 _NULL = b"\0"
@@ -31,7 +31,7 @@ class UnusualGroup(Exception):
     """Not for this module."""
 
 
-def assembled(group: pa.StructArray) -> pa.Array:
+def assemble_all(group: pa.StructArray) -> pa.Array:
     """Values of rows that are not null; what they say of others is nothing. Raises UnusualGroup."""
     if group.field(_METADATA).type != pa.binary():
         raise UnusualGroup

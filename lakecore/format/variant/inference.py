@@ -16,7 +16,7 @@ from lakecore.format.variant.shred import SCALARS, UNTYPED
 from lakecore.row.variant import VariantKeys, array_elements, object_fields
 from lakecore.types.datatypes import MAX_LENGTH, ArrayType, AtomicType, DataField, DataType, RowType, TypeRoot
 
-__all__ = ["Evidence", "Limits", "inferred"]
+__all__ = ["Evidence", "Limits", "infer_types"]
 
 _BIGINT = AtomicType(TypeRoot.BIGINT)
 _STRING = AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)
@@ -86,7 +86,7 @@ class Evidence:
         return cls(seen, count)
 
 
-def inferred(columns: Iterable[Evidence], limits: Limits) -> list[DataType]:
+def infer_types(columns: Iterable[Evidence], limits: Limits) -> list[DataType]:
     """The type of each column, in their order; VARIANT: it stays whole."""
     budget = _Budget(limits.width)
     return [budget.kept(column.seen, math.ceil(column.values * limits.share)) for column in columns]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lakecore.format.arrow_nested import relabel
+from lakecore.format.arrow_nested import view_as
 from lakecore.format.variant.keys import VariantDictionaries
 from lakecore.row.variant_bytes import Ints, Parts, VariantBytes, containers, copy_ranges, ragged
 from lakecore.types.arrow import arrow_type
@@ -28,7 +28,7 @@ from lakecore.types.datatypes import (
     with_nullable,
 )
 
-__all__ = ["SCALARS", "UNTYPED", "shredded", "shredded_type"]
+__all__ = ["SCALARS", "UNTYPED", "shred_values", "shredded_type"]
 
 UNTYPED = AtomicType(TypeRoot.VARIANT)
 _INTEGERS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
@@ -75,7 +75,7 @@ def _numbered(names: Sequence[tuple[str, DataType]], nullable: bool) -> RowType:
     return RowType(tuple(DataField(i, name, kind) for i, (name, kind) in enumerate(names)), nullable)
 
 
-def shredded(column: pa.StructArray, kind: DataType, target: pa.StructType) -> pa.StructArray:
+def shred_values(column: pa.StructArray, kind: DataType, target: pa.StructType) -> pa.StructArray:
     """A VARIANT column as `target`, the Arrow type of `shredded_type(kind)`. Costs Python for each distinct
     dictionary of keys. Memory: some ten times the batch.
     """
@@ -97,7 +97,7 @@ def shredded(column: pa.StructArray, kind: DataType, target: pa.StructType) -> p
         for child, field in zip(children, target, strict=True)
     ]
     mask = None if places is None else pa.array(~valid)
-    cast = [relabel(child, field.type) for child, field in zip(filled, target, strict=True)]
+    cast = [view_as(child, field.type) for child, field in zip(filled, target, strict=True)]
     return pa.StructArray.from_arrays(cast, fields=list(target), mask=mask)
 
 

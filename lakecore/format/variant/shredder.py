@@ -12,15 +12,15 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from lakecore.format.arrow_nested import relabel
-from lakecore.format.shredding import StoredShape
-from lakecore.format.variant.inference import Evidence, Limits, inferred
-from lakecore.format.variant.shred import SCALARS, shredded, shredded_type
+from lakecore.format.arrow_nested import view_as
+from lakecore.format.shredding import StoredLayout
+from lakecore.format.variant.inference import Evidence, Limits, infer_types
+from lakecore.format.variant.shred import SCALARS, shred_values, shredded_type
 from lakecore.options import Option, parse_bool
 from lakecore.types.arrow import arrow_schema
 from lakecore.types.datatypes import ArrayType, AtomicType, DataField, DataType, RowType, TypeRoot, parse_type
 
-__all__ = ["VariantShaper", "check_inference"]
+__all__ = ["VariantShredder", "check_inference"]
 
 Path = tuple[str, ...]
 _MAX_DEPTH = 100
@@ -91,7 +91,7 @@ def check_inference(raw: Mapping[str, str]) -> None:
         option.read(raw)
 
 
-class VariantShaper:
+class VariantShredder:
     """Shapes by the options. Each file is looked at alone: variant.shredding.inferenceMode=adaptive, which
     only chooses other columns, is not obeyed.
     """
@@ -105,23 +105,23 @@ class VariantShaper:
         self.sample_rows = SAMPLE.read(raw) if self._given is None else 0
 
     @classmethod
-    def of(cls, row_type: RowType, raw: Mapping[str, str], kind: str) -> VariantShaper | None:
+    def of(cls, row_type: RowType, raw: Mapping[str, str], kind: str) -> VariantShredder | None:
         """None: the columns are stored as they are. Raises InvalidOptionError."""
         if kind != "parquet" or not any(_paths(row_type, ())):
             return None
         asked = SCHEMA.key in raw or SCHEMA.old_keys[0] in raw or INFER.read(raw)
-        shaper = cls(row_type, raw) if asked else None
-        return shaper if shaper is not None and shaper._given != {} else None
+        shredder = cls(row_type, raw) if asked else None
+        return shredder if shredder is not None and shredder._given != {} else None
 
-    def shape(self, sample: Sequence[pa.RecordBatch]) -> StoredShape:
+    def shape(self, sample: Sequence[pa.RecordBatch]) -> StoredLayout:
         """By the first rows of `sample`, as many as the options say."""
         if self._given is not None:
             return _Shredded(self._row_type, self._given)
         evidence = [Evidence.of(self._values(sample, path), self._limits) for path in self._paths]
-        kinds = inferred(evidence, self._limits)
+        kinds = infer_types(evidence, self._limits)
         return _Shredded(self._row_type, dict(zip(self._paths, kinds, strict=True)))
 
-    def finished(self, shape: StoredShape) -> None:
+    def finished(self, shape: StoredLayout) -> None:
         """Files do not depend on one another."""
 
     def _values(self, sample: Sequence[pa.RecordBatch], path: Path) -> Iterator[tuple[bytes, bytes]]:
@@ -176,11 +176,11 @@ class _Shredded:
     def _array(self, column: pa.Array, field: DataField, above: Path, target: pa.DataType) -> pa.Array:
         path = (*above, field.name)
         if path in self._kinds:
-            return shredded(column, self._kinds[path], target)
+            return shred_values(column, self._kinds[path], target)
         if not isinstance(field.type, RowType) or not any(
             known[: len(path)] == path for known in self._kinds
         ):
-            return relabel(column, target)
+            return view_as(column, target)
         children = [
             self._array(_part(column, inner.name), inner, path, target.field(i).type)
             for i, inner in enumerate(field.type)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from lakecore.errors import InvalidOptionError
-from lakecore.format.arrow_nested import with_leaves
+from lakecore.format.arrow_nested import map_leaves
 from lakecore.format.orc.java_zones import is_named, offsets
 from lakecore.types.datatypes import (
     ArrayType,
@@ -54,7 +54,7 @@ def _moved(array: pa.Array, kind: DataType, zone: str) -> pa.Array:
             parts = iter([element, AtomicType(TypeRoot.INT)])
         case _:
             return array
-    return with_leaves(array, lambda child: _moved(child, next(parts), zone))
+    return map_leaves(array, lambda child: _moved(child, next(parts), zone))
 
 
 def _has_instant(kind: DataType) -> bool:

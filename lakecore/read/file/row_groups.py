@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakecore.format.bounds import bounded, internal_value
+from lakecore.format.bounds import has_bounds, internal_value
 from lakecore.format.data_reader import DataFileReader
 from lakecore.format.parquet.reader import ParquetReader
 from lakecore.predicate.stats import ColumnStats, may_match
@@ -33,7 +33,7 @@ def matching_row_groups(
     stats = {
         name: _column_stats([group.column(leaves[stored]) for group in groups], field)
         for name, (stored, field) in columns.items()
-        if stored in leaves and bounded(arrow_type(field.type))
+        if stored in leaves and has_bounds(arrow_type(field.type))
     }
     rows = np.array([group.num_rows for group in groups], np.int64)
     return [int(i) for i in np.flatnonzero(may_match(predicate, stats, rows))]

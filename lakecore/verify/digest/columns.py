@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakecore.errors import CorruptDataError, NotFoundError
-from lakecore.format.canonical import canonical, without_blanks
+from lakecore.format.canonical import canonical, without_trailing_spaces
 from lakecore.format.row_spans import open_rows
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.manifest.data_file import DataFile
@@ -100,7 +100,7 @@ def _column(batch: pa.RecordBatch, source: _Source, path: str) -> pa.Array:
 
 def _cut(array: pa.Array, source: _Source) -> pa.Array:
     """The column without blanks at the end of its CHARs; a column that the file lacks is all null."""
-    return without_blanks(array, source.wanted) if source.name is not None else array
+    return without_trailing_spaces(array, source.wanted) if source.name is not None else array
 
 
 def _sources(shape: RowShape, schema: TableSchema, present: set[str], path: str) -> list[_Source]:

@@ -9,7 +9,7 @@ from lakecore.errors import CorruptDataError, LakeError, UnavailableError
 from lakecore.format.blob.file import BlobSource, load_blob_index
 from lakecore.format.bounds import ColumnBounds
 from lakecore.format.data_reader import open_reader
-from lakecore.format.orc.reader import unread_times
+from lakecore.format.orc.reader import unreadable_times
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.dedicated_columns import is_blob_file
 from lakecore.metadata.key_order import comparable, key_order
@@ -98,7 +98,7 @@ class DataFileCheck:
             self._check_indexes(reference, schema)
 
     def _check_times(self, reference: DataReference) -> None:
-        for column, count in unread_times(self.file_io, reference.path).items():
+        for column, count in unreadable_times(self.file_io, reference.path).items():
             problem = f"column {column} has {count} timestamps before 1970 in a form that Java cannot read"
             self._add(FindingKind.TIMES, reference, problem)
 

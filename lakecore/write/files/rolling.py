@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from lakecore.errors import LakeError
 from lakecore.format.blob.sidecar import REFERENCES_SUFFIX, Pack, encode_packs, referred_packs
-from lakecore.format.data_writer import DataFileWriter, WriterOptions, open_shaped, open_writer
+from lakecore.format.data_writer import DataFileWriter, WriterOptions, open_shredding_writer, open_writer
 from lakecore.format.row.layout import check_row_files
-from lakecore.format.shredders import shaper_of
-from lakecore.format.shredding import Shaper
+from lakecore.format.shredders import shredder_for
+from lakecore.format.shredding import Shredder
 from lakecore.format.statistics import stats_modes
 from lakecore.fs.file_io import FileIO
 from lakecore.index.builder import FileIndexBuilder
@@ -145,7 +145,7 @@ def check_file_options(schema: TableSchema) -> None:
         rules = FileRules.of(schema.options, 0, changelog=changelog)
         stats_modes(schema.row_type, schema.options, rules.stats_mode)
         WriterOptions.from_options(schema.options, rules.compression)
-        shaper_of(schema.row_type, schema.options, rules.format, rules.compression)
+        shredder_for(schema.row_type, schema.options, rules.format, rules.compression)
 
 
 class RollingWriter:
@@ -221,9 +221,9 @@ class RollingWriter:
                 self._file_io.delete(path)
 
     @cached_property
-    def _shaper(self) -> Shaper | None:
+    def _shaper(self) -> Shredder | None:
         rules = self._spec.rules
-        return shaper_of(self._spec.row_type, self._spec.options, rules.format, rules.compression)
+        return shredder_for(self._spec.row_type, self._spec.options, rules.format, rules.compression)
 
     def _write_slice(self, batch: pa.RecordBatch, conformed: pa.RecordBatch) -> None:
         if batch.num_rows == 0:
@@ -249,7 +249,7 @@ class RollingWriter:
         if self._shaper is None:
             writer = open_writer(self._file_io, path, kind, self._schema, options)
         else:
-            writer = open_shaped(self._file_io, path, kind, self._shaper, options)
+            writer = open_shredding_writer(self._file_io, path, kind, self._shaper, options)
         summary = FileSummary(spec.bounds_type) if spec.keyed else FileSummary(None, self._sequence)
         return _OpenFile(name, writer, summary, FileIndexBuilder(spec.indexes))
 

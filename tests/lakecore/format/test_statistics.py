@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecore.errors import InvalidOptionError
-from lakecore.format.bounds import ColumnBounds, FloatMarks
+from lakecore.format.bounds import ColumnBounds, FloatFlags
 from lakecore.format.data_reader import file_format
 from lakecore.format.data_writer import WriterOptions, open_writer
 from lakecore.format.statistics import (
@@ -87,7 +87,7 @@ def test_the_parquet_footer_says_the_same_as_a_pass_over_the_rows(
 def test_what_lies_outside_a_slice_or_under_a_null_is_no_value() -> None:
     values = pa.array([NAN, 1.0, -0.0, 2.0, NAN], mask=np.array([False, False, True, False, False]))
     schema = pa.schema({"f": pa.float64()})
-    marks = FloatMarks(schema)
+    marks = FloatFlags(schema)
     marks.add(pa.RecordBatch.from_arrays([values.slice(1, 3)], schema=schema))
     assert repr(marks.correct("f", ColumnBounds(-0.0, 2.0, 1))) == repr(ColumnBounds(0.0, 2.0, 1))
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakecore.errors import CorruptDataError
-from lakecore.format.parquet.dictionary_strings import LEAST_ROWS, coded_columns
+from lakecore.format.parquet.dictionary_strings import LEAST_ROWS, dictionary_string_columns
 from lakecore.format.parquet.reader import ParquetReader
 from lakecore.fs.memory import MemoryFileIO
 
@@ -61,9 +61,11 @@ def test_text_is_read_as_it_was_written(layout: dict[str, Any]) -> None:
 
 def test_columns_of_few_values_are_read_as_codes() -> None:
     _, reader, _ = stored(list(COLUMNS))
-    assert coded_columns(reader.metadata) == tuple(name for name, (_, _, coded) in COLUMNS.items() if coded)
+    assert dictionary_string_columns(reader.metadata) == tuple(
+        name for name, (_, _, coded) in COLUMNS.items() if coded
+    )
     _, plain, _ = stored(list(COLUMNS), use_dictionary=False)
-    assert coded_columns(plain.metadata) == ()
+    assert dictionary_string_columns(plain.metadata) == ()
 
 
 def test_damaged_codes_are_refused() -> None:

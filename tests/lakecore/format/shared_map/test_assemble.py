@@ -19,13 +19,13 @@ import pytest
 from backports import zstd
 
 from lakecore.errors import CorruptDataError, InvalidOptionError, LakeError, UnsupportedError
-from lakecore.format.data_writer import WriterOptions, open_shaped
+from lakecore.format.data_writer import WriterOptions, open_shredding_writer
 from lakecore.format.orc.reader import OrcReader
 from lakecore.format.parquet.pages import FilePages
 from lakecore.format.parquet.reader import ParquetReader
 from lakecore.format.shared_map.assemble import ShreddedMaps
 from lakecore.format.shared_map.placement import Placement, placer
-from lakecore.format.shared_map.shred import MapShaper
+from lakecore.format.shared_map.shred import MapShredder
 from lakecore.fs.local import LocalFileIO
 from lakecore.types.datatypes import DataField, MapType, RowType, parse_type
 
@@ -103,15 +103,15 @@ def test_keys_take_columns_by_the_rule(placement: Placement) -> None:
     [([], 8), ([3], 3), ([0], 1), ([30], 8), ([2] * 18 + [6, 7], 2), ([2] * 9 + [7], 2), ([2] * 9 + [6], 6)],
 )
 def test_files_have_the_columns_that_recent_ones_needed(widths: list[int], columns: int) -> None:
-    shaper = MapShaper.of(ROW, {"fields.m.map.storage-layout": "shared-shredding",
+    shredder = MapShredder.of(ROW, {"fields.m.map.storage-layout": "shared-shredding",
         "fields.m.map.shared-shredding.max-columns": "8"}, "parquet", "zstd")  # fmt: skip
-    assert shaper is not None
+    assert shredder is not None
     for width in widths:
-        shape = shaper.shape(())
+        shape = shredder.shape(())
         keys = [(f"k{i}", i) for i in range(width)]
         list(shape.stored(pa.record_batch([pa.array([keys], pa.map_(pa.string(), pa.int64()))], ["m"])))
-        shaper.finished(shape)
-    assert shaper.shape(()).schema.field("m").type.num_fields == columns + 2
+        shredder.finished(shape)
+    assert shredder.shape(()).schema.field("m").type.num_fields == columns + 2
 
 
 def test_a_key_that_a_row_has_twice_is_kept(tmp_path: Path) -> None:
@@ -119,10 +119,10 @@ def test_a_key_that_a_row_has_twice_is_kept(tmp_path: Path) -> None:
         "fields.m.map.storage-layout": "SHARED_SHREDDING",
         "fields.m.map.shared-shredding.max-columns": "2",
     }
-    shaper = MapShaper.of(ROW, options, "orc", "none")
-    assert shaper is not None
+    shredder = MapShredder.of(ROW, options, "orc", "none")
+    assert shredder is not None
     path = str(tmp_path / "f.orc")
-    writer = open_shaped(LocalFileIO(), path, "orc", shaper, WriterOptions(compression="none"))
+    writer = open_shredding_writer(LocalFileIO(), path, "orc", shredder, WriterOptions(compression="none"))
     maps = [[("a", 1), ("a", 2), ("b", 3)], None, [], [("b", None)]]
     writer.write(pa.record_batch([pa.array(maps, pa.map_(pa.string(), pa.int64()))], ["m"]))
     writer.close()
@@ -140,8 +140,8 @@ def test_options_that_make_no_sense(key: str) -> None:
     value, told = OPTIONS[key]
     raw = {"fields.m.map.storage-layout": "shared-shredding", f"fields.m.map.{key}": value}
     with pytest.raises(InvalidOptionError, match=rf"fields\.m\.map\.{key}='{value}'.*{told}"):
-        MapShaper.of(ROW, raw, "parquet", "zstd")
-    assert MapShaper.of(ROW, raw, "avro", "zstd") is MapShaper.of(ROW, raw, "parquet", "snappy") is None
+        MapShredder.of(ROW, raw, "parquet", "zstd")
+    assert MapShredder.of(ROW, raw, "avro", "zstd") is MapShredder.of(ROW, raw, "parquet", "snappy") is None
 
 
 def random_maps(rows: int) -> Maps:

@@ -13,12 +13,12 @@ import pytest
 
 from lakecore.errors import CorruptDataError, InvalidOptionError
 from lakecore.format.canonical import canonical
-from lakecore.format.data_writer import WriterOptions, open_shaped
-from lakecore.format.parquet.not_null import filled
+from lakecore.format.data_writer import WriterOptions, open_shredding_writer
+from lakecore.format.parquet.not_null import fill_null_rows
 from lakecore.format.parquet.reader import ParquetReader
-from lakecore.format.shredders import shaper_of
-from lakecore.format.variant.inference import Evidence, Limits, inferred
-from lakecore.format.variant.shred import shredded, shredded_type
+from lakecore.format.shredders import shredder_for
+from lakecore.format.variant.inference import Evidence, Limits, infer_types
+from lakecore.format.variant.shred import shred_values, shredded_type
 from lakecore.fs.local import LocalFileIO
 from lakecore.row.variant import date_bytes, float_bytes, parse_variant
 from lakecore.types.arrow import arrow_field, arrow_schema, arrow_type
@@ -92,10 +92,10 @@ def test_values_come_back_byte_for_byte(tmp_path: Path) -> None:
         row_type = RowType((DataField(0, "v", VARIANT),))
         given = RowType((DataField(0, "v", kind),))
         raw = {"variant.shreddingSchema": json.dumps(type_to_json(given))}
-        shaper = shaper_of(row_type, raw, "parquet", "zstd")
-        assert shaper is not None
+        shredder = shredder_for(row_type, raw, "parquet", "zstd")
+        assert shredder is not None
         path = str(tmp_path / f"{seed}.parquet")
-        writer = open_shaped(file_io, path, "parquet", shaper, WriterOptions())
+        writer = open_shredding_writer(file_io, path, "parquet", shredder, WriterOptions())
         column = pa.array([None, *rows], arrow_type(VARIANT))[1:]
         writer.write(pa.RecordBatch.from_arrays([column], schema=arrow_schema(row_type)))
         writer.close()
@@ -121,7 +121,7 @@ INFERRED: list[tuple[list[str], str]] = [
 @pytest.mark.parametrize(("texts", "wanted"), INFERRED)
 def test_types_are_chosen_by_what_values_look_like(texts: list[str], wanted: str) -> None:
     limits = Limits(width=8, depth=2, share=0.1)
-    kinds = inferred([Evidence.of(map(parse_variant, texts), limits)], limits)
+    kinds = infer_types([Evidence.of(map(parse_variant, texts), limits)], limits)
     assert [text_of(kind) for kind in kinds] == [wanted]
 
 
@@ -134,10 +134,10 @@ def text_of(kind: DataType) -> str:
 def test_what_is_no_variant_is_not_taken_apart() -> None:
     limits = Limits(width=300, depth=50, share=0.1)
     rows = [parse_variant('{"a":1}'), (b"\x02\x09", b"\1\0\0"), (b"", b"")]
-    assert inferred([Evidence.of(rows, limits)], limits) == [VARIANT]
+    assert infer_types([Evidence.of(rows, limits)], limits) == [VARIANT]
     field = arrow_field(DataField(0, "v", shredded_type(VARIANT)))
     column = pa.array([{"value": value, "metadata": keys} for value, keys in rows], arrow_type(VARIANT))
-    found = shredded(column, VARIANT, field.type).to_pylist()
+    found = shred_values(column, VARIANT, field.type).to_pylist()
     assert [(row["value"], row["metadata"]) for row in found] == rows
 
 
@@ -162,8 +162,8 @@ OPTIONS = [
 def test_options_that_make_no_sense(raw: dict[str, str], told: str) -> None:
     row_type = RowType((DataField(0, "v", VARIANT),))
     with pytest.raises(InvalidOptionError, match=told):
-        shaper_of(row_type, raw, "parquet", "zstd")
-    assert shaper_of(row_type, raw, "orc", "zstd") is None
+        shredder_for(row_type, raw, "parquet", "zstd")
+    assert shredder_for(row_type, raw, "orc", "zstd") is None
 
 
 def test_what_lies_under_null_rows_is_no_null() -> None:
@@ -173,7 +173,7 @@ def test_what_lies_under_null_rows_is_no_null() -> None:
     one = {"x": 1, "l": [1]}
     whole = pa.array([{"r": one, "m": [("a", one)]}, {"r": one, "m": [("b", None)]}], kind)
     taken = whole.take(pa.array([1, None, 0]))
-    assert filled(taken).equals(taken)
-    assert [filled(taken).field(0).field(i).null_count for i in range(2)] == [0, 0]
+    assert fill_null_rows(taken).equals(taken)
+    assert [fill_null_rows(taken).field(0).field(i).null_count for i in range(2)] == [0, 0]
     seen = pa.array([{"x": None, "l": []}], inner)
-    assert filled(seen).field(0).null_count == 1
+    assert fill_null_rows(seen).field(0).null_count == 1
