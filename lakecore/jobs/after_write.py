@@ -1,4 +1,4 @@
-"""What follows a write besides a compaction, unless the table is write-only: snapshots expire."""
+"""The expiry of snapshots that follows a write, unless the table is write-only."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ logger = logging.getLogger(__name__)
 
 
 def expire_after_write(table: Table, lake: Lake, clock: Clock | None = None) -> Report | None:
-    """Rule of the format: a writer expires snapshots by the table's options (`snapshot.num-retained.max`, …).
+    """Expire snapshots by the table's options (`snapshot.num-retained.max`, …), as a writer does by the rule
+    of the format.
 
-    None where there is nothing to expire. It is the same run as `expire-snapshots`, with its lease and its
-    checks. Its errors are in the report, for the rows are committed by then; a table that another chore holds
-    is left to the next writer. Costs a listing of the snapshots where there are few.
+    Returns None when there is nothing to expire. The run is the same as `expire-snapshots`, with its lease
+    and its checks. Its errors are in the report, because the rows are already committed; a table that another
+    chore holds is left to the next writer. The call costs a listing of the snapshots where there are few.
     """
     raw = table.schema.options
     if table.options.write_only:

@@ -1,4 +1,4 @@
-"""The job that makes statistics of a table's rows for planners of queries."""
+"""The job that computes the statistics of a table's rows for query planners."""
 
 from __future__ import annotations
 
@@ -38,18 +38,19 @@ ALL_COLUMNS = "all"
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """Count the rows of the latest snapshot, merged, and look at `columns`: names, or `all` of those that can
-    have statistics; none: only rows are counted. Reads the columns once, on the executor.
-
-    (`commit_user`, `commit_identifier`) names the run: one that has committed is not repeated. An empty user
-    means a fresh one.
+    """Count the rows of the latest snapshot, merged, and compute statistics of `columns`. The columns are
+    read once, on the executor.
     """
 
     table: str
     columns: tuple[str, ...] = ()
+    """Names, or `all` for every column that can have statistics. If it is empty, only rows are counted."""
     options: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
     commit_user: str = ""
+    """(`commit_user`, `commit_identifier`) names the run: a run that has committed is not repeated. An empty
+    user means a fresh one.
+    """
     commit_identifier: int = 1
     safety: Safety = field(default_factory=Safety)
 
@@ -57,13 +58,13 @@ class Job:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Raises InvalidInputError for unknown or missing keys."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
         return job_from_json(cls, raw)
 
 
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
-    """Raises NotFoundError, InvalidInputError, UnsupportedError before anything is written,
-    CommitConflictError when the schema was changed meanwhile.
+    """Compute and commit the statistics. Raises NotFoundError, InvalidInputError, UnsupportedError before
+    anything is written, CommitConflictError when the schema was changed meanwhile.
     """
     with begin("analyze", job, lake, quarantine=False, executor=executor, clock=clock) as chore:
         return chore.timed(_analyze(job, chore))
@@ -100,7 +101,9 @@ def _analyze(job: Job, chore: Chore) -> Report:
 
 
 def _fields(job: Job, chore: Chore) -> tuple[list[DataField], list[str]]:
-    """The columns to look at, and names of those that cannot be although all were asked for."""
+    """Return the columns to analyze, and the names of those that cannot have statistics although all were
+    asked for.
+    """
     schema = chore.table.schema
     if job.columns == (ALL_COLUMNS,):
         chosen = [field for field in schema.fields if can_analyze(field)]
@@ -119,7 +122,7 @@ def _fields(job: Job, chore: Chore) -> tuple[list[DataField], list[str]]:
 
 
 def _statistics(chore: Chore, latest: Snapshot, fields: list[DataField], live: ManifestEntries) -> Statistics:
-    """Reads the rows of `latest` as a query does, on the executor."""
+    """Read the rows of `latest` as a query does, on the executor."""
     table, sweeper = chore.table, chore.sweeper
     reader = SnapshotRows(table.scanner, table.read_context(), latest)
     found = analyze_splits(reader.context, reader.plan(None), fields, sweeper.executor, sweeper.alive)

@@ -1,7 +1,8 @@
-"""The job that compacts a whole database or catalog: its tables by pattern, many at once.
+"""The job that compacts a whole database or catalog: patterns select its tables, and many are compacted at
+once.
 
-Listing costs a listing of storage a database and one a table, so 10,000 tables about 1 s of CPU; what it
-costs to look at a table and how much memory is taken: see `compact_many`.
+Listing costs one listing of storage a database and one a table, so 10,000 tables take about 1 s of CPU. For
+the cost of a table and for memory see `lakecore.jobs.compact.many`.
 """
 
 from __future__ import annotations
@@ -27,59 +28,64 @@ LEASE_MS = 60_000
 
 
 class ListedLake(Lake, Protocol):
-    """A lake that can be listed."""
+    """A lake whose tables can be listed."""
 
     def list_databases(self) -> list[str]: ...
 
     def list_tables(self, database: str) -> list[str]:
-        """Raises NotFoundError."""
+        """List the tables of a database. Raises NotFoundError."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A request to compact many tables.
-
-    `including_databases`: a regular expression for whole names of databases; `including_tables` and
-    `excluding_tables`: for `database.table`. `until_ms`: since the epoch; no table is begun after it, and
-    those at work end as in `compact.Job`. `lease_ms`: a table that another chore holds is passed over; 0
-    takes no leases. `wait_ms`: wait for it; then one that is held for longer counts as failed.
-    `max_concurrent_tables`, `max_plan_bytes`: see `Limits`. `skip_unsupported`: tables that this release
-    cannot compact count as skipped, not as failed. The rest as in `compact.Job`.
-    """
+    """A request to compact many tables. The fields that are not described here are those of `compact.Job`."""
 
     including_databases: str = ".*"
+    """A regular expression for whole names of databases."""
     including_tables: str = ".*"
+    """A regular expression for `database.table`."""
     excluding_tables: str | None = None
+    """A regular expression for `database.table`."""
     strategy: Strategy = Strategy.UNIVERSAL
     partition_idle_ms: int | None = None
     zone: str = "UTC"
     options: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
     until_ms: int | None = None
+    """In milliseconds since the epoch; no table is started after it, and running ones end as in
+    `compact.Job`.
+    """
     commit_user: str = ""
     commit_identifier: int = 1
     proof: ProofMode = ProofMode.SAMPLED
     lease_ms: int = LEASE_MS
+    """The length of the lease; a table that another chore holds is skipped. 0 takes no leases."""
     wait_ms: int = 0
+    """How long to wait for a table that another chore holds; one that is held for longer then counts as
+    failed.
+    """
     max_concurrent_tables: int = Limits().tables
+    """See `Limits.tables`."""
     max_plan_bytes: int = Limits().plan_bytes
+    """See `Limits.plan_bytes`."""
     skip_unsupported: bool = False
+    """Whether tables that this release cannot compact count as skipped, not as failed."""
 
     @property
     def limits(self) -> Limits:
-        """Raises InvalidInputError for limits that let nothing through."""
+        """Return the limits. Raises InvalidInputError for limits that allow no work."""
         if self.max_concurrent_tables < 1:
             raise InvalidInputError(f"max-concurrent-tables={self.max_concurrent_tables}: use 1 or more")
         return Limits(tables=self.max_concurrent_tables, plan_bytes=self.max_plan_bytes)
 
     def of_table(self, name: str) -> compact.Job:
-        """What is asked for one table."""
+        """Return the job of one table."""
         shared = {f.name for f in fields(self)} & {f.name for f in fields(compact.Job)}
         return compact.Job(table=name, **{key: getattr(self, key) for key in shared})
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Convert the job to plain values."""
         raw = {f.name: getattr(self, f.name) for f in fields(self)}
         return raw | {
             "options": dict(self.options),
@@ -89,7 +95,7 @@ class Job:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Raises InvalidInputError for unknown keys and values."""
+        """Parse a job. Raises InvalidInputError for unknown keys and values."""
         try:
             kinds = {"strategy": Strategy, "proof": ProofMode}
             return cls(**{**raw, **{name: kind(raw[name]) for name, kind in kinds.items() if name in raw}})
@@ -99,28 +105,28 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What became of each table, in the order of names."""
+    """The report of each table, in the order of names."""
 
     tables: tuple[compact.Report, ...] = ()
     seconds: float = 0.0
 
     @property
     def failed(self) -> tuple[compact.Report, ...]:
-        """Tables with an error, whether or not a part of them was compacted."""
+        """Return the tables with an error, whether or not a part of them was compacted."""
         return tuple(report for report in self.tables if report.error is not None)
 
     @property
     def skipped(self) -> tuple[compact.Report, ...]:
-        """Tables that were not looked at, or that another chore holds; each says why."""
+        """Return the tables that were not compacted, or that another chore holds; each report says why."""
         return tuple(report for report in self.tables if report.skipped)
 
     @property
     def changed(self) -> tuple[compact.Report, ...]:
-        """Tables with a new snapshot; of a dry run, with something to do."""
+        """Return the tables with a new snapshot; for a dry run, the tables that need work."""
         return tuple(report for report in self.tables if report.snapshots or report.planned)
 
     def counts(self) -> dict[str, int]:
-        """How many tables: each is one of these, but failed ones may be changed, too."""
+        """Count the tables by outcome. Each table counts once, but failed ones may be changed, too."""
         return {
             "tables": len(self.tables),
             "changed": len(self.changed),
@@ -130,13 +136,13 @@ class Report:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; tables with nothing to do are counted only."""
+        """Convert the report to plain values; tables with nothing to do are only counted."""
         told = (report for report in self.tables if not report.nothing_to_do)
         return self.counts() | {"seconds": self.seconds, "reports": [report.to_json() for report in told]}
 
 
 def tables_of(job: Job, lake: ListedLake) -> list[str]:
-    """Names of the tables that the job's patterns want, in order. Raises InvalidInputError."""
+    """Return the names of the tables that match the job's patterns, in order. Raises InvalidInputError."""
     databases = _pattern(job.including_databases, "including-databases")
     wanted = _pattern(job.including_tables, "including-tables")
     unwanted = _pattern(job.excluding_tables, "excluding-tables") if job.excluding_tables else None
@@ -162,10 +168,10 @@ def run(
     on_done: Callable[[compact.Report], None] | None = None,
     on_tables: Callable[[int], None] | None = None,
 ) -> Report:
-    """Compact every table that the patterns want. A table that fails does not stop the others.
+    """Compact every table that matches the patterns. A table that fails does not stop the others.
 
-    `on_tables` is told how many there are. Raises InvalidInputError for patterns and limits; what goes wrong
-    with a table is in its report.
+    `on_tables` is called with the number of tables. Raises InvalidInputError for patterns and limits; an
+    error of one table is in its report.
     """
     clock = clock or SystemClock()
     started = clock.monotonic()

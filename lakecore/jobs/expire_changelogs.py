@@ -28,8 +28,8 @@ NAME = "expire-changelogs"
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What is None follows the table's options (`changelog.num-retained.max`, …). `delete_all`: whatever
-    they say.
+    """A request to expire changelogs. A limit that is None takes the table's option
+    (`changelog.num-retained.max`, …).
     """
 
     table: str
@@ -38,6 +38,7 @@ class Job:
     older_than_ms: int | None = None
     max_deletes: int | None = None
     delete_all: bool = False
+    """Expire all changelogs, whatever the limits say."""
     options: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
     safety: Safety = field(default_factory=Safety)
@@ -46,12 +47,12 @@ class Job:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Raises InvalidInputError for unknown or missing keys."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
         return job_from_json(cls, raw)
 
 
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
-    """Expire changelogs of one table or branch. Errors as `expire_snapshots.run`."""
+    """Expire changelogs of one table or branch. It raises the errors of `expire_snapshots.run`."""
     with begin(NAME, job, lake, quarantine=False, executor=executor, clock=clock) as chore:
         retention = None if job.delete_all else changelog_retention(job, chore.target)
         held = quarantined_roots(chore.sweeper.runs, chore.target.name)

@@ -1,4 +1,4 @@
-"""The job that expires snapshots of a table, and the files that only they needed."""
+"""The job that expires snapshots of a table, and deletes the files that only they needed."""
 
 from __future__ import annotations
 
@@ -32,19 +32,21 @@ NAME = "expire-snapshots"
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What is None follows the table's options (`snapshot.num-retained.max`, …).
-
-    `older_than_ms`: since the epoch; younger snapshots go only for `retain_max`. `max_deletes`: snapshots
-    in one run. `by_successor`: see `Retention`. `options`: table options for this run.
+    """A request to expire snapshots. A limit that is None takes the table's option
+    (`snapshot.num-retained.max`, …).
     """
 
     table: str
     retain_max: int | None = None
     retain_min: int | None = None
     older_than_ms: int | None = None
+    """In milliseconds since the epoch; younger snapshots expire only because of `retain_max`."""
     max_deletes: int | None = None
+    """How many snapshots one run may expire."""
     by_successor: bool = False
+    """See `Retention.by_successor`."""
     options: Mapping[str, str] = field(default_factory=dict)
+    """Table options for this run only."""
     dry_run: bool = False
     safety: Safety = field(default_factory=Safety)
 
@@ -52,7 +54,7 @@ class Job:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Raises InvalidInputError for unknown or missing keys."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
         return job_from_json(cls, raw)
 
 

@@ -1,4 +1,4 @@
-"""The job that checks one table. It changes nothing of the table: only its holds follow what is found."""
+"""The job that checks one table. It changes nothing in the table; only its holds follow the findings."""
 
 from __future__ import annotations
 
@@ -36,41 +36,42 @@ _COUNTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """`deep`: every snapshot on its own, every column decoded. `read_data`: data files are opened.
-    `older_than_ms`: since the epoch; younger files that nobody refers to are counted, but are no findings; a
-    day ago by default.
-
-    `holds`: damage puts the table on hold, and a check without damage ends the holds that it can. `owner`:
-    who is written down for it; empty: the user of this process.
-    """
+    """A request to check one table."""
 
     table: str
     deep: bool = False
+    """Check every snapshot on its own, and decode every column."""
     read_data: bool = True
+    """Open the data files."""
     older_than_ms: int | None = None
+    """In milliseconds since the epoch; younger files that nobody refers to are counted, but are no findings.
+    The default is a day ago.
+    """
     holds: bool = True
+    """Damage puts the table on hold, and a check without damage ends the holds that it can end."""
     owner: str = ""
+    """The owner that the hold records; empty means the user of this process."""
 
     to_json = job_to_json
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Raises InvalidInputError for unknown or missing keys."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
         return job_from_json(cls, raw)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckResult:
-    """What was found."""
+    """The result of a check."""
 
     table: str
     report: FsckReport
     seconds: float
     holds: tuple[str, ...] = ()
-    """What became of the table's holds, for people."""
+    """What happened to the table's holds, as text for users."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, all findings."""
+        """Convert the result to plain values, with all findings."""
         counts = {name: getattr(self.report, name) for name in _COUNTS}
         findings = [
             {"kind": one.kind.value, "damage": one.kind.is_damage, "path": one.path, "problem": one.problem}
@@ -139,5 +140,7 @@ def _look(job: Job, lake: Lake, clock: Clock) -> FsckReport:
 def plan(
     checked: CheckResult, lake: Lake, clock: Clock | None = None, older_than_ms: int | None = None
 ) -> dict[str, Any]:
-    """What could be done about it, as `repair` takes it. Reads only. Errors as `plan_repair`."""
+    """Plan the repair of what was found, as `repair` takes it. This only reads. It raises the errors of
+    `plan_repair`.
+    """
     return plan_repair(checked.table, lake, checked.report, clock, older_than_ms).to_json()

@@ -1,4 +1,6 @@
-"""What a check means for the holds of its table: damage places one, a clean check ends those that it can."""
+"""The effect of a check on the holds of its table: damage places one, a clean check ends those that
+it can.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,11 @@ def after_check(
     read_data: bool,
     by: str,
 ) -> tuple[str, ...]:
-    """Place or end holds; what came of it, for people. `before`: the holds there were when the check began.
+    """Place or end holds, and return what happened, as text for users. `before` are the holds that existed
+    when the check began.
 
-    Never raises: a store that cannot be written to does not make the check fail, but is told.
+    The function never raises: when the store cannot be written to, the check does not fail, but the result
+    says so.
     """
     try:
         if damage:
@@ -81,7 +85,7 @@ def _end(
 
 
 def _remember(store: HoldStore, table: str, job: str, parameters: dict[str, object]) -> None:
-    """A line of the ledger; without it the hold is what it is."""
+    """Add a line to the ledger; the hold is valid without it."""
     try:
         record = recorded(store, table, job, parameters)
         RunStore(store.file_io, store.warehouse, store.clock).finish(record, RunState.DONE)

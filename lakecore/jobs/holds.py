@@ -1,4 +1,4 @@
-"""Jobs of persons on holds: put a table on hold, release it, list what is on hold."""
+"""Jobs on holds for persons: put a table on hold, release it, list the tables on hold."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ __all__ = ["HoldTable", "ReleaseTable", "holds_of", "recorded", "run"]
 
 @dataclass(frozen=True, kw_only=True)
 class _HoldJob:
-    """`user`: who asks for it; empty: the owner of the run (`safety.owner`), else who runs this process."""
+    """A request about the holds of one table."""
 
     table: str
     user: str = ""
+    """Who asks for it. Empty means the owner of the run (`safety.owner`), else the user of this process."""
     options: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
     safety: Safety = field(default_factory=Safety)
@@ -34,31 +35,33 @@ class _HoldJob:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Any:
-        """Raises InvalidInputError for unknown or missing keys."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
         return job_from_json(cls, raw)
 
     @property
     def by(self) -> str:
-        """Who is written down."""
+        """Return the person that the hold and the ledger record."""
         return self.user or self.safety.owner or this_user()
 
 
 @dataclass(frozen=True, kw_only=True)
 class HoldTable(_HoldJob):
-    """Let nothing be removed from the table until a person releases it. `reason`: for those who meet it."""
+    """Put a table on hold: nothing is removed from it until a person releases it."""
 
     reason: str = ""
+    """The reason, for everyone whose chore the hold stops."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseTable(_HoldJob):
-    """End all holds of the table, whatever they were placed for. The ledger says who did it."""
+    """End all holds of the table, whatever their cause. The ledger records who released it."""
 
 
 def run(
     job: HoldTable | ReleaseTable, lake: Lake, executor: Executor | None = None, clock: Clock | None = None
 ) -> Report:
-    """Works without the table's lease, and on a table that cannot be opened: a hold must always be possible.
+    """Place or end holds. This works without the table's lease, and on a table that cannot be opened: a hold
+    must always be possible.
 
     Raises InvalidInputError for an empty reason, NotFoundError for a table that does not exist.
     """
@@ -72,7 +75,7 @@ def run(
 def holds_of(
     lake: Lake, pattern: str = "*", *, table: str | None = None, clock: Clock | None = None
 ) -> tuple[Hold, ...]:
-    """The holds of one table, or of those whose names match a glob, by table. Cost: a listing a table
+    """Return the holds of one table, or of those whose names match a glob, by table. Cost: a listing a table
     that ever had one, and a small read a hold.
     """
     store = HoldStore(lake.file_io, lake.warehouse, clock or SystemClock())
@@ -82,7 +85,7 @@ def holds_of(
 
 
 def recorded(store: HoldStore, table: str, job: str, parameters: Mapping[str, Any]) -> RunRecord:
-    """A line of the ledger, which `RunStore.finish` completes."""
+    """Add a line to the ledger, which `RunStore.finish` completes."""
     runs = RunStore(store.file_io, store.warehouse, store.clock)
     return runs.begin(table, job, Removal(), parameters=parameters)
 
@@ -129,7 +132,9 @@ def _release(job: ReleaseTable, lake: Lake, store: HoldStore) -> Report:
 
 
 def _check_exists(table: str, lake: Lake) -> None:
-    """Raises NotFoundError, InvalidInputError. A table that is too damaged to be opened exists."""
+    """Raise NotFoundError, InvalidInputError unless the table exists. A table that is too damaged to be
+    opened exists.
+    """
     try:
         lake.load_table(table)
     except (CorruptDataError, UnsupportedError):

@@ -1,6 +1,7 @@
 """Jobs on partitions: expire old ones, drop some, mark some as done.
 
-Dropping removes rows from the table, not files from storage: those go when the older snapshots expire.
+Dropping removes rows from the table, not files from storage: the files are deleted when the older snapshots
+expire.
 """
 
 from __future__ import annotations
@@ -38,10 +39,13 @@ __all__ = ["DropPartition", "ExpirePartitions", "MarkPartitionDone", "run"]
 
 @dataclass(frozen=True, kw_only=True)
 class _PartitionJob:
-    """`commit_user`, `commit_identifier`: of the commits, from there on; an empty user means a fresh one."""
+    """A request about partitions of one table."""
 
     table: str
     commit_user: str = ""
+    """(`commit_user`, `commit_identifier`) is the identity of the first commit; later commits count on from
+    it. An empty user means a fresh one.
+    """
     commit_identifier: int = 1
     options: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
@@ -51,15 +55,14 @@ class _PartitionJob:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Any:
-        """Raises InvalidInputError for unknown or missing keys."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
         return job_from_json(cls, raw)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExpirePartitions(_PartitionJob):
-    """What is None follows the table's options (`partition.expiration-time`, …).
-
-    `zone`: of the clock that partition values and file times were written by.
+    """Drop partitions that are too old. A value that is None takes the table's option
+    (`partition.expiration-time`, …).
     """
 
     expiration_ms: int | None = None
@@ -68,20 +71,23 @@ class ExpirePartitions(_PartitionJob):
     expire_strategy: str | None = None
     max_expires: int | None = None
     zone: str = "UTC"
+    """The time zone of the clock that partition values and file times were written by."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DropPartition(_PartitionJob):
-    """`partitions`: `dt=a,hh=b;dt=c`."""
+    """Drop partitions."""
 
     partitions: str
+    """The partitions, as `dt=a,hh=b;dt=c`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MarkPartitionDone(_PartitionJob):
-    """`partitions`: `dt=a,hh=b;dt=c`, each with all partition columns."""
+    """Mark partitions as done."""
 
     partitions: str
+    """The partitions, as `dt=a,hh=b;dt=c`, each with all partition columns."""
 
 
 _NAMES = {
@@ -97,7 +103,9 @@ def run(
     executor: Executor | None = None,
     clock: Clock | None = None,
 ) -> Report:
-    """Raises InvalidInputError before anything is touched, CommitConflictError as a commit does."""
+    """Run a job on partitions. Raises InvalidInputError before anything is touched, CommitConflictError as a
+    commit does.
+    """
     with begin(_NAMES[type(job)], job, lake, quarantine=False, executor=executor, clock=clock) as chore:
         if not chore.table.schema.partition_keys:
             raise InvalidInputError(f"table {job.table} is not partitioned")
@@ -138,7 +146,9 @@ def _expire(job: ExpirePartitions, chore: Chore) -> Report:
 
 
 def _wall(now_ms: int, offset_ms: int, rule: ExpireRule) -> int:
-    """Values are wall clock times; times of files were taken back to UTC already."""
+    """Return the present time on the clock that the rule compares with. Values are wall clock times; times of
+    files were converted to UTC already.
+    """
     return now_ms + offset_ms if rule.strategy is ExpireStrategy.VALUES_TIME else now_ms
 
 
@@ -169,7 +179,7 @@ def _rule(job: ExpirePartitions, chore: Chore) -> ExpireRule:
 
 
 def _drop(job: _PartitionJob, chore: Chore, partitions: Sequence[Mapping[str, Any]]) -> Report:
-    """In batches, a commit each."""
+    """Drop partitions in batches, with one commit each."""
     table, target = chore.table, chore.target
     names = tuple(
         ",".join(f"{name}={value}" for name, value in spec.items())
@@ -202,7 +212,7 @@ def _drop(job: _PartitionJob, chore: Chore, partitions: Sequence[Mapping[str, An
 
 
 def _batch_size(chore: Chore) -> int:
-    """Partitions a commit."""
+    """Return how many partitions one commit drops."""
     return max(PARTITION_BATCH.read(chore.target.schema.options), 1)
 
 
@@ -212,7 +222,9 @@ def _expect(chore: Chore, gone: ManifestEntries, commits: int | None) -> None:
 
 
 def _look(chore: Chore, partitions: Sequence[Mapping[str, Any]], report: Report) -> Report:
-    """Of a dry run: what goes with the partitions. Reads the manifests that may have files of them."""
+    """Return for a dry run what is dropped with the partitions. This reads the manifests that may have files
+    of them.
+    """
     latest = chore.table.snapshots.latest()
     if latest is None:
         return replace(report, nothing_to_do=True)
@@ -222,7 +234,9 @@ def _look(chore: Chore, partitions: Sequence[Mapping[str, Any]], report: Report)
 
 
 def _next_identifier(job: ExpirePartitions, table: Table) -> int:
-    """After those that an interrupted run of this name used: what it dropped is not among the rest."""
+    """Return the identifier after those that an interrupted run of this name used: what it dropped is not
+    among the rest.
+    """
     used = commits_of(table.snapshots, job.commit_user) if job.commit_user else ()
     return max((one.commit_identifier + 1 for one in used), default=job.commit_identifier)
 

@@ -1,6 +1,6 @@
-"""A policy: which chores the tables of a lake get, by patterns on their names. No IO, no clock.
+"""A policy: patterns on table names say which chores the tables of a lake get. No IO, no clock.
 
-A list of rules, as YAML or JSON has it:
+A policy is a list of rules, written in YAML or JSON:
 
     - tables: ["shop.*"]
       except: ["shop.tmp_*"]
@@ -11,8 +11,8 @@ A list of rules, as YAML or JSON has it:
       chores:
         expire-snapshots: off
 
-Later rules win, chore by chore: a chore's parameters are those of the last rule that names it, and `off`
-(or `null`, `false`) takes it away.
+Later rules win, chore by chore: a chore has the parameters of the last rule that names it, and `off` (or
+`null`, `false`) removes it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ _OFF = (None, False, "off")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """Chores of the tables that match `tables` and not `excluded`. Parameters by name; None is off."""
+    """The chores of the tables that match `tables` and not `excluded`. `chores` has the parameters by name;
+    None is off.
+    """
 
     tables: tuple[str, ...]
     excluded: tuple[str, ...] = ()
@@ -44,7 +46,9 @@ class Rule:
 
 
 def parse_policy(raw: Any, known: Iterable[str]) -> tuple[Rule, ...]:
-    """Raises InvalidInputError naming the rule and what is wrong with it. `known`: the chores there are."""
+    """Parse a policy. Raises InvalidInputError that names the rule and what is wrong with it. `known` are the
+    chores that exist.
+    """
     if not isinstance(raw, Sequence) or isinstance(raw, str) or not raw:
         raise InvalidInputError(f"policy {raw!r}: write a list of rules, each with tables and chores")
     chores = tuple(known)
@@ -76,7 +80,7 @@ def _patterns(given: Sequence[str] | str) -> tuple[str, ...]:
 
 
 def chores_of(table: str, rules: Iterable[Rule]) -> dict[str, Mapping[str, Any]]:
-    """What `table` (`database.table`) gets."""
+    """Return the chores of `table` (`database.table`)."""
     found: dict[str, Mapping[str, Any] | None] = {}
     for rule in rules:
         if rule.fits(table):

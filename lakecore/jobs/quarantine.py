@@ -1,4 +1,4 @@
-"""Jobs on what runs left behind: take one back, empty the quarantine."""
+"""Jobs on the quarantine: restore what a run moved there, and purge it."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ __all__ = ["Purge", "Undo", "run", "runs_of"]
 
 @dataclass(frozen=True, kw_only=True)
 class Undo:
-    """Take back what the run of that id moved to the quarantine. `table`: found out, leave it out.
-
-    `external`: also to roots outside the warehouse that only the table's schema names (see
-    `remove_orphan_files.Job.external`); the ledger alone is no reason to write there.
-    """
+    """Restore what a run moved to the quarantine."""
 
     run_id: str
     table: str = ""
+    """The table of the run. The job finds it; leave it empty."""
     options: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
     external: bool = False
+    """Also restore to roots outside the warehouse that only the table's schema names (see
+    `remove_orphan_files.Job.external`); the ledger alone does not permit writing there.
+    """
     safety: Safety = field(default_factory=Safety)
 
     to_json = job_to_json
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Undo:
-        """Raises InvalidInputError for unknown or missing keys."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
         return job_from_json(cls, raw)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Purge:
-    """Delete for good what is in the quarantine for longer than `ttl_ms`, and the oldest beyond
-    `cap` bytes.
+    """Delete for good the files that have been in the quarantine for longer than `ttl_ms`, and the oldest
+    beyond `cap` bytes.
     """
 
     ttl_ms: int
@@ -58,12 +58,14 @@ class Purge:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Purge:
-        """Raises InvalidInputError for unknown or missing keys."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
         return job_from_json(cls, raw)
 
 
 def runs_of(lake: Lake, table: str | None = None) -> tuple[RunRecord, ...]:
-    """The ledger, oldest first: what removed files, and the last runs of each job that did not."""
+    """Return the ledger, oldest first: the runs that removed files, and the last runs of each job that
+    removed none.
+    """
     removals = RunStore(lake.file_io, lake.warehouse, SystemClock()).list(table)
     lines = HistoryStore(lake.file_io, lake.warehouse).of(table)
     others = (_record(line) for line in lines if line.run is None)
@@ -71,7 +73,7 @@ def runs_of(lake: Lake, table: str | None = None) -> tuple[RunRecord, ...]:
 
 
 def _record(line: HistoryLine) -> RunRecord:
-    """A run that removed nothing, as a line of the ledger; there is nothing of it to undo."""
+    """Convert a run that removed nothing to a line of the ledger; such a run cannot be undone."""
     stamp = datetime.fromtimestamp(line.started_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S")
     return RunRecord(
         id=f"{stamp}-{line.job}",
@@ -86,7 +88,7 @@ def _record(line: HistoryLine) -> RunRecord:
 
 
 def _kept_back(runs: RunStore) -> tuple[str, ...]:
-    """Tables whose files stay in the quarantine because they are on hold."""
+    """Return the tables whose files stay in the quarantine because they are on hold."""
     on_hold = {hold.table for hold in HoldStore(runs.file_io, runs.warehouse, runs.clock).all()}
     kept = {record.table for record in runs.list() if record.state is RunState.QUARANTINED}
     return tuple(
@@ -97,7 +99,9 @@ def _kept_back(runs: RunStore) -> tuple[str, ...]:
 def run(
     job: Undo | Purge, lake: Lake, executor: Executor | None = None, clock: Clock | None = None
 ) -> Report:
-    """Raises NotFoundError for an unknown run, InvalidInputError for one that kept nothing."""
+    """Undo a run or purge the quarantine. Raises NotFoundError for an unknown run, InvalidInputError for one
+    that kept nothing.
+    """
     runs = RunStore(lake.file_io, lake.warehouse, clock or SystemClock())
     if isinstance(job, Purge):
         gone = purge(runs, ttl_ms=job.ttl_ms, cap=job.cap)

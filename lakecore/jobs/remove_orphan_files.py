@@ -1,4 +1,4 @@
-"""The job that removes files nothing refers to; by default into the quarantine."""
+"""The job that removes files nothing refers to; by default it moves them to the quarantine."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ NAME = "remove-orphan-files"
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """`older_than_ms`: since the epoch; None is a day ago. The limits: see `OrphanLimits`.
-
-    `external`: also below `data-file.external-paths`, where no other table of the warehouse has anything;
-    whoever asks for it vouches that no table of another warehouse has.
-    """
+    """A request to remove the orphans of one table. For the limits see `OrphanLimits`."""
 
     table: str
     older_than_ms: int | None = None
+    """In milliseconds since the epoch; younger files stay. None means a day ago."""
     max_share: float = 0.5
     few: int = 1000
     allow_empty: bool = False
     external: bool = False
+    """Also clean below `data-file.external-paths`, where no other table of the warehouse has files; the
+    caller guarantees that no table of another warehouse has files there.
+    """
     options: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
     safety: Safety = field(default_factory=Safety)
@@ -52,14 +52,14 @@ class Job:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Raises InvalidInputError for unknown or missing keys."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
         return job_from_json(cls, raw)
 
 
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
     """Remove orphans of one table, with all its branches.
 
-    Raises UnsupportedError when a limit is passed; other errors as `expire_snapshots.run`.
+    Raises UnsupportedError when a limit is exceeded; other errors are those of `expire_snapshots.run`.
     """
     with begin(NAME, job, lake, quarantine=True, executor=executor, clock=clock) as chore:
         target = chore.main()
@@ -91,6 +91,6 @@ def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | N
 
 
 def _about(external: ExternalRoots, job: Job) -> tuple[str, ...]:
-    """What was not looked at, and why."""
+    """Return which directories were skipped, and why."""
     own = () if job.external else external.own
     return (*external.skipped, *(f"{root} was not checked: use --external to check it" for root in own))

@@ -1,4 +1,4 @@
-"""Jobs that put metadata in order: wrong hints, a gap in the snapshots, many small manifests."""
+"""Jobs that repair metadata: wrong hints, a gap in the snapshots, many small manifests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["CompactManifest", "RepairEarliestSnapshot", "RepairHints", "run"]
 
 @dataclass(frozen=True, kw_only=True)
 class RepairHints:
-    """LATEST and EARLIEST of all branches say what the listing says."""
+    """Correct LATEST and EARLIEST of all branches to match the snapshots that exist."""
 
     table: str
     options: Mapping[str, str] = field(default_factory=dict)
@@ -32,13 +32,15 @@ class RepairHints:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> RepairHints:
-        """Raises InvalidInputError for unknown or missing keys."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
         return job_from_json(cls, raw)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RepairEarliestSnapshot:
-    """EARLIEST says `snapshot`, which follows a gap in the ids: where the row up to the latest begins."""
+    """Set EARLIEST to `snapshot`, which follows a gap in the ids: there the continuous sequence up to the
+    latest begins.
+    """
 
     table: str
     snapshot: int
@@ -50,16 +52,16 @@ class RepairEarliestSnapshot:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> RepairEarliestSnapshot:
-        """Raises InvalidInputError for unknown or missing keys."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
         return job_from_json(cls, raw)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompactManifest:
-    """Rewrite small manifests and those with deletions; a commit of its own, which changes no row.
+    """Rewrite small manifests and those with deletions, in a commit of its own, which changes no row.
 
-    (`commit_user`, `commit_identifier`) names the run: one that has committed is not repeated. An empty user
-    means a fresh one.
+    (`commit_user`, `commit_identifier`) names the run: a run that has committed is not repeated. An empty
+    user means a fresh one.
     """
 
     table: str
@@ -73,7 +75,7 @@ class CompactManifest:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> CompactManifest:
-        """Raises InvalidInputError for unknown or missing keys."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
         return job_from_json(cls, raw)
 
 
@@ -90,7 +92,7 @@ def run(
     executor: Executor | None = None,
     clock: Clock | None = None,
 ) -> Report:
-    """Errors as `expire_snapshots.run`."""
+    """Repair metadata. It raises the errors of `expire_snapshots.run`."""
     with begin(_NAMES[type(job)], job, lake, quarantine=False, executor=executor, clock=clock) as chore:
         match job:
             case RepairHints():

@@ -1,4 +1,4 @@
-"""The job that repairs a table by a plan, and how `fsck` makes the plan."""
+"""The job that repairs a table by a plan, and the plan that `fsck` makes."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ NAME = "repair"
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """`plan`: as JSON or its text, made by `plan_repair`. `steps`: their numbers, empty for all.
-
-    `allow_loss`: also those that lose rows, as the plan says.
-    """
+    """A request to apply a repair plan."""
 
     table: str
     plan: Mapping[str, Any] | str
+    """The plan, as JSON or its text, made by `plan_repair`."""
     steps: tuple[int | str, ...] = ()
+    """The numbers of the steps; empty applies all."""
     allow_loss: bool = False
+    """Also apply steps that lose rows, as the plan says."""
     options: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
     safety: Safety = field(default_factory=Safety)
@@ -48,15 +48,15 @@ class Job:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Raises InvalidInputError for unknown or missing keys."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
         return job_from_json(cls, raw)
 
 
 def plan_repair(
     table: str, lake: Lake, report: FsckReport, clock: Clock | None = None, older_than_ms: int | None = None
 ) -> RepairPlan:
-    """What could be done about what fsck found; reads only. `older_than_ms`: younger files are no orphans,
-    None is a day ago.
+    """Plan the repair of what fsck found; this only reads. `older_than_ms`: younger files are no orphans;
+    None means a day ago.
     """
     clock = clock or SystemClock()
     opened = lake.load_table(table)
@@ -70,10 +70,11 @@ def plan_repair(
 
 
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
-    """Apply the steps in order, each checked against the table as it is then; run again, it goes on.
+    """Apply the steps in order. Each is checked against the present table. A repeated run continues where the
+    first one stopped.
 
-    Raises InvalidInputError for a stale plan, and before anything is touched when rows would be lost that
-    were not allowed to be.
+    Raises InvalidInputError for a stale plan, and, before anything is touched, when rows would be lost that
+    the job does not allow to lose.
     """
     plan = _plan(job)
     if plan.table != job.table:
@@ -142,7 +143,9 @@ def _apply(job: Job, chore: Chore, context: RepairContext, steps: tuple[Step, ..
 
 
 def _catch_up(context: RepairContext, steps: tuple[Step, ...]) -> None:
-    """An earlier try may have been killed between a commit and LATEST; other chores look at one branch."""
+    """Complete the hints: an earlier try may have been killed between a commit and LATEST, and other chores
+    look at one branch only.
+    """
     main = context.main
     for branch in sorted({step.branch for step in steps}):
         SnapshotStore(main.file_io, main.paths.with_branch(branch), main.clock).catch_up_latest()

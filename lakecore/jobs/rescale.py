@@ -1,4 +1,4 @@
-"""The job that gives partitions of a table another number of buckets."""
+"""The job that changes the number of buckets of partitions."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ __all__ = ["Job", "run"]
 class Job:
     """Move the rows of partitions to another number of buckets; rows, levels and changelogs stay as they are.
 
-    `bucket_num`: None is option `bucket`. `where`: partitions as `dt=a,hh=b;dt=c`, None for all that have
-    another number. Writers refuse a partition whose number is not that of option `bucket`: set the option to
-    the same number. (`commit_user`, `commit_identifier`) names the run; an empty user means a fresh one.
+    Writers refuse a partition whose number of buckets is not that of option `bucket`: set the option to the
+    same number. (`commit_user`, `commit_identifier`) names the run; an empty user means a fresh one.
     """
 
     table: str
     bucket_num: int | None = None
+    """The number of buckets; None takes option `bucket`."""
     where: str | None = None
+    """Partitions as `dt=a,hh=b;dt=c`; None means all that have another number of buckets."""
     options: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
     commit_user: str = ""
@@ -49,13 +50,13 @@ class Job:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Raises InvalidInputError for unknown or missing keys."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
         return job_from_json(cls, raw)
 
 
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
-    """Raises NotFoundError, InvalidInputError, UnsupportedError before anything is touched. When units of a
-    partition fail, the others are committed first; then the first failure is raised.
+    """Rescale the partitions. Raises NotFoundError, InvalidInputError, UnsupportedError before anything is
+    touched. When units of a partition fail, the others are committed first; then the first failure is raised.
     """
     engine = executor or SerialExecutor()
     with begin("rescale", job, lake, quarantine=False, executor=engine, clock=clock) as chore:
@@ -119,7 +120,7 @@ def _told(report: Report, outcome: RescaleOutcome, notes: tuple[str, ...]) -> Re
 
 
 def _figures(outcome: RescaleOutcome) -> dict[str, Any]:
-    """For the ledger."""
+    """Return the figures for the ledger."""
     return {
         "files": outcome.files_in,
         "bytes": outcome.bytes_in,
@@ -132,7 +133,7 @@ def _figures(outcome: RescaleOutcome) -> dict[str, Any]:
 
 
 def _advice(job: Job, chore: Chore, count: int) -> tuple[str, ...]:
-    """What writers need to go on."""
+    """Return what writers need to continue."""
     option = chore.table.options.bucket
     if option in (count, -2):
         return ()

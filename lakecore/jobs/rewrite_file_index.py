@@ -1,4 +1,6 @@
-"""The job that makes the file indexes that a table's options ask for and files lack; how far they reach."""
+"""The job that builds the file indexes which a table's options ask for and files lack, and reports their
+coverage.
+"""
 
 from __future__ import annotations
 
@@ -40,32 +42,33 @@ _NAME = "rewrite-file-index"
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A request for one table.
-
-    `where`: partitions as `dt=a,hh=b;dt=c`, None for all. `options`: table options for this run only.
-    (`commit_user`, `commit_identifier`) names the run, so that a repeated one is recognised; its commits take
-    the identifiers from there on. An empty user means a fresh one. `lease_ms`: hold the table's lease, so
-    long that it outlives this process if that is killed; 0 takes none. `wait_ms`: how long to wait while
-    another chore holds it. `owner`: who takes it over at once.
-    """
+    """A request to build the file indexes of one table."""
 
     table: str
     where: str | None = None
+    """Partitions as `dt=a,hh=b;dt=c`; None means all."""
     options: Mapping[str, str] = field(default_factory=dict)
+    """Table options for this run only."""
     dry_run: bool = False
     commit_user: str = ""
+    """(`commit_user`, `commit_identifier`) names the run, so that a repeated one is recognised; its commits
+    take the identifiers from there on. An empty user means a fresh one.
+    """
     commit_identifier: int = 1
     lease_ms: int = 0
+    """How long the table's lease outlives this process if it is killed; 0 takes no lease."""
     wait_ms: int = 0
+    """How long to wait while another chore holds the lease."""
     owner: str = ""
+    """The owner of the lease, who takes it over at once."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Convert the job to plain values."""
         return {f.name: getattr(self, f.name) for f in fields(self)} | {"options": dict(self.options)}
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Raises InvalidInputError for unknown or missing keys."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
         try:
             return cls(**raw)
         except TypeError as err:
@@ -74,46 +77,52 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What a job did. `files`: data files whose description changed. `rows`: read for new indexes.
-    `bytes`: of the new indexes.
-
-    `coverage` is that of the table at the end. `planned`: files to change, at the start; `rows_planned`: to
-    be read for them. `files_left`: of those, not done (the run was stopped, or failed). `dropped`: files
-    that other commits took away. `snapshot`: the last of `snapshots`. `forecast`, `before`, `after`: of a dry
-    run; what it takes, what the table has and would have. `error_class`: the type of `error`.
-    """
+    """The result of a job."""
 
     table: str
     engine: str
     dry_run: bool = False
     seconds: float = 0.0
     files: int = 0
+    """The number of data files whose description changed."""
     rows: int = 0
+    """The number of rows that were read for new indexes."""
     bytes: int = 0
+    """The size of the new indexes."""
     planned: int = 0
+    """The number of files to change, at the start."""
     rows_planned: int = 0
+    """The number of rows to read for them."""
     files_left: int = 0
+    """The planned files that were not done, because the run was stopped or failed."""
     coverage_before: tuple[Coverage, ...] = ()
     coverage: tuple[Coverage, ...] = ()
+    """The coverage of the table's indexes at the end."""
     snapshot: int | None = None
+    """The last of `snapshots`."""
     snapshots: tuple[int, ...] = ()
     dropped: tuple[str, ...] = ()
+    """The files that other commits removed."""
     forecast: Forecast | None = None
+    """What a dry run would take; None otherwise."""
     before: Counts | None = None
+    """What the table has; only for a dry run."""
     after: Counts | None = None
+    """What the table would have; only for a dry run."""
     nothing_to_do: bool = False
     warnings: tuple[str, ...] = ()
     error: str | None = None
     error_class: str | None = None
+    """The type of `error`."""
 
     def failed(self, error: LakeError | None) -> Report:
-        """With what ended the job early, if something did."""
+        """Return the report with the error that ended the job early, if there was one."""
         if error is None:
             return self
         return replace(self, error=explain(error), error_class=type(error).__name__)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Convert the report to plain values."""
         raw = asdict(self)
         lists = ("coverage_before", "coverage", "snapshots", "dropped", "warnings")
         told = {"forecast": self.forecast and self.forecast.to_json()}
@@ -121,10 +130,10 @@ class Report:
 
 
 def run(job: Job, catalog: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
-    """Make the indexes of one table; a dry run only looks.
+    """Build the indexes of one table; a dry run only reads.
 
-    Raises NotFoundError, InvalidInputError, UnsupportedError before anything is touched. When units fail,
-    what the others made is committed first; then the first failure is raised.
+    Raises NotFoundError, InvalidInputError, UnsupportedError before anything is touched. When units fail, the
+    results of the others are committed first; then the first failure is raised.
     """
     report, error = _run(job, catalog, executor or SerialExecutor(), clock or SystemClock())
     if error is not None:
@@ -139,8 +148,8 @@ def run_many(
     clock: Clock | None = None,
     limits: Limits | None = None,
 ) -> list[Report]:
-    """One report per job, in order; several tables at once within `limits`, which share `executor`. A failed
-    job does not stop the rest: its report has an `error`.
+    """Return one report per job, in order. Several tables are processed at once within `limits`; they share
+    `executor`. A failed job does not stop the rest: its report has an `error`.
     """
     work, engine, clock = list(jobs), executor or SerialExecutor(), clock or SystemClock()
     limits = limits or Limits()
@@ -166,7 +175,7 @@ def _tried(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> Report:
 
 
 def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> tuple[Report, LakeError | None]:
-    """The report, and the error that ended the job early if one did."""
+    """Return the report, and the error that ended the job early if there was one."""
     report = Report(table=job.table, engine=executor.name, dry_run=job.dry_run)
     holds = HoldStore(catalog.file_io, catalog.warehouse, clock)
     by = job.owner
@@ -207,7 +216,7 @@ def _run(job: Job, catalog: Lake, executor: Executor, clock: Clock) -> tuple[Rep
 
 @contextmanager
 def _leased(job: Job, lake: Lake, clock: Clock) -> Iterator[None]:
-    """Raises BusyError for a table that another chore holds."""
+    """Take the lease. Raises BusyError for a table that another chore holds."""
     if not job.lease_ms:
         yield
         return

@@ -1,6 +1,6 @@
-"""Jobs for files that a table names and that are gone: the next snapshot no longer names them.
+"""Jobs for missing files: a new snapshot no longer names the files that a table names and that do not exist.
 
-Both can lose rows: they say which, and do it only when that many rows are accepted.
+Both jobs can lose rows: they say which, and run only when that many rows are accepted.
 """
 
 from __future__ import annotations
@@ -31,15 +31,17 @@ _SHOWN = 20
 
 @dataclass(frozen=True, kw_only=True)
 class _UnexistingJob:
-    """`accept_rows`: how many rows may be lost; None: none. `max_share`: see `AcceptedLoss`.
+    """A request to remove references to missing files.
 
-    (`commit_user`, `commit_identifier`) names the run: one that has committed is not repeated. An empty user
-    means a fresh one.
+    (`commit_user`, `commit_identifier`) names the run: a run that has committed is not repeated. An empty
+    user means a fresh one.
     """
 
     table: str
     accept_rows: int | None = None
+    """How many rows may be lost; None means none."""
     max_share: float = 0.5
+    """See `AcceptedLoss.max_share`."""
     commit_user: str = ""
     commit_identifier: int = 1
     options: Mapping[str, str] = field(default_factory=dict)
@@ -50,20 +52,23 @@ class _UnexistingJob:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Any:
-        """Raises InvalidInputError for unknown or missing keys."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
         return job_from_json(cls, raw)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RemoveUnexistingFiles(_UnexistingJob):
-    """Data files. Where a key has other versions in files that are left, the newest of these comes back."""
+    """Remove missing data files. Where other files have older versions of a key, the newest of these comes
+    back.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class RemoveUnexistingManifests(_UnexistingJob):
-    """Manifests. `accept_revived`: files that a lost manifest removed may come back."""
+    """Remove missing manifests."""
 
     accept_revived: bool = False
+    """Accept that files which a lost manifest removed may come back."""
 
 
 _NAMES = {
@@ -78,7 +83,9 @@ def run(
     executor: Executor | None = None,
     clock: Clock | None = None,
 ) -> Report:
-    """Raises InvalidInputError, UnsupportedError before anything is touched; CommitConflictError."""
+    """Commit a snapshot without the missing files. Raises InvalidInputError, UnsupportedError before anything
+    is touched; CommitConflictError.
+    """
     with begin(_NAMES[type(job)], job, lake, quarantine=False, executor=executor, clock=clock) as chore:
         accepted = AcceptedLoss(rows=job.accept_rows, max_share=job.max_share)
         author = chore.author(job)

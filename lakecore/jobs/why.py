@@ -1,4 +1,4 @@
-"""Why something is still there: what keeps a file or a snapshot alive, or holds back expiry."""
+"""The job that explains what retains a file or a snapshot, or blocks expiry."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ __all__ = ["Job", "Report", "run"]
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """`subject`: a snapshot's id, or the name or path of a file; None asks about the table's expiry."""
+    """A question about one table."""
 
     table: str
     subject: str | None = None
+    """A snapshot's id, or the name or path of a file; None asks about the table's expiry."""
     options: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = True
     safety: Safety = field(default_factory=Safety)
@@ -32,12 +33,12 @@ class Job:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Raises InvalidInputError for unknown or missing keys."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
         return job_from_json(cls, raw)
 
 
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
-    """`names` are what holds it; nothing is changed."""
+    """Answer the question: `names` of the report are the holders. Nothing is changed."""
     looking = replace(job, dry_run=True)
     with begin("why", looking, lake, quarantine=False, executor=executor, clock=clock) as chore:
         report, target = replace(chore.report, dry_run=False), chore.target

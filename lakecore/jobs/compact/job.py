@@ -1,4 +1,4 @@
-"""A request to compact one table, as a value."""
+"""The request to compact one table, as a value."""
 
 from __future__ import annotations
 
@@ -16,46 +16,52 @@ __all__ = ["Job"]
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A request to compact one table.
-
-    `where`: partitions as `dt=a,hh=b;dt=c`, None for all. `buckets`: of a fixed number, as `0-99,200`.
-    `partition_idle_ms`: only partitions without a new file for so long; `zone`: of the clock that file times
-    were written by. `options`: table options for this run only.
-    `until_ms`: since the epoch; what is proven by then is committed, the rest reported. (`commit_user`,
-    `commit_identifier`) names the run, so that a repeated one is recognised; its commits take the
-    identifiers from there on (up to 1000). An empty user means a fresh one.
-    `order_strategy`, `order_by`: put the rows of an append table without buckets in this order; all of its
-    files are rewritten, whatever `strategy` and `proof` say, and all columns compared. No columns: those of
-    option `clustering.columns`.
-    `proof_seed`: chooses the rows that a sampled proof compares whole; empty: a fresh one, which the report
-    names. `force`: also put in order what an earlier run has put in this order, and nobody has touched since.
-    `lease_ms`: hold the table's lease while there is work, so long that it outlives this process if that is
-    killed; 0 takes none. `wait_ms`: how long to wait while another chore holds it. `owner`: who holds it, who
-    takes it over at once; empty: the name of the run.
-    """
+    """A request to compact one table."""
 
     table: str
     strategy: Strategy = Strategy.UNIVERSAL
     order_strategy: OrderStrategy = OrderStrategy.NONE
+    """Sort the rows of an append table without buckets in this order. All of its files are rewritten,
+    whatever `strategy` and `proof` say, and all columns are compared.
+    """
     order_by: tuple[str, ...] = ()
+    """The columns to sort by; if it is empty, those of option `clustering.columns`."""
     force: bool = False
+    """Also sort what an earlier run has put in this order and nobody has changed since."""
     where: str | None = None
+    """Partitions as `dt=a,hh=b;dt=c`; None means all."""
     buckets: str | None = None
+    """Buckets of a table with a fixed number of them, as `0-99,200`; None means all."""
     partition_idle_ms: int | None = None
+    """Only partitions without a new file for this long, in milliseconds."""
     zone: str = "UTC"
+    """The time zone of the clock that file times were written by."""
     options: Mapping[str, str] = field(default_factory=dict)
+    """Table options for this run only."""
     dry_run: bool = False
     until_ms: int | None = None
+    """In milliseconds since the epoch; what is proven by then is committed, the rest reported."""
     commit_user: str = ""
+    """(`commit_user`, `commit_identifier`) names the run, so that a repeated one is recognised; its commits
+    take the identifiers from there on (up to 1000). An empty user means a fresh one.
+    """
     commit_identifier: int = 1
     proof: ProofMode = ProofMode.SAMPLED
     proof_seed: str = ""
+    """Chooses the rows that a sampled proof compares whole. If it is empty, a fresh seed is chosen, which the
+    report names.
+    """
     lease_ms: int = 0
+    """Hold the table's lease while there is work; this is how long it outlives this process if it is killed.
+    0 takes no lease.
+    """
     wait_ms: int = 0
+    """How long to wait while another chore holds the lease."""
     owner: str = ""
+    """The owner of the lease, who takes it over at once; empty means the name of the run."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Convert the job to plain values."""
         raw = {f.name: getattr(self, f.name) for f in fields(self)}
         plain = {"options": dict(self.options), "order_by": list(self.order_by)}
         enums = {name: raw[name].value for name in ("strategy", "proof", "order_strategy")}
@@ -63,7 +69,7 @@ class Job:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Raises InvalidInputError for unknown or missing keys and values."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys and values."""
         try:
             kinds = {
                 "strategy": Strategy,

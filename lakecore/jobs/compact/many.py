@@ -1,8 +1,9 @@
-"""Compacting many tables at once: each has a thread that plans, proves and commits; all share one executor.
+"""Compaction of many tables at once: each has a thread that plans, proves and commits; all share one
+executor.
 
-Cost of a table with nothing to do: 4 ms of CPU (its schema, snapshot, manifest lists and manifests are read;
-nothing is written, no lease taken), so 10,000 of them 40 s. Memory: the plans that are held at once, within
-`Limits.plan_bytes`, and 1 kB a report.
+A table with nothing to do costs 4 ms of CPU (its schema, snapshot, manifest lists and manifests are read;
+nothing is written, no lease is taken), so 10,000 of them cost 40 s. Memory: the plans that are held at once,
+within `Limits.plan_bytes`, and 1 kB a report.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ def reports_of(
     on_progress: Callable[[Job, Progress], None] | None,
     on_done: Callable[[Report], None] | None,
 ) -> list[Report]:
-    """A report per job, in order. An interruption stops the units that run, and leaves no files of theirs."""
+    """Return a report per job, in order. An interruption stops the running units and leaves no files of
+    theirs.
+    """
     with UnitPool(engine) as pool, Heartbeat() as heartbeat:
         budget = PlanBudget(limits.plan_bytes) if len(jobs) > 1 else None
         many = _Many(lake, pool, budget, heartbeat, clock, on_progress, on_done)
@@ -47,7 +50,7 @@ def reports_of(
 
 @dataclass
 class _Many:
-    """What the threads of the tables share. `stopped`: no table is begun any more."""
+    """The state that the threads of the tables share."""
 
     lake: Lake
     pool: UnitPool
@@ -57,6 +60,7 @@ class _Many:
     on_progress: Callable[[Job, Progress], None] | None
     on_done: Callable[[Report], None] | None
     stopped: bool = False
+    """Whether no further table is started."""
 
     def __post_init__(self) -> None:
         self._tell = SerialCallbacks()
@@ -66,7 +70,7 @@ class _Many:
         self.pool.cancel()
 
     def report(self, job: Job) -> Report:
-        """The whole way of one table."""
+        """Compact one table and return its report."""
         report = self._tried(job)
         self._tell(self.on_done, report)
         return report

@@ -1,4 +1,4 @@
-"""What a compaction job reports, and how that is put together from what the run saw and did."""
+"""The report of a compaction job, and how it is built from the run."""
 
 from __future__ import annotations
 
@@ -23,22 +23,13 @@ __all__ = ["Report", "Shape", "with_run"]
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What a job did. Rows, files and bytes in and out are those of rewritten files; `moved` files only
-    changed level.
-
-    `seconds`: from plan to last commit. `snapshot`: the last of `snapshots`, None without any. `dropped`:
-    picks that another commit made impossible. `planned`: what a dry run would do first; its `after` is what
-    that leaves, bytes and rows at most, and `forecast` what it takes and may meet. `proof`: what was
-    proven. `error_class`: the type of `error`, of `lakecore.errors`. `skipped`: why nothing was done, where
-    that is no error. `in_order`: partitions that were left alone, as they are in the order asked for.
-    `warnings`: why rows of the table may not be read, and what became of snapshots that other writers
-    replaced.
-    """
+    """The result of a job. Rows, files and bytes in and out are those of rewritten files."""
 
     table: str
     strategy: Strategy
     engine: str
     seconds: float = 0.0
+    """The time from the plan to the last commit."""
     rows_in: int = 0
     rows_out: int = 0
     files_in: int = 0
@@ -46,32 +37,47 @@ class Report:
     bytes_in: int = 0
     bytes_out: int = 0
     moved: int = 0
+    """The number of files that only changed level."""
     snapshot: int | None = None
+    """The last of `snapshots`; None without any."""
     snapshots: tuple[int, ...] = ()
     proof: str = ""
+    """What was proven."""
     error: str | None = None
     error_class: str | None = None
+    """The type of `error`, one of `lakecore.errors`."""
     skipped: str = ""
+    """Why nothing was done, where that is no error."""
     before: Shape = field(default_factory=Shape)
     after: Shape = field(default_factory=Shape)
+    """The table after the run. For a dry run this is what the planned picks leave; its bytes and rows are
+    upper bounds.
+    """
     picks_done: int = 0
     picks_left: int = 0
     dropped: tuple[str, ...] = ()
+    """The picks that another commit made impossible."""
     planned: tuple[str, ...] = ()
+    """What a dry run would do first."""
     forecast: Forecast | None = None
+    """What the run takes and which conflicts it may meet; None unless it is a dry run."""
     dry_run: bool = False
     nothing_to_do: bool = False
     in_order: int = 0
+    """The partitions that were skipped, because they already have the requested order."""
     warnings: tuple[str, ...] = ()
+    """Why rows of the table may not be readable, and what happened to snapshots that other writers
+    replaced.
+    """
 
     def failed(self, error: BaseException | None) -> Report:
-        """With what ended the job early, if something did."""
+        """Return the report with the error that ended the job early, if there was one."""
         if error is None:
             return self
         return replace(self, error=explain(error), error_class=type(error).__name__)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; levels as text, as JSON wants keys."""
+        """Convert the report to plain values; levels become text, because JSON requires text as keys."""
         raw = asdict(self)
         for name in ("before", "after"):
             raw[name]["levels"] = {str(level): count for level, count in raw[name]["levels"].items()}
@@ -81,7 +87,7 @@ class Report:
 
 
 def with_run(report: Report, run: CompactRun | ClusterRun, planned: Sequence[WorkPick]) -> Report:
-    """`report` with the figures of `run`. `planned`: picks of a dry run."""
+    """Return `report` with the figures of `run`. `planned` are the picks of a dry run."""
     outcome = run.outcome
     snapshots = run.landed.ids + outcome.snapshots
     return replace(
@@ -116,7 +122,7 @@ def _planned_text(pick: WorkPick) -> str:
 
 
 def _proof_text(outcome: Outcome) -> str:
-    """What was proven, summed over all picks."""
+    """Return what was proven, summed over all picks."""
     kinds: dict[tuple[bool | None, bool], list[PickProof]] = {}
     for proof in outcome.proofs:
         kinds.setdefault((proof.placed, proof.fold is None), []).append(proof)

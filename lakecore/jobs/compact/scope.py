@@ -1,4 +1,4 @@
-"""Which partitions and buckets of a table a compaction is about."""
+"""The partitions and buckets of a table that a compaction covers."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _RANGE = re.compile(r"(\d+)(?:\s*-\s*(\d+))?")
 
 
 def part_of(table: Table, job: Job, now_ms: int) -> ScanFilter:
-    """What `job.where`, `job.buckets` and `job.partition_idle_ms` leave of the table now.
+    """Return the part of the table that `job.where`, `job.buckets` and `job.partition_idle_ms` select now.
 
-    To find idle partitions costs a plan and some 1 us a file; without that limit nothing is read. Raises
-    InvalidInputError for what does not fit the table.
+    Finding idle partitions costs a plan and some 1 us a file; without that limit nothing is read. Raises
+    InvalidInputError for values that do not fit the table.
     """
     chosen = partitions_of(table, job.where)
     if job.buckets is not None:
@@ -44,7 +44,9 @@ def part_of(table: Table, job: Job, now_ms: int) -> ScanFilter:
 
 
 def partitions_of(table: Table, where: str | None) -> ScanFilter:
-    """Raises InvalidInputError for text that names no partitions of the table."""
+    """Parse the text of a partition filter. Raises InvalidInputError for text that names no partitions of the
+    table.
+    """
     if where is None:
         return EVERYTHING
     kind = table.schema.partition_type
@@ -52,7 +54,9 @@ def partitions_of(table: Table, where: str | None) -> ScanFilter:
 
 
 def _buckets(table: Table, text: str) -> frozenset[int]:
-    """Buckets of `0-99,200`. Only a fixed number of buckets has names that mean the same tomorrow."""
+    """Parse buckets such as `0-99,200`. Only tables with a fixed number of buckets have stable bucket
+    names.
+    """
     options = table.options
     if options.bucket_mode is not BucketMode.HASH_FIXED:
         raise InvalidInputError(
@@ -74,7 +78,9 @@ def _buckets(table: Table, text: str) -> frozenset[int]:
 
 
 def _idle_partitions(entries: ManifestEntries, before_ms: int) -> frozenset[bytes]:
-    """Partitions whose youngest file was made then or earlier. `before_ms`: of the writers' wall clock."""
+    """Return the partitions whose youngest file was created before `before_ms` or at it, on the writers' wall
+    clock.
+    """
     newest = entries.newest()
     present = np.unique(entries.partition)
     return frozenset(entries.partitions[code] for code in present[newest[present] <= before_ms].tolist())

@@ -1,4 +1,4 @@
-"""The marks of sorted partitions, as clusterings know them, in their store."""
+"""The store of sort marks, converted to and from the marks that clustering uses."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ __all__ = ["add", "load"]
 
 
 def load(lake: Lake, table: str) -> dict[bytes, SortMark]:
-    """Costs one read."""
+    """Load the marks of a table. This costs one read."""
     found = SortMarkStore(lake.file_io, lake.warehouse).load(table)
     return {partition: SortMark(*mark) for partition, mark in found.items()}
 
 
 def add(lake: Lake, table: str, marks: Marks) -> None:
-    """Costs a read and a write. Marks of partitions that are gone stay: some 150 bytes each."""
+    """Add marks of a table. This costs a read and a write. Marks of deleted partitions stay: some 150 bytes
+    each.
+    """
     store = SortMarkStore(lake.file_io, lake.warehouse)
     new = {partition: (mark.order, mark.files) for partition, mark in marks.items()}
     before = store.load(table)

@@ -1,4 +1,4 @@
-"""One compaction job on its way to a report."""
+"""One compaction job, from the request to the report."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ Work = CompactRun | ClusterRun
 
 
 class CompactTask:
-    """One job on its way to a report.
+    """One compaction job, from the request to the report.
 
-    `heartbeat` keeps the lease, of this table and maybe of others; `budget`: for plans of several at once.
+    `heartbeat` renews the lease of this table, and perhaps those of others. `budget` limits the plans of
+    several tables at once.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class CompactTask:
         )
 
     def of(self, lake: Lake) -> tuple[Report, LakeError | None]:
-        """The report, and the error that ended the job early if one did."""
+        """Run the job and return the report, and the error that ended the job early if there was one."""
         try:
             table = lake.load_table(self._job.table).with_options(self._job.options)
             with ExitStack() as ends:
@@ -86,7 +87,7 @@ class CompactTask:
             return self._report.failed(err), err
 
     def _hold(self, error: LakeError, lake: Lake) -> None:
-        """Damage puts the table on hold, as long as the lease is held where it was taken."""
+        """Put the table on hold after damage, while the lease is held if one was taken."""
         if not self._job.dry_run:
             holds = HoldStore(lake.file_io, lake.warehouse, self._clock)
             place_hold_for(error, holds, self._job.table, "compact", self._job.owner)
@@ -121,7 +122,7 @@ class CompactTask:
     def _forecast(
         self, report: Report, run: Work, planned: Sequence[WorkPick], table: Table, lake: Lake
     ) -> Report:
-        """With what the picks would leave and take."""
+        """Add to the report what the picks would leave and take."""
         from lakecore.jobs.runner import forecast
 
         work = forecast.Work(
@@ -142,7 +143,7 @@ class CompactTask:
     def _remember(
         self, report: Report, run: Work, table: Table, lake: Lake, started_ms: int, memory: int
     ) -> None:
-        """Add what the run took to the history of the table."""
+        """Add the figures of the run to the history of the table."""
         from lakecore.jobs.runner import forecast
 
         forecast.remember(
@@ -164,7 +165,7 @@ class CompactTask:
         )
 
     def _compact_run(self, table: Table, where: ScanFilter, lake: Lake, ends: ExitStack) -> Work:
-        """`ends` releases what the run will hold."""
+        """Build the run of the table; `ends` releases what the run will hold."""
         job = self._job
         if job.order_strategy is OrderStrategy.NONE and job.order_by:
             raise InvalidInputError(
@@ -211,7 +212,7 @@ class CompactTask:
         return ClusterRun(target, request, order, self._on_progress, on_begin, marks)
 
     def _put_off(self, table: Table) -> tuple[str, ...]:
-        """What the compaction that is asked for leaves undone."""
+        """Return what the requested compaction leaves undone."""
         universal = self._job.strategy is Strategy.UNIVERSAL
         if not universal or not announces_nothing(table.schema, table.options):
             return ()
@@ -222,7 +223,9 @@ class CompactTask:
         )
 
     def _strategy(self, table: Table) -> Strategy:
-        """A universal compaction is a full one where the table's options say that it is time."""
+        """Return the strategy; a universal compaction becomes a full one when the table's options say that it
+        is time.
+        """
         asked = self._job.strategy
         if asked is not Strategy.UNIVERSAL or not full_is_due(table.scanner, table.schema, table.options):
             return asked
@@ -230,14 +233,16 @@ class CompactTask:
         return Strategy.FULL
 
     def _wait_ms(self) -> int:
-        """What the window leaves of the time to wait."""
+        """Return how much of the time to wait the window leaves."""
         job = self._job
         if job.until_ms is None:
             return job.wait_ms
         return max(0, min(job.wait_ms, job.until_ms - self._clock.now_ms()))
 
     def _shaped(self, report: Report, run: Work, table: Table) -> Report:
-        """With the table before and after; after an error, after is what could still be read."""
+        """Add the table before and after the run to the report; after an error, `after` is what could still
+        be read.
+        """
         keyed = _has_levels(table)
         before = after = Shape.of(run.before, keyed=keyed)
         try:
@@ -250,7 +255,7 @@ class CompactTask:
 
 
 def _kind(run: Work) -> str:
-    """Which history tells how long it takes."""
+    """Return which history tells how long the run takes."""
     from lakecore.jobs.runner import forecast
 
     return forecast.SORT if isinstance(run, ClusterRun) else forecast.COMPACT

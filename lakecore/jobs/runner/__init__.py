@@ -1,3 +1,3 @@
-"""What jobs share: how a chore begins and ends, many tables at once, forecasts, counts before and after,
-and text of times.
+"""The parts that jobs share: how a chore begins and ends, many tables at once, forecasts, counts before and
+after, and the text of times.
 """

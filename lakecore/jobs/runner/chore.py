@@ -1,4 +1,4 @@
-"""What the maintenance jobs share: their report, their safety settings, and how they begin and end."""
+"""The parts that maintenance jobs share: their report, their safety settings, and how they begin and end."""
 
 from __future__ import annotations
 
@@ -56,81 +56,92 @@ DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Safety:
-    """How careful a job is. `quarantine`: move files aside instead of deleting them; None: as the job does
-    by itself.
-
-    `quarantine_ttl_ms`, `quarantine_cap`: older runs, and the oldest beyond so many bytes, are deleted for
-    good (`purges`: at the end of this job). `lease_ms`: how long a lease outlives its process where that
-    cannot be seen to have ended; 0 takes none. `wait_ms`: how long to wait for the lease of another chore.
-    `owner`: who holds it; the same owner takes its own lease over at once.
-    """
+    """The safety settings of a job."""
 
     quarantine: bool | None = None
+    """Move files to the quarantine instead of deleting them; None takes the job's default."""
     quarantine_ttl_ms: int = 7 * DAY_MS
+    """Runs in the quarantine that are older are deleted for good."""
     quarantine_cap: int | None = 100 << 30
+    """The oldest runs beyond this many bytes in the quarantine are deleted for good."""
     purges: bool = True
+    """Whether the quarantine is purged at the end of this job."""
     lease_ms: int = 60_000
+    """How long a lease outlives its process, where the end of the process cannot be seen; 0 takes no
+    lease.
+    """
     wait_ms: int = 0
+    """How long to wait for the lease of another chore."""
     owner: str = ""
+    """The owner of the lease; the same owner takes its own lease over at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What a maintenance job did, or with `dry_run` would do.
-
-    `files`, `bytes`: removed, or moved to the quarantine (`quarantined`), snapshots and tags included;
-    bytes as far as they are recorded. `snapshots`: ids that went. `names`: of the tags, branches,
-    partitions, consumers or files it is about. `snapshot`: the one that the job committed or chose.
-    `blocker`: what stops it from doing more. `spared`: planned, but needed again meanwhile. `run`: for
-    `undo`. `resumed`: interrupted runs that were finished first. `forecast`, `before` and `after`: of a dry
-    run, what the run takes, what the table has and would have; and its `estimated_seconds`. `error_class`:
-    the type of `error`, of `lakecore.errors`. `skipped`: why nothing was done, where that is no error.
-    `held`: why nothing was removed: the table is on hold. `notes`: what else a person should know, for
-    example that another writer replaced the snapshot of the job, and that it was made again.
-    """
+    """The result of a maintenance job, or for `dry_run` what it would do."""
 
     table: str
     job: str
     dry_run: bool = False
     run: str | None = None
+    """The run's id, for `undo`."""
     quarantined: bool = False
+    """Whether the files were moved to the quarantine."""
     files: int = 0
+    """The number of files that were removed or moved to the quarantine, snapshots and tags included."""
     bytes: int = 0
+    """Their size, as far as it is recorded."""
     spared: int = 0
+    """The number of planned files that became referenced again before their removal."""
     snapshots: tuple[int, ...] = ()
+    """The ids of the expired snapshots."""
     names: tuple[str, ...] = ()
+    """The tags, branches, partitions, consumers or files that the report is about."""
     snapshot: int | None = None
+    """The snapshot that the job committed or chose."""
     blocker: str = ""
+    """Why the job cannot do more."""
     notes: tuple[str, ...] = ()
+    """Further facts for users, for example that another writer replaced the snapshot of the job, and that the
+    job committed it again.
+    """
     resumed: int = 0
+    """The interrupted runs that were finished first."""
     seconds: float = 0.0
     estimated_seconds: float | None = None
+    """The estimated time; only for a dry run."""
     forecast: Forecast | None = None
+    """What the run takes; only for a dry run."""
     before: Counts | None = None
+    """What the table has; only for a dry run."""
     after: Counts | None = None
+    """What the table would have; only for a dry run."""
     nothing_to_do: bool = False
     skipped: str = ""
+    """Why nothing was done, where that is no error."""
     held: str = ""
+    """Why nothing was removed: the table is on hold."""
     error: str | None = None
     error_class: str | None = None
+    """The type of `error`, one of `lakecore.errors`."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Convert the report to plain values."""
         lists = {name: list(getattr(self, name)) for name in ("snapshots", "names", "notes")}
         return asdict(self) | lists | {"forecast": self.forecast and self.forecast.to_json()}
 
     def planned(self, removal: Removal) -> Report:
-        """With the figures of what would be removed."""
+        """Return the report with the figures of what would be removed."""
         return replace(self, files=len(removal), bytes=removal.size)
 
     def swept(self, swept: SweepResult) -> Report:
-        """With the figures of what was removed."""
+        """Return the report with the figures of what was removed."""
         files = swept.roots + swept.files
         return replace(self, run=swept.run, files=files, bytes=swept.size, spared=len(swept.still_referenced))
 
 
 class ChoreJob(Protocol):
-    """What every maintenance job is asked for."""
+    """The fields of every maintenance job."""
 
     @property
     def table(self) -> str: ...
@@ -146,7 +157,9 @@ class ChoreJob(Protocol):
 
 
 class CommittingJob(Protocol):
-    """(`commit_user`, `commit_identifier`) names its run, so that a repeated one is recognised."""
+    """A job whose (`commit_user`, `commit_identifier`) names its run, so that a repeated one is
+    recognised.
+    """
 
     @property
     def commit_user(self) -> str: ...
@@ -157,10 +170,10 @@ class CommittingJob(Protocol):
 
 @dataclass
 class Chore:
-    """A job at work on one table. `report` starts with what is known already.
+    """A running job on one table. `report` starts with what is known already.
 
-    For dry runs a job may say `before`, where it has counted more than the lists tell, and `after`, what the
-    run would make of it; as it is, nothing of the latest snapshot changes.
+    For dry runs a job may set `before`, when it has counted more than the manifest lists tell, and `after`,
+    the counts that the run would leave. By default nothing of the latest snapshot changes.
     """
 
     table: Table
@@ -172,15 +185,15 @@ class Chore:
     before: Counts | None = None
     after: Callable[[Counts], Counts] = Change().of
     work: Work | None = None
-    """What takes the time, where that is not what is removed: the same for a dry run as for a run."""
+    """What determines the time, where that is not the removed files: the same for a dry run as for a run."""
     result: Report | None = None
     holds: tuple[Hold, ...] = ()
-    """Those that were on the table when the chore began."""
+    """The holds of the table when the chore began."""
     landings: list[str] = field(default_factory=list)
-    """What became of its snapshots that other writers replaced."""
+    """What happened to its snapshots that other writers replaced."""
 
     def timed(self, report: Report) -> Report:
-        """With the seconds since the beginning; of a dry run, with what the run would take and meet."""
+        """Return the report with the seconds since the beginning; a dry run also gets its forecast."""
         report = replace(report, seconds=round(self.target.clock.monotonic() - self.started, 3))
         if report.dry_run and self.sweeper.gate.effect is HoldEffect.REFUSED:
             report = replace(report, held=self.held())
@@ -196,11 +209,11 @@ class Chore:
         return report
 
     def held(self) -> str:
-        """Why nothing may be removed; empty where the table is not on hold."""
+        """Return why nothing may be removed; the text is empty when the table is not on hold."""
         return str(refusal(self.report.table, self.report.job, self.holds)) if self.holds else ""
 
     def remember(self, started_ms: int) -> None:
-        """Add what the run took to the history of its job."""
+        """Add the figures of the run to the history of its job."""
         report = self.result
         if report is None or report.dry_run or report.nothing_to_do:
             return
@@ -217,7 +230,9 @@ class Chore:
         )
 
     def estimate_manifest_work(self, snapshot: Snapshot, files: int = 0) -> None:
-        """The `work` is the entries of its manifests, and `files` that change. Reads two manifest lists."""
+        """Set `work` to the entries of the snapshot's manifests and the `files` that change. This reads two
+        manifest lists.
+        """
         named = self.target.manifests.data_manifests(snapshot)
         self.work = Work(
             files=files, entries=sum(one.num_added_files + one.num_deleted_files for one in named)
@@ -227,12 +242,14 @@ class Chore:
         return self.work or Work(files=report.files, bytes=report.bytes)
 
     def settle_hint(self) -> None:
-        """Where nothing was left to do, an earlier try may have been killed between its commit and LATEST."""
+        """Correct the hint when nothing was left to do: an earlier try may have been killed between its
+        commit and LATEST.
+        """
         if self.result is not None and self.result.nothing_to_do:
             self.target.snapshots.catch_up_latest()
 
     def author(self, job: CommittingJob) -> Author:
-        """As the job says; without a user somebody new."""
+        """Return the commit identity of the job, or a fresh one when it names no user."""
         if job.commit_user:
             return Author(job.commit_user, job.commit_identifier)
         return Author(f"lakecore-{self.report.job}-{self.target.clock.fresh_id()}")
@@ -240,7 +257,9 @@ class Chore:
     def committed_earlier(
         self, author: Author, kind: CommitKind, target: Target | None = None
     ) -> Report | None:
-        """The report of a run whose commit is there already, of an earlier try. `target`: None: its own."""
+        """Return the report of a run whose commit an earlier try has made; None without such a commit.
+        `target` None means the chore's own.
+        """
         found = author.landed((target or self.target).snapshots, kind)
         if found is None:
             return None
@@ -248,7 +267,7 @@ class Chore:
         return replace(self.report, snapshot=found.id, notes=notes, nothing_to_do=True)
 
     def main(self) -> Target:
-        """The table's main branch."""
+        """Return the table's main branch."""
         return replace(self.target, paths=self.target.paths.with_branch(MAIN_BRANCH))
 
 
@@ -263,13 +282,13 @@ def begin(
     clock: Clock | None,
     resume: bool = True,
 ) -> Iterator[Chore]:
-    """Open the table, take its lease and finish what an interrupted run left.
+    """Open the table, take its lease and finish what an interrupted run left. `quarantine` is the job's
+    default.
 
-    `quarantine`: the job's default.
-
-    With `dry_run` nothing is written: no lease, nothing finished, no hold. A CorruptDataError or ProofError
-    of the job puts the table on hold. Raises OnHoldError for a job that removes, while the table is on hold;
-    others then leave unfinished what an interrupted run was to remove.
+    With `dry_run` nothing is written: no lease is taken, no run is finished, no hold is placed. A
+    CorruptDataError or ProofError of the job puts the table on hold. Raises OnHoldError for a job that
+    removes, while the table is on hold; other jobs then leave unfinished what an interrupted run was to
+    remove.
     """
     clock = clock or SystemClock()
     safety, dry_run = job.safety, job.dry_run
@@ -330,7 +349,7 @@ def begin(
 
 @contextmanager
 def _telling_damage(target: Target, effect: HoldEffect, *, enabled: bool) -> Iterator[None]:
-    """Something is missing that a removing chore needs to know: is it the latest snapshot that lacks it?
+    """Check, when a file is missing that a removing chore needs, whether the latest snapshot lacks it.
 
     Raises CorruptDataError then, instead of NotFoundError.
     """
@@ -346,17 +365,17 @@ def _telling_damage(target: Target, effect: HoldEffect, *, enabled: bool) -> Ite
 
 
 def parameters(job: Any) -> dict[str, Any]:
-    """What the ledger remembers of a job: no secrets."""
+    """Return what the ledger records of a job; it contains no secrets."""
     return {name: without_secrets(value) for name, value in asdict(job).items() if name != "safety"}
 
 
 def job_to_json(job: Any) -> dict[str, Any]:
-    """Plain values of a frozen job."""
+    """Convert a frozen job to plain values."""
     return asdict(job)
 
 
 def job_from_json(kind: type[J], raw: Mapping[str, Any]) -> J:
-    """Raises InvalidInputError for unknown or missing keys."""
+    """Parse a job. Raises InvalidInputError for unknown or missing keys."""
     try:
         values = dict(raw)
         for one in fields(kind) if is_dataclass(kind) else ():

@@ -1,4 +1,4 @@
-"""One chore on many tables: several at once, each with its own report."""
+"""One chore on many tables: several run at once, each with its own report."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def run_many(
     on_done: Callable[[Report], None] | None = None,
     passes_over: bool = True,
 ) -> list[Report]:
-    """One report per job, in order. A failed one does not stop the rest: its report has an `error`; one that
-    a hold stops is `held`, not failed.
+    """Return one report per job, in order. A failed job does not stop the rest: its report has an `error`. A
+    job that a hold stops is `held`, not failed.
 
-    Of several, one whose table another chore holds is `skipped` where that is no failure: with `passes_over`,
-    and when the job does not wait for it.
+    When there are several jobs, a job whose table another chore holds is `skipped` if that is no failure:
+    with `passes_over`, or when the job does not wait for the lease.
 
-    Memory: within `limits`, and a report each. `on_done` is called from several threads, one at a time. The
-    quarantine is purged once at the end, instead of by each job (that reads the runs of all tables).
+    Memory stays within `limits`, plus a report each. `on_done` is called from several threads, one at a time.
+    The quarantine is purged once at the end, instead of by each job (that reads the runs of all tables).
     """
     tell = SerialCallbacks()
     if len(jobs) < 2:
@@ -85,7 +85,7 @@ def _tried(job: J, run: Callable[[J], Report], *, passes_over: bool) -> Report:
 
 
 def _name(job: object) -> str:
-    """What its reports call it: `create-tag`, `expire-snapshots`."""
+    """Return the name of the job in its reports: `create-tag`, `expire-snapshots`."""
     kind = type(job)
     if kind.__name__ == "Job":
         return kind.__module__.rpartition(".")[2].replace("_", "-")

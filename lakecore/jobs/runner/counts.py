@@ -1,4 +1,4 @@
-"""How much a table has before a chore and would have after it, as far as that is cheap to know."""
+"""The counts of a table before and after a chore, as far as they are cheap to know."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["UNKNOWN", "Change", "Counts", "counts_of", "counts_of_entries", "sna
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Live data files of the latest snapshot, their bytes, physical rows and sorted runs, and how many
-    `snapshots` there are. None: only every manifest tells.
+    """The live data files of the latest snapshot, their bytes, physical rows and sorted runs, and the number
+    of `snapshots`. A count is None when only reading every manifest would tell.
     """
 
     files: int | None = None
@@ -27,7 +27,9 @@ class Counts:
     sorted_runs: int | None = None
 
     def towards(self, after: Counts) -> str:
-        """For people: `files 12 -> 10, rows 40, snapshots 5 -> 1`; what is not known is left out, or `?`."""
+        """Format the change for users: `files 12 -> 10, rows 40, snapshots 5 -> 1`; unknown counts are left
+        out, or shown as `?`.
+        """
         named = [
             (one.name.replace("_", " "), getattr(self, one.name), getattr(after, one.name))
             for one in fields(self)
@@ -40,7 +42,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a chore adds (or, below 0, takes). None: not known before."""
+    """What a chore adds (or, below 0, removes). None means that it is not known before the run."""
 
     files: int | None = 0
     bytes: int | None = 0
@@ -50,17 +52,17 @@ class Change:
 
     @classmethod
     def adding(cls, entries: ManifestEntries, *, keyed: bool, snapshots: int | None) -> Change:
-        """Live entries that come, whole sorted runs, in so many commits."""
+        """Count live entries that are added, as whole sorted runs, in `snapshots` commits."""
         return cls(snapshots=snapshots, **_figures(Shape.of(entries, keyed=keyed)))
 
     @classmethod
     def removing(cls, entries: ManifestEntries, *, keyed: bool, snapshots: int | None) -> Change:
-        """Live entries that go, whole sorted runs."""
+        """Count live entries that are removed, as whole sorted runs."""
         gone = _figures(Shape.of(entries, keyed=keyed))
         return cls(snapshots=snapshots, **{name: -count for name, count in gone.items()})
 
     def of(self, before: Counts) -> Counts:
-        """What is there afterwards."""
+        """Return the counts after the change."""
         names = [one.name for one in fields(self)]
         return Counts(**{name: _sum(getattr(before, name), getattr(self, name)) for name in names})
 
@@ -74,8 +76,9 @@ UNKNOWN = Change(files=None, bytes=None, rows=None, snapshots=None, sorted_runs=
 
 
 def counts_of(target: Target, snapshot: Snapshot | None = None) -> Counts:
-    """Of `snapshot`, else the latest. Costs a listing of the snapshots and reads of two manifest lists; no
-    manifest, so bytes and sorted runs are None. What cannot be read is None, too.
+    """Return the counts of `snapshot`, else of the latest. This costs a listing of the snapshots and reads of
+    two manifest lists. It reads no manifest, so bytes and sorted runs are None. Counts that cannot be read
+    are None, too.
     """
     found = Counts()
     with suppress(LakeError):
@@ -91,7 +94,7 @@ def counts_of(target: Target, snapshot: Snapshot | None = None) -> Counts:
 
 
 def counts_of_entries(target: Target, entries: ManifestEntries) -> Counts:
-    """Of all live entries of the latest snapshot, which were read anyway."""
+    """Return the counts from all live entries of the latest snapshot, when they were read already."""
     figures = _figures(Shape.of(entries, keyed=bool(target.schema.primary_keys)))
     return Counts(snapshots=snapshots_of(target), **figures)
 
@@ -101,5 +104,5 @@ def _figures(shape: Shape) -> dict[str, int]:
 
 
 def snapshots_of(target: Target) -> int:
-    """How many there are, for a listing."""
+    """Return the number of snapshots, at the cost of one listing."""
     return len(target.snapshots.list_ids())

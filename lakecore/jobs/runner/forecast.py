@@ -1,4 +1,4 @@
-"""Forecasts of jobs before they run, and what is remembered of them afterwards."""
+"""The forecasts of jobs before they run, and the figures that are recorded afterwards."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ new commit needs is spared.
 
 
 def forecast_of(target: Target, job: str, work: Work, engine: str, *, around: bool = True) -> Forecast:
-    """What the job will take, by its history here. `around`: look for what it may meet, which costs some
-    reads; without it the risk is not told.
+    """Return what the job will take, from its history on this table. With `around` the environment is
+    observed for conflicts, which costs some reads; without it the forecast has no risk.
     """
     past = HistoryStore(target.file_io, target.warehouse).past(target.name, job, engine)
     seen = Environment(now_ms=target.clock.now_ms())
@@ -112,8 +112,8 @@ def remember(
     outcome: Mapping[str, Any],
     run: str | None = None,
 ) -> None:
-    """Write down what a run was expected to take and what it took. `outcome`: `seconds`, `memory`, `lost`
-    are learnt from.
+    """Record what a run was expected to take and what it took. Later estimates use `seconds`, `memory` and
+    `lost` of `outcome`.
     """
     expected = forecast_of(target, job, work, engine, around=False)
     line = HistoryLine(

@@ -1,4 +1,4 @@
-"""What jobs need of a catalog."""
+"""The part of a catalog that jobs use."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Lake(Protocol):
     def warehouse(self) -> str: ...
 
     def load_table(self, name: str, options: Mapping[str, str] | None = None) -> Table:
-        """Raises NotFoundError."""
+        """Open a table. Raises NotFoundError."""
         ...
 
 
 def target_of(table: Table, lake: Lake, clock: Clock) -> Target:
-    """An opened table as a chore knows it."""
+    """Return an opened table as the target of a chore."""
     return Target(table.name, lake.warehouse, table.file_io, table.paths, table.schema, clock)

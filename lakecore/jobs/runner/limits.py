@@ -1,4 +1,6 @@
-"""How much of a lake is worked on at once. Imports nothing: commands know it before they begin."""
+"""The limits on how much of a lake is processed at once. This module imports nothing, because commands read
+it at start-up.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,11 @@ __all__ = ["Limits"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """`tables`: worked on at once. `plan_bytes`: of the plans that are held for them, as estimated from
-    their manifests before they are read; a plan that is larger by itself is held alone.
-    """
+    """How much of a lake is processed at once."""
 
     tables: int = 8
+    """The number of tables that are processed at once."""
     plan_bytes: int = 512 << 20
+    """The memory for their plans, as estimated from their manifests before they are read. A plan that is
+    larger than this is held alone.
+    """

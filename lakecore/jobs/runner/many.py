@@ -1,4 +1,4 @@
-"""A job on many tables: a thread each, so many at once, within a budget of memory for what they plan."""
+"""A job on many tables: each table has a thread, and a budget limits the memory of their plans."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 
 class SerialCallbacks:
-    """Calls back from several threads, one at a time."""
+    """Runs the callbacks of several threads one at a time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -37,8 +37,8 @@ class SerialCallbacks:
 def for_each_table(
     jobs: Sequence[J], work: Callable[[J], R], at_once: int, on_stop: Callable[[], None] = lambda: None
 ) -> list[R]:
-    """A result per job, in order. An interruption calls `on_stop`, begins no further table, waits for those
-    at work and is raised.
+    """Return a result per job, in order. An interruption calls `on_stop`, starts no further table, waits for
+    the running ones and is raised.
     """
     threads = ThreadPoolExecutor(max(1, min(at_once, len(jobs))), thread_name_prefix="tables")
     try:
@@ -52,11 +52,11 @@ def for_each_table(
 
 @contextmanager
 def reserved_memory(budget: PlanBudget | None, open_table: Callable[[], Table]) -> Iterator[None]:
-    """Wait until what a chore of the table holds fits into `budget`, and keep it within the block.
+    """Wait until the memory of a chore of the table fits into `budget`, and reserve it within the block.
 
-    It is taken for the plan of a compaction: 3 kB for each entry of the latest manifests; a chore holds less
-    than a tenth of that for a file that goes, so older snapshots have room. Costs an opening of the table
-    and its manifest lists. A table that cannot be looked at holds nothing: its job will say why.
+    The estimate is that of a compaction plan: 3 kB for each entry of the latest manifests. A chore uses less
+    than a tenth of that for a file that it removes, so older snapshots have room. Costs an opening of the
+    table and its manifest lists. A table that cannot be opened reserves nothing: its job will say why.
     """
     if budget is None:
         yield
@@ -71,5 +71,5 @@ def reserved_memory(budget: PlanBudget | None, open_table: Callable[[], Table]) 
 
 
 def unexpected_error_text(err: Exception) -> str:
-    """What a report says of an error that is none of lakecore's."""
+    """Return the text that a report has for an error that is none of lakecore's."""
     return f"unexpected {type(err).__name__}: {err} (--verbose shows where; please report it)"

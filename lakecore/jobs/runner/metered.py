@@ -1,4 +1,4 @@
-"""How much memory work takes: the peak of the processes that do it, since they started."""
+"""The memory that work takes: the peak of the processes that do it, since they started."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ R = TypeVar("R")
 
 
 def peak_memory() -> int:
-    """Bytes that this process had in memory at most."""
+    """Return the highest memory use of this process, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 class MeteredExecutor:
-    """`inner`, with the highest peak of the processes that ran its units (`peak`; 0 before the first)."""
+    """Runs units on `inner` and records the highest peak of the processes that ran them (`peak`; 0 before the
+    first).
+    """
 
     def __init__(self, inner: Executor) -> None:
         self._inner = inner
@@ -40,7 +42,7 @@ class MeteredExecutor:
         return self._inner.startup_seconds
 
     def run(self, function: Callable[[A], R], tasks: Iterable[A]) -> Iterator[R | BaseException]:
-        """As `inner` does."""
+        """Run the tasks as `inner` does."""
         results = self._inner.run(_measured, (_Measured(function, task) for task in tasks))
         try:
             for result in results:
@@ -59,14 +61,14 @@ class MeteredExecutor:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """A unit on its way."""
+    """A unit and its task."""
 
     function: Callable[[Any], Any]
     task: Any
 
     @property
     def rows(self) -> int:
-        """What a fair queue asks for."""
+        """Return the number that a fair queue asks for."""
         return int(getattr(self.task, "rows", 0))
 
 

@@ -1,4 +1,4 @@
-"""Points in time and spans of time as people write them."""
+"""Points in time and durations, as users write them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ __all__ = ["optional_span", "parse_moment", "parse_span"]
 
 
 def parse_moment(text: str, argument: str, zone: str = "UTC") -> int:
-    """Milliseconds since the epoch: an ISO-8601 date and time (without an offset in `zone`), or milliseconds.
+    """Return milliseconds since the epoch. The text is an ISO-8601 date and time (without an offset it is in
+    `zone`), or milliseconds.
 
     Raises InvalidInputError naming `argument`.
     """
@@ -28,7 +29,7 @@ def parse_moment(text: str, argument: str, zone: str = "UTC") -> int:
 
 
 def parse_span(text: str, argument: str) -> int:
-    """Milliseconds of `7 d`, `1 h`, `PT1H`. Raises InvalidInputError naming `argument`."""
+    """Return the milliseconds of `7 d`, `1 h`, `PT1H`. Raises InvalidInputError naming `argument`."""
     try:
         return parse_duration_ms(text)
     except ValueError as err:
@@ -36,7 +37,7 @@ def parse_span(text: str, argument: str) -> int:
 
 
 def optional_span(text: str | None, argument: str) -> int | None:
-    """The same of a text that may be missing or empty."""
+    """Parse a duration like `parse_span`; None for a text that is missing or empty."""
     return parse_span(text, argument) if text else None
 
 

@@ -1,4 +1,4 @@
-"""How long a run keeps snapshots and changelogs: the job's parameters over the table's options."""
+"""How long a run keeps snapshots and changelogs: the job's parameters override the table's options."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RetentionLimits(Protocol):
 
 
 def snapshot_retention(job: RetentionLimits, target: Target, *, by_successor: bool = False) -> Retention:
-    """Raises InvalidInputError for limits that contradict each other."""
+    """Return the retention of snapshots. Raises InvalidInputError for limits that contradict each other."""
     raw = target.schema.options
     older_than = job.older_than_ms
     return Retention(
@@ -49,7 +49,9 @@ def snapshot_retention(job: RetentionLimits, target: Target, *, by_successor: bo
 
 
 def changelogs_live_longer(snapshots: Retention, target: Target) -> bool:
-    """Rule of the format: any `changelog.*` limit beyond that of snapshots makes changelogs outlive them."""
+    """Whether changelogs outlive their snapshots. By the rule of the format any `changelog.*` limit beyond
+    that of snapshots makes them do so.
+    """
     raw = target.schema.options
     most, least, time = CHANGELOG_MAX.read(raw), CHANGELOG_MIN.read(raw), CHANGELOG_TIME.read(raw)
     return (
@@ -60,7 +62,9 @@ def changelogs_live_longer(snapshots: Retention, target: Target) -> bool:
 
 
 def changelog_retention(job: RetentionLimits, target: Target) -> Retention:
-    """Of changelogs that outlive snapshots: `changelog.*`, by default as snapshots."""
+    """Return the retention of changelogs that outlive snapshots: `changelog.*`, by default that of
+    snapshots.
+    """
     raw = target.schema.options
     most, least, time = CHANGELOG_MAX.read(raw), CHANGELOG_MIN.read(raw), CHANGELOG_TIME.read(raw)
     most = SNAPSHOT_MAX.read(raw) if most is None else most

@@ -16,22 +16,22 @@ __all__ = ["Shape", "planned_shape"]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Live files of a table, or of the partitions asked for: bytes, physical rows, files by level.
-
-    `sorted_runs`: of all buckets together; an append table that is not clustered has as many as files.
-    `snapshots`: how many the table has; counted for dry runs only.
+    """The live files of a table or of selected partitions: their bytes, their physical rows, and their number
+    by level.
     """
 
     files: int = 0
     sorted_runs: int = 0
+    """The sorted runs of all buckets together; an append table that is not clustered has as many as files."""
     levels: Mapping[int, int] = field(default_factory=dict)
     bytes: int = 0
     rows: int = 0
     snapshots: int | None = None
+    """The number of the table's snapshots; it is counted for dry runs only."""
 
     @classmethod
     def of(cls, entries: ManifestEntries, *, keyed: bool) -> Shape:
-        """From live entries."""
+        """Compute the shape from live entries."""
         levels, counts = np.unique(entries.level, return_counts=True)
         return cls(
             files=len(entries),
@@ -45,8 +45,8 @@ class Shape:
 def planned_shape(
     entries: ManifestEntries, picks: Sequence[WorkPick], target_size: int, *, keyed: bool
 ) -> Shape:
-    """What `picks` would make of live `entries`. Bytes and rows are bounds: rows that replace each other,
-    and what packs better together, are not known before. Cost: a sort of all names by hash.
+    """Return the shape that `picks` would make of live `entries`. Bytes and rows are upper bounds: rows that
+    replace each other, and better compression, are not known before. Cost: a sort of all names by hash.
     """
     gone = [file for pick in picks for file in (*pick.replaced, *(before for before, _ in pick.moved))]
     hashes = hash_bytes([file.file_name.encode() for file in gone])
@@ -78,7 +78,9 @@ def planned_shape(
 
 
 def _output_level(pick: WorkPick) -> int:
-    """Units of tables without keys say no level: there is one."""
+    """Return the output level of a pick; units of tables without keys have none, and such tables have one
+    level.
+    """
     return max((int(getattr(unit, "output_level", 0)) for unit in pick.units), default=0)
 
 

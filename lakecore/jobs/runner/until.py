@@ -1,4 +1,4 @@
-"""When a job must stop: the text of `--until` and of the operators' `until`."""
+"""The time at which a job must stop: the text of `--until` and of the operators' `until`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _TIME_OF_DAY = re.compile(r"(\d{1,2}):(\d{2})")
 
 
 def parse_until(text: str, now_ms: int, zone: str = "UTC") -> int:
-    """Milliseconds since the epoch.
+    """Return milliseconds since the epoch.
 
-    `HH:MM` is the next such time after `now_ms`; anything else is an ISO-8601 date and time. Text without
-    an offset is in `zone`. Raises InvalidInputError.
+    `HH:MM` is the next such time after `now_ms`; any other text is an ISO-8601 date and time. Text without an
+    offset is in `zone`. Raises InvalidInputError.
     """
     now = pendulum.from_timestamp(now_ms / 1000, tz=zone)
     match = _TIME_OF_DAY.fullmatch(text.strip())

@@ -1,4 +1,6 @@
-"""The job `trigger-tag-automatic-creation`: what the table's options ask of automatic tags, done now."""
+"""The job `trigger-tag-automatic-creation`: it makes now the automatic tags that the table's options
+ask for.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +37,17 @@ _IDLE = {
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """Make the automatic tags that are due, delete those that are too many and tags whose time has passed.
-
-    `zone`: of the wall clock that tags are written by, and of the days and hours of commits where option
-    sink.process-time-zone names none. `options`: for this run only, for example tag.automatic-creation.
+    """Create the automatic tags that are due, delete those that are too many and tags whose retention time
+    has passed.
     """
 
     table: str
     zone: str = "UTC"
+    """The time zone of the wall clock that tags are written by, and of the days and hours of commits where
+    option sink.process-time-zone names none.
+    """
     options: Mapping[str, str] = field(default_factory=dict)
+    """Table options for this run only, for example tag.automatic-creation."""
     dry_run: bool = False
     safety: Safety = field(default_factory=Safety)
 
@@ -51,12 +55,13 @@ class Job:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Raises InvalidInputError for unknown or missing keys."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
         return job_from_json(cls, raw)
 
 
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
-    """`names` of the report: the tags that were made. On a table that is on hold none is deleted: `held`.
+    """Create and delete automatic tags. `names` of the report are the tags that were created. On a table that
+    is on hold no tag is deleted: `held` says so.
 
     Raises NotFoundError, InvalidOptionError.
     """

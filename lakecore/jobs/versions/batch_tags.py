@@ -1,4 +1,4 @@
-"""The job `create-batch-tags`: a tag for each day or hour that is over, made exactly once."""
+"""The job `create-batch-tags`: it tags each complete day or hour exactly once."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _PERIOD_KEYS = ("tag.creation-period", "tag.creation-period-duration")
 
 
 class PeriodClock(Enum):
-    """What a period's end is compared with."""
+    """The clock that a period's end is compared with."""
 
     COMMIT_TIME = "commit-time"
     WATERMARK = "watermark"
@@ -61,33 +61,40 @@ class PeriodClock(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """Tag the last snapshot before the end of a period.
-
-    `date`: a time in the period (`2026-11-20`, an ISO time); "": the last period that was over at `as_of`
-    (default now). `start`, `end`: the range of periods that should have tags, by default from the oldest tag
-    of these names to that of `date`; missing ones are reported, and made with `backfill`. `period`: daily,
-    hourly, two-hours or a duration; it and `formatter` are the table's options by default. `name`: of the
-    tags, with `{period}` once. `delay_ms`: how long after its end a period still takes snapshots. `by`: the
-    time of commits or their watermarks. `replace`: set tags that stand for another snapshot than the rule
-    says. `num_retained_max`, `time_retained_ms`: None is the table's option. `zone` "": that of the table's
-    options, else UTC.
-    """
+    """Tag the last snapshot before the end of a period."""
 
     table: str
     date: str = ""
+    """A time in the period (`2026-11-20`, an ISO time). Empty means the last period that was complete at
+    `as_of`.
+    """
     as_of: str = ""
+    """A time; the default is now."""
     start: str = ""
+    """The first period that should have a tag, by default that of the oldest tag of these names."""
     end: str = ""
+    """The last period that should have a tag, by default that of `date`. Missing tags are reported, and
+    created with `backfill`.
+    """
     period: str = ""
+    """`daily`, `hourly`, `two-hours` or a duration; by default the table's option."""
     formatter: str = ""
+    """By default the table's option."""
     name: str = "{period}"
+    """The names of the tags, with `{period}` once."""
     delay_ms: int = 0
+    """How long after its end a period still takes snapshots."""
     by: str = PeriodClock.COMMIT_TIME.value
+    """Whether periods end by the time of commits or by their watermarks."""
     replace: bool = False
+    """Move tags that refer to another snapshot than the rule says."""
     backfill: bool = False
     num_retained_max: int | None = None
+    """None takes the table's option."""
     time_retained_ms: int | None = None
+    """None takes the table's option."""
     zone: str = ""
+    """Empty takes the time zone of the table's options, else UTC."""
     options: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
     safety: Safety = field(default_factory=Safety)
@@ -96,23 +103,23 @@ class Job:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Raises InvalidInputError for unknown or missing keys."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
         return job_from_json(cls, raw)
 
 
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
-    """`names` of the report: the tags that were made or set.
+    """Create the tags. `names` of the report are the tags that were created or moved.
 
     Raises UnavailableError while the period of `date` is not over, NotFoundError when its snapshot has
-    expired: then the other tags are made nevertheless. On a table that is on hold no tag is
-    replaced or deleted: `held`.
+    expired; the other tags are created nevertheless. On a table that is on hold no tag is replaced or
+    deleted: `held` says so.
     """
     with begin(_JOB, job, lake, quarantine=True, executor=executor, clock=clock) as chore:
         return chore.timed(_Work(job, chore).run())
 
 
 class _Work:
-    """One job on its way to a report."""
+    """One job, from the request to the report."""
 
     def __init__(self, job: Job, chore: Chore) -> None:
         self._job = job
@@ -155,7 +162,9 @@ class _Work:
         )
 
     def _look(self) -> tuple[History, tuple[PeriodAction, ...], Period | None]:
-        """What is left, what is to be done, and the period asked for. Looks again where snapshots expire."""
+        """Return the history, the actions and the requested period. It reads again when snapshots expire
+        meanwhile.
+        """
         problem = ""
         for _ in range(_LOOKS):
             try:
@@ -172,7 +181,9 @@ class _Work:
         raise UnavailableError(f"{name}: its snapshots keep expiring ({problem}): run again later")
 
     def _periods(self, history: History) -> tuple[list[Period], Period | None]:
-        """Those to look at, and the one that is asked for by `date` (None where only a range is)."""
+        """Return the periods to examine, and the one that `date` asks for (None where only a range is
+        given).
+        """
         job = self._job
         only_range = bool(job.start or job.end) and not job.date
         date = None if only_range else self._local(job.date, "date") if job.date else self._last_over(history)
@@ -200,7 +211,7 @@ class _Work:
         return history.newest_ms if self._by_watermark else self._chore.target.clock.now_ms()
 
     def _last_over(self, history: History) -> int | None:
-        """When the last period began that was over at `as_of`; None without any watermark."""
+        """Return when the last period began that was complete at `as_of`; None without any watermark."""
         over = self._over_ms(history)
         if over is None:
             return None
@@ -214,7 +225,9 @@ class _Work:
         return begin
 
     def _local(self, text: str, argument: str, *, last: bool = False) -> int:
-        """A time on the wall: a day (`last`: its end), a date and time, or the name of a period."""
+        """Parse a time on the wall clock: a day (`last`: its end), a date and time, or the name of a
+        period.
+        """
         day = _DAY.fullmatch(text.strip())
         nanos = self._series.names.time_of(text.strip())
         if nanos is not None and day is None:
@@ -228,7 +241,7 @@ class _Work:
     def _apply(
         self, duties: Sequence[PeriodAction], history: History, surplus: tuple[str, ...]
     ) -> tuple[tuple[str, ...], Report]:
-        """Make, then replace, then delete: whatever is interrupted, no tag is missing in between."""
+        """Create, then replace, then delete: an interruption at any point leaves no tag missing."""
         job, chore = self._job, self._chore
         removal = apply.deletion(chore.target, chore.sweeper, surplus) if surplus else None
         if job.dry_run:
@@ -254,7 +267,7 @@ class _Work:
         return apply.Lifetime.starting(self._chore.target.clock.now_ms(), WallClock.of("UTC"), retained)
 
     def _complain(self, duties: Sequence[PeriodAction], asked: Period | None, history: History) -> None:
-        """Raises for the period that was asked for by its date and has no tag now."""
+        """Raise for the period that `date` asks for and that has no tag now."""
         duty = next((duty for duty in duties if duty.period == asked), None)
         if duty is None or self._job.dry_run or duty.found is not None:
             return
@@ -280,7 +293,9 @@ def _instant(millis: int) -> str:
 
 
 def _period_options(job: Job, options: Mapping[str, str]) -> dict[str, str]:
-    """The table's options with those of the job. Raises InvalidInputError naming the job's."""
+    """Return the table's options overridden by those of the job. Raises InvalidInputError naming the
+    job's.
+    """
     given = {key: value for key, value in options.items() if not job.period or key not in _PERIOD_KEYS}
     if job.formatter:
         given["tag.period-formatter"] = job.formatter
@@ -306,7 +321,9 @@ def _most(job: Job, options: Mapping[str, str]) -> int | None:
 
 
 def _notes(duties: Sequence[PeriodAction], others: Sequence[PeriodAction], replaces: bool) -> Iterator[str]:
-    """What is to be known of the periods, a line a kind. `others`: those that were only looked at."""
+    """Return the notes on the periods, one line for each state. `others` are the periods that were only
+    examined.
+    """
     there = [duty for duty in duties if duty.state is State.THERE]
     if there:
         shown = f", of snapshot {there[0].found}" if len(there) == 1 else ""
@@ -333,7 +350,7 @@ def _notes(duties: Sequence[PeriodAction], others: Sequence[PeriodAction], repla
 
 
 def _swept(report: Report, swept: Mapping[str, SweepResult]) -> Report:
-    """With the figures of what was removed; several runs are told apart in notes."""
+    """Return the report with the figures of what was removed; the notes list several runs separately."""
     runs = [f"{name}: run {one.run}" for name, one in swept.items() if one.files or one.roots]
     return replace(
         report,

@@ -27,7 +27,7 @@ __all__ = ["CreateBranch", "DeleteBranch", "FastForward", "RenameBranch", "run"]
 
 @dataclass(frozen=True, kw_only=True)
 class _BranchJob:
-    """`table`: without a branch. `branch`: which one it is about."""
+    """A request about one branch. `table` is the table without a branch, `branch` the branch."""
 
     table: str
     branch: str
@@ -39,23 +39,24 @@ class _BranchJob:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Any:
-        """Raises InvalidInputError for unknown or missing keys."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
         return job_from_json(cls, raw)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CreateBranch(_BranchJob):
-    """From `tag`, or empty with the present schemas. `ignore_if_exists`: a branch that is there stays as it
-    is, whatever it was made from; one that an interrupted run left half-made is finished.
-    """
+    """Create a branch from `tag`, or an empty one with the present schemas."""
 
     tag: str | None = None
     ignore_if_exists: bool = False
+    """An existing branch stays as it is, whatever it was created from; a branch that an interrupted run left
+    incomplete is completed.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeleteBranch(_BranchJob):
-    """Its snapshots, tags and schemas go; files that only they needed become orphans."""
+    """Delete a branch with its snapshots, tags and schemas; files that only they needed become orphans."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +66,7 @@ class RenameBranch(_BranchJob):
 
 @dataclass(frozen=True, kw_only=True)
 class FastForward(_BranchJob):
-    """Main becomes what the branch is, from the branch's first snapshot on."""
+    """Replace the main branch by the branch, from the branch's first snapshot on."""
 
 
 _NAMES = {
@@ -82,7 +83,9 @@ def run(
     executor: Executor | None = None,
     clock: Clock | None = None,
 ) -> Report:
-    """Raises NotFoundError, AlreadyExistsError, InvalidInputError before anything is touched."""
+    """Run a job on branches. Raises NotFoundError, AlreadyExistsError, InvalidInputError before anything is
+    touched.
+    """
     with begin(_NAMES[type(job)], job, lake, quarantine=True, executor=executor, clock=clock) as chore:
         report = replace(chore.report, names=(job.branch,))
         match job:
@@ -145,7 +148,7 @@ def _fast_forward(job: FastForward, chore: Chore, report: Report) -> Report:
 
 
 def _ahead(chore: Chore, branch: str, first: int, before: Counts) -> Counts:
-    """The branch's own state; its snapshots follow those of main before it."""
+    """Return the branch's own state; its snapshots follow those of main before it."""
     target = chore.main()
     found = counts_of(replace(target, paths=target.paths.with_branch(branch)))
     if before.snapshots is None or found.snapshots is None:

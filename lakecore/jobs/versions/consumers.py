@@ -40,13 +40,13 @@ class _ConsumerJob:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Any:
-        """Raises InvalidInputError for unknown or missing keys."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
         return job_from_json(cls, raw)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResetConsumer(_ConsumerJob):
-    """Let the consumer go on at `next_snapshot`; None forgets it."""
+    """Set the consumer's position to `next_snapshot`; None deletes the consumer."""
 
     consumer: str
     next_snapshot: int | None = None
@@ -54,7 +54,7 @@ class ResetConsumer(_ConsumerJob):
 
 @dataclass(frozen=True, kw_only=True)
 class ClearConsumers(_ConsumerJob):
-    """Forget the consumers whose whole names match `including` (a regular expression) and not `excluding`."""
+    """Delete the consumers whose whole names match `including` (a regular expression) and not `excluding`."""
 
     including: str = ".*"
     excluding: str | None = None
@@ -62,7 +62,9 @@ class ClearConsumers(_ConsumerJob):
 
 @dataclass(frozen=True, kw_only=True)
 class ExpireConsumers(_ConsumerJob):
-    """Forget consumers that have not moved for `expiration_ms`; None is option consumer.expiration-time."""
+    """Delete consumers that have not moved for `expiration_ms`; None takes option
+    consumer.expiration-time.
+    """
 
     expiration_ms: int | None = None
 
@@ -80,7 +82,7 @@ def run(
     executor: Executor | None = None,
     clock: Clock | None = None,
 ) -> Report:
-    """Raises NotFoundError, InvalidInputError before anything is touched."""
+    """Run a job on consumers. Raises NotFoundError, InvalidInputError before anything is touched."""
     with begin(_NAMES[type(job)], job, lake, quarantine=True, executor=executor, clock=clock) as chore:
         if isinstance(job, ResetConsumer):
             return chore.timed(_reset(job, chore))

@@ -1,4 +1,4 @@
-"""The job that appends to one branch what only another one has."""
+"""The job that appends to one branch the files that only another one has."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ NAME = "merge-branch"
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """`table`: without a branch; append tables only. The source stays as it is.
+    """Merge one branch into another. `table` is an append table without a branch. The source stays as it is.
 
-    (`commit_user`, `commit_identifier`) names the run: one that has committed is not repeated. An empty user
-    means a fresh one.
+    (`commit_user`, `commit_identifier`) names the run: a run that has committed is not repeated. An empty
+    user means a fresh one.
     """
 
     table: str
@@ -41,12 +41,14 @@ class Job:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Job:
-        """Raises InvalidInputError for unknown or missing keys."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
         return job_from_json(cls, raw)
 
 
 def run(job: Job, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
-    """Raises NotFoundError, InvalidInputError before anything is touched; CommitConflictError."""
+    """Merge the branches. Raises NotFoundError, InvalidInputError before anything is touched;
+    CommitConflictError.
+    """
     with begin(NAME, job, lake, quarantine=False, executor=executor, clock=clock) as chore:
         source, target = _at(chore, job.source_branch), _at(chore, job.target_branch)
         author = chore.author(job)

@@ -1,4 +1,4 @@
-"""Jobs that go back to an older state: remove what came after it, or commit it again as the latest."""
+"""Jobs that return to an older state: they remove what came after it, or commit it again as the latest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ __all__ = ["RollbackTo", "RollbackToAsLatest", "run"]
 
 @dataclass(frozen=True, kw_only=True)
 class RollbackTo:
-    """Exactly one of the four: a snapshot's id, a tag, or the last snapshot up to a time or a watermark."""
+    """Roll back to exactly one of four: a snapshot's id, a tag, or the last snapshot up to a time or a
+    watermark.
+    """
 
     table: str
     snapshot: int | None = None
@@ -43,16 +45,17 @@ class RollbackTo:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> RollbackTo:
-        """Raises InvalidInputError for unknown or missing keys."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
         return job_from_json(cls, raw)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RollbackToAsLatest:
-    """A snapshot's id or a tag. Nothing is removed; a tag is made for a snapshot, as Java's
-    expiry needs it.
+    """Commit the state of a snapshot's id or a tag again. Nothing is removed; a snapshot gets a tag, because
+    Java's expiry needs it.
 
-    With both, (`commit_user`, `commit_identifier`) names the run: one that landed is not repeated.
+    If both are set, (`commit_user`, `commit_identifier`) names the run: a run that has committed is not
+    repeated.
     """
 
     table: str
@@ -68,7 +71,7 @@ class RollbackToAsLatest:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> RollbackToAsLatest:
-        """Raises InvalidInputError for unknown or missing keys."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
         return job_from_json(cls, raw)
 
 
@@ -78,8 +81,8 @@ def run(
     executor: Executor | None = None,
     clock: Clock | None = None,
 ) -> Report:
-    """Raises NotFoundError, InvalidInputError before anything is touched; CommitConflictError,
-    while others write.
+    """Roll the table back. Raises NotFoundError, InvalidInputError before anything is touched;
+    CommitConflictError, while others write.
     """
     if isinstance(job, RollbackToAsLatest):
         return _again(job, lake, executor, clock)
@@ -110,7 +113,7 @@ def run(
 
 
 def _back_at(chore: Chore, state: Root, before: Counts) -> Counts:
-    """A state that only a tag has becomes a snapshot again."""
+    """Return the state after the rollback; a state that only a tag has becomes a snapshot again."""
     found = counts_of(chore.target, state.snapshot)
     if before.snapshots is None:
         return replace(found, snapshots=None)

@@ -28,10 +28,11 @@ __all__ = ["CreateTag", "DeleteTag", "ExpireTags", "RenameTag", "ReplaceTag", "r
 
 @dataclass(frozen=True, kw_only=True)
 class _TagJob:
-    """`zone`: of the wall clock that tags are written by (Java: its machine's)."""
+    """A request about tags of one table."""
 
     table: str
     zone: str = "UTC"
+    """The time zone of the wall clock that tags are written by (Java: that of its machine)."""
     options: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
     safety: Safety = field(default_factory=Safety)
@@ -40,16 +41,16 @@ class _TagJob:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Any:
-        """Raises InvalidInputError for unknown or missing keys."""
+        """Parse a job. Raises InvalidInputError for unknown or missing keys."""
         return job_from_json(cls, raw)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CreateTag(_TagJob):
-    """Tag a snapshot: of that id, the first at or after a time, the first with that watermark, or the latest.
+    """Tag a snapshot: the one with that id, the first at or after a time, the first with that watermark, or
+    the latest.
 
-    `time_retained_ms`: None is the table's option. A tag that is already there for the same snapshot is no
-    error.
+    A tag that already exists for the same snapshot is no error.
     """
 
     tag: str
@@ -57,12 +58,13 @@ class CreateTag(_TagJob):
     timestamp_ms: int | None = None
     watermark: int | None = None
     time_retained_ms: int | None = None
+    """How long the tag is retained; None takes the table's option."""
     ignore_if_exists: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplaceTag(_TagJob):
-    """Let an existing tag stand for another snapshot, and free what only the old one needed."""
+    """Move an existing tag to another snapshot, and delete what only the old one needed."""
 
     tag: str
     snapshot: int | None = None
@@ -77,21 +79,20 @@ class RenameTag(_TagJob):
 
 @dataclass(frozen=True, kw_only=True)
 class DeleteTag(_TagJob):
-    """Delete tags and free what only they need."""
+    """Delete tags and the files that only they need."""
 
     tags: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExpireTags(_TagJob):
-    """Delete tags whose time has passed, and those made before `older_than_ms`.
-
-    `keep_newest`: so many of the tags that were made last stay in any case: a table whose writer has stopped
-    would lose them all.
-    """
+    """Delete tags whose retention time has passed, and those created before `older_than_ms`."""
 
     older_than_ms: int | None = None
     keep_newest: int = 0
+    """This many of the tags that were created last are always kept: a table whose writer has stopped would
+    lose them all.
+    """
 
 
 TagJob = CreateTag | ReplaceTag | RenameTag | DeleteTag | ExpireTags
@@ -106,7 +107,9 @@ _NAMES = {
 
 
 def run(job: TagJob, lake: Lake, executor: Executor | None = None, clock: Clock | None = None) -> Report:
-    """Raises NotFoundError, AlreadyExistsError, InvalidInputError before anything is touched."""
+    """Run a job on tags. Raises NotFoundError, AlreadyExistsError, InvalidInputError before anything is
+    touched.
+    """
     quarantine = not isinstance(job, ExpireTags)
     with begin(_NAMES[type(job)], job, lake, quarantine=quarantine, executor=executor, clock=clock) as chore:
         return chore.timed(_run(job, chore))
@@ -150,7 +153,7 @@ def _create(job: CreateTag, chore: Chore) -> Report:
 
 
 def _replace(job: ReplaceTag, chore: Chore) -> Report:
-    """The new tag first; what only the old one needed goes afterwards."""
+    """Move the tag first; what only the old one needed is deleted afterwards."""
     target = chore.target
     target.tags.load(job.tag)
     root = apply.choose(target, snapshot=job.snapshot, timestamp_ms=None, watermark=None)
@@ -183,6 +186,6 @@ def _lifetime(retained_ms: int | None, zone: str, chore: Chore) -> apply.Lifetim
 
 
 def zone_offset_ms(zone: str, now_ms: int) -> int:
-    """What that zone's wall clock is ahead of UTC now. Raises InvalidInputError."""
+    """Return how far that zone's wall clock is ahead of UTC now. Raises InvalidInputError."""
     local = WallClock.of(zone).local_ms(now_ms)
     return 0 if local is None else local - now_ms

@@ -1,1 +1,1 @@
-"""What sensors and triggers ask of a table: new snapshots, new data, a tag, finished partitions."""
+"""The checks of sensors and triggers: new snapshots, new data, a tag, finished partitions."""

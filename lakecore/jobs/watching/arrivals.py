@@ -1,4 +1,4 @@
-"""What arrived in a table since a snapshot, and whether it is as much as somebody waits for."""
+"""The data that arrived in a table since a snapshot, and whether it satisfies a condition."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ Memo = MutableMapping[tuple[int, str], int | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrivalCondition:
-    """What somebody waits for; all of it must hold.
-
-    `count`: so many snapshots; `rows`: that many rows added by them; `kinds`: of these commits only;
-    `partitions`: only commits that added files to one of these, `dt=a,hh=b;dt=c`; `watermark`: the table's
-    newest snapshot says that event time came so far, in milliseconds. With a watermark `count` may be 0.
-    """
+    """The condition that a watcher waits for; all parts of it must hold."""
 
     count: int = 1
+    """The number of snapshots; with a watermark it may be 0."""
     rows: int = 0
+    """The number of rows that they must add."""
     kinds: frozenset[CommitKind] = NEW_DATA
+    """Only commits of these kinds count."""
     partitions: str | None = None
+    """Only commits that added files to one of these count, `dt=a,hh=b;dt=c`."""
     watermark: int | None = None
+    """The watermark of the table's newest snapshot must reach this event time, in milliseconds."""
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> ArrivalCondition:
-        """From texts as people write them; what is missing or empty has its default. Raises
+        """Parse a condition from texts as users write them; missing or empty ones take the default. Raises
         InvalidInputError.
         """
         given = {key: value for key, value in raw.items() if str(value).strip() not in ("", "None")}
@@ -77,10 +77,10 @@ def _kinds(given: Sequence[str] | str) -> frozenset[CommitKind]:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Looks at one table. `memo` spares a second look from reading the same manifests again.
+    """Checks one table. `memo` saves a second check from reading the same manifests again.
 
-    A look reads a snapshot file per id above the position; with `partitions` (or `rows`, of commits that
-    overwrite) also the manifests of what each of them added.
+    A check reads a snapshot file per id above the position; with `partitions` (or `rows`, for commits that
+    overwrite) it also reads the manifests of what each commit added.
     """
 
     table: Table
@@ -88,12 +88,14 @@ class Arrivals:
     memo: Memo = field(default_factory=dict)
 
     def after(self, position: int) -> SnapshotRange | None:
-        """What arrived above snapshot `position`, when it is enough; else None."""
+        """Return what arrived above snapshot `position`, when it satisfies the condition; else None."""
         ids = (one for one in self.table.snapshots.list_ids() if one > position)
         return self._enough(self.existing(ids))
 
     def within(self, start_ms: int, end_ms: int) -> SnapshotRange | None:
-        """What was committed in [start_ms, end_ms). Reads snapshot files from the newest back to there."""
+        """Return what was committed in [start_ms, end_ms). This reads snapshot files from the newest back to
+        there.
+        """
         found = []
         for snapshot in self.existing(sorted(self.table.snapshots.list_ids(), reverse=True)):
             if snapshot.time_millis < start_ms:
@@ -103,7 +105,7 @@ class Arrivals:
         return self._enough(reversed(found))
 
     def existing(self, ids: Iterable[int]) -> Iterable[Snapshot]:
-        """Snapshots may be expired while they are walked: a missing one is passed over."""
+        """Yield the snapshots that exist. Snapshots may expire meanwhile: a missing one is skipped."""
         for snapshot_id in ids:
             try:
                 yield self.table.snapshots.load(snapshot_id)
@@ -124,7 +126,7 @@ class Arrivals:
         return SnapshotRange(*((ids[0], ids[-1]) if ids else (latest.id, latest.id)), len(ids))
 
     def gather(self, snapshots: Iterable[Snapshot]) -> tuple[list[Snapshot], int]:
-        """Those that are wanted, and the rows they added as far as rows are asked for."""
+        """Return the snapshots that count, and the rows they added where the condition asks for rows."""
         found, rows = [], 0
         for snapshot in snapshots:
             asked = snapshot.commit_kind in self.wanted.kinds and not only_moves_rows(snapshot)
@@ -135,7 +137,9 @@ class Arrivals:
         return found, rows
 
     def _added(self, snapshot: Snapshot) -> int | None:
-        """Rows that the commit added, as far as they are asked for; None when it is not wanted at all."""
+        """Return the rows that the commit added, where the condition asks for rows; None when the commit does
+        not count.
+        """
         wanted = self.wanted
         if wanted.partitions is None and not wanted.rows:
             return 0
@@ -154,8 +158,8 @@ class Arrivals:
 
 
 def added_entries(table: Table, snapshot: Snapshot, partitions: str | None = None) -> Any:
-    """The files that a commit added, of all partitions or some. Reads its delta manifests; raises
-    NotFoundError when they have expired.
+    """Return the files that a commit added, in all partitions or some. This reads its delta manifests; it
+    raises NotFoundError when they have expired.
     """
     kind = table.schema.partition_type
     default = table.options.partition_default_name

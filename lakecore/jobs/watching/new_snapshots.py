@@ -1,4 +1,4 @@
-"""Which snapshots brought new data: what a sensor waits for, and where a consumer of a table stands.
+"""The snapshots that added new data: what a sensor waits for, and the position of a table's consumer.
 
 A position is kept in `<warehouse>/.lakecore/positions/`, never in the table's own folder.
 """
@@ -22,15 +22,15 @@ NEW_DATA = frozenset({CommitKind.APPEND, CommitKind.OVERWRITE})
 
 
 def only_moves_rows(snapshot: Snapshot) -> bool:
-    """Whether a commit says that none of its rows is new, whatever its kind: lakecore's rescale does. What
-    another engine overwrites may be new.
+    """Whether a commit says that none of its rows is new, whatever its kind: lakecore's rescale does. An
+    overwrite of another engine may be new data.
     """
     return RESCALED in (snapshot.properties or {})
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRange:
-    """Snapshots with new data: ids from `first` to `last`, both included, `count` of them."""
+    """A range of snapshots with new data: ids from `first` to `last`, both included, `count` of them."""
 
     first: int
     last: int
@@ -42,7 +42,7 @@ class SnapshotRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """How far a consumer came: `run` consumed the snapshots above `after`, up to `last`."""
+    """The position of a consumer: `run` consumed the snapshots above `after`, up to `last`."""
 
     run: str
     after: int
@@ -50,7 +50,7 @@ class Position:
 
 
 class PositionStore:
-    """Positions of consumers of tables, one small JSON file each."""
+    """The positions of consumers of tables, one small JSON file each."""
 
     def __init__(self, file_io: FileIO, warehouse: str) -> None:
         self._file_io = service_files(file_io, warehouse)
@@ -61,7 +61,7 @@ class PositionStore:
         return f"{self._root}/{'@'.join(parts)}.json"
 
     def load(self, consumer: str, table: str) -> Position | None:
-        """None when this consumer has not consumed anything of the table yet."""
+        """Load a position; None when this consumer has not consumed anything of the table yet."""
         path = self._path(consumer, table)
         try:
             raw = json_object(self._file_io.read(path))
@@ -76,7 +76,7 @@ class PositionStore:
         self._file_io.overwrite(self._path(consumer, table), json.dumps(asdict(position)).encode())
 
     def start(self, consumer: str, table: str, run: str) -> int:
-        """The snapshot above which `run` begins: a repeated run starts where its first try did."""
+        """Return the snapshot above which `run` begins: a repeated run starts where its first try did."""
         position = self.load(consumer, table)
         if position is None:
             return 0

@@ -1,7 +1,7 @@
-"""What a task may wait for in a table: new snapshots, a tag, partitions that are done.
+"""The conditions that a task may wait for in a table: new snapshots, a tag, partitions that are done.
 
-A wait is a name and a JSON object of what is asked, so that it can be sent to a process that waits for
-somebody else. A look answers with a small JSON object, or None for not yet.
+A wait is a name and a JSON object, so that it can be sent to a process that waits on behalf of a task. A
+check returns a small JSON object, or None while the condition does not hold.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SUCCESS_FILE = "success-file"
 
 
 class Tables(Protocol):
-    """What a look needs of a catalog."""
+    """The part of a catalog that a check uses."""
 
     def load_table(self, name: str) -> Table: ...
 
@@ -39,8 +39,8 @@ class Tables(Protocol):
 def look(
     wait: str, tables: Tables, table: str, asked: Mapping[str, Any], memo: Memo | None = None
 ) -> dict[str, Any] | None:
-    """One look. Raises NotFoundError for a table that is not there, InvalidInputError for what can never
-    come true, UnavailableError.
+    """Check once. Raises NotFoundError for a table that does not exist, InvalidInputError for a condition
+    that can never hold, UnavailableError.
     """
     opened = tables.load_table(table)
     if wait == NEW_SNAPSHOTS:
@@ -68,7 +68,9 @@ def _tag(table: Table, asked: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _partitions_done(table: Table, asked: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A mark that another engine is writing just now counts by the time at which it can be seen."""
+    """Check the marks of partitions. A mark that another engine is writing just now has the time at which it
+    becomes visible.
+    """
     kind, text = table.schema.partition_type, str(asked["partitions"])
     options = TableOptions.from_schema(table.schema)
     actions = table.schema.options.get(_ACTION, _SUCCESS_FILE)
@@ -94,7 +96,7 @@ def _partitions_done(table: Table, asked: Mapping[str, Any]) -> dict[str, Any] |
 
 
 def _modified(mark: bytes) -> int:
-    """Zero for marks of engines that write an empty file."""
+    """Return the time of a mark; it is zero for marks of engines that write an empty file."""
     try:
         return int(json_object(mark)["modificationTime"])
     except (ValueError, KeyError, TypeError):

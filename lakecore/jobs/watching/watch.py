@@ -1,8 +1,8 @@
-"""How far a watcher of a table came, and what it has to tell: each snapshot at least once.
+"""The mark of a table's watcher, and its events: each snapshot is emitted at least once.
 
 A watcher that only remembered an id would miss what is committed after a rollback, or to a table that was
-dropped and made anew, since ids begin again there. So a mark is an id and the time of that snapshot: where
-the two no longer belong together, whatever is not older than the mark is new.
+dropped and created again, because ids begin again there. So a mark is an id and the time of that snapshot:
+when the two no longer belong together, every snapshot that is not older than the mark is new.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ _LOOKED_INTO = 50
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Everything up to `snapshot` has been told; `time_millis` is when that one was committed."""
+    """A mark: everything up to `snapshot` has been emitted; `time_millis` is when that snapshot was
+    committed.
+    """
 
     snapshot: int
     time_millis: int
@@ -49,20 +51,21 @@ BEGINNING = Mark(0, 0)
 
 
 class Tables(Protocol):
-    """What a watcher needs of a catalog."""
+    """The part of a catalog that a watcher uses."""
 
     def load_table(self, name: str) -> Table: ...
 
 
 def mark_of(snapshot: Snapshot | None) -> Mark:
-    """The mark at a snapshot."""
+    """Return the mark at a snapshot."""
     return BEGINNING if snapshot is None else Mark(snapshot.id, snapshot.time_millis)
 
 
 def first_mark(tables: Tables, table: str, start: str) -> Mark:
-    """Where a watcher begins that has never told anything: `latest` is after what there is now.
+    """Return the mark of a watcher that has never emitted anything; with `latest` it is after the present
+    snapshots.
 
-    A table that is not there yet is watched from its first snapshot on.
+    A table that does not exist yet is watched from its first snapshot on.
     """
     if start not in (LATEST, EARLIEST):
         raise InvalidInputError(f"start={start!r}: use {LATEST} or {EARLIEST}")
@@ -75,17 +78,18 @@ def first_mark(tables: Tables, table: str, start: str) -> Mark:
 
 
 def newest(snapshots: SnapshotStore) -> Mark | None:
-    """Where the table stands: three small reads. None for a table without snapshots."""
+    """Return the mark at the latest snapshot, with three small reads. None for a table without snapshots."""
     found = snapshots.latest()
     return None if found is None else mark_of(found)
 
 
 def news_since(arrivals: Arrivals, mark: Mark) -> tuple[dict[str, Any] | None, Mark]:
-    """What to tell of the snapshots after `mark`, if anything, and the mark to keep when it has been told.
+    """Return the event for the snapshots after `mark`, if any, and the mark to store when it has been
+    emitted.
 
-    While there is less than `wanted` asks for, the mark stays. The news are a small JSON object: `table`,
-    `first`, `last` and `snapshot` (the last), `count`, `watermark`, and, where they are known, `partitions`
-    (of at most 50 snapshots) and `tags`, the first 20 of each.
+    While the condition does not hold, the mark stays. The event is a small JSON object: `table`, `first`,
+    `last` and `snapshot` (the last), `count`, `watermark`, and, where they are known, `partitions` (of at
+    most 50 snapshots) and `tags`, the first 20 of each.
     """
     store, wanted = arrivals.table.snapshots, arrivals.wanted
     ids = store.list_ids()
@@ -103,7 +107,7 @@ def news_since(arrivals: Arrivals, mark: Mark) -> tuple[dict[str, Any] | None, M
 
 
 def _candidates(store: SnapshotStore, ids: Sequence[int], mark: Mark) -> Sequence[int]:
-    """Ids above the mark; all of them where history is another one than the mark was made in."""
+    """Return the ids above the mark; all ids when the mark was made in another history."""
     there = store.find(mark.snapshot) if mark.snapshot in ids else None
     other = bool(ids) and (ids[-1] < mark.snapshot or (there is not None and mark_of(there) != mark))
     return ids if other else [one for one in ids if one > mark.snapshot]
@@ -132,7 +136,7 @@ def _told(table: Table, found: Sequence[Snapshot], latest: Snapshot) -> dict[str
 
 
 def _partitions(table: Table, found: Sequence[Snapshot]) -> list[str]:
-    """Those that got files."""
+    """Return the partitions that got files."""
     kind, seen = table.schema.partition_type, set()
     for snapshot in found:
         try:
@@ -144,7 +148,7 @@ def _partitions(table: Table, found: Sequence[Snapshot]) -> list[str]:
 
 
 def _tags(table: Table, found: Sequence[Snapshot]) -> list[str]:
-    """Those that stand for one of the snapshots; tags older than the first one are not opened."""
+    """Return the tags that refer to one of the snapshots; tags older than the first one are not opened."""
     ids, oldest = {snapshot.id for snapshot in found}, found[0].time_millis
     names = []
     for status in table.file_io.list(table.paths.tag_dir):
