@@ -1,4 +1,6 @@
-"""Nested Arrow arrays as another type of the same shape: children change, offsets and validity are shared."""
+"""Nested Arrow arrays converted to another type of the same structure: children change, offsets and
+validity are shared.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ __all__ = ["map_children", "map_leaves", "map_type", "view_as"]
 
 
 def map_type(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """A nested type with its children changed; any other type as it is. Field metadata is kept."""
+    """Return a nested type with its children changed; any other type is returned as it is. Field metadata
+    is kept.
+    """
 
     def field(inner: pa.Field) -> pa.Field:
         return inner.with_type(change(inner.type))
@@ -29,7 +33,7 @@ def map_type(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) ->
 def map_children(
     array: pa.Array, target: pa.DataType, change: Callable[[pa.Array, pa.DataType], pa.Array]
 ) -> pa.Array:
-    """A nested array as `target`; `change(child, its target type)` makes each child."""
+    """Return a nested array as `target`; `change(child, its target type)` makes each child."""
     kind = array.type
     if pa.types.is_struct(kind):
         children = [change(array.field(i), target.field(i).type) for i in range(kind.num_fields)]
@@ -46,7 +50,7 @@ def map_children(
 
 
 def map_leaves(array: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """A struct, map or list of changed children, whose types follow from what `change` makes of each."""
+    """Return a struct, map or list of changed children, whose types follow from the results of `change`."""
     kind = array.type
     if pa.types.is_struct(kind):
         children = [change(array.field(i)) for i in range(kind.num_fields)]
@@ -64,7 +68,7 @@ def map_leaves(array: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.Ar
 
 
 def view_as(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """The same values under another type of the same layout (TIME as int), nested ones too."""
+    """View the same values as another type of the same layout (TIME as int), nested ones too."""
     if array.type.equals(target, check_metadata=True):
         return array
     if pa.types.is_nested(target):

@@ -1,6 +1,7 @@
-"""Smallest and largest value and null count per column of a file, from Arrow batches or a parquet footer.
+"""The smallest and largest value and null count per column of a file, from Arrow batches or a parquet
+footer.
 
-Order of floats is that of the format: -0.0 < 0.0 and NaN above everything.
+Floats are ordered as in the format: -0.0 < 0.0 and NaN above everything.
 """
 
 from __future__ import annotations
@@ -39,14 +40,16 @@ class ColumnBounds:
 
 
 def has_bounds(kind: pa.DataType) -> bool:
-    """Has a type an order in statistics? Not bytes, not anything nested (rule of the format)."""
+    """Return whether statistics order a type. Rule of the format: not bytes, not nested types."""
     if pa.types.is_nested(kind):
         return False
     return not (pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_null(kind))
 
 
 class ArrowBounds:
-    """Bounds over batches, for formats whose writers do not hand them out. About a pass over the data."""
+    """Bounds over batches, for formats whose writers do not report them. It costs about a pass over the
+    data.
+    """
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -54,7 +57,7 @@ class ArrowBounds:
         self._bounds = {field.name: ColumnBounds(null_count=0) for field in schema}
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Columns in the order of the schema."""
+        """Add a batch; its columns are in the order of the schema."""
         self._marks.add(batch)
         for field, column in zip(self._schema, batch.columns, strict=True):
             known = self._bounds[field.name]
@@ -63,7 +66,7 @@ class ArrowBounds:
             self._bounds[field.name] = _wider(replace(known, null_count=nulls), low, high)
 
     def finish(self) -> Mapping[str, ColumnBounds]:
-        """Bounds of every column by name."""
+        """Return the bounds of every column by name."""
         return {name: self._marks.correct(name, bounds) for name, bounds in self._bounds.items()}
 
 
@@ -75,7 +78,7 @@ class _Marks:
 
 
 class FloatFlags:
-    """What parquet's own statistics do not tell of float columns: NaN, and which zeros there are."""
+    """Facts about float columns that parquet's own statistics lack: NaN, and which zeros occur."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._columns = [i for i, field in enumerate(schema) if pa.types.is_floating(field.type)]
@@ -83,12 +86,12 @@ class FloatFlags:
         self._marks = {schema.names[i]: _Marks() for i in self._columns}
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Columns in the order of the schema."""
+        """Add a batch; its columns are in the order of the schema."""
         for i in self._columns:
             _mark(self._marks[self._names[i]], batch.column(i))
 
     def correct(self, name: str, bounds: ColumnBounds) -> ColumnBounds:
-        """Bounds of a column whose NaNs were left out and whose zeros may have either sign."""
+        """Correct the bounds of a column whose NaNs were left out and whose zeros may have either sign."""
         marks = self._marks.get(name)
         if marks is None:
             return bounds
@@ -127,7 +130,7 @@ def _slots(column: pa.Array) -> npt.NDArray[Any]:
 def parquet_bounds(
     metadata: Any, schema: pa.Schema, null_counts: Sequence[int], marks: FloatFlags
 ) -> Mapping[str, ColumnBounds]:
-    """Bounds from a footer. `null_counts` per column of `schema`.
+    """Return the bounds of a footer. `null_counts` is per column of `schema`.
 
     Nested columns have none at all, bytes and INT96 timestamps only a null count (rule of the format).
     """
@@ -147,7 +150,7 @@ def parquet_bounds(
 
 
 def leaves(kind: pa.DataType) -> int:
-    """Leaf columns that parquet stores for a type."""
+    """Return the number of leaf columns that parquet stores for a type."""
     if not pa.types.is_nested(kind):
         return 1
     if pa.types.is_map(kind):
@@ -170,7 +173,7 @@ def _over_groups(metadata: Any, leaf: int, kind: pa.DataType, known: ColumnBound
 
 
 def internal_value(raw: Any, kind: pa.DataType) -> Any:
-    """A physical value of parquet as an internal value."""
+    """Convert a physical value of parquet to an internal value."""
     if pa.types.is_decimal(kind):
         number = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
         return _unscaled(number, kind.scale)

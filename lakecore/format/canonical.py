@@ -1,7 +1,8 @@
-"""Columns as a format stored them, in the Arrow types that `types.arrow` gives the table's types.
+"""This module converts columns as a format stored them to the Arrow types that `types.arrow` gives the
+table's types.
 
-The same value in another shape: units and zones of timestamps, TIME as int, VECTOR as list. No conversion
-between table types; that is schema evolution (`read.evolve`).
+The same value may be stored otherwise: with other units and zones of timestamps, TIME as int, VECTOR as
+list. Conversion between table types is schema evolution (`read.evolve`) and not done here.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def canonical(array: pa.Array, kind: DataType, path: str) -> pa.Array:
 
 
 def without_trailing_spaces(array: pa.Array, kind: DataType) -> pa.Array:
-    """`array`, of the Arrow type of `kind`, as ORC keeps it: no CHAR in it ends with blanks."""
+    """Return `array` without trailing spaces in CHAR values, as ORC stores them; it has the Arrow type of
+    `kind`.
+    """
     return canonical(array, kind, ".orc") if _holds_char(kind) else array
 
 

@@ -42,8 +42,8 @@ def _is_of_storage(text: str) -> bool:
 def corrupt_data_errors(path: str) -> Iterator[None]:
     """Turn a decoder's failure into CorruptDataError(path). Errors of lakecore and of storage pass.
 
-    pyarrow reports damaged thrift and protobuf as OSError without an errno; with one, storage failed. Its ORC
-    reader loses the errno, and says that the error came from Arrow's file.
+    pyarrow reports damaged thrift and protobuf as OSError without an errno; with an errno, storage failed.
+    Its ORC reader loses the errno, and says that the error came from Arrow's file.
     """
     try:
         yield

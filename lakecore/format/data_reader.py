@@ -28,7 +28,7 @@ class DataFileReader(Protocol):
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns with their stored names and the types `batches` yields."""
+        """The columns, with their stored names and the types that `batches` yields."""
         ...
 
     @property
@@ -36,11 +36,11 @@ class DataFileReader(Protocol):
 
     @property
     def row_groups(self) -> int:
-        """Row groups (parquet), stripes (orc) or 1 (avro)."""
+        """The number of row groups (parquet), stripes (orc) or 1 (avro)."""
         ...
 
     def row_bytes(self, columns: Collection[str] | None = None) -> int:
-        """About the bytes of one decoded row of `columns`, or of a whole row where that is not known."""
+        """Estimate the bytes of one decoded row of `columns`, or of a whole row if that is not known."""
         ...
 
     def batches(
@@ -49,7 +49,7 @@ class DataFileReader(Protocol):
         batch_size: int = BATCH_ROWS,
         row_groups: Sequence[int] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Rows in file order. `columns`: stored names, in the order wanted; None means all.
+        """Yield rows in file order. `columns` are stored names, in the order wanted; None means all.
 
         Raises CorruptDataError naming the file when its bytes break the format.
         """
@@ -62,7 +62,9 @@ _READERS: dict[str, Callable[[FileIO, str], DataFileReader]] = {"orc": OrcReader
 
 
 def file_format(path: str) -> str:
-    """Format by the last extension; by the one before when the last names a codec (`x.avro.gz`)."""
+    """Return the format by the last extension, or by the one before if the last names a codec
+    (`x.avro.gz`).
+    """
     parts = path.rsplit("/", 1)[-1].split(".")
     if len(parts) > 2 and parts[-1] in _HADOOP_CODECS:
         parts.pop()
@@ -72,12 +74,11 @@ def file_format(path: str) -> str:
 def open_reader(
     file_io: FileIO, path: str, *, schema: TableSchema | None = None, buffer_size: int = BUFFER_SIZE
 ) -> DataFileReader:
-    """Open a data file. `buffer_size`: bytes read ahead for each parquet column.
+    """Open a data file. `buffer_size` is the number of bytes read ahead for each parquet column.
 
-    `schema`: the one it was written with, which tells what columns a file of format row has; without it such
-    a file gives its counts only.
-
-    Raises NotFoundError, CorruptDataError, or UnsupportedError for other formats.
+    `schema` is the one that the file was written with, which says what columns a file of format row has;
+    without it such a file gives only its counts. Raises NotFoundError, CorruptDataError, or
+    UnsupportedError for other formats.
     """
     kind = file_format(path)
     if kind == "parquet":

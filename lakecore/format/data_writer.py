@@ -28,7 +28,7 @@ class DataFileWriter(Protocol):
 
     @property
     def size_estimate(self) -> int:
-        """Bytes the file would have if it were closed now; close enough for rolling."""
+        """Return the bytes that the file would have if it were closed now, exact enough for rolling."""
         ...
 
     def close(self) -> WrittenFile:
@@ -71,7 +71,9 @@ def open_writer(
 def open_shredding_writer(
     file_io: FileIO, path: str, kind: str, shredder: Shredder, options: WriterOptions
 ) -> DataFileWriter:
-    """Start a data file whose columns `shredder` shapes. It is opened with its first rows, or by `close`."""
+    """Start a data file whose columns `shredder` lays out. It is opened with its first rows, or by
+    `close`.
+    """
     make = _SHAPABLE[kind]
     return ShreddingWriter(
         lambda schema: _opened(file_io, path, lambda output: make(output, schema, options)), shredder

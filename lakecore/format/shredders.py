@@ -1,4 +1,4 @@
-"""Which columns of a table's files are stored in another shape, by its options."""
+"""This module selects, by a table's options, the columns that are stored in another layout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ __all__ = ["shredder_for"]
 
 
 def shredder_for(row_type: RowType, raw: Mapping[str, str], kind: str, codec: str) -> Shredder | None:
-    """For files of format `kind`; None: they store the columns as they are. Raises InvalidOptionError."""
+    """Return the shredder for files of format `kind`; None if they store the columns as they are. Raises
+    InvalidOptionError.
+    """
     variants = VariantShredder.of(row_type, raw, kind)
     if variants is not None or any(map(_holds_variant, (field.type for field in row_type))):
         return variants  # (Java reads no file that has maps and variants in other shapes)

@@ -1,6 +1,8 @@
-"""Columns that files hold in another shape than the table: what each file gets, and what its footer says.
+"""Shredding stores columns in another layout than the table has, and describes each file's layout in its
+footer.
 
-A shape may depend on the first rows of its file, which then wait in memory, and on the files before it.
+A layout may depend on the first rows of its file, which are held in memory until it is chosen, and on
+earlier files.
 """
 
 from __future__ import annotations
@@ -16,43 +18,45 @@ from lakecore.format.writer_options import WrittenFile
 __all__ = ["ARROW_SCHEMA", "FooterMetadataWriter", "Shredder", "ShreddingWriter", "StoredLayout"]
 
 ARROW_SCHEMA = b"ARROW:schema"
-"""Key of a footer whose value is the Arrow schema of the file: it has metadata for each column."""
+"""The footer key whose value is the Arrow schema of the file, with metadata for each column."""
 
 
 _SAMPLE_BYTES = 32 << 20
 
 
 class StoredLayout(Protocol):
-    """The columns of one file. Not for several files: it may count what it stores."""
+    """The stored columns of one file. It serves a single file, because it may count what it stores."""
 
     @property
     def schema(self) -> pa.Schema:
-        """What is stored."""
+        """The stored columns."""
         ...
 
     def stored(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The rows of `batch` as they are stored, in their order."""
+        """Yield the rows of `batch` as they are stored, in their order."""
         ...
 
     def notes(self) -> Mapping[str, Mapping[str, str]]:
-        """Column -> what readers must know of it, once all rows are stored. Empty: nothing."""
+        """Return the metadata that readers need for each column, once all rows are stored; it may be
+        empty.
+        """
         ...
 
 
 class Shredder(Protocol):
-    """Chooses the shapes of the files of one writer, one after another."""
+    """Chooses the layouts of the files of one writer, one after another."""
 
     @property
     def sample_rows(self) -> int:
-        """How many rows of the next file `shape` wants to see."""
+        """The number of rows of the next file that `shape` needs."""
         ...
 
     def shape(self, sample: Sequence[pa.RecordBatch]) -> StoredLayout:
-        """The shape of the next file; `sample` holds its first rows."""
+        """Return the layout of the next file; `sample` holds its first rows."""
         ...
 
     def finished(self, shape: StoredLayout) -> None:
-        """A file with that shape is whole."""
+        """Record that a file with that layout is complete."""
         ...
 
 
@@ -72,10 +76,12 @@ class FooterMetadataWriter(Protocol):
 
 
 class ShreddingWriter:
-    """One data file whose columns are shaped. Holds the rows of the sample, at most some 32 MB."""
+    """A writer of one data file whose columns are shredded. It holds the rows of the sample, at most some
+    32 MB.
+    """
 
     def __init__(self, start: Callable[[pa.Schema], FooterMetadataWriter], shredder: Shredder) -> None:
-        """`start` opens the file for a schema."""
+        """Prepare the file; `start` opens it for a schema."""
         self._start = start
         self._shaper = shredder
         self._waiting: list[pa.RecordBatch] = []
@@ -96,7 +102,7 @@ class ShreddingWriter:
 
     @property
     def size_estimate(self) -> int:
-        """Nothing while the sample waits: a file has at least that many rows."""
+        """Return 0 while the sample is held: a file has at least that many rows."""
         return 0 if self._file is None else self._file.size_estimate
 
     def close(self) -> WrittenFile:

@@ -95,9 +95,9 @@ class ConfinedFileIO:
         self.inner.move(path, target)
 
     def delete_listed(self, directory: str, name: str) -> None:
-        """Deletes an entry that a listing of `directory` showed, also one whose name no record could have.
+        """Delete an entry that a listing of `directory` showed, also one whose name no record could have.
 
-        Raises as `delete`, and CorruptDataError for a name that is no single part of a path.
+        Raises as `delete` does, and CorruptDataError for a name that is no single part of a path.
         """
         path = f"{directory}/{name}"
         if "/" in name or name in ("", ".", ".."):
@@ -121,34 +121,38 @@ class ConfinedFileIO:
 
 @dataclass(frozen=True)
 class ReferenceFileIO:
-    """Reads what blob references point to: below the roots for it, and through no link."""
+    """A reader of the targets of blob references: below the allowed roots, and through no link."""
 
     inner: FileIO
     allowed: AllowedPaths
 
     def open_input(self, path: str) -> Any:
-        """Errors as of `AllowedPaths.root_of_reference`; UnsupportedError for a link."""
+        """Open a target. Raises as `AllowedPaths.root_of_reference` does; UnsupportedError for a link."""
         root = self.allowed.root_of_reference(path)
         check_no_links(root, path, "read", last=True)
         return self.inner.open_input(path)
 
 
 def confine(file_io: FileIO, allowed: AllowedPaths) -> ConfinedFileIO:
-    """`file_io` with these limits instead of those that it has."""
+    """Return `file_io` with these limits instead of its own."""
     if isinstance(file_io, ConfinedFileIO):
         return replace(file_io, allowed=allowed)
     return ConfinedFileIO(file_io, allowed)
 
 
 def with_trusted_roots(file_io: FileIO, roots: Iterable[str]) -> FileIO:
-    """The same storage with more external roots that count as declared; storage without limits as it is."""
+    """Return the same storage with more external roots that count as declared; storage without limits is
+    returned as it is.
+    """
     if not isinstance(file_io, ConfinedFileIO):
         return file_io
     return replace(file_io, allowed=file_io.allowed.with_trusted_roots(roots))
 
 
 def reference_file_io(file_io: FileIO, table_path: str) -> ReferenceFileIO:
-    """Storage for what references of a table point to. Without limits it is that of the table's warehouse."""
+    """Return the storage for targets of a table's references. Without limits it is the storage of the
+    table's warehouse.
+    """
     if isinstance(file_io, ConfinedFileIO):
         return ReferenceFileIO(file_io.inner, file_io.allowed)
     warehouse = table_path.rsplit("/", 2)[0] or "/"
@@ -156,17 +160,19 @@ def reference_file_io(file_io: FileIO, table_path: str) -> ReferenceFileIO:
 
 
 def service_files(file_io: FileIO, warehouse: str) -> ConfinedFileIO:
-    """Storage for lakecore's own files in the warehouse: `.lakecore/` and nothing else is changed by it."""
+    """Return storage for lakecore's own files in the warehouse, which changes nothing outside of
+    `.lakecore/`.
+    """
     allowed = AllowedPaths(warehouse=warehouse.rstrip("/") or "/", own=f"{warehouse.rstrip('/')}/{SERVICE}")
     return confine(file_io, allowed)
 
 
 def check_no_links(root: str, path: str, action: str, *, last: bool = False) -> None:
-    """Raises UnsupportedError when a directory below `root` on the way to a local `path` is a symbolic link.
+    """Raise UnsupportedError if a directory below `root` on the way to a local `path` is a symbolic link.
 
-    `last`: the file itself must be none either. Deleting or moving a link changes the link alone, so there it
-    may be one. Other storage has no links. This is the check with the better message; a link that comes just
-    afterwards is refused by `LocalFileIO` when it makes the change.
+    `last`: the file itself must not be one either. Deleting or moving a link changes only the link, so
+    there it may be one. Other storage has no links. This check has the better message; a link that is made
+    just afterwards is refused by `LocalFileIO` when it makes the change.
     """
     if "://" in path:
         return

@@ -1,4 +1,4 @@
-"""How errors of the operating system become lakecore's, with a remedy a user can act on."""
+"""This module turns errors of the operating system into lakecore's, with a remedy that a user can act on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lakecore.errors import (
 __all__ = ["check_whole", "storage_errors", "translate"]
 
 MOST_BYTES = 2 << 30
-"""Of a file that is read whole: metadata and index files. They have some megabytes."""
+"""The largest file, in bytes, that is read whole: metadata and index files have some megabytes."""
 
 _REMEDIES = {
     errno.ENOSPC: "the disk is full; free space or choose another warehouse",
@@ -38,7 +38,7 @@ _REMEDIES = {
 
 
 def translate(err: OSError, action: str, path: str) -> LakeError:
-    """The error to raise for `err`, met while doing `action` ("read", "write", …) to `path`."""
+    """Return the error to raise for `err`, which occurred during `action` ("read", "write", …) on `path`."""
     if isinstance(err, FileNotFoundError):
         return NotFoundError(f"cannot {action} {path}: the file does not exist")
     if isinstance(err, FileExistsError):
@@ -48,14 +48,14 @@ def translate(err: OSError, action: str, path: str) -> LakeError:
 
 
 def check_whole(path: str, size: int) -> None:
-    """Raises CorruptDataError for a file that is too large to be one of those that are read whole."""
+    """Raise CorruptDataError for a file that is too large to be read whole."""
     if size > MOST_BYTES:
         raise CorruptDataError(path, f"has {size} bytes, but a file of its kind has {MOST_BYTES} at most")
 
 
 @contextmanager
 def storage_errors(action: str, path: str) -> Iterator[None]:
-    """Within the block an OSError leaves as the lakecore error that names `action` and `path`."""
+    """Raise an OSError of the block as the lakecore error that names `action` and `path`."""
     try:
         yield
     except OSError as err:

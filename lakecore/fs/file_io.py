@@ -18,17 +18,18 @@ SERVICE = ".lakecore"
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """A file or directory. `size` in bytes (0 for a directory), `mtime_ms` since the epoch (0: unknown).
-
-    `is_link`: a listing found a symbolic link. It is never `is_dir`, so that nobody walks through it, its age
-    is not known, so that it is never old, and its size is that of the file behind it.
-    """
+    """A file or directory."""
 
     path: str
     size: int
+    """The size in bytes (0 for a directory)."""
     is_dir: bool
     mtime_ms: int
+    """The modification time in milliseconds since the epoch (0: unknown)."""
     is_link: bool = False
+    """Whether a listing found a symbolic link. A link is never `is_dir`, so that nobody walks through it;
+    its age is unknown, so that it is never old; its size is that of its target.
+    """
 
     @property
     def name(self) -> str:
@@ -37,42 +38,42 @@ class FileStatus:
 
 
 class OutputFile(Protocol):
-    """A new file being written. Usable as a sink of pyarrow writers.
+    """A new file that is being written. It can be a sink of pyarrow writers.
 
-    The file counts only after `close`; a context manager that fails aborts. `abort` removes the file, is
-    safe to call twice, after `close` too (then it removes the finished file).
+    The file counts only after `close`; a context manager that fails aborts. `abort` removes the file and
+    is safe to call twice, after `close` too (then it removes the finished file).
     """
 
     path: str
 
     @property
     def closed(self) -> bool:
-        """Nothing can be written any more."""
+        """Whether the file accepts no more writes."""
 
     def write(self, data: Any) -> int:
-        """Append any bytes-like object; returns its length in bytes."""
+        """Append any bytes-like object; return its length in bytes."""
 
     def tell(self) -> int:
-        """Bytes written so far."""
+        """Return the number of bytes written so far."""
 
     def flush(self) -> None:
-        """Does not promise durability; `close` does."""
+        """Flush buffers without promising durability; `close` promises it."""
 
     def close(self) -> None:
-        """Make the file complete and durable. Raises UnavailableError; then the file is not there."""
+        """Make the file complete and durable. Raises UnavailableError; then the file does not exist."""
 
     def abort(self) -> None:
         """Remove whatever was written."""
 
 
 class RangeSource(Protocol):
-    """An open file; a context manager that closes it."""
+    """An open file for reads of single ranges; a context manager that closes it."""
 
     def size(self) -> int:
-        """Bytes of the file."""
+        """Return the size of the file in bytes."""
 
     def read_at(self, nbytes: int, offset: int) -> bytes:
-        """Up to `nbytes` from `offset` on, fewer at the end of the file."""
+        """Return up to `nbytes` from `offset` on, fewer at the end of the file."""
 
     def __enter__(self) -> Any: ...
 
@@ -80,45 +81,52 @@ class RangeSource(Protocol):
 
 
 class FileIO(Protocol):
-    """Storage. Every method is one operation: it happens or it fails."""
+    """The protocol of storage. Every method is one operation: it succeeds or it fails."""
 
     def open_input(self, path: str) -> Any:
-        """A seekable `pyarrow.NativeFile`, not memory mapped. Raises NotFoundError."""
+        """Open a seekable `pyarrow.NativeFile` that is not memory mapped. Raises NotFoundError."""
 
     def open_ranges(self, path: str) -> RangeSource:
-        """A file of which a few ranges are read: cheaper to open than `open_input`. Raises NotFoundError."""
+        """Open a file of which a few ranges are read: it is cheaper than `open_input`. Raises
+        NotFoundError.
+        """
 
     def read(self, path: str) -> bytes:
-        """The whole file. Raises NotFoundError; CorruptDataError for more than 2 GB: none is so large."""
+        """Return the whole file. Raises NotFoundError; CorruptDataError for more than 2 GB, which no such
+        file has.
+        """
 
     def open_output(self, path: str) -> OutputFile:
-        """A new file; missing directories are made. Raises AlreadyExistsError where storage can tell."""
+        """Create a file, and missing directories. Raises AlreadyExistsError if storage can tell."""
 
     def write_new(self, path: str, data: bytes) -> None:
-        """Write a file that must not exist, whole and durable. Raises AlreadyExistsError."""
+        """Write a complete, durable file that must not exist yet. Raises AlreadyExistsError."""
 
     def publish(self, path: str, data: bytes) -> bool:
-        """Create `path` with `data` atomically: readers see nothing or all of it. False: the name is taken.
+        """Create `path` with `data` atomically: readers see nothing or all of it. It returns False if the
+        name is taken.
 
         Raises UnavailableError when nothing was created, CommitUncertainError when that is not known.
         Callers use `lakecore.fs.publish.publish_resolved`, which settles the latter.
         """
 
     def overwrite(self, path: str, data: bytes) -> None:
-        """Create or replace (hints, tags)."""
+        """Create or replace a file (hints, tags)."""
 
     def list(self, path: str) -> list[FileStatus]:
-        """Direct children of a directory, sorted by path; links as links. A missing directory has none."""
+        """Return the direct children of a directory, sorted by path; links as links. A missing directory
+        has none.
+        """
 
     def stat(self, path: str) -> FileStatus | None:
-        """What is at `path`, or None."""
+        """Return the status of `path`, or None if nothing exists there."""
 
     def delete(self, path: str) -> None:
-        """Remove a file or an empty directory; it may be missing."""
+        """Delete a file or an empty directory; it may be missing."""
 
     def move(self, path: str, target: str) -> None:
-        """Give a file another name within this storage; missing directories are made.
+        """Rename a file within this storage; missing directories are made.
 
-        A failure leaves it under the old name, the new one or both, always whole. Raises NotFoundError,
-        AlreadyExistsError when `target` exists.
+        After a failure the file has the old name, the new one or both, and is always complete. Raises
+        NotFoundError, AlreadyExistsError when `target` exists.
         """

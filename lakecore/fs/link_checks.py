@@ -1,4 +1,4 @@
-"""Whether a local file that is to be read lies where its path says, however links are put on the way."""
+"""Checks whether a local file to be read is where its path says, in spite of symbolic links on the way."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from lakecore.errors import UnsupportedError
 __all__ = ["LinkChecks"]
 
 _MOST = 100_000
-"""Directories that are remembered; then looking begins anew. Some 150 bytes each."""
+"""The number of directories that are remembered before the cache is emptied. Each takes some 150 bytes."""
 
 
 class LinkChecks:
-    """Remembers the directories through which a path does not leave its root. Pickles as an empty one.
+    """A cache of the directories through which a path does not leave its root. It is pickled without its
+    contents.
 
     A link may lead from one place below the root to another.
     """
@@ -28,9 +29,10 @@ class LinkChecks:
         return LinkChecks, ()
 
     def check(self, root: str, path: str) -> None:
-        """Raises UnsupportedError when `path`, equal to `root` or below it, leads out of the root.
+        """Raise UnsupportedError if `path`, equal to `root` or below it, leads out of the root.
 
-        The root may be a link itself. Cost: one `lstat`, and one for each directory that was not met before.
+        The root may be a link itself. It costs one `lstat`, and one for each directory that was not
+        checked before.
         """
         if path == root:
             return

@@ -30,27 +30,28 @@ __all__ = ["LocalFileIO"]
 
 _PATH_OF = attrgetter("path")
 _BUFFER = 1 << 18
-"""Collects small writes; larger ones, as those of data files, pass by it uncopied."""
+"""The size of the buffer that collects small writes; larger ones, as those of data files, bypass it
+without a copy.
+"""
 _COPIED = 1 << 20
-"""Bytes of a copy that are in memory at a time."""
+"""The number of bytes of a copy that are in memory at a time."""
 _ANYONE = 0o666
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
 @dataclass(frozen=True)
 class LocalFileIO:
-    """`FileIO` over the file system of this machine.
-
-    `service_mode`: permissions of lakecore's own new files (`.lakecore/`), less what the umask takes: ledgers
-    name users, parameters and paths. Files of tables are made as the umask says.
-
-    `roots`: directories below which nothing is made, renamed or deleted through a symbolic link, even when a
-    directory becomes one in the same moment (`lakecore.fs.parent_directory`). Each may be a link itself.
-    """
+    """`FileIO` over the file system of this machine."""
 
     sync: bool = True
     service_mode: int = 0o600
+    """The permissions of lakecore's own new files (`.lakecore/`), reduced by the umask: ledgers name
+    users, parameters and paths. Files of tables follow the umask alone.
+    """
     roots: tuple[str, ...] = ()
+    """Directories below which nothing is made, renamed or deleted through a symbolic link, even if a
+    directory becomes one at the same moment (`lakecore.fs.parent_directory`). Each may be a link itself.
+    """
     clock: Clock = field(default_factory=SystemClock, repr=False, compare=False)
 
     def open_input(self, path: str) -> Any:
@@ -82,7 +83,7 @@ class LocalFileIO:
             raise
 
     def publish(self, path: str, data: bytes) -> bool:
-        """A complete temporary file is hard-linked to its name: the kernel refuses a name that is taken."""
+        """Hard-link a complete temporary file to its name: the kernel refuses a name that is taken."""
         with storage_errors("publish", path), self._making(path) as parent:
             temporary = self._temporary(parent, "publish", data)
             try:
@@ -113,7 +114,9 @@ class LocalFileIO:
         return True
 
     def overwrite(self, path: str, data: bytes) -> None:
-        """Through a temporary file and a rename, so that readers see the old or the new bytes."""
+        """Replace a file through a temporary file and a rename, so that readers see the old or the new
+        bytes.
+        """
         with storage_errors("overwrite", path), self._making(path) as parent:
             temporary, within = self._temporary(parent, "overwrite", data), parent.descriptor
             try:
@@ -173,7 +176,7 @@ class LocalFileIO:
                 return
 
     def move(self, path: str, target: str) -> None:
-        """A second hard link, then the first one goes: never over a file that exists."""
+        """Make a second hard link, then remove the first one, so that no existing file is overwritten."""
         with (
             storage_errors("move", path),
             parent_directory(path, self.roots) as old,
@@ -214,7 +217,7 @@ class LocalFileIO:
 
 
 class LocalRanges:
-    """A local file by its descriptor: a look into it takes a quarter of what one of pyarrow takes."""
+    """A local file read by its descriptor: a range costs a quarter of what it costs through pyarrow."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -275,7 +278,7 @@ class LocalOutput:
         return self._file.tell()
 
     def flush(self) -> None:
-        """Buffers are kept: writers flush after every page, and `close` is what counts."""
+        """Keep the buffers: writers flush after every page, and only `close` must be durable."""
 
     def close(self) -> None:
         if self._file.closed:

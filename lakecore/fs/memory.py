@@ -17,7 +17,9 @@ __all__ = ["MemoryFileIO"]
 
 
 class MemoryFileIO:
-    """`FileIO` over a dict. Instances of one name share their files, in threads and through pickling too."""
+    """`FileIO` over a dict. Instances of one name share their files, across threads and through pickling
+    too.
+    """
 
     _stores: dict[str, dict[str, tuple[bytes, int]]] = {}  # noqa: RUF012 - shared on purpose
     _lock = Lock()
@@ -32,7 +34,7 @@ class MemoryFileIO:
         return MemoryFileIO, (self._name, self._clock)
 
     def clear(self) -> None:
-        """Forget every file of this name."""
+        """Delete every file of this name."""
         with self._lock:
             self._files.clear()
 
@@ -129,7 +131,7 @@ class MemoryOutput:
         return self._buffer.tell()
 
     def flush(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def close(self) -> None:
         if self._open:

@@ -20,34 +20,37 @@ from lakecore.errors import UnsupportedError
 __all__ = ["ParentDirectory", "parent_directory", "root_above", "sync_directory"]
 
 _SEARCH = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
-"""Opens a directory for operations on what is in it; that needs no right to list it."""
+"""The flag that opens a directory for operations on its entries; it needs no right to list it."""
 _NOT_FOLLOWED = frozenset({errno.ELOOP, errno.ENOTDIR})
 
 
 @dataclass(frozen=True, slots=True)
 class ParentDirectory:
-    """`descriptor`: the open directory, in which `name` is the file. None: there is no root to stay below,
-    and `name` is the whole path.
-    """
+    """The parent directory of a local file, for operations that follow no link."""
 
     path: str
     name: str
     descriptor: int | None
+    """The open directory, in which `name` is the file. None: there is no root to stay below, and `name` is
+    the whole path.
+    """
 
     def sibling(self, name: str) -> str:
-        """What another file of this directory is called in operations with `descriptor`."""
+        """Return the name of another file of this directory for operations with `descriptor`."""
         return name if self.descriptor is not None else os.path.join(os.path.dirname(self.path), name)
 
     def open_new(self, name: str, flags: int, mode: int) -> int:
-        """A descriptor of `name`; a link of that name is not followed. OSError as of `os.open`."""
+        """Return a descriptor of `name`; a link of that name is not followed. Raises OSError as `os.open`
+        does.
+        """
         return os.open(name, flags | os.O_NOFOLLOW, mode, dir_fd=self.descriptor)
 
     def look(self, name: str) -> os.stat_result:
-        """The state of `name`, of a link itself. OSError as of `os.lstat`."""
+        """Return the state of `name`, of a link itself. Raises OSError as `os.lstat` does."""
         return os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
 
     def sync(self, sync: bool) -> None:
-        """Makes the entries of this directory durable."""
+        """Make the entries of this directory durable."""
         if not sync:
             return
         if self.descriptor is None:
@@ -60,10 +63,10 @@ class ParentDirectory:
 def parent_directory(
     path: str, roots: tuple[str, ...], *, make: bool = False, sync: bool = False
 ) -> Iterator[ParentDirectory]:
-    """Opens the directory of `path`, below the deepest of `roots` through no link. A root may be a link.
+    """Open the directory of `path`, below the deepest of `roots` through no link. A root may be a link.
 
-    `make`: missing directories are made, with `sync` durably. Raises UnsupportedError for a link, OSError as
-    storage says. Cost: two system calls a directory below the root.
+    `make` creates missing directories, durably with `sync`. Raises UnsupportedError for a link, OSError as
+    storage does. It costs two system calls a directory below the root.
     """
     directory, name = os.path.split(path)
     root = root_above(path, roots)
@@ -80,13 +83,13 @@ def parent_directory(
 
 
 def root_above(path: str, roots: tuple[str, ...]) -> str | None:
-    """The deepest of `roots` that `path` lies below, by its text."""
+    """Return the deepest of `roots` that `path` is below, compared by text."""
     above = [root for root in roots if path.startswith(f"{root.rstrip('/')}/") and path != root]
     return max(above, key=len, default=None)
 
 
 def sync_directory(path: str, within: int | None = None) -> None:
-    """Makes the entries of a directory durable. `within`: the open directory that `path` is relative to."""
+    """Make the entries of a directory durable. `within`: the open directory that `path` is relative to."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=within)
     try:
         os.fsync(descriptor)

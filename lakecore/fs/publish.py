@@ -1,4 +1,4 @@
-"""Atomic creation whose outcome is always known, or said not to be."""
+"""Atomic creation of a file whose outcome is always known, or reported as unknown."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ _FIRST_WAIT = 0.05
 
 
 def publish_resolved(file_io: FileIO, path: str, data: bytes, clock: Clock) -> bool:
-    """Create `path` atomically; True if it now holds exactly `data`, False if it holds something else.
+    """Create `path` atomically; return True if it now holds exactly `data`, False if it holds something
+    else.
 
     `data` must be unique to this caller (a snapshot names manifests with fresh ids), so that equal bytes
-    mean "ours". After an uncertain answer the file is read back; where it is missing, the same bytes are
-    published again, which is safe: a first request that lands late can only be the same bytes, or find
-    the name taken. Raises UnavailableError when nothing was created, CommitUncertainError when after all
-    tries it is still not known.
+    mean "ours". After an uncertain answer the file is read back; if it is missing, the same bytes are
+    published again, which is safe: a first request that arrives late can only write the same bytes, or
+    find the name taken. Raises UnavailableError when nothing was created, CommitUncertainError when the
+    outcome is still unknown after all tries.
     """
     for attempt in range(_TRIES):
         try:

@@ -1,4 +1,4 @@
-"""From a location and options to a `FileIO`, and from the spellings of a path to its plain form."""
+"""This module turns a location and options into a `FileIO`, and spellings of a path into its plain form."""
 
 from __future__ import annotations
 
@@ -30,17 +30,19 @@ SERVICE_MODE = Option(
 )
 
 STORAGE_OPTIONS: tuple[Option[Any], ...] = (LOCAL_SYNC, SERVICE_MODE, *S3_OPTIONS)
-"""All that storage is told, whichever it is."""
+"""All options that storage accepts, whichever storage it is."""
 
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
 
 
 def plain_path(location: str) -> str:
-    """The form that a `FileIO` takes: absolute without `file:`, `s3://` for s3a and s3n, no slash at the end.
+    """Return the form that a `FileIO` accepts: absolute without `file:`, `s3://` for s3a and s3n, no slash
+    at the end.
 
     Percent signs stay as they are: paths of the format are not URL-encoded, partition names hold `%2F`.
-    Raises InvalidInputError for an empty location, UnsupportedError for a scheme this release cannot open.
+    Raises InvalidInputError for an empty location, UnsupportedError for a scheme that this release cannot
+    open.
     """
     if not location.strip() or "\0" in location:
         raise InvalidInputError(f"{location!r} is not a location; give a directory or s3://bucket/path")
@@ -59,7 +61,9 @@ def plain_path(location: str) -> str:
 
 
 def file_io_for(location: str, options: Mapping[str, str]) -> FileIO:
-    """Storage for `location`. Options are the catalog's (`s3.endpoint`, …); it takes those of its own."""
+    """Return storage for `location`. Options are the catalog's (`s3.endpoint`, …); storage reads its own
+    among them.
+    """
     path = plain_path(location)
     if path.startswith("s3://"):
         return S3FileIO(S3Options.from_options(options))

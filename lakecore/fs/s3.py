@@ -67,7 +67,7 @@ class S3Options:
 
     @classmethod
     def from_options(cls, raw: Mapping[str, str]) -> S3Options:
-        """From catalog options. Raises InvalidInputError when only half of the credentials is given."""
+        """Read catalog options. Raises InvalidInputError if only half of the credentials is given."""
         options = cls(
             endpoint=ENDPOINT.read(raw),
             access_key=ACCESS_KEY.read(raw),
@@ -82,7 +82,7 @@ class S3Options:
 
 
 class S3FileIO:
-    """`FileIO` over one S3 service. Connects on first use; pickles as its options."""
+    """`FileIO` over one S3 service. It connects on first use and is pickled as its options."""
 
     def __init__(self, options: S3Options) -> None:
         self.options = options
@@ -108,7 +108,7 @@ class S3FileIO:
             return body
 
     def open_output(self, path: str) -> S3Output:
-        """Uploads in parts; the object appears on `close`. Does not notice a key that exists."""
+        """Upload in parts; the object appears on `close`. An existing key is not noticed."""
         bucket, key = _split(path)
         with storage_errors("create", path):
             return S3Output(path, self._arrow.open_output_stream(f"{bucket}/{key}"), self)
@@ -163,7 +163,7 @@ class S3FileIO:
             self._client.delete_object(Bucket=bucket, Key=key)
 
     def move(self, path: str, target: str) -> None:
-        """A copy within the service, of any size, then the original goes."""
+        """Copy the object within the service, whatever its size, then delete the original."""
         bucket, key = _split(path)
         other_bucket, other_key = _split(target)
         if self.stat(target) is not None:
@@ -187,7 +187,7 @@ class S3FileIO:
 
 
 class S3Output:
-    """A multipart upload. `abort` gives it up and removes the object if it was finished."""
+    """A multipart upload. `abort` cancels it and deletes the object if it was finished."""
 
     def __init__(self, path: str, stream: Any, owner: S3FileIO) -> None:
         self.path = path
@@ -220,7 +220,7 @@ class S3Output:
         return self._size
 
     def flush(self) -> None:
-        """Nothing: parts are sent when they are full."""
+        """Do nothing: parts are sent when they are full."""
 
     def close(self) -> None:
         if self.closed:
@@ -233,7 +233,7 @@ class S3Output:
             raise
 
     def abort(self) -> None:
-        """pyarrow cannot cancel an upload: it is finished, then deleted. The key is one nobody refers to."""
+        """Finish the upload, which pyarrow cannot cancel, and delete the object. Nobody refers to its key."""
         if not self._aborted:
             self._aborted = True
             with suppress(OSError):

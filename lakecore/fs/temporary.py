@@ -1,4 +1,6 @@
-"""Names of the files that atomic writes make beside their target; a killed process leaves them there."""
+"""Names of the temporary files that atomic writes make next to their target; a killed process leaves them
+there.
+"""
 
 from __future__ import annotations
 
@@ -10,5 +12,5 @@ _TEMPORARY = re.compile(r"\..+\.tmp")
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file of that name (no path) is half of a write: nobody reads it."""
+    """Return whether a file of that name (no path) is an unfinished write, which nobody reads."""
     return _TEMPORARY.fullmatch(name) is not None

@@ -1,3 +1,3 @@
-"""Where metadata lies: the layout of a table's directory; snapshots, schemas, manifests, tags, branches and
-consumers.
+"""The metadata stores of a table's directory: its layout, snapshots, schemas, manifests, tags, branches
+and consumers.
 """

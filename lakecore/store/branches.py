@@ -21,13 +21,13 @@ class BranchStore:
     paths: TablePaths
 
     def list(self) -> tuple[str, ...]:
-        """Names in order, without `main`."""
+        """Return the names in order, without `main`."""
         found = self.file_io.list(self.paths.branches_dir)
         names = (status.name for status in found if status.is_dir)
         return tuple(name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX))
 
     def open(self, name: str) -> TablePaths:
-        """Paths of the branch. Raises NotFoundError that names the branches there are."""
+        """Return the paths of the branch. Raises NotFoundError that names the existing branches."""
         if name == MAIN_BRANCH:
             return self.paths.with_branch(MAIN_BRANCH)
         branch = self.paths.with_branch(name)

@@ -28,11 +28,11 @@ class ChangelogStore:
     paths: TablePaths
 
     def list_ids(self) -> tuple[int, ...]:
-        """Ascending. Costs a listing."""
+        """Return the ids, ascending. It costs a listing."""
         return numbered(_CHANGELOG, self.file_io.list(self.paths.changelog_dir))
 
     def find(self, snapshot_id: int) -> Snapshot | None:
-        """The changelog of that snapshot, None where there is none. Raises CorruptDataError."""
+        """Return the changelog of that snapshot, None if there is none. Raises CorruptDataError."""
         path = self.paths.changelog(snapshot_id)
         try:
             found = Snapshot.from_json(self.file_io.read(path), path)

@@ -1,7 +1,7 @@
 """Consumers of one branch: positions of streaming reads by name, `consumer/consumer-<id>`.
 
-A position is the first snapshot still needed: expiry must keep it and what follows. An unreadable file is an
-error, never "no consumer": expiry would delete what somebody still has to read.
+A position is the first snapshot still needed: expiry must keep it and all that follow. An unreadable file
+is an error, never "no consumer": expiry would delete what somebody still has to read.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ class ConsumerStore:
     clock: Clock = field(default_factory=SystemClock)
 
     def list(self) -> tuple[Consumer, ...]:
-        """All consumers, by name. Those deleted meanwhile are left out. Raises CorruptDataError."""
+        """Return all consumers, by name. Those deleted meanwhile are left out. Raises CorruptDataError."""
         statuses = [status for status in self.file_io.list(self.paths.consumer_dir) if not status.is_dir]
         named = [status for status in statuses if status.name.startswith(_PREFIX)]
         found = (self._read(status.name.removeprefix(_PREFIX), status) for status in named)
         return tuple(consumer for consumer in found if consumer is not None)
 
     def find(self, consumer_id: str) -> Consumer | None:
-        """The consumer, None where there is none of that name. Raises CorruptDataError."""
+        """Return the consumer, None if there is none of that name. Raises CorruptDataError."""
         status = self.file_io.stat(self.paths.consumer(consumer_id))
         return None if status is None else self._read(consumer_id, status)
 
     def load(self, consumer_id: str) -> Consumer:
-        """Raises NotFoundError that names the consumers there are, CorruptDataError."""
+        """Return the consumer. Raises NotFoundError that names the existing consumers, CorruptDataError."""
         found = self.find(consumer_id)
         if found is None:
             known = ", ".join(consumer.id for consumer in self.list()) or "none"
@@ -57,7 +57,7 @@ class ConsumerStore:
         self.file_io.overwrite(self.paths.consumer(consumer_id), consumer.to_json().encode())
 
     def delete(self, consumer_id: str) -> None:
-        """Forget the consumer; it may be missing."""
+        """Delete the consumer; it may be missing."""
         self.file_io.delete(self.paths.consumer(consumer_id))
 
     def _read(self, consumer_id: str, status: FileStatus) -> Consumer | None:

@@ -1,7 +1,7 @@
-"""Small metadata files that were decoded already, for processes that plan the same tables again and again.
+"""A cache of decoded small metadata files, for processes that plan the same tables again and again.
 
-Storage is asked every time: what counts is the bytes that were read just now, so damage, a lost file or
-another storage under the same path are seen. Only the decoding of the same bytes is spared.
+Storage is asked every time: only the bytes that were read just now count, so damage, a lost file or
+another storage under the same path are noticed. Only the decoding of equal bytes is skipped.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ _ITEM_BYTES = 256
 
 
 class DecodedCache(Generic[T]):
-    """Values by path, the least recently used leave first. Holds values of up to `most` items together, and
-    the bytes they come from, of which some hundreds count as an item. Safe to use from many threads.
+    """A cache of values by path that evicts the least recently used. It is thread-safe.
+
+    It holds values of up to `most` items together, and the bytes they come from, of which some hundreds
+    count as an item.
     """
 
     def __init__(self, most: int) -> None:
@@ -29,7 +31,9 @@ class DecodedCache(Generic[T]):
         self._lock = Lock()
 
     def of(self, data: bytes, path: str, decode: Callable[[bytes, str], T]) -> T:
-        """`decode(data, path)`, or what that gave before: nobody may change it. Raises what `decode` does."""
+        """Return `decode(data, path)`, or the earlier result for equal bytes, which nobody may change. It
+        raises what `decode` raises.
+        """
         with self._lock:
             before = self._known.get(path)
             if before is not None and before[0] == data:

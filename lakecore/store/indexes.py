@@ -60,7 +60,9 @@ Hashes = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class IndexStore:
-    """`schema` gives partition columns and options. Pickles when its file_io does."""
+    """The index files of a table. `schema` gives partition columns and options. It can be pickled if its
+    file_io can.
+    """
 
     file_io: FileIO
     paths: TablePaths
@@ -69,20 +71,21 @@ class IndexStore:
 
     @cached_property
     def layout(self) -> VectorLayout:
-        """Of new vectors. Old ones say themselves what they are."""
+        """The layout of new vectors. Existing ones record their own."""
         return VectorLayout.V2 if BITMAP64.read(self.schema.options) else VectorLayout.V1
 
     def path(self, file: IndexFile) -> str:
-        """Where an index file is."""
+        """Return the path of an index file."""
         if file.external_path is not None:
             return plain_path(file.external_path)
         return self._place(file.partition, file.bucket, file.file_name)
 
     def read_vectors(self, file: IndexFile, names: Iterable[str] | None = None) -> dict[str, BitMap]:
-        """The deletion vectors of these data files, of those there are in `file`; of all when None.
+        """Return the deletion vectors of these data files that `file` holds; all of them if `names` is
+        None.
 
-        Raises NotFoundError; CorruptDataError for damage, and for two vectors of one data file. Costs a read
-        of the whole file: some 2 MB in unaware buckets, all vectors of the bucket elsewhere.
+        Raises NotFoundError; CorruptDataError for damage, and for two vectors of one data file. It costs a
+        read of the whole file: some 2 MB in unaware buckets, all vectors of the bucket elsewhere.
         """
         wanted = None if names is None else set(names)
         places = {place.data_file: place for place in file.deletions}
@@ -96,7 +99,7 @@ class IndexStore:
         return decode_vectors(self._read(file, path), places, path) if places else {}
 
     def write_vectors(self, partition: bytes, bucket: int, vectors: Mapping[str, BitMap]) -> IndexFile:
-        """One new file with the vectors of all these data files; it may hold none."""
+        """Write one new file with the vectors of all these data files; it may hold none."""
         data, ranges = encode_vectors(vectors, self.layout)
         name = self._write(partition, bucket, data)
         return IndexFile(
@@ -112,7 +115,9 @@ class IndexStore:
     def roll_vectors(
         self, partition: bytes, bucket: int, vectors: Mapping[str, BitMap]
     ) -> tuple[IndexFile, ...]:
-        """New files that end once they pass the target size; none for no vectors. All or nothing."""
+        """Write new files, each of which ends once it exceeds the target size; none for no vectors. A
+        failure leaves none behind.
+        """
         target = VECTOR_TARGET.read(self.schema.options)
         written: list[IndexFile] = []
         try:
@@ -123,7 +128,7 @@ class IndexStore:
         return tuple(written)
 
     def read_hashes(self, file: IndexFile) -> Hashes:
-        """The hashes of the keys of a dynamic bucket, in the file's order. Raises CorruptDataError."""
+        """Return the hashes of the keys of a dynamic bucket, in the file's order. Raises CorruptDataError."""
         path = self.path(file)
         data = self._read(file, path)
         if len(data) != 4 * file.row_count:
@@ -134,7 +139,7 @@ class IndexStore:
         return np.frombuffer(data, ">i4").astype(np.int32)
 
     def write_hashes(self, partition: bytes, bucket: int, hashes: npt.NDArray[Any]) -> IndexFile:
-        """One new file with the hashes of all keys of a bucket."""
+        """Write one new file with the hashes of all keys of a bucket."""
         data = hashes.astype(">i4").tobytes()
         return IndexFile(
             partition=partition,
@@ -146,7 +151,7 @@ class IndexStore:
         )
 
     def discard(self, files: Sequence[IndexFile]) -> None:
-        """Remove files that no snapshot refers to. A failure is logged: what stays is an orphan."""
+        """Delete files that no snapshot refers to. A failure is logged: a remaining file is an orphan."""
         for file in files:
             self._remove(self.path(file))
 
@@ -203,7 +208,7 @@ def _rolled(vectors: Mapping[str, BitMap], target: int) -> Iterator[dict[str, Bi
 
 
 def load_deletions(file_io: FileIO, deletion: DeletionFile) -> BitMap:
-    """The deleted positions of one data file; only its vector is read.
+    """Return the deleted positions of one data file; only its vector is read.
 
     Raises NotFoundError, CorruptDataError.
     """

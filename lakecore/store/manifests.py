@@ -1,4 +1,4 @@
-"""Manifests, manifest lists and index manifests of one table: reading them, rolling new ones."""
+"""Manifests, manifest lists and index manifests of one table: the store reads them and rolls new ones."""
 
 from __future__ import annotations
 
@@ -58,37 +58,40 @@ class ManifestStore:
 
     @property
     def target_size(self) -> int:
-        """Bytes at which a new manifest ends."""
+        """The size in bytes at which a new manifest ends."""
         return MANIFEST_TARGET_SIZE.read(self.schema.options)
 
     @property
     def file_format(self) -> str:
-        """What new manifests are written as. Raises InvalidOptionError."""
+        """The format of new manifests. Raises InvalidOptionError."""
         kind = MANIFEST_FORMAT.read(self.schema.options)
         if kind not in _FORMATS:
             raise InvalidOptionError(f"option manifest.format={kind!r}: must be one of {', '.join(_FORMATS)}")
         return kind
 
     def read_list(self, name: str) -> tuple[ManifestFile, ...]:
-        """The lines of a manifest list. Raises NotFoundError, CorruptDataError, UnsupportedError."""
+        """Return the lines of a manifest list. Raises NotFoundError, CorruptDataError, UnsupportedError."""
         path = self.paths.manifest(name)
         return _LISTS.of(self.file_io.read(path), path, decode_manifest_list)
 
     def read_index(self, name: str | None) -> tuple[IndexFile, ...]:
-        """The index files of an index manifest; none where a snapshot has none. Errors as `read_list`."""
+        """Return the index files of an index manifest; none if the snapshot has none. It raises as
+        `read_list` does.
+        """
         if name is None:
             return ()
         path = self.paths.manifest(name)
         return decode_index_manifest(self.file_io.read(path), path)
 
     def data_manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
-        """The manifests whose entries make the table at `snapshot`: base, then delta."""
+        """Return the manifests whose entries make the table at `snapshot`: base, then delta."""
         return self.read_list(snapshot.base_manifest_list) + self.read_list(snapshot.delta_manifest_list)
 
     def read(self, files: Sequence[ManifestFile]) -> ManifestEntries:
-        """All entries of these manifests, in order, ADD and DELETE.
+        """Return all entries of these manifests, in order, ADD and DELETE.
 
-        Raises NotFoundError, CorruptDataError (also when a manifest holds other counts than its list says).
+        Raises NotFoundError, CorruptDataError (also when a manifest holds other counts than its list
+        says).
         """
         paths = [self.paths.manifest(file.file_name) for file in files]
         listed = sum(file.entry_count for file in files)
@@ -109,8 +112,10 @@ class ManifestStore:
         raise CorruptDataError(self.paths.manifest_dir, "has manifests that changed while they were read")
 
     def read_each(self, files: Sequence[ManifestFile]) -> list[ManifestEntries]:
-        """The entries manifest by manifest. Many small ones are decoded together; they share their details,
-        which are there as long as one of them is held. Errors as `read`.
+        """Return the entries manifest by manifest. It raises as `read` does.
+
+        Many small manifests are decoded together; they share their details, which stay in memory as long
+        as one of them does.
         """
         if len(files) > 1 and sum(file.entry_count for file in files) >= MANY_ENTRIES:
             counts: list[int | None] = []
@@ -135,7 +140,7 @@ class ManifestStore:
                 yield ahead.popleft().result(), path
 
     def write(self, entries: ManifestEntries) -> tuple[ManifestFile, ...]:
-        """New manifests with `entries`, rolled at the target size; a failure leaves none behind."""
+        """Write new manifests with `entries`, rolled at the target size; a failure leaves none behind."""
         unique = self.clock.fresh_id()
         written: list[ManifestFile] = []
         parts = encode_manifests(entries, self.target_size, self.file_format)
@@ -151,20 +156,20 @@ class ManifestStore:
         return tuple(written)
 
     def write_list(self, files: Sequence[ManifestFile]) -> tuple[str, int]:
-        """A new manifest list; its name and size in bytes."""
+        """Write a new manifest list; return its name and size in bytes."""
         name = f"manifest-list-{self.clock.fresh_id()}-0"
         data = encode_manifest_list(files, self.file_format)
         self._write_new(name, data)
         return name, len(data)
 
     def write_index(self, files: Sequence[IndexFile]) -> str:
-        """A new, complete index manifest; its name."""
+        """Write a new, complete index manifest; return its name."""
         name = f"index-manifest-{self.clock.fresh_id()}-0"
         self._write_new(name, encode_index_manifest(files, self.file_format))
         return name
 
     def delete(self, name: str) -> None:
-        """Remove a manifest or list that no snapshot refers to."""
+        """Delete a manifest or list that no snapshot refers to."""
         self.file_io.delete(self.paths.manifest(name))
 
     def _write_new(self, name: str, data: bytes) -> None:

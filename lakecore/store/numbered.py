@@ -12,9 +12,9 @@ __all__ = ["numbered"]
 
 
 def numbered(pattern: re.Pattern[str], statuses: Iterable[FileStatus]) -> tuple[int, ...]:
-    """The numbers of files whose names match `pattern` (its first group), ascending.
+    """Return the numbers of files whose names match `pattern` (its first group), ascending.
 
-    Names that nobody writes are passed over: with more than 19 digits, or with zeros before the number, which
+    Names that no writer makes are ignored: those with more than 19 digits, or with leading zeros, which
     would be another file than the one of that number.
     """
     matches = (pattern.fullmatch(status.name) for status in statuses)

@@ -1,7 +1,7 @@
-"""Where everything of a table lies.
+"""The layout of a table's directory.
 
 A branch has its own `schema`, `snapshot`, `tag`, `changelog` and `consumer` directories; data, manifest,
-index and statistics files of every branch lie in the main table's directories.
+index and statistics files of every branch are in the main table's directories.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class TablePaths:
     branch: str = MAIN_BRANCH
 
     def with_branch(self, branch: str) -> TablePaths:
-        """The same table seen through another branch."""
+        """Return the paths of the same table seen through another branch."""
         return TablePaths(self.table_path, branch)
 
     @property
     def root(self) -> str:
-        """The directory of what belongs to the branch."""
+        """The directory of the files that belong to the branch."""
         if self.branch == MAIN_BRANCH:
             return self.table_path
         return f"{self.branches_dir}/branch-{_name('branch', self.branch)}"
@@ -88,18 +88,18 @@ class TablePaths:
         return f"{self.snapshot_dir}/snapshot-{snapshot_id}"
 
     def tag(self, name: str) -> str:
-        """Raises InvalidInputError for a name that cannot be a file name."""
+        """Return the path of a tag. Raises InvalidInputError for a name that cannot be a file name."""
         return f"{self.tag_dir}/tag-{_name('tag', name)}"
 
     def consumer(self, consumer_id: str) -> str:
-        """Raises InvalidInputError for a name that cannot be a file name."""
+        """Return the path of a consumer. Raises InvalidInputError for a name that cannot be a file name."""
         return f"{self.consumer_dir}/consumer-{_name('consumer', consumer_id)}"
 
     def changelog(self, snapshot_id: int) -> str:
         return f"{self.changelog_dir}/changelog-{snapshot_id}"
 
     def manifest(self, name: str) -> str:
-        """A manifest, a manifest list or an index manifest."""
+        """Return the path of a manifest, a manifest list or an index manifest."""
         return f"{self.manifest_dir}/{name}"
 
     def index_file(self, name: str) -> str:
@@ -109,19 +109,23 @@ class TablePaths:
         return f"{self.statistics_dir}/{name}"
 
     def bucket_dir(self, partition_path: str, bucket: int, options: TableOptions) -> str:
-        """`partition_path` is `dt=1/hh=2`, or empty for a table without partitions."""
+        """Return the directory of a bucket. `partition_path` is `dt=1/hh=2`, or empty for a table without
+        partitions.
+        """
         bucket_name = "bucket-postpone" if bucket == _POSTPONE_BUCKET else f"bucket-{bucket}"
         parts = (self.table_path, (options.path_directory or "").strip("/"), partition_path, bucket_name)
         return "/".join(part for part in parts if part)
 
     def data_file(self, bucket_dir: str, file: DataFile) -> str:
-        """A data or changelog file: its external path wins over its place in the bucket."""
+        """Return the path of a data or changelog file: its external path, else its place in the bucket."""
         if file.external_path is not None:
             return plain_path(file.external_path)
         return f"{bucket_dir}/{file.file_name}"
 
     def extra_files(self, bucket_dir: str, file: DataFile) -> tuple[str, ...]:
-        """Files that live and die with `file`; always beside it."""
+        """Return the paths of the extra files of `file`, which are in its directory and are deleted with
+        it.
+        """
         directory = self.data_file(bucket_dir, file).rpartition("/")[0]
         return tuple(f"{directory}/{name}" for name in file.extra_files)
 

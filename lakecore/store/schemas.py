@@ -21,7 +21,7 @@ _SCHEMA = re.compile(r"schema-([0-9]+)")
 
 @dataclass(frozen=True)
 class SchemaStore:
-    """The directory `schema/` of a branch. Loaded schemas are kept: they cannot change."""
+    """The directory `schema/` of a branch. Loaded schemas are cached, because they cannot change."""
 
     file_io: FileIO
     paths: TablePaths
@@ -29,23 +29,25 @@ class SchemaStore:
     _loaded: dict[int, TableSchema] = field(default_factory=dict, repr=False, compare=False)
 
     def latest(self) -> TableSchema | None:
-        """The schema with the highest id; None when there is no table here. Costs a listing."""
+        """Return the schema with the highest id; None if there is no table here. It costs a listing."""
         ids = self.list_ids()
         return self.load(ids[-1]) if ids else None
 
     def load(self, schema_id: int) -> TableSchema:
-        """Raises NotFoundError that names the existing ids, CorruptDataError, UnsupportedError."""
+        """Return a schema. Raises NotFoundError that names the existing ids, CorruptDataError,
+        UnsupportedError.
+        """
         if schema_id not in self._loaded:
             self._loaded[schema_id] = self._read(schema_id)
         return self._loaded[schema_id]
 
     def list_ids(self) -> tuple[int, ...]:
-        """Ascending."""
+        """Return the ids, ascending."""
         return numbered(_SCHEMA, self.file_io.list(self.paths.schema_dir))
 
     def publish(self, schema: TableSchema) -> bool:
-        """Create `schema-<id>`. False: another change of the schema took the id, or replaced the file within
-        the settle time of the schema's options (`lakecore.store.settle_time`).
+        """Create `schema-<id>`. It returns False if another change of the schema took the id, or replaced
+        the file within the settle time of the schema's options (`lakecore.store.settle_time`).
         """
         path, data = self.paths.schema(schema.id), schema.to_json().encode()
         settle = settle_ms(schema.options, self.paths.root)

@@ -1,8 +1,8 @@
-"""How long a published file is watched, because another writer may still replace it.
+"""The settle time: how long a published file is watched, because another writer may still replace it.
 
-Lakecore publishes by an atomic creation, which fails where the name is taken. Java Paimon's renaming commit
-looks whether the name is free and then renames over whatever is there (`RenamingSnapshotCommit`,
-`LocalFileIO.rename` and `S3A` of 1.4 and 2.0): a writer that looked before lakecore published replaces
+Lakecore publishes by an atomic creation, which fails if the name is taken. Java Paimon's renaming commit
+checks whether the name is free and then renames over whatever is there (`RenamingSnapshotCommit`,
+`LocalFileIO.rename` and `S3A` of 1.4 and 2.0): a writer that checked before lakecore published replaces
 lakecore's file after it.
 """
 
@@ -26,10 +26,11 @@ SETTLE_TIME: Option[int | None] = Option(
 
 
 def settle_ms(options: Mapping[str, str], path: str) -> int:
-    """Milliseconds for a table below `path`. Without the option: what the store of `path` needs.
+    """Return the milliseconds for a table below `path`. Without the option they depend on the store of
+    `path`.
 
-    `docs/concurrency.md` says how the defaults were measured. Storage in memory belongs to one process,
-    which has no other writer.
+    `docs/concurrency.md` explains how the defaults were measured. Storage in memory belongs to one
+    process, which has no other writer.
     """
     chosen = SETTLE_TIME.read(options)
     if chosen is not None:

@@ -1,7 +1,7 @@
-"""Snapshots of one branch: finding, loading and publishing them.
+"""Snapshots of one branch: the store finds, loads and publishes them.
 
 The hints LATEST and EARLIEST only save a listing: they may be stale, missing or ahead, and are never
-trusted without a look at the snapshot files themselves.
+trusted without a check of the snapshot files themselves.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ _EARLIEST_TRIES = 4
 
 @dataclass(frozen=True)
 class SnapshotStore:
-    """The directory `snapshot/` of a branch. Pickles; holds no state of its own."""
+    """The directory `snapshot/` of a branch. It holds no state of its own and can be pickled."""
 
     file_io: FileIO
     paths: TablePaths
     clock: Clock = field(default_factory=SystemClock)
 
     def latest(self) -> Snapshot | None:
-        """The newest snapshot, None before the first. Costs two reads and a look; a listing without hints.
+        """Return the newest snapshot, None before the first. It costs two reads and a check; a listing
+        without hints.
 
         Rule of the format: LATEST counts only if the next id does not exist. Raises CorruptDataError.
         """
@@ -48,12 +49,12 @@ class SnapshotStore:
         return self._newest_listed()
 
     def latest_id(self) -> int | None:
-        """The id of `latest()`."""
+        """Return the id of `latest()`."""
         found = self.latest()
         return None if found is None else found.id
 
     def earliest(self) -> Snapshot | None:
-        """The oldest snapshot that still exists. Tolerates expiry going on at the same time."""
+        """Return the oldest snapshot that still exists. It tolerates expiry going on at the same time."""
         hint = self._hint(self.paths.earliest_hint)
         if hint is not None:
             for snapshot_id in range(hint, hint + _EARLIEST_TRIES):
@@ -67,14 +68,14 @@ class SnapshotStore:
         return None
 
     def load(self, snapshot_id: int) -> Snapshot:
-        """Raises NotFoundError that names the available range, CorruptDataError."""
+        """Return a snapshot. Raises NotFoundError that names the available range, CorruptDataError."""
         found = self.find(snapshot_id)
         if found is None:
             raise self._missing(snapshot_id)
         return found
 
     def find(self, snapshot_id: int) -> Snapshot | None:
-        """The snapshot, or None where it does not exist (expired, or not yet there). Raises
+        """Return the snapshot, or None if it does not exist (expired, or not yet there). Raises
         CorruptDataError.
         """
         path = self.paths.snapshot(snapshot_id)
@@ -87,32 +88,33 @@ class SnapshotStore:
         return found
 
     def exists(self, snapshot_id: int) -> bool:
-        """Whether the snapshot file is there now."""
+        """Return whether the snapshot file exists now."""
         return self.file_io.stat(self.paths.snapshot(snapshot_id)) is not None
 
     def list_ids(self) -> tuple[int, ...]:
-        """Ids of all snapshot files, ascending; there may be gaps. Costs a listing."""
+        """Return the ids of all snapshot files, ascending; there may be gaps. It costs a listing."""
         return numbered(_SNAPSHOT, self.file_io.list(self.paths.snapshot_dir))
 
     def publish(self, snapshot: Snapshot) -> bool:
-        """Make `snapshot` the newest. False: another commit took its id.
+        """Make `snapshot` the newest. It returns False if another commit took its id.
 
-        Use `lakecore.commit.publication.publish`, which also guards against writers that replace files.
-
-        Raises UnavailableError (nothing happened) or CommitUncertainError (it may have landed).
+        Use `lakecore.commit.landing.land`, which also guards against writers that replace files. Raises
+        UnavailableError (nothing happened) or CommitUncertainError (it may have landed).
         """
         path = self.paths.snapshot(snapshot.id)
         return publish_resolved(self.file_io, path, snapshot.to_json().encode(), self.clock)
 
     def holds(self, snapshot: Snapshot) -> bool:
-        """Whether the file of its id has the very bytes with which `snapshot` was published."""
+        """Return whether the file of its id has exactly the bytes with which `snapshot` was published."""
         try:
             return self.file_io.read(self.paths.snapshot(snapshot.id)) == snapshot.to_json().encode()
         except NotFoundError:
             return False
 
     def write_hints(self, latest_id: int) -> None:
-        """LATEST, and EARLIEST where there is none. Advisory: a failure is logged, not raised."""
+        """Write LATEST, and EARLIEST if there is none. Hints are advisory: a failure is logged, not
+        raised.
+        """
         try:
             self.file_io.overwrite(self.paths.latest_hint, str(latest_id).encode())
             if self.file_io.stat(self.paths.earliest_hint) is None:
@@ -123,11 +125,11 @@ class SnapshotStore:
             logger.warning("the hints in %s could not be written: %s", self.paths.snapshot_dir, err)
 
     def catch_up_latest(self, snapshot_id: int | None = None) -> None:
-        """LATEST says at least `snapshot_id`, None: the newest: a commit killed after it published left it
-        behind.
+        """Raise the hint LATEST to at least `snapshot_id` (None: the newest), because a commit killed
+        after it published left it behind.
 
-        Advisory, as `write_hints`. Costs a read; without an id two looks more, and a listing where it is
-        behind. A hint that is missing, no number or ahead is left alone.
+        It is advisory, as `write_hints` is. It costs a read; without an id two checks more, and a listing
+        if the hint is behind. A hint that is missing, no number or ahead is left unchanged.
         """
         try:
             hint = self._hint(self.paths.latest_hint)

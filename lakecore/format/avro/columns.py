@@ -59,17 +59,21 @@ class AvroColumn:
 
     @classmethod
     def of(cls, field: dict[str, Any]) -> AvroColumn:
-        """From a field of the file's record. Raises ValueError for types the table format never writes."""
+        """Describe a field of the file's record. Raises ValueError for types that the table format never
+        writes.
+        """
         kind = _kind(field["type"])
         return cls(pa.field(field["name"], kind.final, kind.nullable), kind)
 
     def array(self, values: list[Any]) -> pa.Array:
-        """The column of `values` as fastavro decodes them with `decoding_schema`."""
+        """Return the column of `values` as fastavro decodes them with `decoding_schema`."""
         return self.kind.apply(pa.array(values, self.kind.raw))
 
 
 def decoding_schema(record: dict[str, Any]) -> dict[str, Any]:
-    """The same bytes, read without logical types and with every map as an array of key-value records."""
+    """Return a schema that reads the same bytes without logical types and with every map as an array of
+    key-value records.
+    """
     names = (f"r{n}" for n in count())
 
     def plain(schema: Any) -> Any:
@@ -101,7 +105,9 @@ def decoding_schema(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def decimals_from_bytes(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Big-endian two's complement bytes of any length up to 16 as decimals. Raises ValueError if longer."""
+    """Convert big-endian two's complement bytes of any length up to 16 to decimals. Raises ValueError if
+    longer.
+    """
     binary = array.cast(pa.binary())
     rows = len(binary)
     offsets = np.frombuffer(binary.buffers()[1], np.int32)[binary.offset : binary.offset + rows + 1]

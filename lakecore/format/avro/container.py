@@ -38,7 +38,9 @@ AVRO_MAGIC = b"Obj\x01"
 _SYNC_SIZE = 16
 _BLOCK_SIZE = 64_000
 _MAX_BLOCK = 256 << 20
-"""A block that grows beyond this is damage (or an attack): no writer makes blocks of even 1 MB."""
+"""The largest block after decompression: a larger one is damage or an attack, since no writer makes blocks
+of even 1 MB.
+"""
 _ZSTD: Mapping[int, int] = {
     zstd.CompressionParameter.compression_level: 1,
     zstd.CompressionParameter.checksum_flag: 1,
@@ -61,7 +63,7 @@ class AvroBlock:
 
 @dataclass(frozen=True, slots=True)
 class AvroContainer:
-    """One container file, opened. `schema` is the writer's."""
+    """One opened container file. `schema` is the writer's."""
 
     path: str
     schema_text: bytes
@@ -71,16 +73,18 @@ class AvroContainer:
 
     @property
     def count(self) -> int:
-        """Records in all blocks, as their headers say."""
+        """The number of records in all blocks, as their headers say."""
         return sum(block.count for block in self.blocks)
 
     def all_records(self) -> Iterator[dict[str, Any]]:
-        """Every record of the file. Raises CorruptDataError naming it, UnsupportedError for the codec."""
+        """Yield every record of the file. Raises CorruptDataError naming it, UnsupportedError for the
+        codec.
+        """
         for block in self.blocks:
             yield from self.records(block.count, self.inflate(block))
 
     def records(self, count: int, data: bytes) -> Iterator[dict[str, Any]]:
-        """The `count` records of an inflated block. Raises CorruptDataError naming the file."""
+        """Yield the `count` records of an inflated block. Raises CorruptDataError naming the file."""
         if count > len(data):
             raise CorruptDataError(self.path, f"has a block of {len(data)} bytes that claims {count} records")
         read = _decoder(self.schema_text)
@@ -99,7 +103,9 @@ class AvroContainer:
             raise CorruptDataError(self.path, f"has {len(data) - at} bytes after the last record of a block")
 
     def inflate(self, block: AvroBlock) -> bytes:
-        """The records of a block. Raises CorruptDataError naming the file, UnsupportedError for the codec."""
+        """Return the records of a block. Raises CorruptDataError naming the file, UnsupportedError for the
+        codec.
+        """
         unpack = _CODECS.get(self.codec)
         if unpack is None:
             known = ", ".join(sorted(_CODECS))
@@ -120,7 +126,7 @@ def _decoder(schema_text: bytes) -> Decode:
 
 
 def is_avro(data: bytes) -> bool:
-    """Does the file begin as an avro container?"""
+    """Return whether the file begins as an avro container."""
     return data[: len(AVRO_MAGIC)] == AVRO_MAGIC
 
 
@@ -162,12 +168,12 @@ def _blocks(data: bytes, at: int, sync: bytes) -> Iterator[AvroBlock]:
 
 
 def deflate_block(count: int, data: bytes | bytearray) -> AvroBlock:
-    """A block of `count` records as `encode_container` stores it: zstd."""
+    """Return a block of `count` records as `encode_container` stores it: compressed with zstd."""
     return AvroBlock(count, zstd.compress(data, options=_ZSTD))
 
 
 def record_blocks(records: Iterable[bytes]) -> Iterator[AvroBlock]:
-    """Encoded records, in blocks of the usual size."""
+    """Yield encoded records in blocks of the usual size."""
     waiting: list[bytes] = []
     size = 0
     for record in records:
@@ -181,7 +187,9 @@ def record_blocks(records: Iterable[bytes]) -> Iterator[AvroBlock]:
 
 
 def encode_container(schema_text: str, blocks: Sequence[AvroBlock]) -> bytes:
-    """A container of zstd blocks. The sync marker derives from the content: same in, same out."""
+    """Encode a container of zstd blocks. The sync marker derives from the content, so equal input gives
+    equal bytes.
+    """
     digest = hashlib.blake2b(schema_text.encode(), digest_size=_SYNC_SIZE)
     for block in blocks:
         digest.update(block.data)

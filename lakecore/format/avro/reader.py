@@ -37,7 +37,7 @@ HEADER_SCHEMA = {
 
 
 class AvroReader:
-    """One avro container. Reading a column costs about a microsecond a value; there is no seeking."""
+    """A reader of one avro container. A column costs about a microsecond a value; there is no seeking."""
 
     row_groups = 1
 
@@ -56,13 +56,13 @@ class AvroReader:
 
     @cached_property
     def num_rows(self) -> int:
-        """Counted by hopping over the blocks."""
+        """The number of rows, counted from the block headers."""
         with corrupt_data_errors(self._path):
             self._source.seek(self._body)
             return sum(_block_counts(self._source))
 
     def row_bytes(self, columns: Collection[str] | None = None) -> int:
-        """By the size of the first block, taking it for compressed to an eighth."""
+        """Estimate from the size of the first block, which is assumed to be compressed to an eighth."""
         with corrupt_data_errors(self._path):
             self._source.seek(self._body)
             count, size = _varint(self._source) or 1, _varint(self._source) or 0
@@ -74,7 +74,7 @@ class AvroReader:
         batch_size: int = 65536,
         row_groups: Sequence[int] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Rows in file order; see DataFileReader."""
+        """Yield rows in file order; see DataFileReader."""
         if row_groups is not None and len(row_groups) == 0:
             return
         wanted = list(self._columns if columns is None else columns)

@@ -1,4 +1,6 @@
-"""Arrow schemas as avro schemas, as the table format names and annotates them, and columns as raw values."""
+"""This module converts Arrow schemas to avro schemas, with the names and annotations of the table format,
+and columns to raw values.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,14 @@ _SIMPLE = {
 
 
 def avro_schema(schema: pa.Schema) -> dict[str, Any]:
-    """The record of a file. Raises UnsupportedError for timestamps above microseconds, which avro has not."""
+    """Return the record of a file. Raises UnsupportedError for timestamps above microseconds, which avro
+    lacks.
+    """
     return _record(_ROOT, list(schema))
 
 
 def raw_values(column: pa.Array) -> list[Any]:
-    """A column as values that fastavro writes with `avro_columns.decoding_schema`."""
+    """Return a column as values that fastavro writes with `avro_columns.decoding_schema`."""
     kind = column.type
     if pa.types.is_timestamp(kind):
         return list(column.view(pa.int64()).to_pylist())

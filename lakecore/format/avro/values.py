@@ -24,7 +24,9 @@ _LOW = (1 << 64) - 1
 
 
 def read_long(data: Buffer, at: int) -> tuple[int, int]:
-    """A zigzag varint and the position behind it. IndexError past the end, ValueError when too long."""
+    """Return a zigzag varint and the position behind it. Raises IndexError past the end, ValueError when
+    it is too long.
+    """
     byte = data[at]
     at += 1
     if byte < _CONTINUES:
@@ -52,9 +54,9 @@ def write_long(out: bytearray, value: int) -> None:
 
 
 def decoder(node: AvroNode) -> Decode:
-    """A function from (data, position) to (value, position behind). Records become dicts.
+    """Return a function from (data, position) to (value, position behind). Records become dicts.
 
-    It raises IndexError, ValueError or struct.error on damage.
+    The function raises IndexError, ValueError or struct.error on damage.
     """
     match node:
         case AvroAtom():
@@ -70,7 +72,7 @@ def decoder(node: AvroNode) -> Decode:
 
 
 def skipper(node: AvroNode) -> Skip:
-    """A function from (data, position) to the position behind the value."""
+    """Return a function from (data, position) to the position behind the value."""
     read = decoder(node)
     return lambda data, at: read(data, at)[1]
 
@@ -169,7 +171,9 @@ def _decode_union(branches: list[Decode]) -> Decode:
 
 
 def encoder(node: AvroNode) -> Encode:
-    """A function that appends a value. Unions must be [null, T]; records take dicts with every field."""
+    """Return a function that appends a value. Unions must be [null, T]; records take dicts with every
+    field.
+    """
     match node:
         case AvroRecord(fields):
             return _encode_record([(field.name, encoder(field.type)) for field in fields])

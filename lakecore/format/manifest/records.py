@@ -46,7 +46,7 @@ def check_version(record: Record, expected: int, path: str, what: str) -> None:
 
 
 def entry_from_record(record: Record, path: str) -> ManifestEntry:
-    """Raises CorruptDataError naming `path` when a column is missing or of a wrong type."""
+    """Decode an entry. Raises CorruptDataError naming `path` when a column is missing or of a wrong type."""
     check_version(record, MANIFEST_VERSION, path, "the manifest")
     try:
         return ManifestEntry(
@@ -61,7 +61,7 @@ def entry_from_record(record: Record, path: str) -> ManifestEntry:
 
 
 def file_from_record(record: Record) -> DataFile:
-    """`_FILE` of an entry. Columns that older writers lack are None.
+    """Decode `_FILE` of an entry. Columns that older writers lack are None.
 
     Raises KeyError, TypeError or ValueError for a missing column and for a value of another type.
     """
@@ -91,14 +91,14 @@ def file_from_record(record: Record) -> DataFile:
 
 
 def exact_type(value: Any, kind: type[T]) -> T:
-    """`value` if it is exactly of that type: no bool for an int. Raises TypeError."""
+    """Return `value` if it is exactly of that type: a bool is no int. Raises TypeError."""
     if type(value) is not kind:
         raise TypeError(f"{value!r} is not of type {kind.__name__}")
     return value
 
 
 def optional(value: Any, kind: type[T]) -> T | None:
-    """`exact_type`, or None."""
+    """Return `exact_type(value, kind)`, or None for None."""
     return None if value is None else exact_type(value, kind)
 
 
@@ -121,7 +121,7 @@ def _names(value: Any, field: str) -> tuple[str, ...]:
 
 
 def external_location(record: Record) -> str | None:
-    """`_EXTERNAL_PATH` of a data or index file. Raises TypeError, ValueError."""
+    """Return `_EXTERNAL_PATH` of a data or index file. Raises TypeError, ValueError."""
     path = optional(record.get("_EXTERNAL_PATH"), str)
     return None if path is None else checked_location(path, "_EXTERNAL_PATH")
 
@@ -142,7 +142,7 @@ def _stats_record(stats: SimpleStats) -> dict[str, Any]:
 
 
 def entry_to_record(entry: ManifestEntry) -> dict[str, Any]:
-    """Every column of the format, in its order."""
+    """Return every column of the format, in its order."""
     file = entry.file
     return {
         "_VERSION": MANIFEST_VERSION,
@@ -176,7 +176,7 @@ def entry_to_record(entry: ManifestEntry) -> dict[str, Any]:
 
 
 def manifest_file_from_record(record: Record, path: str, *, has_unknown_columns: bool) -> ManifestFile:
-    """One line of a manifest list. Raises CorruptDataError naming `path`."""
+    """Decode one line of a manifest list. Raises CorruptDataError naming `path`."""
     check_version(record, MANIFEST_LIST_VERSION, path, "the manifest list")
     try:
         return ManifestFile(
@@ -199,7 +199,7 @@ def manifest_file_from_record(record: Record, path: str, *, has_unknown_columns:
 
 
 def manifest_file_to_record(file: ManifestFile) -> dict[str, Any]:
-    """Every column of the format, in its order."""
+    """Return every column of the format, in its order."""
     return {
         "_VERSION": MANIFEST_LIST_VERSION,
         "_FILE_NAME": file.file_name,

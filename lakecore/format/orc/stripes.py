@@ -69,7 +69,7 @@ def is_early(column: pa.Array) -> bool:
 
 
 class BufferedTail:
-    """The last bytes of a file, as `read_tail` reads it. `start`: where they begin."""
+    """The last bytes of a file, as `read_tail` reads it. `start` is where they begin."""
 
     def __init__(self, start: int, data: bytes) -> None:
         self._start = start
@@ -79,7 +79,7 @@ class BufferedTail:
         return self._start + len(self._data)
 
     def read_at(self, count: int, at: int) -> bytes:
-        """Zeros for what is not held."""
+        """Return bytes of the file; zeros stand for those that are not buffered."""
         missing = max(min(self._start - at, count), 0)
         first = max(at - self._start, 0)
         return bytes(missing) + self._data[first : first + count - missing]

@@ -19,9 +19,10 @@ _ORIGINAL = 1
 
 
 def with_footer_metadata(end: bytes, notes: Mapping[bytes, bytes]) -> bytes:
-    """`end`: the last bytes of a file, all of its postscript at least; with `notes` in the footer.
+    """Return the end of a file with keys and values added to its footer. `end` must hold all of its
+    postscript.
 
-    Raises ValueError, IndexError where it is not the end of an ORC file.
+    Raises ValueError, IndexError if it is not the end of an ORC file.
     """
     length = end[-1]
     postscript = end[-1 - length : -1]

@@ -1,7 +1,7 @@
-"""Text columns that parquet stores as codes of a few values: read as codes, the values put in their place.
+"""Text columns that parquet stores with a dictionary are read as codes, and decoded from the dictionary.
 
-pyarrow makes the text of such a column row by row; taking it from the dictionary is twice as fast. A choice
-of speed only: any column reads the same either way.
+pyarrow makes the text of such a column row by row; taking it from the dictionary is twice as fast. This
+only affects speed: any column reads the same either way.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import pyarrow as pa
 __all__ = ["LEAST_ROWS", "decode_dictionaries", "dictionary_string_columns"]
 
 LEAST_ROWS = 4096
-"""Rows of a batch below which codes do not pay: every batch brings its dictionary."""
+"""The number of rows of a batch below which codes do not pay: every batch carries its dictionary."""
 
 _MAX_DICTIONARY_BYTES = 16 << 10
 _MAX_CODE_BYTES = 3  # text that fell back to plain pages takes four bytes a value for its length alone
 
 
 def dictionary_string_columns(metadata: Any) -> tuple[str, ...]:
-    """Names of the columns that are worth reading as codes, by a footer (pyarrow FileMetaData)."""
+    """Return the names of the columns that are worth reading as codes, by a footer (pyarrow FileMetaData)."""
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     if sum(group.num_rows for group in groups) < LEAST_ROWS:
         return ()
@@ -44,7 +44,7 @@ def _coded(chunk: Any) -> bool:
 
 
 def decode_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with text in place of codes."""
+    """Return the batch with text in place of codes."""
     if not any(pa.types.is_dictionary(kind) for kind in batch.schema.types):
         return batch
     columns = [

@@ -1,6 +1,6 @@
-"""Fields that are never null, inside of rows that may be: what lies under null rows is made a value.
+"""Fields that are never null inside of nullable rows: values below null rows are filled in.
 
-pyarrow's parquet writer refuses nulls there, which nobody sees and which taking rows, or JSON, leave.
+pyarrow's parquet writer refuses nulls there, which are invisible and which taking rows, or JSON, leave.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ __all__ = ["fill_null_rows", "has_not_null_fields"]
 
 
 def has_not_null_fields(kind: pa.DataType) -> bool:
-    """Whether a type has such fields."""
+    """Return whether a type has such fields."""
     parts = [kind.field(i) for i in range(kind.num_fields)]
     required = pa.types.is_struct(kind) and any(not part.nullable for part in parts)
     return bool(required) or any(has_not_null_fields(part.type) for part in parts)
 
 
 def fill_null_rows(array: pa.Array) -> pa.Array:
-    """The same values. A null that somebody would see stays one, so that the writer refuses it."""
+    """Return the same values with those below null rows filled. A visible null stays, so that the writer
+    refuses it.
+    """
     return _filled(array, None) if has_not_null_fields(array.type) else array
 
 

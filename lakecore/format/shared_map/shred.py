@@ -51,14 +51,14 @@ Ints = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class MapLayout:
-    """What the options say of a column. `columns`: for values, at most."""
+    """The layout of a column by its options. `columns` is the largest number of value columns."""
 
     columns: int
     placement: Placement
 
     @classmethod
     def of(cls, name: str, raw: Mapping[str, str]) -> MapLayout | None:
-        """None: plain maps. Raises InvalidOptionError."""
+        """Read the layout of a column; None for plain maps. Raises InvalidOptionError."""
         prefix = f"fields.{name}.map."
         layout = Option(prefix + "storage-layout", _parse_layout, "default", "How the maps are stored.")
         if layout.read(raw) != SHARED:
@@ -89,7 +89,7 @@ def _positive(text: str) -> int:
 
 
 class MapShredder:
-    """Shapes by what the options say. A file has as many value columns as recent files needed."""
+    """A shredder by the options. A file has as many value columns as recent files needed."""
 
     sample_rows = 0
 
@@ -101,7 +101,8 @@ class MapShredder:
 
     @classmethod
     def of(cls, row_type: RowType, raw: Mapping[str, str], kind: str, codec: str) -> MapShredder | None:
-        """None: no column is stored so; that is also for formats and codecs that do not go with the layout.
+        """Return a shredder; None if no column is shredded, as for formats and codecs that do not support
+        the layout.
 
         Raises InvalidOptionError.
         """
@@ -118,7 +119,7 @@ class MapShredder:
         return cls(row_type, layouts, codec) if layouts else None
 
     def shape(self, sample: Sequence[pa.RecordBatch]) -> StoredLayout:
-        """Also for a file without rows."""
+        """Return the layout of the next file, which may have no rows."""
         layouts = {
             name: replace(layout, columns=_next_columns(self._widths[name], layout.columns))
             for name, layout in self._layouts.items()
@@ -126,7 +127,7 @@ class MapShredder:
         return _SharedMaps(self._row_type, layouts, self._codec)
 
     def finished(self, shape: StoredLayout) -> None:
-        """Its widest rows count for the files to come."""
+        """Record the widest rows of a file for the files that follow."""
         assert isinstance(shape, _SharedMaps)
         for name, column in shape.columns.items():
             self._widths[name].append(column.widest)

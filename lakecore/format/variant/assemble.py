@@ -41,12 +41,13 @@ Node = Callable[[int, VariantKeys], bytes | None]
 
 
 def is_shredded(kind: pa.DataType) -> bool:
-    """Whether a stored VARIANT column has typed parts."""
+    """Return whether a stored VARIANT column has typed parts."""
     return bool(pa.types.is_struct(kind) and kind.get_field_index(_TYPED) >= 0)
 
 
 def assemble_variants(array: pa.StructArray, target: pa.DataType, path: str) -> pa.Array:
-    """The column as value and metadata. Costs Python for every row of a batch with groups of rare kinds.
+    """Return the column as value and metadata. It costs Python for every row of a batch with groups of
+    rare kinds.
 
     Raises CorruptDataError, UnsupportedError.
     """

@@ -28,11 +28,13 @@ _LIMITS = ((9, 4), (18, 8), (38, 16))
 
 
 class UnusualGroup(Exception):
-    """Not for this module."""
+    """Raised for a group that this module does not handle."""
 
 
 def assemble_all(group: pa.StructArray) -> pa.Array:
-    """Values of rows that are not null; what they say of others is nothing. Raises UnusualGroup."""
+    """Return the values of rows that are not null; values of other rows are undefined. Raises
+    UnusualGroup.
+    """
     if group.field(_METADATA).type != pa.binary():
         raise UnusualGroup
     names = set(_names(group.type))

@@ -40,13 +40,14 @@ _ANY_WHOLE = AtomicType(TypeRoot.DECIMAL, precision=19)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`width`: columns that the fields and elements of a file may take; `depth`: of the values looked at;
-    `share`: of the rows that must have a field.
-    """
+    """The limits of inference."""
 
     width: int
+    """The number of columns that the fields and elements of a file may take."""
     depth: int
+    """The depth of nesting that is considered."""
     share: float
+    """The share of the rows that must have a field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class Evidence:
 
 
 def infer_types(columns: Iterable[Evidence], limits: Limits) -> list[DataType]:
-    """The type of each column, in their order; VARIANT: it stays whole."""
+    """Return the type of each column, in their order; VARIANT means that it is not shredded."""
     budget = _Budget(limits.width)
     return [budget.kept(column.seen, math.ceil(column.values * limits.share)) for column in columns]
 

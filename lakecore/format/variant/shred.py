@@ -36,7 +36,7 @@ _FLOATS = {TypeRoot.FLOAT: (14, np.float32, np.int32), TypeRoot.DOUBLE: (7, np.f
 SCALARS = frozenset(
     {*_INTEGERS, *_FLOATS, TypeRoot.VARCHAR, TypeRoot.CHAR, TypeRoot.BOOLEAN, TypeRoot.DECIMAL}
 )
-"""What Java reads as the type of a typed column."""
+"""The types that Java reads as the type of a typed column."""
 
 _BYTES = AtomicType(TypeRoot.VARBINARY, length=MAX_LENGTH)
 _STRING = AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)
@@ -46,7 +46,9 @@ _MAX_SHORT = 63
 
 
 def shredded_type(kind: DataType, *, nullable: bool = True) -> RowType:
-    """The columns of a VARIANT whose values are mostly of type `kind`: a scalar, ROW or ARRAY of such."""
+    """Return the columns of a VARIANT whose values are mostly of type `kind`: a scalar, ROW or ARRAY of
+    such.
+    """
     inner = _group_type(kind, field=False)
     names = [("metadata", with_nullable(_BYTES, False)), *((f.name, f.type) for f in inner)]
     return _numbered(names, nullable)
@@ -76,8 +78,8 @@ def _numbered(names: Sequence[tuple[str, DataType]], nullable: bool) -> RowType:
 
 
 def shred_values(column: pa.StructArray, kind: DataType, target: pa.StructType) -> pa.StructArray:
-    """A VARIANT column as `target`, the Arrow type of `shredded_type(kind)`. Costs Python for each distinct
-    dictionary of keys. Memory: some ten times the batch.
+    """Return a VARIANT column as `target`, the Arrow type of `shredded_type(kind)`. It costs Python for
+    each distinct dictionary of keys, and memory of some ten times the batch.
     """
     valid = column.is_valid().to_numpy(zero_copy_only=False)
     present = np.flatnonzero(valid)

@@ -1,6 +1,6 @@
-"""VARIANT columns to typed columns: the shapes of the files of one writer (`stored_shape`).
+"""The shredder of VARIANT columns chooses the typed columns of the files of one writer.
 
-By a schema that the options give for columns of the table, or by what the first rows of each file look like,
+The schema comes from options for columns of the table, or is inferred from the first rows of each file,
 also inside of ROWs. Only parquet files have typed columns.
 """
 
@@ -86,14 +86,14 @@ SAMPLE = Option("variant.shredding.maxInferBufferRow", _natural, 4096, "Number o
 
 
 def check_inference(raw: Mapping[str, str]) -> None:
-    """The options by which types are chosen. Raises InvalidOptionError."""
+    """Check the options by which types are chosen. Raises InvalidOptionError."""
     for option in (INFER, WIDTH, DEPTH, SHARE, SAMPLE):
         option.read(raw)
 
 
 class VariantShredder:
-    """Shapes by the options. Each file is looked at alone: variant.shredding.inferenceMode=adaptive, which
-    only chooses other columns, is not obeyed.
+    """A shredder by the options. Each file is inferred alone: variant.shredding.inferenceMode=adaptive,
+    which only chooses other columns, is ignored.
     """
 
     def __init__(self, row_type: RowType, raw: Mapping[str, str]) -> None:
@@ -106,7 +106,7 @@ class VariantShredder:
 
     @classmethod
     def of(cls, row_type: RowType, raw: Mapping[str, str], kind: str) -> VariantShredder | None:
-        """None: the columns are stored as they are. Raises InvalidOptionError."""
+        """Return a shredder; None if the columns are stored as they are. Raises InvalidOptionError."""
         if kind != "parquet" or not any(_paths(row_type, ())):
             return None
         asked = SCHEMA.key in raw or SCHEMA.old_keys[0] in raw or INFER.read(raw)
@@ -114,7 +114,7 @@ class VariantShredder:
         return shredder if shredder is not None and shredder._given != {} else None
 
     def shape(self, sample: Sequence[pa.RecordBatch]) -> StoredLayout:
-        """By the first rows of `sample`, as many as the options say."""
+        """Choose the layout by the first rows of `sample`, as many as the options say."""
         if self._given is not None:
             return _Shredded(self._row_type, self._given)
         evidence = [Evidence.of(self._values(sample, path), self._limits) for path in self._paths]
@@ -122,7 +122,7 @@ class VariantShredder:
         return _Shredded(self._row_type, dict(zip(self._paths, kinds, strict=True)))
 
     def finished(self, shape: StoredLayout) -> None:
-        """Files do not depend on one another."""
+        """Do nothing, because files do not depend on one another."""
 
     def _values(self, sample: Sequence[pa.RecordBatch], path: Path) -> Iterator[tuple[bytes, bytes]]:
         left = self.sample_rows
