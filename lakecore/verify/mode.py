@@ -1,4 +1,6 @@
-"""How much a proof looks at. Imports nothing: commands know it before they begin."""
+"""The modes of a proof: how much it compares. Imports nothing, since commands need the modes before they
+begin.
+"""
 
 from __future__ import annotations
 

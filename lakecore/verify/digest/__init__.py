@@ -1,3 +1,3 @@
-"""What makes two sets of rows equal: hashes of values, sums of hashes, covered columns across schema
-versions. Pure.
+"""Equality of two sets of rows: hashes of values, sums of hashes, covered columns across schema versions.
+Pure.
 """

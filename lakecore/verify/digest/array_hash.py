@@ -36,7 +36,7 @@ _DAY_MILLIS = 86_400_000
 
 
 def hash_array(array: pa.Array, constant: int) -> Words:
-    """One hash a value. `constant` must be odd and different for each column of a row.
+    """Return one hash per value. `constant` must be odd and different for each column of a row.
 
     Raises UnsupportedError for Arrow types that no data type of the format maps to.
     """
@@ -56,7 +56,7 @@ def hash_array(array: pa.Array, constant: int) -> Words:
 
 
 def hash_unordered(array: pa.Array, constant: int) -> Words:
-    """As `hash_array` of lists, without the order of their elements."""
+    """Hash lists like `hash_array`, but without the order of their elements."""
     begin, end, bounds = _bounds(array)
     hashes = _sums(mix(hash_array(array.values[begin:end], _part(constant, 0))), bounds) * np.uint64(constant)
     if array.null_count:

@@ -36,7 +36,9 @@ def mix(words: Words) -> Words:
 
 
 def hash_bytes(offsets: npt.NDArray[Any], data: npt.NDArray[np.uint8]) -> Words:
-    """Hash value i = data[offsets[i]:offsets[i + 1]]. Cost: about 7 ns a word; memory a few times 4 MB."""
+    """Return the hash of each value i = data[offsets[i]:offsets[i + 1]]. Cost: about 7 ns a word; memory a
+    few times 4 MB.
+    """
     count = len(offsets) - 1
     size = int(offsets[-1] - offsets[0])
     if size > _BLOCK_BYTES and count > 1:

@@ -1,4 +1,6 @@
-"""The covered columns of a stored file, found by field id through the schema the file was written with."""
+"""Reads the covered columns of a stored file, by field id through the schema that the file was written
+with.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,13 @@ _KIND_TYPE = AtomicType(TypeRoot.TINYINT, nullable=False)
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A data file: where it is and what its manifest entry says."""
+    """A data file: its path and its manifest entry."""
 
     path: str
     file: DataFile
 
     def number(self, shape: RowShape) -> int | None:
-        """The sequence number of all its rows; None: the stored ones."""
+        """Return the sequence number of all its rows; None: the stored ones."""
         return snapshot_number(self.file) if shape.snapshot_ordering else None
 
 
@@ -56,11 +58,11 @@ def read_covered(
     number: int | None = None,
     rows: tuple[int, int] | None = None,
 ) -> Iterator[tuple[pa.Array, ...]]:
-    """Batches of the columns of `shape`, in its order, as hashes want them. `schema`: that of the file.
+    """Yield batches of the columns of `shape`, in its order, ready for hashing. `schema` is that of the file.
 
-    `number`: of all rows, where it is not the stored sequence number that counts (`StoredFile.number`).
-    `rows`: only those from the first position to before the second. Raises NotFoundError, CorruptDataError.
-    Reads only those columns, and of `rows` only the pages (parquet with a page index); memory is one batch.
+    `number` is that of all rows, where it replaces the stored sequence number (`StoredFile.number`). `rows`
+    limits the positions from the first to before the second. Raises NotFoundError, CorruptDataError. Reads
+    only those columns, and of `rows` only the pages (parquet with a page index); memory is one batch.
     """
     try:
         reader = open_rows(file_io, path, schema, rows)
@@ -84,7 +86,9 @@ def read_covered(
 
 
 def held_schema(schema: TableSchema, file: DataFile) -> TableSchema:
-    """The columns that the file has, in its order: columns of the same rows may lie in several files."""
+    """Return the columns that the file has, in its order: columns of the same rows may be stored in several
+    files.
+    """
     if file.write_cols is None:
         return schema
     fields = {field.name: field for field in schema.fields}

@@ -1,4 +1,4 @@
-"""What the parts of a proof read with."""
+"""The context that the parts of a proof read with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ __all__ = ["ProofContext"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProofContext:
-    """What reading for a proof needs. `schemas`: those of all files of the pick, by id. Pickles."""
+    """The storage, shape and schemas for a proof. `schemas` are those of all files of the pick, by id. It can
+    be pickled.
+    """
 
     file_io: FileIO
     shape: RowShape

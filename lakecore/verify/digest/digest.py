@@ -33,7 +33,7 @@ _LAST_SHIFT = np.uint64(32)
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Count and digest (modulo 2^64) of a set of rows. Adds up."""
+    """The count and digest (modulo 2^64) of a set of rows. Tallies can be added."""
 
     rows: int
     digest: int
@@ -52,7 +52,7 @@ ZERO = Tally(0, 0)
 
 
 def total(parts: Iterable[Tally]) -> Tally:
-    """The tally of all parts together."""
+    """Return the sum of all tallies."""
     rows = digest = 0
     for part in parts:
         rows += part.rows
@@ -61,7 +61,7 @@ def total(parts: Iterable[Tally]) -> Tally:
 
 
 def column_constant(field_id: int) -> int:
-    """The odd 64-bit constant of a column: its field id through the finaliser of splitmix64."""
+    """Return the odd 64-bit constant of a column: its field id through the finaliser of splitmix64."""
     x = (field_id * 2 + 1) * 0x9E3779B97F4A7C15 & _MASK
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & _MASK
     x = (x ^ x >> 27) * 0x94D049BB133111EB & _MASK
@@ -69,7 +69,9 @@ def column_constant(field_id: int) -> int:
 
 
 def hash_rows(columns: Sequence[pa.Array], field_ids: Sequence[int]) -> Words:
-    """One hash a row. Columns without a chunk structure, all of one length, made canonical where needed."""
+    """Return one hash per row. Columns are arrays without chunks, all of one length, made canonical where
+    needed.
+    """
     hashes = np.full(len(columns[0]), _SEED, np.uint64)
     for column, field_id in zip(columns, field_ids, strict=True):
         hashes += hash_array(column, column_constant(field_id))
@@ -80,7 +82,7 @@ def hash_rows(columns: Sequence[pa.Array], field_ids: Sequence[int]) -> Words:
 
 
 def tally(columns: Sequence[pa.Array], field_ids: Sequence[int]) -> Tally:
-    """Count and digest of the rows of `columns`. Cost: 3 ns an integer, 20-30 ns a 24-byte string."""
+    """Return count and digest of the rows of `columns`. Cost: 3 ns an integer, 20-30 ns a 24-byte string."""
     rows = len(columns[0])
     digest = 0
     for start in range(0, rows, _BLOCK_ROWS):

@@ -24,7 +24,9 @@ _TIMES = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ, TypeRoot.TIME)
 
 
 def keeps_values(old: DataType, new: DataType) -> bool:
-    """Whether every value of `old` is, unchanged, a value of `new`. A new nested field is null everywhere."""
+    """Return whether every value of `old` is, unchanged, a value of `new`. A new nested field is null
+    everywhere.
+    """
     match old, new:
         case RowType(), RowType():
             before = {field.id: field.type for field in old.fields}
@@ -41,9 +43,10 @@ def keeps_values(old: DataType, new: DataType) -> bool:
 
 
 def widen(array: pa.Array, old: DataType, new: DataType) -> pa.Array:
-    """A column of `old` so that its hashes are those of the same values as `new`; `keeps_values` must hold.
+    """Convert a column of `old` so that its hashes are those of the same values as `new`; `keeps_values` must
+    hold.
 
-    Free for flat types other than decimals: hashes do not depend on the width of a value.
+    It is free for flat types other than decimals: hashes do not depend on the width of a value.
     """
     if _bare(old) == _bare(new):
         return array

@@ -1,4 +1,4 @@
-"""A tally that says which files it was taken of: what is committed is compared with what was read."""
+"""A tally that names the files it was taken of: what is committed is compared with what was read."""
 
 from __future__ import annotations
 
@@ -15,22 +15,21 @@ __all__ = ["FileTally", "files_of", "positions_of"]
 
 @dataclass(frozen=True, slots=True)
 class FileTally(Tally):
-    """`files`: those whose rows were read whole. `positions`: serialised bitmaps of rows, by file name.
-
-    Only count and digest tell tallies apart, and only they add up.
-    """
+    """A tally with its files. Only count and digest distinguish tallies, and only they add up."""
 
     files: tuple[DataFile, ...] = field(default=(), compare=False)
+    """The files whose rows were read completely."""
     positions: Mapping[str, bytes] = field(default_factory=dict, compare=False)
+    """Serialised bitmaps of the rows that were read at positions, by file name."""
 
 
 def files_of(tallies: Iterable[Tally]) -> tuple[DataFile, ...]:
-    """The files that were read whole, in order."""
+    """Return the files that were read completely, in order."""
     return tuple(file for one in tallies if isinstance(one, FileTally) for file in one.files)
 
 
 def positions_of(tallies: Iterable[Tally]) -> dict[str, BitMap]:
-    """The rows that were read at positions, by file; those of several tallies are joined."""
+    """Return the rows that were read at positions, by file; those of several tallies are joined."""
     found: dict[str, BitMap] = {}
     for one in tallies:
         for name, positions in one.positions.items() if isinstance(one, FileTally) else ():

@@ -1,4 +1,4 @@
-"""Whether rows that a merge shows are in merge order: by key, and within a key by sequence. No IO."""
+"""Checks that the rows of a merge are in merge order: by key, and within a key by sequence. No IO."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["check_merge_order"]
 def check_merge_order(
     unit: str, keys: Sequence[pa.Array], order: Sequence[pa.Array], *, descending: bool
 ) -> tuple[Bools, int]:
-    """Which rows share their key with the next one, and the number of ties.
+    """Return which rows share their key with the next one, and the number of ties.
 
-    `order`: sequence fields, of which `descending` holds, then the sequence number. A tie: neighbours equal
-    in key and order. Raises ProofError for rows out of order.
+    `order` holds the sequence fields, to which `descending` applies, then the sequence number. A tie is a
+    pair of neighbours equal in key and order. Raises ProofError for rows out of order.
     """
     above, same = compare_neighbours([rank for key in keys for rank in ranks(key)])
     if above.any():

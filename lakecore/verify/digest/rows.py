@@ -1,4 +1,4 @@
-"""Covered columns of batches, and their tallies: with or without each row's place."""
+"""Extracts the covered columns of batches and tallies them, with or without each row's position."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _POSITION_ID = -1
 
 
 def tally_rows(columns: Sequence[pa.Array], shape: RowShape, first_row: int) -> Tally:
-    """Count and digest of a batch. `first_row`: rows of the unit before it, where order counts."""
+    """Return count and digest of a batch. `first_row` counts the rows of the unit before it, where order
+    matters.
+    """
     if not shape.positional:
         return tally(columns, shape.field_ids)
     places = pa.array(np.arange(first_row, first_row + len(columns[0])))
@@ -26,7 +28,9 @@ def tally_rows(columns: Sequence[pa.Array], shape: RowShape, first_row: int) -> 
 
 
 def covered_columns(batch: pa.RecordBatch, shape: RowShape) -> list[pa.Array]:
-    """The covered columns of a key-value batch of the table's own types; thin batches have no key columns."""
+    """Return the covered columns of a key-value batch of the table's own types; thin batches have no key
+    columns.
+    """
     names = set(batch.schema.names)
     keys = [KEY_PREFIX + field.name for field in shape.key]
     stored = [key if key in names else key.removeprefix(KEY_PREFIX) for key in keys]
@@ -35,7 +39,7 @@ def covered_columns(batch: pa.RecordBatch, shape: RowShape) -> list[pa.Array]:
 
 
 def without_rows(columns: Sequence[pa.Array], deleted: BitMap, start: int) -> list[pa.Array]:
-    """A batch that begins at position `start` of its file, without the rows at `deleted` positions."""
+    """Return a batch that begins at position `start` of its file, without the rows at `deleted` positions."""
     stop = start + len(columns[0])
     low, high = deleted.rank(start - 1) if start else 0, deleted.rank(stop - 1) if stop else 0
     if low == high:

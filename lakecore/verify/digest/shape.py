@@ -1,4 +1,4 @@
-"""What a proof looks at: the columns whose values make the digest, and how rows of one key are ordered."""
+"""The columns whose values make the digest of a proof, and the order of the rows of one key."""
 
 from __future__ import annotations
 
@@ -18,35 +18,38 @@ __all__ = ["ProofMode", "RowShape", "shape_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowShape:
-    """The covered columns, in the order in which their arrays are passed around. Pickles.
-
-    `key`: key columns in key order, empty for append tables. `sequence`: user sequence fields. `values`:
-    table columns in the digest besides the key; begins with `sequence` in the modes `keys` and `sampled`.
-    `ignore_retracts`: rows of kind -U and -D do not count where a key has several rows (option
-    `ignore-delete`). `positional`: the digest includes each row's place, so outputs must be the inputs in
-    order. `uncompared`: columns that should be in the digest but are not, because their type changed in a way
-    that may change values. `snapshot_ordering`: rows of written files are numbered by their snapshot (option
-    `sequence.snapshot-ordering`). `blanks_count`: not where a file may be ORC, which keeps no blanks at the
-    end of a CHAR. `sorted_by`: the order that the outputs were checked to have, for the report; "" where none
-    is promised. `order`: columns that order the rows of a written file, and bound them in its description;
-    empty: the key. `seed`: what chooses the rows of a sample, and `sampled`: the columns that are compared in
-    these rows; empty where no sample is taken.
-    """
+    """The covered columns, in the order in which their arrays are passed around. It can be pickled."""
 
     mode: ProofMode
     key: tuple[DataField, ...] = ()
+    """Key columns in key order; empty for append tables."""
     sequence: tuple[DataField, ...] = ()
+    """The user's sequence fields."""
     descending: bool = False
     ignore_retracts: bool = False
+    """Rows of kind -U and -D do not count where a key has several rows (option `ignore-delete`)."""
     snapshot_ordering: bool = False
+    """Rows of written files are numbered by their snapshot (option `sequence.snapshot-ordering`)."""
     blanks_count: bool = True
+    """False where a file may be ORC, which drops blanks at the end of a CHAR."""
     values: tuple[DataField, ...] = ()
+    """Table columns in the digest besides the key; begins with `sequence` in the modes `keys` and
+    `sampled`.
+    """
     positional: bool = False
+    """The digest includes each row's position, so outputs must be the inputs in order."""
     uncompared: tuple[str, ...] = ()
+    """Columns that should be in the digest but are not, because their type changed in a way that may change
+    values.
+    """
     sorted_by: str = ""
+    """The order that the outputs were checked to have, for the report; "" where none is promised."""
     order: tuple[DataField, ...] = ()
+    """Columns that order the rows of a written file, and bound them in its description; empty: the key."""
     seed: str = ""
+    """Chooses the rows of a sample."""
     sampled: tuple[DataField, ...] = ()
+    """The columns that are compared in the sampled rows; empty where no sample is taken."""
 
     @property
     def samples(self) -> bool:
@@ -55,12 +58,12 @@ class RowShape:
 
     @property
     def wide(self) -> RowShape:
-        """The shape of sampled rows: all columns that can be compared."""
+        """Return the shape of sampled rows: all columns that can be compared."""
         return replace(self, values=self.sampled, positional=False)
 
     @property
     def keys_only(self) -> RowShape:
-        """The shape of a reading that looks for keys."""
+        """Return the shape for reading keys alone."""
         return replace(self, values=(), positional=False)
 
     @property
@@ -69,7 +72,9 @@ class RowShape:
 
     @property
     def field_ids(self) -> tuple[int, ...]:
-        """Ids of key, values, then sequence number and row kind (or nothing): the constants of a row hash."""
+        """The ids of key, values, then sequence number and row kind (or nothing): the constants of a row
+        hash.
+        """
         keys = tuple(KEY_FIELD_ID_START + field.id for field in self.key)
         system = (SEQUENCE_FIELD_ID, KIND_FIELD_ID) if self.keyed else ()
         return keys + tuple(field.id for field in self.values) + system
@@ -90,13 +95,14 @@ def shape_of(
     older: Iterable[TableSchema] = (),
     seed: str = "",
 ) -> RowShape:
-    """The columns that a proof of `mode` covers. `older`: schemas of the inputs. `seed`: of the run, for a
-    sample. Files in another order than the key's are not sampled: the default covers every column there.
+    """Return the columns that a proof of `mode` covers. `older` are the schemas of the inputs, `seed` is that
+    of the run, for a sample. Files that are not in key order are not sampled: the default covers every column
+    there.
 
-    Keys only, append table: one column of every four, at most three and at least one, in schema order,
+    Mode keys, append table: one column of every four, at most three and at least one, in schema order,
     columns of fixed width first. Reading and hashing them costs about a fifth of the job.
 
-    Rules are read from the raw schema. Raises ProofError where `options` take one for something else.
+    Rules are read from the raw schema. Raises ProofError where `options` differ from them.
     """
     keyed = bool(schema.primary_keys)
     rules = TableRules.of(schema.options, keyed=keyed)

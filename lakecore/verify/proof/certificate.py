@@ -45,7 +45,9 @@ class UnitEvidence:
 
 
 def join_evidence(unit: str, parts: Iterable[UnitEvidence]) -> UnitEvidence:
-    """The evidence of parts that follow each other in key order. Raises ProofError when they do not."""
+    """Return the evidence of parts that follow each other in key order. Raises ProofError when they do
+    not.
+    """
     whole = UnitEvidence()
     for part in parts:
         if not part.rows:
@@ -76,7 +78,7 @@ class Certifier:
 
     @property
     def evidence(self) -> UnitEvidence:
-        """What the windows so far add up to."""
+        """The sum of the evidence of the windows so far."""
         return self._evidence
 
     def window(
@@ -156,7 +158,7 @@ class Certifier:
 
 
 class DropCertifier:
-    """Checks a rewrite of files whose rows replace none: it leaves out deletes, and no other."""
+    """Checks a rewrite of files whose rows replace none: it leaves out deletes, and no other rows."""
 
     def __init__(self, unit: str, shape: RowShape, *, may_drop: bool) -> None:
         self._unit = unit
@@ -167,11 +169,13 @@ class DropCertifier:
 
     @property
     def evidence(self) -> UnitEvidence:
-        """What the batches so far add up to."""
+        """The sum of the evidence of the batches so far."""
         return UnitEvidence(rows=self._rows, dropped=self._dropped)
 
     def batch(self, rows: int, dropped: pa.RecordBatch) -> None:
-        """`rows` were read, and of them `dropped` left out. Raises ProofError for one that is no delete."""
+        """Record that `rows` were read and `dropped` of them left out. Raises ProofError for one that is no
+        delete.
+        """
         self._rows += rows
         if not dropped.num_rows:
             return
@@ -184,7 +188,9 @@ class DropCertifier:
 
 
 def _winners_without(ignored: Bools, same: Bools) -> Bools:
-    """The last row of each key when `ignored` rows only count where they are the only row of their key."""
+    """Mark the last row of each key when `ignored` rows only count where they are the only row of their
+    key.
+    """
     starts = np.append(True, ~same)
     key = np.cumsum(starts)
     alone = starts & np.append(~same, True)

@@ -28,7 +28,7 @@ _PARTS = {"removed": "removed", "added": "added", "changelog": "added to the cha
 
 @dataclass(frozen=True, slots=True, order=True)
 class Bucket:
-    """Where a file belongs. `partition` is a serialised row, `total` the number of buckets."""
+    """The bucket of a file. `partition` is a serialised row, `total` the number of buckets."""
 
     partition: bytes
     bucket: int
@@ -40,16 +40,14 @@ Placed = tuple[Bucket, DataFile]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitClaim:
-    """What a pick may change: files that go, come, and tell of changes, each in its bucket.
-
-    `asked`: names of files that stay and whose rows were looked up; the commit must depend on them.
-    """
+    """The files that a pick may remove, add, and use as changelog, each in its bucket."""
 
     name: str
     removed: tuple[Placed, ...]
     added: tuple[Placed, ...]
     changelog: tuple[Placed, ...] = ()
     asked: Mapping[str, BitMap] = field(default_factory=dict)
+    """The names of files that stay and whose rows were looked up; the commit must depend on them."""
 
     @property
     def places(self) -> frozenset[Bucket]:
@@ -59,8 +57,9 @@ class CommitClaim:
 def claim_of(
     name: str, place: Bucket, proof: PickProof | None, moved: Sequence[Move], announced: Sequence[DataFile]
 ) -> CommitClaim:
-    """The claim of a pick of one bucket. `moved`: files before and after. `announced`: moved files whose rows
-    were read too. Raises ProofError where a moved file changes more than its level, or rows do not add up.
+    """Build the claim of a pick of one bucket. `moved` are files before and after; `announced` are moved
+    files whose rows were read too. Raises ProofError where a moved file changes more than its level, or rows
+    do not add up.
     """
     for before, after in moved:
         check_upgrade(name, before, after)
@@ -84,9 +83,9 @@ def claim_of(
 
 
 def check_rows(proof: PickProof, announced_rows: int = 0) -> None:
-    """Rows that came in are those that left and those that are in the outputs, as these are described.
+    """Check that the rows read are those dropped and those in the outputs, as the outputs are described.
 
-    `announced_rows`: of files that were read and stay. Raises ProofError.
+    `announced_rows` are those of files that were read and stay. Raises ProofError.
     """
     described = sum(file.row_count for file in proof.made) + announced_rows
     if described != proof.outputs.rows:
@@ -111,10 +110,10 @@ def check_rows(proof: PickProof, announced_rows: int = 0) -> None:
 def check_commit(
     claims: Sequence[CommitClaim], messages: Sequence[CommitMessage], *, overwrites: bool = False
 ) -> dict[str, ProofError]:
-    """What is wrong, by the name of the claim. Raises ProofError for what belongs to no claim.
+    """Return the faults by the name of the claim. Raises ProofError for changes that belong to no claim.
 
-    `overwrites`: files come and go as those of an overwrite, else as those of a compaction. Cost: one look at
-    each file.
+    With `overwrites` files are added and removed as those of an overwrite, else as those of a compaction.
+    Cost: one look at each file.
     """
     found = _Found(messages, overwrites=overwrites)
     faults: dict[str, ProofError] = {}

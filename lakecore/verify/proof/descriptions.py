@@ -1,7 +1,8 @@
-"""What the bytes of a new file do not say of it, and later merges and reads go by all the same. Pure.
+"""Checks the metadata of new files that their bytes do not show, and that later merges and reads depend on.
+Pure.
 
-Level, schema, who made it, and in append tables sequence numbers and row ids: found from the files that were
-read and from the rules of the table. What the bytes do say is compared when they are read back (`outputs`).
+Level, schema, source, and in append tables sequence numbers and row ids are derived from the files that were
+read and from the rules of the table. What the bytes do show is compared when they are read back (`outputs`).
 """
 
 from __future__ import annotations

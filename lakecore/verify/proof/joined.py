@@ -1,7 +1,8 @@
-"""Rows whose columns lie in several files, through a compaction: covered columns, value by value, in order.
+"""The proof of a compaction of rows whose columns are in several files: covered columns, value by value, in
+order.
 
-Each column is counted on its own, with the place of its values: no file has to be joined with another for
-that. Rule of the format: of the files with the same rows the newest that has a column gives it.
+Each column is tallied on its own, with the position of its values: no file has to be joined with another for
+that. Rule of the format: a column is read from the newest of the files with the same rows that has it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _POSITION_ID = -1
 
 
 def tally_columns(context: ProofContext, unit: str, ranges: Sequence[Sequence[StoredFile]]) -> Tally:
-    """Rows of `ranges` (files of the same rows each, in order), and the digest of their covered columns.
+    """Return the rows of `ranges` (files of the same rows each, in order), and the digest of their covered
+    columns.
 
     Raises ProofError where a file has other rows than it says, CorruptDataError. Reads each column once.
     """

@@ -31,14 +31,14 @@ __all__ = ["OutputEvidence", "check_output_file"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputEvidence:
-    """What files hold, read back. Keys are None for append files, and files in another order. Pickles.
-
-    `proven`: the files, as their manifest entries describe them.
+    """The contents of files, read back. Keys are None for append files, and files in another order. It can be
+    pickled.
     """
 
     rows: Tally = ZERO
     files: int = 0
     proven: tuple[DataFile, ...] = ()
+    """The files, as their manifest entries describe them."""
     first_key: KeyValues | None = None
     last_key: KeyValues | None = None
 

@@ -1,4 +1,4 @@
-"""Rows that got another bucket: read back, each of them is in the bucket that its bucket key has."""
+"""The proof of rescaled rows: each row that is read back is in the bucket of its bucket key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["BucketRule", "check_bucket"]
 
 @dataclass(frozen=True, slots=True)
 class BucketRule:
-    """How a row finds its bucket. `function`: `bucket-function.type`. Pickles."""
+    """How the bucket of a row is computed. `function` is `bucket-function.type`. It can be pickled."""
 
     key: RowType
     function: str
@@ -25,7 +25,7 @@ class BucketRule:
 
 
 def check_bucket(context: ProofContext, unit: str, stored: StoredFile, rule: BucketRule, bucket: int) -> None:
-    """Raises ProofError naming `unit` and a file with rows of other buckets. Reads the bucket key once."""
+    """Raise ProofError naming `unit` and a file with rows of other buckets. Reads the bucket key once."""
     shape = replace(context.shape, key=(), sequence=(), values=rule.key.fields)
     schema = context.schemas[stored.file.schema_id]
     for columns in read_covered(context.file_io, stored.path, shape, schema):

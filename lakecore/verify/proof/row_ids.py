@@ -1,4 +1,6 @@
-"""Row ids and sequence numbers through a compaction: what was read, in order, is what was written."""
+"""The proof of row ids and sequence numbers through a compaction: what was read, in order, is what was
+written.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ def prove_row_ids(
     inputs: Sequence[tuple[StoredFile, BitMap | None]],
     outputs: Sequence[StoredFile],
 ) -> None:
-    """Raises ProofError naming `unit` unless the live rows of `inputs`, in order, are those of `outputs`, by
+    """Raise ProofError naming `unit` unless the live rows of `inputs`, in order, are those of `outputs`, by
     id and sequence number. The bitmaps hold deleted positions.
     """
     before, after = ZERO, ZERO
@@ -55,7 +57,7 @@ def _tallied(file_io: FileIO, unit: str, stored: StoredFile, deleted: BitMap | N
 
 
 def read_ids(file_io: FileIO, unit: str, stored: StoredFile) -> Iterator[list[pa.Array]]:
-    """Ids and sequence numbers, batch by batch: stored, or by the rule of the format."""
+    """Yield ids and sequence numbers, batch by batch: stored, or by the rule of the format."""
     file = stored.file
     reader = open_reader(file_io, stored.path)
     try:

@@ -1,4 +1,4 @@
-"""Rows that a clustering put in order: read back, they are, and they lie between the bounds of their unit."""
+"""The proof of clustered rows: read back, they are in order and between the bounds of their unit."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def check_sorted(
     fields: tuple[DataField, ...],
     bounds: tuple[Bound | None, Bound | None] = (None, None),
 ) -> None:
-    """Raises ProofError naming `unit` unless the rows of `files`, one file after the other, are in the
-    order of `rule` (whose columns are `fields`), the first not before the lower bound, the last before the
-    upper one. Reads those columns once.
+    """Raise ProofError naming `unit` unless the rows of `files`, one file after the other, are in the order
+    of `rule` (whose columns are `fields`), the first not before the lower bound, the last before the upper
+    one. Reads those columns once.
     """
     shape = replace(context.shape, values=fields)
     low, high = bounds

@@ -1,4 +1,4 @@
-"""Whole rows together with their row ids and sequence numbers, whatever their order."""
+"""The tally of whole rows together with their row ids and sequence numbers, whatever their order."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ __all__ = ["tally_tracked"]
 def tally_tracked(
     context: ProofContext, unit: str, stored: StoredFile, deleted: BitMap | None = None
 ) -> Tally:
-    """Count and digest of the live rows of a file: covered columns, row id and sequence number of each.
+    """Return count and digest of the live rows of a file: covered columns, row id and sequence number of
+    each.
 
-    `deleted`: positions that do not count. Raises ProofError, CorruptDataError. Reads the file once, its
+    `deleted` are positions that do not count. Raises ProofError, CorruptDataError. Reads the file once, its
     covered columns and its ids side by side.
     """
     shape = context.shape

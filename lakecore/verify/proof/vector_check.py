@@ -23,16 +23,18 @@ _BLOB_SUFFIX = ".blob"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorChange:
-    """The vectors of one bucket. `before`: those of the index files that go, read; `after`: of the new ones,
-    read back. `new`: these index files. `known`: all index files of the bucket with vectors, as they were.
-    `gone`: the names of those that go.
-    """
+    """The deletion vectors of one bucket, before and after a commit."""
 
     before: Marks = field(default_factory=dict)
+    """The vectors of the index files that are removed, as read."""
     after: Marks = field(default_factory=dict)
+    """The vectors of the new index files, as read back."""
     new: Sequence[IndexFile] = ()
+    """The new index files."""
     known: Sequence[IndexFile] = ()
+    """All index files of the bucket with vectors, as they were."""
     gone: Collection[str] = ()
+    """The names of the index files that are removed."""
 
 
 def check_vectors(unit: str, change: VectorChange, removed: Collection[str], marks: Marks) -> None:
@@ -61,7 +63,7 @@ def check_vectors(unit: str, change: VectorChange, removed: Collection[str], mar
 
 
 def joined_marks(parts: Iterable[Marks]) -> dict[str, BitMap]:
-    """Rows by file, those of all parts together."""
+    """Return the marked rows by file, those of all parts together."""
     found: dict[str, BitMap] = {}
     for part in parts:
         for name, rows in part.items():
@@ -73,10 +75,10 @@ def joined_marks(parts: Iterable[Marks]) -> dict[str, BitMap]:
 def moved_marks(
     unit: str, before: Marks, removed: Iterable[DataFile], added: Iterable[DataFile]
 ) -> dict[str, BitMap]:
-    """Deleted rows of files that go, at their places in the files that come: a row keeps its id.
+    """Return the deleted rows of removed files at their positions in the new files: a row keeps its id.
 
-    For files whose rows have ids of their own (data evolution). Raises ProofError for a deleted row that has
-    no new file.
+    It is for files whose rows have ids of their own (data evolution). Raises ProofError for a deleted row
+    that has no new file.
     """
     marked = [file for file in removed if before.get(file.file_name)]
     base = min((_first_id(unit, file) for file in marked), default=0)

@@ -1,17 +1,17 @@
-"""The licence to drop deletes: may an older row of these keys lie in a file that is not rewritten? Pure.
+"""The licence to drop deletes: it is given when no file that stays can hold an older row of their keys. Pure.
 
 A delete hides the older rows of its key. A merge may leave it out only where none of them can be anywhere
-else: found from all live files of the bucket, as the manifests of the planned snapshot list them, and from
-nothing that the planner says. A file that stays holds no older row of a key if its key range has none of the
-keys, or if it is of level 0 and all its rows came later; where user fields or snapshots order rows, what came
-later may still be older. With deletion vectors a delete of level 0 may go too where the files that stay were
-asked for its key, for their row is marked as deleted; reads merge nothing above level 0, so deletes there
-hide nothing.
+else: this is derived from all live files of the bucket, as the manifests of the planned snapshot list them,
+and from nothing that the planner says. A file that stays holds no older row of a key if its key range has
+none of the keys, or if it is of level 0 and all its rows came later; where user fields or snapshots order
+rows, what came later may still be older. With deletion vectors a delete of level 0 may be dropped too where
+its key was looked up in the files that stay, for the row there is marked as deleted; reads merge nothing
+above level 0, so deletes there hide nothing.
 
-Who drops: merges of primary-key tables (with and without levels) and the two merges of tables that
-`clustering.columns` sort. Rescaling keeps every row (its proof has no rows that left). Postponed rows become
-files of level 0 with their deletes, and a delete is left out only where the table ignores all of them
-(`postponed_rows.ignored_kinds`). Files without a key have no deletes; indexes are made of files as they are.
+Deletes are dropped by merges of primary-key tables (with and without levels) and by the two merges of tables
+that `clustering.columns` sort. Rescaling keeps every row (its proof has no dropped rows). Postponed rows
+become files of level 0 with their deletes, and a delete is left out only where the table ignores all of them
+(`postponed_rows.ignored_kinds`). Files without a key have no deletes; indexes are built of files as they are.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ KeyOf = Callable[[bytes], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropClaim:
-    """A unit that wants to leave out deletes of `merged`. `asked`: files that stay, asked for its keys."""
+    """A unit that wants to drop deletes of `merged`. `asked` are files that stay, in which its keys were
+    looked up.
+    """
 
     unit: str
     merged: Sequence[DataFile]
@@ -46,9 +48,9 @@ def check_licence(
     rules: TableRules,
     key_of: KeyOf | None,
 ) -> None:
-    """Raises ProofError naming the file that may hold older rows.
+    """Raise ProofError naming the file that may hold older rows.
 
-    `live`: all files of the bucket. `replaced`: those that the pick rewrites. `key_of`: makes a serialised
+    `live` are all files of the bucket, `replaced` those that the pick rewrites. `key_of` makes a serialised
     key comparable; None where descriptions of files hold no keys. Cost: a comparison or two a file.
     """
     names = {file.file_name for file in live}
@@ -77,7 +79,7 @@ def check_licence(
 def overlapping(
     files: Sequence[DataFile], hiding: Iterable[DataFile], key_of: KeyOf | None
 ) -> Iterable[DataFile]:
-    """Those of `files` that may hold a key of `hiding`."""
+    """Return those of `files` that may hold a key of `hiding`."""
     if key_of is None:
         return files
     ranges = _joined(sorted((key_of(file.min_key), key_of(file.max_key)) for file in hiding))

@@ -1,4 +1,4 @@
-"""Whether a row is older than record-level expiry allows. Pure."""
+"""Record-level expiry: which rows are too old. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 def is_expired(times: pa.Array, now_ms: int, expire_seconds: int) -> Bools:
-    """A time may be an integer or a timestamp; a row without one never expires."""
+    """Mark expired rows. A time may be an integer or a timestamp; a row without one never expires."""
     valid = np.asarray(times.is_valid().to_numpy(zero_copy_only=False))
     if pa.types.is_timestamp(times.type):
         per_second = _PER_SECOND[times.type.unit]

@@ -1,4 +1,4 @@
-"""Which row kinds take something back, by the numbers of the format; shared with no merge. Pure."""
+"""The row kinds that retract, by the numbers of the format; shared with no merge. Pure."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ _UPDATE_BEFORE, _DELETE = 1, 3
 
 
 def retracting(kinds: Any) -> Bools:
-    """Rows of kind -U and -D."""
+    """Mark rows of kind -U and -D."""
     found = np.asarray(kinds)
     return np.asarray((found == _UPDATE_BEFORE) | (found == _DELETE))

@@ -1,8 +1,8 @@
-"""Where the files of a pick will lie among those that stay: found from all live files of the bucket. Pure.
+"""The place of the files of a pick among those that stay, derived from all live files of the bucket. Pure.
 
-What a proof of rows does not see. In a primary-key table the files of a level above 0 have no key in common,
-and rows of lower levels are newer than those of the same key above: reads and later merges go by that. In an
-append table with buckets rows keep their order, and a file's rows come after those of files before it.
+A proof of rows does not see it. In a primary-key table the files of a level above 0 have no key in common,
+and rows of lower levels are newer than those of the same key above: reads and later merges depend on that. In
+an append table with buckets rows keep their order, and a file's rows come after those of files before it.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def check_levels(
     stretches: Sequence[Stretch],
     key_of: KeyOf,
 ) -> None:
-    """Raises ProofError where what a pick makes or moves would share keys with a file of its level, or older
-    rows of its keys would be left below it.
+    """Raise ProofError where the files that a pick creates or moves would share keys with a file of their
+    level, or older rows of their keys would be left below them.
 
-    `live`: all files of the bucket. `moved`: files before and after. Units that divide one stretch may each
-    give it. Cost: a comparison or two a file.
+    `live` are all files of the bucket; `moved` are files before and after. Units that divide one stretch may
+    each give it. Cost: a comparison or two a file.
     """
     found: list[tuple[tuple[DataFile, ...], int]] = [((before,), after.level) for before, after in moved]
     whole = {frozenset(file.file_name for file in stretch.files): stretch for stretch in stretches}
@@ -89,9 +89,10 @@ def check_levels(
 
 
 def check_row_order(pick: str, live: Sequence[DataFile], files: Sequence[DataFile]) -> None:
-    """Raises ProofError unless `files` are joined in the order of their rows, with none left between them.
+    """Raise ProofError unless `files` are joined in the order of their rows, with none left between them.
 
-    `live`: all files of a bucket that keeps the order of rows; that is the order of their sequence numbers.
+    `live` are all files of a bucket that keeps the order of rows, which is the order of their sequence
+    numbers.
     """
     for left, right in pairwise(files):
         if left.min_sequence_number > right.min_sequence_number:

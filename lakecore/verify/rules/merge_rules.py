@@ -1,4 +1,4 @@
-"""What a proof knows of a table's merge engine: read from the schema, apart from the merge. No IO."""
+"""The rules of a table's merge engine for a proof: read from the schema, separately from the merge. No IO."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEY_FUNCTION = "primary-key"
 
 
 class ChangeSource(Enum):
-    """What a merge announces: nothing, what rows looked up become, or how rows of the last level change."""
+    """The source of changelog rows of a merge: none, looked-up rows, or the rows of the last level."""
 
     NONE = "none"
     LOOKUP = "lookup"
@@ -29,21 +29,23 @@ class ChangeSource(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ColumnRule:
-    """How values of a column become one. `function`: an aggregate function, or "" (partial update).
-
-    `distinct`, `delimiter`: of lists and texts. `key`, `sequence`, `limit`, `null_keys`: of nested rows; a
-    null in a key may `merge`, `ignore` or `error`. `time`: a field of the rows of a map; None: the last one.
-    """
+    """How values of a column are merged into one."""
 
     function: str = ""
+    """The aggregate function, or "" (partial update)."""
     ignore_retract: bool = False
     distinct: bool = False
+    """Lists and texts keep each element once."""
     delimiter: str = ","
+    """Separates the parts of texts."""
     key: tuple[str, ...] = ()
+    """The key of nested rows."""
     sequence: tuple[str, ...] = ()
     limit: int | None = None
     null_keys: str = "merge"
+    """A null in a key of nested rows may `merge`, `ignore` or `error`."""
     time: str | None = None
+    """A field of the rows of a map by which the latest wins; None: the last one."""
 
 
 @dataclass(frozen=True, slots=True)

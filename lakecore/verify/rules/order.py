@@ -1,4 +1,6 @@
-"""How keys and sequences compare, written apart from the merge: a proof may not share its mistakes. No IO."""
+"""The order of keys and sequences, written separately from the merge: a proof may not share its mistakes. No
+IO.
+"""
 
 from __future__ import annotations
 
@@ -45,14 +47,16 @@ _SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """Values to compare, numpy integers or an Arrow array without nulls, and whether more means earlier."""
+    """Values to compare, numpy integers or an Arrow array without nulls; `falling` when a higher value comes
+    earlier.
+    """
 
     values: Any
     falling: bool = False
 
 
 def ranks(column: pa.Array, *, descending: bool = False) -> tuple[Rank, ...]:
-    """A column as one rank, or two when it has nulls: nulls are lowest whatever the direction.
+    """Return a column as one rank, or two when it has nulls: nulls are lowest whatever the direction.
 
     Strings and bytes compare by unsigned bytes, floats as in IEEE total order with one NaN on top.
     """
@@ -71,13 +75,15 @@ def ranks(column: pa.Array, *, descending: bool = False) -> tuple[Rank, ...]:
 
 
 def key_at(columns: Sequence[pa.Array], row: int) -> KeyValues:
-    """The key in `row` (negative: from the end), as values that compare like the key: nulls first."""
+    """Return the key in `row` (negative: from the end), as values that compare like the key: nulls first."""
     values = (column.slice(row % len(column), 1) for column in columns)
     return tuple(_NULL if value.null_count else _plain(_values(value)) for value in values)
 
 
 def compare_neighbours(columns: Sequence[Rank]) -> tuple[Bools, Bools]:
-    """For each row but the last: is it above the next one, is it equal to it; the first rank counts first."""
+    """Return, for each row but the last, whether it is above the next one and whether it equals it; the first
+    rank counts first.
+    """
     above, same = _compare(columns[0])
     for column in columns[1:]:
         if not same.any():
