@@ -10,8 +10,21 @@ from lakecore.compact.engine.outcome import ProvenPick
 from lakecore.compact.engine.work import Place
 from lakecore.errors import ProofError
 from lakecore.metadata.commit_message import CommitMessage
-from lakecore.verify.proof.commit_check import Bucket, CommitClaim, check_commit, check_rows, claim_of
-from lakecore.verify.proof.vector_check import VectorChange, check_vectors, joined_marks, moved_marks
+from lakecore.verify.proof.commit_check import (
+    Bucket,
+    CommitClaim,
+    check_commit,
+    check_live_rows,
+    check_rows,
+    claim_of,
+)
+from lakecore.verify.proof.vector_check import (
+    VectorChange,
+    check_named,
+    check_vectors,
+    joined_marks,
+    moved_marks,
+)
 from lakecore.verify.rules.table_rules import TableRules
 
 __all__ = ["commit_faults"]
@@ -43,7 +56,7 @@ def commit_faults(
     for place, members in _by_place(picks).items():
         error = _vector_error(
             [picks[n] for n in members], [claims[n] for n in members], vectors[place], rules
-        )
+        ) or _named_error(picks[members[0]].pick.name, place, messages, vectors[place])
         if error is not None:
             faults = dict.fromkeys(members, error) | faults
     return faults
@@ -72,8 +85,26 @@ def _vector_error(
     name = picks[0].pick.name
     moved = {file.file_name for proven in picks for file, _ in proven.pick.moved}
     removed = {file.file_name for claim in claims for _, file in claim.removed} - moved
+    deleted = {file: len(rows) for file, rows in change.before.items()}
     try:
         check_vectors(name, change, removed, _due_marks(name, claims, change, rules))
+        for proven in picks:
+            if proven.proof is not None and not rules.data_evolution:  # there, several files have one row
+                check_live_rows(proven.proof, deleted)
+    except ProofError as err:
+        return err
+    return None
+
+
+def _named_error(
+    name: str, place: Place, messages: Iterable[CommitMessage], change: VectorChange
+) -> ProofError | None:
+    """What is wrong with the index files that the messages name for a bucket."""
+    here = [one for one in messages if (one.partition, one.bucket) == (place.partition, place.bucket)]
+    new = [file for one in here for file in one.compact_new_index_files]
+    old = [file for one in here for file in one.compact_deleted_index_files]
+    try:
+        check_named(name, change, new, old)
     except ProofError as err:
         return err
     return None

@@ -20,7 +20,7 @@ from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.index_file import IndexFile
 from lakecore.verify.proof.pick_proof import PickProof, check_upgrade
 
-__all__ = ["Bucket", "CommitClaim", "Placed", "check_commit", "check_rows", "claim_of"]
+__all__ = ["Bucket", "CommitClaim", "Placed", "check_commit", "check_live_rows", "check_rows", "claim_of"]
 
 Move = tuple[DataFile, DataFile]
 _PARTS = {"removed": "removed", "added": "added", "changelog": "added to the changelog"}
@@ -104,6 +104,21 @@ def check_rows(proof: PickProof, announced_rows: int = 0) -> None:
             f"{proof.inputs.rows} rows were read and {proof.outputs.rows} were written, but its "
             "merge counted "
             f"{seen} read and {kept} written",
+        )
+
+
+def check_live_rows(proof: PickProof, deleted: Mapping[str, int]) -> None:
+    """The rows that were read are those of its files without the deleted ones.
+
+    `deleted`: how many rows of a file its deletion vector marks, by file name, from the index files of the
+    snapshot that was planned from. A unit that was not given a vector would bring deleted rows back, and its
+    own account would add up all the same. Raises ProofError.
+    """
+    live = sum(file.row_count - deleted.get(file.file_name, 0) for file in proof.read)
+    if live != proof.inputs.rows:
+        raise ProofError(
+            proof.pick,
+            f"{proof.inputs.rows} rows were read, but its files have {live} rows that are not deleted",
         )
 
 

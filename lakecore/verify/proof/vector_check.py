@@ -15,7 +15,7 @@ from lakecore.errors import ProofError
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.index_file import DELETION_VECTORS, IndexFile
 
-__all__ = ["VectorChange", "check_vectors", "joined_marks", "moved_marks"]
+__all__ = ["VectorChange", "check_named", "check_vectors", "joined_marks", "moved_marks"]
 
 Marks = Mapping[str, BitMap]
 _BLOB_SUFFIX = ".blob"
@@ -35,6 +35,19 @@ class VectorChange:
     """All index files of the bucket with vectors, as they were."""
     gone: Collection[str] = ()
     """The names of the index files that are removed."""
+
+
+def check_named(unit: str, change: VectorChange, new: Sequence[IndexFile], old: Sequence[IndexFile]) -> None:
+    """`new`, `old`: index files of the bucket that the messages of the commit add and remove.
+
+    They are those that were read: a commit without them would bring deleted rows back. Raises ProofError.
+    """
+    if [*new] != [*change.new] or {file.file_name for file in old} != {*change.gone}:
+        raise ProofError(
+            unit,
+            f"the commit adds {len(new)} index files of the bucket and removes {len(old)}, but "
+            f"{len(change.new)} and {len(change.gone)} were checked, or others",
+        )
 
 
 def check_vectors(unit: str, change: VectorChange, removed: Collection[str], marks: Marks) -> None:

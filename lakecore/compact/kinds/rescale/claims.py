@@ -9,7 +9,13 @@ from lakecore.errors import ProofError
 from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.data_file import DataFile
 from lakecore.metadata.manifest.index_file import DELETION_VECTORS, IndexFile
-from lakecore.verify.proof.commit_check import Bucket, CommitClaim, check_commit, check_rows
+from lakecore.verify.proof.commit_check import (
+    Bucket,
+    CommitClaim,
+    check_commit,
+    check_live_rows,
+    check_rows,
+)
 from lakecore.verify.proof.pick_proof import PickProof
 
 __all__ = ["commit_faults"]
@@ -26,11 +32,13 @@ def commit_faults(
 
     Raises ProofError where the messages hold what belongs to no partition.
     """
+    index_files = tuple(index_files)
     faults: dict[int, ProofError] = {}
     claims: dict[int, CommitClaim] = {}
     for number, one in enumerate(proven):
         try:
             claims[number] = _claim(f"{number} {one[0]}", *one[1:])
+            _check_live_rows(one[1], one[3], index_files)
         except ProofError as err:
             faults[number] = err
     if faults:
@@ -64,6 +72,18 @@ def _claim(name: str, pick: RescalePick, files: Sequence[BucketFiles], proof: Pi
     gone = ((Bucket(pick.partition, where[f.file_name], pick.old_total), f) for f in proof.read)
     made = ((Bucket(pick.partition, into[f.file_name], pick.new_total), f) for f in proof.made)
     return CommitClaim(name=name, removed=tuple(gone), added=tuple(made))
+
+
+def _check_live_rows(pick: RescalePick, proof: PickProof, index_files: Iterable[IndexFile]) -> None:
+    """Without effect where an index file does not say how many rows it marks (writers before Paimon 0.9)."""
+    marked = {
+        vector.data_file: vector.cardinality
+        for file in index_files
+        if file.partition == pick.partition and file.bucket in pick.files
+        for vector in file.deletions
+    }
+    if None not in marked.values():
+        check_live_rows(proof, {name: count or 0 for name, count in marked.items()})
 
 
 def _vectors(files: Iterable[IndexFile]) -> set[tuple[bytes, int, str]]:
