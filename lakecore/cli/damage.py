@@ -1,4 +1,4 @@
-"""A command that reads or writes a table, and meets damage there, puts the table on hold, as chores do."""
+"""Holds on damage: a command that reads or writes a damaged table puts the table on hold, as chores do."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def holding(name: str, function: Callable[..., None]) -> Callable[..., None]:
 
 
 def damaged_table(path: str, warehouse: str) -> str | None:
-    """The table of the warehouse whose directory holds the file; None for a file elsewhere."""
+    """Return the table of the warehouse whose directory contains the file; None for a file elsewhere."""
     root = f"{warehouse.rstrip('/')}/"
     database, _, rest = path.removeprefix(root).partition("/")
     table, slash, _ = rest.partition("/")

@@ -1,4 +1,4 @@
-"""Where units of work run: `--engine`, `--master` and `--conf` as an executor."""
+"""The executor of the units of work, from `--engine`, `--master` and `--conf`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Engine(Enum):
 
 
 def key_values(pairs: Sequence[str], option: str) -> dict[str, str]:
-    """`["k=v"]` -> {"k": "v"}. Raises InvalidInputError naming the pair without `=`."""
+    """Parse `["k=v"]` to {"k": "v"}. Raises InvalidInputError naming the pair without `=`."""
     out: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -33,7 +33,8 @@ def key_values(pairs: Sequence[str], option: str) -> dict[str, str]:
 def executor(
     engine: Engine, master: str | None, conf: Mapping[str, str], *, soon: bool = False
 ) -> Iterator[Executor]:
-    """The executor; a Spark session starts with the first unit, or `soon` in the background, and ends here.
+    """Open the executor. A Spark session starts with the first unit, or `soon` in the background, and is
+    closed here.
 
     Raises InvalidInputError.
     """

@@ -1,4 +1,6 @@
-"""`--lease` and `--wait`: how long the lease of a killed process lasts, how long to wait for another's."""
+"""The options `--lease` and `--wait`: how long the lease of a killed process lasts, and how long to wait for
+a lease.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ __all__ = ["LeaseTimes"]
 
 @dataclass(frozen=True)
 class LeaseTimes:
-    """Of every command that takes a table's lease."""
+    """The options of every command that takes a table's lease."""
 
     lease: Annotated[
         str,
@@ -29,10 +31,12 @@ class LeaseTimes:
 
     @property
     def lease_ms(self) -> int:
-        """Raises InvalidInputError for what is no time."""
+        """Return the length of the lease in milliseconds. Raises InvalidInputError for text that is no
+        duration.
+        """
         return parse_span(self.lease, "--lease")
 
     @property
     def wait_ms(self) -> int:
-        """Raises InvalidInputError for what is no time."""
+        """Return the time to wait in milliseconds. Raises InvalidInputError for text that is no duration."""
         return parse_span(self.wait, "--wait")

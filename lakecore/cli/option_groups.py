@@ -24,7 +24,7 @@ _COMMITS_BITS = 10
 
 @dataclass(frozen=True)
 class Concurrency:
-    """How much of several tables is worked on at once."""
+    """The limits on how many tables are processed at once."""
 
     max_concurrent_tables: Annotated[
         int | None,
@@ -35,7 +35,7 @@ class Concurrency:
     ] = "512 mb"
 
     def limits(self, tables: int = Limits().tables) -> Limits:
-        """`tables`: by default. Raises InvalidInputError for what is no size."""
+        """Return the limits; `tables` is the default. Raises InvalidInputError for text that is no size."""
         try:
             most = parse_size(self.max_plan_memory)
             return Limits(tables=self.max_concurrent_tables or tables, plan_bytes=most)
@@ -45,7 +45,7 @@ class Concurrency:
 
 @dataclass(frozen=True)
 class RunName:
-    """Who commits: a run that is repeated under its name finds what it had committed."""
+    """The commit identity of a run: a repeated run of the same name finds what it had committed."""
 
     commit_user: Annotated[
         str | None, typer.Option(help="Names the run, with --commit-identifier; repeated, it commits once.")
@@ -57,24 +57,28 @@ class RunName:
 
     @property
     def user(self) -> str:
-        """Empty: somebody new. Raises InvalidInputError for half a name."""
+        """Return the commit user; empty means a fresh one. Raises InvalidInputError when only half of the
+        name is given.
+        """
         if (self.commit_user is None) != (self.commit_identifier is None):
             raise InvalidInputError("a run is named by both: --commit-user and --commit-identifier")
         return self.commit_user or ""
 
     @property
     def user_or_fresh(self) -> str:
-        """Somebody new has a name, too: what a killed try of it left can be told."""
+        """Return a fresh user if none was given, so that files of a killed attempt can be attributed."""
         return self.user or f"lakecore-cli-{SystemClock().fresh_id()}"
 
     @property
     def identifier(self) -> int:
-        """Of the run's first commit. Runs are numbered one by one, and a long run numbers its commits."""
+        """Return the identifier of the run's first commit. Runs are numbered one by one, and a long run
+        numbers its commits.
+        """
         return 1 if self.commit_identifier is None else self.commit_identifier << _COMMITS_BITS
 
 
 def expanded(function: Callable[..., None]) -> Callable[..., None]:
-    """`function` with the options of its groups one by one, as typer wants them."""
+    """Return `function` with the options of its groups one by one, as typer expects them."""
     signature = inspect.signature(function, eval_str=True)
     groups = {one.name: one.annotation for one in signature.parameters.values() if _is_group(one.annotation)}
     if not groups:

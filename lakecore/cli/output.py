@@ -1,4 +1,4 @@
-"""Answers of commands: a table for people or one JSON document for machines, from the same rows."""
+"""The output of commands: a table for users or one JSON document for programs, from the same rows."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
 def print_json(console: Console, value: Any) -> None:
-    """One JSON document, on as many lines as are readable."""
+    """Print one JSON document, on as many lines as are readable."""
     console.file.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def print_rows(session: Session, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """A list of objects (`--json`), or a table with `columns`."""
+    """Print a list of objects (`--json`), or a table with `columns`."""
     if session.json:
         print_json(session.out, list(rows))
         return
@@ -45,8 +45,8 @@ def print_rows(session: Session, rows: Sequence[Mapping[str, Any]], columns: Seq
 
 
 def end_on_errors(session: Session, answers: Iterable[Answer]) -> None:
-    """Exit code 1 when a table failed. Where JSON goes to standard output, the first error also goes to
-    standard error, on one line: the log of a run that failed says why.
+    """End with exit code 1 when a table failed. If JSON goes to standard output, the first error also goes to
+    standard error, on one line, so that the log of a failed run says why.
     """
     failed = [answer for answer in answers if answer.error is not None]
     if not failed:
@@ -59,7 +59,9 @@ def end_on_errors(session: Session, answers: Iterable[Answer]) -> None:
 
 
 def table_of(columns: Sequence[str], rows: Any, whole: int = 0) -> Table:
-    """A plain table; numbers to the right, null empty. The first `whole` columns are never folded."""
+    """Build a plain table with numbers aligned to the right and null as empty. The first `whole` columns are
+    never folded.
+    """
     cells = [list(row) for row in rows]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, header_style="bold")
     for i, name in enumerate(columns):
@@ -73,7 +75,7 @@ def table_of(columns: Sequence[str], rows: Any, whole: int = 0) -> Table:
 
 
 def shown(value: Any) -> str:
-    """Text that cannot move the cursor or change colours: control characters are escaped."""
+    """Return text that cannot move the cursor or change colours: control characters are escaped."""
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
@@ -83,7 +85,7 @@ def shown(value: Any) -> str:
 
 
 def size_text(size: int | None) -> str | None:
-    """`12.3 MB` (powers of 1024)."""
+    """Format a size as `12.3 MB` (powers of 1024)."""
     if size is None:
         return None
     value, unit = float(size), 0
@@ -93,5 +95,5 @@ def size_text(size: int | None) -> str | None:
 
 
 def time_text(millis: int | None) -> str | None:
-    """`2026-11-21 09:46:10.874Z` of milliseconds since the epoch."""
+    """Format milliseconds since the epoch as `2026-11-21 09:46:10.874Z`."""
     return None if millis is None else timestamp_text(millis * 1_000_000, 3) + "Z"

@@ -1,4 +1,4 @@
-"""What every command shares: the global options, the catalog they name, and where messages go."""
+"""The state that every command shares: the global options, the catalog they name, and where messages go."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Session:
 
     @cached_property
     def catalog(self) -> FilesystemCatalog:
-        """Opened at first use. Errors: see `load_catalog`."""
+        """Open the catalog at first use. It raises the errors of `load_catalog`."""
         return self._open(create=False)
 
     def catalog_for_create(self) -> FilesystemCatalog:
-        """The same, but a warehouse that does not exist yet comes with its first table."""
+        """Open the catalog; a warehouse that does not exist yet is created with its first table."""
         return self._open(create=True)
 
     def _open(self, *, create: bool) -> FilesystemCatalog:
@@ -56,17 +56,17 @@ class Session:
 
     @cached_property
     def out(self) -> Console:
-        """Standard output. Lines are not folded when it is no terminal."""
+        """Return standard output. Lines are not folded when it is no terminal."""
         return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
 
     @cached_property
     def err(self) -> Console:
-        """Standard error: progress and notes."""
+        """Return standard error, for progress and notes."""
         return Console(file=sys.stderr, highlight=False, soft_wrap=True)
 
     @contextmanager
     def counting(self, what: str) -> Iterator[Callable[[int], None]]:
-        """A live count of rows on standard error; silent unless that is a terminal.
+        """Show a live count of rows on standard error; nothing is shown unless that is a terminal.
 
         Gives the function to call with the number of further rows.
         """
@@ -81,17 +81,17 @@ class Session:
             yield lambda rows: bars.advance(task, rows)
 
     def warn(self, table: str, warnings: Sequence[str]) -> None:
-        """What is wrong with a table, though nothing failed, on standard error."""
+        """Print what is wrong with a table, although nothing failed, on standard error."""
         for warning in warnings:
             self.note(f"warning: {table}: {warning}")
 
     def note(self, text: str) -> None:
-        """One line for people, beside the output."""
+        """Print one line for users, beside the output."""
         self.err.print(printable(mask_secrets(text)), markup=False)
 
 
 def session_of(context: typer.Context) -> Session:
-    """The session that `main` put into the context."""
+    """Return the session that `main` put into the context."""
     found = context.obj
     if not isinstance(found, Session):
         raise TypeError(f"context without session: {found!r}")

@@ -1,4 +1,4 @@
-"""How far a job over several tables is, as bars on a terminal."""
+"""Progress bars on a terminal for a job over several tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["TableBars", "table_bars"]
 
 
 class TableBars:
-    """A bar of input rows for each table at work and, for several, one of tables."""
+    """Shows a bar of input rows for each running table and, for several tables, a bar of tables."""
 
     def __init__(self, bars: Progress) -> None:
         self._bars = bars
@@ -33,17 +33,17 @@ class TableBars:
         self._tables: dict[str, TaskID] = {}
 
     def tables(self, count: int) -> None:
-        """So many there are."""
+        """Set the number of tables."""
         self._all = self._bars.add_task("tables", total=count) if count > 1 else None
 
     def progress(self, job: jobs.Job, done: jobs.Progress) -> None:
-        """Of one table: rows that are committed."""
+        """Add committed rows of one table."""
         if job.table not in self._tables:
             self._tables[job.table] = self._bars.add_task(job.table, total=None)
         self._bars.update(self._tables[job.table], completed=done.rows_done, total=done.rows)
 
     def done(self, report: Any) -> None:
-        """A table has come to its end."""
+        """Mark a table as finished."""
         bar = self._tables.pop(report.table, None)
         if bar is not None:
             self._bars.remove_task(bar)

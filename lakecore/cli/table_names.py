@@ -14,9 +14,9 @@ _GLOB = frozenset("*?[")
 
 
 def expand_tables(catalog: FilesystemCatalog, patterns: Sequence[str]) -> list[str]:
-    """Names in the order given, each once; a glob stands for its matches in order.
+    """Return the names in the given order, each once; a glob is replaced by its matches in order.
 
-    Plain names are not looked up. Raises NotFoundError for a glob that matches nothing.
+    Plain names are not checked. Raises NotFoundError for a glob that matches nothing.
     """
     names: dict[str, None] = {}
     for pattern in patterns:

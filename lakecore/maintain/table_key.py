@@ -6,5 +6,5 @@ __all__ = ["table_key"]
 
 
 def table_key(table: str) -> str:
-    """The table of `db.t$branch_b`: branches share files, so they share runs, leases and holds."""
+    """Return the table of `db.t$branch_b`: branches share files, so they share runs, leases and holds."""
     return table.partition("$")[0]

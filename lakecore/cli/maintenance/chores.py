@@ -1,4 +1,4 @@
-"""What the maintenance commands share: their common options, running jobs over tables, printing reports."""
+"""The parts that maintenance commands share: common options, running jobs over tables, printing reports."""
 
 from __future__ import annotations
 
@@ -71,30 +71,30 @@ _SEVERAL = Concurrency()
 
 
 def moment(text: str | None, option: str) -> int | None:
-    """Milliseconds since the epoch."""
+    """Parse a time; return milliseconds since the epoch."""
     return None if text is None else parse_moment(text, option)
 
 
 def span(text: str | None, option: str) -> int | None:
-    """Milliseconds."""
+    """Parse a duration; return milliseconds."""
     return None if text is None else parse_span(text, option)
 
 
 @dataclass(frozen=True)
 class SafetyOptions(LeaseTimes):
-    """Of chores that remove nothing."""
+    """The safety options of chores that remove nothing."""
 
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")] = False
 
     @property
     def safety(self) -> Safety:
-        """Raises InvalidInputError for what is no time."""
+        """Return the safety settings. Raises InvalidInputError for text that is no duration."""
         return Safety(quarantine_cap=None, lease_ms=self.lease_ms, wait_ms=self.wait_ms)
 
 
 @dataclass(frozen=True)
 class QuarantineLimits:
-    """What stays in the quarantine."""
+    """The limits of what stays in the quarantine."""
 
     quarantine_ttl: Annotated[str, typer.Option(help="How long the quarantine keeps a run.")] = "7 d"
     quarantine_cap: Annotated[
@@ -104,12 +104,12 @@ class QuarantineLimits:
 
     @property
     def ttl_ms(self) -> int:
-        """Raises InvalidInputError."""
+        """Return the time to live in milliseconds. Raises InvalidInputError."""
         return parse_span(self.quarantine_ttl, "--quarantine-ttl")
 
     @property
     def cap(self) -> int | None:
-        """Bytes. Raises InvalidInputError."""
+        """Return the limit in bytes. Raises InvalidInputError."""
         try:
             text = self.quarantine_cap.strip()
             return None if text.lower() == "none" else parse_size(text)
@@ -119,7 +119,7 @@ class QuarantineLimits:
 
 @dataclass(frozen=True)
 class RemovalOptions(QuarantineLimits, SafetyOptions):
-    """Of chores that remove files."""
+    """The safety options of chores that remove files."""
 
     quarantine: Annotated[
         bool | None,
@@ -130,7 +130,7 @@ class RemovalOptions(QuarantineLimits, SafetyOptions):
 
     @property
     def safety(self) -> Safety:
-        """Raises InvalidInputError for what is no time or size."""
+        """Return the safety settings. Raises InvalidInputError for text that is no duration or size."""
         return Safety(
             quarantine=self.quarantine,
             quarantine_ttl_ms=self.ttl_ms,
@@ -141,7 +141,7 @@ class RemovalOptions(QuarantineLimits, SafetyOptions):
 
 
 def tables_of(context: typer.Context, patterns: Sequence[str]) -> list[str]:
-    """The tables that a command is asked for."""
+    """Return the tables that the arguments of a command name."""
     return expand_tables(session_of(context).catalog, patterns)
 
 
@@ -154,10 +154,11 @@ def run_jobs(
     *,
     passes_over: bool = True,
 ) -> None:
-    """Run them, several at once, and print their reports. Exit code 1 when one failed, else 2 when a hold
-    stopped one.
+    """Run the jobs, several at once, and print their reports. The exit code is 1 when one failed, else 2 when
+    a hold stopped one.
 
-    `passes_over`: of several tables, one that another chore holds is left to the next run; else it failed.
+    `passes_over`: when there are several tables, one that another chore holds is left to the next run;
+    otherwise it fails.
     """
     session = session_of(context)
     catalog = session.catalog
@@ -213,7 +214,7 @@ def _result(report: Report) -> str:
 
 
 def forecast_text(report: DryRunReport) -> Iterator[str]:
-    """What a dry run says of the run and the table."""
+    """Return what a dry run says about the run and the table."""
     if report.forecast is not None:
         yield f"would take {report.forecast}"
     if report.before is not None and report.after is not None:

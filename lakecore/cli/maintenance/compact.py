@@ -130,7 +130,7 @@ def compact(
 
 
 def compact_one(session: Session, table: Table, workers: Executor) -> jobs.Report:
-    """The compaction that follows a write of `table`."""
+    """Run the compaction that follows a write of `table`."""
     from lakecore.compact.engine.full_due import of_a_writer
     from lakecore.jobs import compact as jobs
 
@@ -146,7 +146,7 @@ def compact_one(session: Session, table: Table, workers: Executor) -> jobs.Repor
 
 
 def report_problem(report: jobs.Report) -> str | None:
-    """Why the table is not compacted as asked; None when it is."""
+    """Return why the table was not compacted as requested; None when it was."""
     return report.error
 
 

@@ -28,7 +28,7 @@ _FINDINGS = 2
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """Of one table: what was found, or the error that kept it from being checked."""
+    """The result for one table: the findings, or the error that prevented the check."""
 
     table: str
     checked: CheckResult | None = None

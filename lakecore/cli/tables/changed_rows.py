@@ -1,4 +1,4 @@
-"""How commands that change rows tell what they did."""
+"""The output of commands that change rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ChangedRows:
     more: dict[str, Any] = field(default_factory=dict)
 
     def print(self, session: Session) -> None:
-        """As JSON, or as a line."""
+        """Print the result as JSON, or as a line."""
         result = self.commit
         session.warn(self.table.name, result.notes)
         if session.json:

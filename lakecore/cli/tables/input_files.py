@@ -45,7 +45,7 @@ _EXTENSIONS = {
 
 
 def read_input(path: str, kind: InputFormat | None, row_type: RowType) -> Iterator[pa.RecordBatch]:
-    """Batches of the file; `-` is standard input, JSON lines unless `kind` says otherwise.
+    """Yield the batches of the file; `-` is standard input, JSON lines unless `kind` says otherwise.
 
     The format follows from the extension when `kind` is None. Raises NotFoundError, InvalidInputError naming
     the file and, for text formats, line or row and column.

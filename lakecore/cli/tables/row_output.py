@@ -37,7 +37,7 @@ _BINARY = (OutputFormat.ARROW, OutputFormat.PARQUET)
 
 
 def json_lines(batch: pa.RecordBatch, row_type: RowType) -> Iterator[str]:
-    """One JSON object a row; of a batch with `_VALUE_KIND`, `_kind` comes first."""
+    """Format one JSON object a row; in a batch with `_VALUE_KIND`, `_kind` comes first."""
     if KIND_NAME not in batch.schema.names:
         yield from batch_to_json(batch, row_type, None)
         return
@@ -61,7 +61,7 @@ class RowOutput:
         self.rows = 0
 
     def write(self, batches: Iterable[pa.RecordBatch], form: OutputFormat) -> None:
-        """All batches. Raises InvalidInputError for binary formats on a terminal, UnavailableError."""
+        """Print all batches. Raises InvalidInputError for binary formats on a terminal, UnavailableError."""
         if self._path is None and form in _BINARY and sys.stdout.isatty():
             raise InvalidInputError(
                 f"--format {form.value} is binary: name a file with --output, or use a pipe"

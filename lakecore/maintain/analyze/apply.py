@@ -1,4 +1,4 @@
-"""The ANALYZE snapshot: the same files, and a statistics file that says what is in them."""
+"""The ANALYZE snapshot: it has the same files, and a statistics file that describes their rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _TRIES = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """Of the rows of one snapshot, merged. `size`: about how many bytes. `columns`: by name."""
+    """The statistics of the rows of one snapshot, merged. `size` is an estimate in bytes; `columns` is by
+    name.
+    """
 
     snapshot_id: int
     schema_id: int
@@ -34,7 +36,7 @@ class Statistics:
     columns: Mapping[str, Mapping[str, Any]]
 
     def to_json(self) -> str:
-        """The text of the file."""
+        """Return the text of the statistics file."""
         raw = {
             "snapshotId": self.snapshot_id,
             "schemaId": self.schema_id,
@@ -46,10 +48,11 @@ class Statistics:
 
 
 def commit_statistics(target: Target, statistics: Statistics, author: Author) -> int:
-    """The id of the new snapshot. Others may commit meanwhile: the statistics say which one they are of.
+    """Commit the statistics and return the id of the new snapshot. Others may commit meanwhile: the
+    statistics name the snapshot that they describe.
 
-    Raises CommitConflictError when the schema is another now, or others were always faster; then no file is
-    left. Raises CommitUncertainError as a commit does.
+    Raises CommitConflictError when the schema has changed, or when other commits won every time; then no file
+    is left. Raises CommitUncertainError as a commit does.
     """
     check_committable(target.schema)
     name = f"stat-{target.clock.fresh_id()}-0"

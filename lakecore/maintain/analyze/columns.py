@@ -46,7 +46,7 @@ Hashes = npt.NDArray[np.uint64]
 
 
 def can_analyze(field: DataField) -> bool:
-    """Nested values and variants have no statistics."""
+    """Whether a column can have statistics: nested values and variants cannot."""
     known = (*_WIDTHS, *_TEXTS, *_BYTES, TypeRoot.DECIMAL)
     return isinstance(field.type, AtomicType) and field.type.root in known
 
@@ -64,7 +64,9 @@ class _Bounds:
 
 
 class ColumnSketch:
-    """One column. Memory: 256 kB of hashes. Raises nothing; `field` must be one that `can_analyze`."""
+    """The statistics of one column, computed batch by batch. Memory: 256 kB of hashes. It raises nothing;
+    `field` must be one that `can_analyze`.
+    """
 
     def __init__(self, field: DataField) -> None:
         assert isinstance(field.type, AtomicType)
@@ -80,7 +82,7 @@ class ColumnSketch:
         self._longest = 0
 
     def add(self, column: pa.Array) -> None:
-        """More rows of the column."""
+        """Add rows of the column."""
         self._nulls += column.null_count
         column = column.drop_null()
         if not len(column):
@@ -95,7 +97,7 @@ class ColumnSketch:
             self._bound(column)
 
     def merged(self, other: ColumnSketch) -> ColumnSketch:
-        """Of the rows of both: what one sketch of all of them would say."""
+        """Return the sketch of the rows of both: it equals one sketch of all of them."""
         both = ColumnSketch(self._field)
         hashes = np.union1d(self._hashes, other._hashes)
         both._whole = self._whole and other._whole and len(hashes) <= _KEPT
@@ -109,7 +111,7 @@ class ColumnSketch:
         return both
 
     def to_json(self) -> dict[str, Any]:
-        """As the statistics file has it; what is unknown is left out."""
+        """Convert the sketch to the form of the statistics file; unknown values are left out."""
         found: dict[str, Any] = {"colId": self._field.id, "distinctCount": self.distinct}
         if self._bounds.low is not None or self._nan:
             high = float("nan") if self._nan else self._bounds.high
@@ -120,7 +122,9 @@ class ColumnSketch:
 
     @property
     def distinct(self) -> int:
-        """Distinct values without null; beyond those kept an estimate, from the highest hash kept."""
+        """Return the number of distinct values without null; beyond the kept hashes it is an estimate from
+        the highest one.
+        """
         if self._whole:
             return len(self._hashes)
         share = (float(self._hashes[-1]) + 1) / _HASHES

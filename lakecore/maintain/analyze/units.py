@@ -19,7 +19,9 @@ _UNITS_PER_CORE = 2
 
 @dataclass(frozen=True, kw_only=True)
 class AnalyzeUnit:
-    """Count the rows of `splits` and look at `fields`; of any column, if there are none. Pickles."""
+    """A task that counts the rows of `splits` and analyzes `fields`; without fields it only counts. It can be
+    pickled.
+    """
 
     context: ReadContext
     splits: tuple[Split, ...]
@@ -28,13 +30,13 @@ class AnalyzeUnit:
 
 @dataclass(frozen=True, slots=True)
 class UnitStatistics:
-    """How many rows there are, and the columns that were looked at, by name."""
+    """The number of rows, and the analyzed columns by name."""
 
     rows: int
     columns: dict[str, ColumnSketch]
 
     def __add__(self, other: UnitStatistics) -> UnitStatistics:
-        """Of all rows of both, which have none in common."""
+        """Return the statistics of all rows of both, which have none in common."""
         together = {name: column.merged(other.columns[name]) for name, column in self.columns.items()}
         return UnitStatistics(self.rows + other.rows, together)
 
@@ -46,7 +48,8 @@ def analyze_splits(
     executor: Executor,
     alive: Callable[[], None],
 ) -> UnitStatistics:
-    """The same whatever the executor. `alive` is called between units. Raises what a read raises.
+    """Return the statistics; they do not depend on the executor. `alive` is called between units. Raises the
+    errors of a read.
 
     Memory: a unit holds what a merging read holds, and 256 kB a column; results of units that wait for
     earlier ones are as large, twice as many at most as units run at once. A bucket with a key is one split.
@@ -65,7 +68,7 @@ def analyze_splits(
 
 
 def analyze_unit(unit: AnalyzeUnit) -> UnitStatistics:
-    """Reads the columns of the splits once."""
+    """Read the columns of the splits once."""
     sketches = {field.name: ColumnSketch(field) for field in unit.fields}
     counted = list(sketches) or [unit.context.schema.fields[0].name]
     rows = 0

@@ -1,4 +1,4 @@
-"""Files that may go, with what it takes to delete them, and without the manifests that named them.
+"""Candidates for deletion, with what it takes to delete them, and without the manifests that named them.
 
 Memory: some 130 bytes a file, whatever its manifest entry says; more for files with extra files.
 """
@@ -21,7 +21,7 @@ __all__ = ["Candidates", "PlannedDeletion", "Referenced"]
 
 @dataclass(frozen=True, slots=True)
 class PlannedDeletion:
-    """A file that nothing will need. `size` in bytes, 0 where nothing records it. `why`: for people."""
+    """A file that no root needs. `size` is in bytes, 0 where it is not recorded. `why` is text for users."""
 
     path: str
     size: int
@@ -30,8 +30,8 @@ class PlannedDeletion:
 
 @dataclass(frozen=True, slots=True)
 class Referenced:
-    """Candidates that some root needs: data and changelog files as hashes of their names, and extra files
-    by name.
+    """The candidates that some root references: data and changelog files as hashes of their names, and extra
+    files by name.
     """
 
     names: Hashes
@@ -64,14 +64,14 @@ class _Special:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Files that entries name, perhaps several times."""
+    """The files that manifest entries name, perhaps several times."""
 
     plain: tuple[_Plain, ...] = ()
     special: tuple[_Special, ...] = ()
 
     @classmethod
     def of(cls, target: Target, entries: ManifestEntries) -> Candidates:
-        """Cost: 1 us an entry; some 50 us with extra files."""
+        """Collect the candidates of entries. Cost: 1 us an entry; some 50 us with extra files."""
         directory = bucket_directory(target.paths, target.schema)
         plain = entries.select(entries.extra_hash == 0)
         places = plain.partition.astype(np.int64) << 32 | plain.bucket.astype(np.uint32)
@@ -97,18 +97,18 @@ class Candidates:
 
     @classmethod
     def joined(cls, parts: Iterable[Candidates]) -> Candidates:
-        """All of them."""
+        """Join the candidates of all parts."""
         found = tuple(parts)
         plain = tuple(one for part in found for one in part.plain)
         return cls(plain, tuple(one for part in found for one in part.special))
 
     def hashes(self) -> Hashes:
-        """Of the names of the data files; a set."""
+        """Return the hashes of the names of the data files, as a set."""
         special = np.array([one.name_hash for one in self.special], np.uint64)
         return name_set([*(part.hashes for part in self.plain), special])
 
     def planned_deletions(self, held: Referenced, why: str) -> list[PlannedDeletion]:
-        """The data and extra files that nothing holds; each path once."""
+        """Return the data and extra files that no root references; each path once."""
         out: dict[str, PlannedDeletion] = {}
         for path, size in self._free(held):
             if path not in out:

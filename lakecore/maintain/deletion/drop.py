@@ -1,6 +1,8 @@
-"""What goes when some roots go: the files that no other root reaches, those in the quarantine included.
+"""The files to remove when some roots are removed: those that no other root reaches, roots in the quarantine
+included.
 
-A snapshot or tag that waits in the quarantine still counts, or taking it back would bring up one with holes.
+A snapshot or tag in the quarantine still counts, otherwise undoing its removal would restore one with missing
+files.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ Hashes = npt.NDArray[np.uint64]
 
 
 class RequiredFiles:
-    """What stays needed: by roots that stay (strictly), and by roots in the quarantine (as far as
-    it is there).
+    """The files that stay required: by roots that stay (strictly), and by roots in the quarantine (as far as
+    their files exist).
     """
 
     def __init__(self, target: Target, staying: Sequence[Root], quarantined: QuarantinedRoots) -> None:
@@ -33,13 +35,13 @@ class RequiredFiles:
         self._quarantined = (quarantined.reach(target), quarantined.roots)
 
     def metadata(self) -> frozenset[str]:
-        """Paths."""
+        """Return the paths of the required metadata."""
         return frozenset(
             path for reach, roots in (self._staying, self._quarantined) for path in reach.metadata(roots)
         )
 
     def data(self, wanted: Hashes) -> Referenced:
-        """Which of the data files."""
+        """Return which of the data files are required."""
         (reach, roots), (lenient, more) = self._staying, self._quarantined
         return reach.data(roots, wanted).joined(lenient.data(more, wanted))
 
@@ -47,7 +49,9 @@ class RequiredFiles:
 def plan_removal(
     target: Target, gone: Sequence[Root], kept: RootSet, quarantined: QuarantinedRoots, why: str
 ) -> Removal:
-    """The root files of `gone`, and what only they need. `kept`: the roots that stay."""
+    """Plan the removal of the root files of `gone`, and of what only they need. `kept` are the roots that
+    stay.
+    """
     roots = tuple(PlannedDeletion(root.path, 0, why) for root in gone)
     if not gone:
         return Removal(roots)

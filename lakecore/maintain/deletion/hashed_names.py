@@ -15,7 +15,9 @@ NO_NAMES: Hashes = np.zeros(0, np.uint64)
 
 
 def name_set(parts: Iterable[Hashes]) -> Hashes:
-    """The distinct hashes of all parts, sorted. (Sorting beats numpy's own `unique`, which hashes again.)"""
+    """Return the distinct hashes of all parts, sorted. (Sorting is faster than numpy's own `unique`, which
+    hashes again.)
+    """
     found = np.concatenate([NO_NAMES, *parts])
     found.sort()
     fresh = np.ones(len(found), np.bool_)
@@ -24,7 +26,7 @@ def name_set(parts: Iterable[Hashes]) -> Hashes:
 
 
 def within(hashes: Hashes, names: Hashes) -> npt.NDArray[np.bool_]:
-    """Which of the hashes are in the sorted set `names`."""
+    """Return which of the hashes are in the sorted set `names`."""
     if not len(names):
         return np.zeros(len(hashes), np.bool_)
     place = np.searchsorted(names, hashes)

@@ -1,4 +1,6 @@
-"""The quarantine: files that runs moved aside, until they are taken back, too old, or too many."""
+"""The quarantine: files that runs moved there stay until they are restored, or until they are too old or too
+many.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class UndoResult:
-    """What `undo` put back. `missing`: entries of the run that were not in its quarantine."""
+    """The files that `undo` restored. `missing` counts the entries of the run that were not in its
+    quarantine.
+    """
 
     files: int
     size: int
@@ -35,11 +39,12 @@ class UndoResult:
 
 
 def undo(target: Target, runs: RunStore, record: RunRecord) -> UndoResult:
-    """Put back everything the run moved aside: files first, then the roots that need them. Repeatable.
+    """Restore everything that the run moved to the quarantine: files first, then the roots that need them. It
+    can be repeated.
 
     Raises InvalidInputError for a run that kept nothing, AlreadyExistsError when a snapshot or tag has taken
-    the place of one of the run's, and as `check_removable` for a record that names files that are not the
-    table's: then nothing is moved.
+    the place of one of the run's, and the errors of `check_removable` for a record that names files that do
+    not belong to the table: then nothing is moved.
     """
     if record.state not in (RunState.QUARANTINED, RunState.PLANNED) or not record.keeps:
         raise InvalidInputError(
@@ -79,7 +84,7 @@ def _why_nothing(record: RunRecord) -> str:
 
 
 def quarantined_size(runs: RunStore, record: RunRecord) -> int:
-    """Bytes of the run in the quarantine; 0 where it is a symbolic link. Costs a listing."""
+    """Return the bytes of the run in the quarantine; 0 where it is a symbolic link. This costs a listing."""
     try:
         return sum(status.size for status in runs.file_io.list(f"{runs.folder(record)}/kept"))
     except UnsupportedError as err:
@@ -88,8 +93,8 @@ def quarantined_size(runs: RunStore, record: RunRecord) -> int:
 
 
 def purge(runs: RunStore, *, ttl_ms: int, cap: int | None) -> list[tuple[RunRecord, int]]:
-    """Delete for good what is older than `ttl_ms`, and the oldest beyond `cap` bytes; the runs and their
-    bytes. Runs of tables that are on hold stay, and do not count for `cap`.
+    """Delete for good the runs that are older than `ttl_ms`, and the oldest beyond `cap` bytes; return the
+    runs and their bytes. Runs of tables that are on hold stay, and do not count for `cap`.
     """
     now = runs.clock.now_ms()
     holds = HoldStore(runs.file_io, runs.warehouse, runs.clock)
@@ -120,7 +125,9 @@ def purge(runs: RunStore, *, ttl_ms: int, cap: int | None) -> list[tuple[RunReco
 
 
 def purge_quietly(runs: RunStore, table: str, *, ttl_ms: int, cap: int | None) -> None:
-    """After a run, with the oldest lines of its table's ledger: what cannot go now goes another time."""
+    """Purge after a run, and prune the oldest lines of its table's ledger. A failure is left to the next
+    purge.
+    """
     try:
         purge(runs, ttl_ms=ttl_ms, cap=cap)
         runs.forget(table)

@@ -1,8 +1,8 @@
-"""What chores did and are about to do: `<warehouse>/.lakecore/runs/<table>/<run>/`.
+"""The ledger of what chores did and are about to do: `<warehouse>/.lakecore/runs/<table>/<run>/`.
 
-One folder a run: `run.json` (the ledger: job, parameters, estimate, outcome, state), `files.jsonl.gz`
-(every file it removes, and why) and `kept/` (the files of a quarantine). `run.json` is written last, so a
-run that can be seen is complete; its state is the only part that changes.
+Each run has one folder: `run.json` (the line of the ledger: job, parameters, estimate, outcome, state),
+`files.jsonl.gz` (every file it removes, and why) and `kept/` (the files of a quarantine). `run.json` is
+written last, so a visible run is complete; its state is the only part that changes.
 """
 
 from __future__ import annotations
@@ -51,13 +51,15 @@ class RunState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """One line of the ledger. Times in milliseconds. `table`: without branch; `keeps`: by quarantine."""
+    """One line of the ledger. Times are in milliseconds since the epoch."""
 
     id: str
     table: str
+    """The table, without its branch."""
     job: str
     state: RunState
     keeps: bool
+    """Whether removed files are moved to the quarantine."""
     started_ms: int
     finished_ms: int | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -69,7 +71,7 @@ class RunRecord:
 
     @classmethod
     def from_json(cls, data: bytes, path: str) -> RunRecord:
-        """Raises CorruptDataError, also for a record of another folder than its own."""
+        """Parse a record. Raises CorruptDataError, also for a record of another folder than its own."""
         try:
             raw = json_object(data)
             record = cls(**raw | {"state": RunState(raw["state"])})
@@ -84,7 +86,7 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What a run removes: root files in this order, then what only they needed."""
+    """The files that a run removes: root files in this order, then the files that only they needed."""
 
     roots: tuple[PlannedDeletion, ...] = ()
     files: tuple[PlannedDeletion, ...] = ()
@@ -98,7 +100,7 @@ class Removal:
 
     @property
     def size(self) -> int:
-        """Bytes, as far as they are recorded."""
+        """Return the size in bytes, as far as it is recorded."""
         return sum(deletion.size for deletion in self)
 
 
@@ -130,7 +132,7 @@ class RunStore:
         parameters: Mapping[str, Any] | None = None,
         estimate: Mapping[str, Any] | None = None,
     ) -> RunRecord:
-        """Write down what will be removed, durably, before any of it is."""
+        """Record what will be removed, durably, before any of it is."""
         now = self.clock.now_ms()
         stamp = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%S")
         record = RunRecord(
@@ -154,7 +156,7 @@ class RunStore:
     def finish(
         self, record: RunRecord, state: RunState, outcome: Mapping[str, Any] | None = None
     ) -> RunRecord:
-        """The record with its new state."""
+        """Store the record with its new state and return it."""
         done = replace(
             record,
             state=state,
@@ -165,7 +167,7 @@ class RunStore:
         return done
 
     def removal(self, record: RunRecord) -> Removal:
-        """What the run removes. Raises CorruptDataError."""
+        """Return what the run removes. Raises CorruptDataError."""
         path = self._files(record)
         try:
             data = self.file_io.read(path)
@@ -180,18 +182,20 @@ class RunStore:
         return Removal(tuple(parts[0]), tuple(parts[1]))
 
     def quarantine_path(self, record: RunRecord, number: int, path: str) -> str:
-        """Where the quarantine keeps entry `number` of the removal."""
+        """Return where the quarantine keeps entry `number` of the removal."""
         return f"{self.folder(record)}/kept/{number:08d}-{path.rpartition('/')[2]}"
 
     def find(self, run_id: str) -> RunRecord:
-        """Raises NotFoundError that names how to list runs."""
+        """Find a run. Raises NotFoundError that names how to list runs."""
         for record in self.list():
             if record.id == run_id:
                 return record
         raise NotFoundError(f"run {run_id!r} is not in {self.root}; `lakecore runs` lists all runs")
 
     def list(self, table: str | None = None) -> tuple[RunRecord, ...]:
-        """Oldest first; of one table or all. Folders without `run.json` never began."""
+        """List the runs of one table or all, oldest first. Folders without `run.json` are ignored: their run
+        never began.
+        """
         if table is not None:
             return tuple(self._of_table(self._table(table)))
         folders = sorted(status.path for status in self.file_io.list(self.root) if status.is_dir)
@@ -199,7 +203,9 @@ class RunStore:
         return tuple(sorted(found, key=lambda record: (record.started_ms, record.id)))
 
     def forget(self, table: str, keep: int = 200) -> None:
-        """Drop the oldest lines of the ledger, of runs that are over and have nothing in quarantine."""
+        """Delete the oldest lines of the ledger, of runs that are finished and have nothing in the
+        quarantine.
+        """
         over = (RunState.DONE, RunState.UNDONE, RunState.PURGED)
         ended = [record for record in self.list(table) if record.state in over]
         for record in ended[:-keep]:
@@ -207,7 +213,7 @@ class RunStore:
             self.file_io.delete(f"{self.folder(record)}/run.json")
 
     def pending(self, table: str) -> tuple[RunRecord, ...]:
-        """Runs on the table that did not come to their end."""
+        """Return the runs on the table that did not finish."""
         return tuple(record for record in self.list(table) if record.state is RunState.PLANNED)
 
     def _of_table(self, folder: str) -> Iterator[RunRecord]:
@@ -236,7 +242,7 @@ class RunStore:
 
 
 def quoted_table(table: str) -> str:
-    """The table, without its branch, as a name of a folder."""
+    """Return the table, without its branch, as a name of a folder."""
     return urllib.parse.quote(table_key(table), safe="")
 
 

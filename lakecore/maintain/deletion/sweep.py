@@ -1,6 +1,6 @@
-"""Removes what a chore planned: roots first, then the files that no root reaches any more.
+"""The removal of what a chore planned: roots first, then the files that no root reaches any more.
 
-See the package for why in this order. Everything here can be interrupted anywhere and started again.
+The package says why in this order. Every step can be interrupted anywhere and started again.
 """
 
 from __future__ import annotations
@@ -43,24 +43,22 @@ _LARGEST_BATCH = 5000
 
 
 def do_nothing() -> None:
-    """For a chore that has nothing to do between two steps."""
+    """Do nothing; for a chore without work between two steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepResult:
-    """What was removed: `roots` and `files` by count, `size` in bytes as far as recorded.
-
-    `still_referenced`: planned, but reached by a root that appeared meanwhile.
-    """
+    """The result of a removal: `roots` and `files` by count, `size` in bytes as far as recorded."""
 
     run: str | None = None
     roots: int = 0
     files: int = 0
     size: int = 0
     still_referenced: tuple[str, ...] = ()
+    """The planned files that were kept, because a new root reaches them."""
 
     def to_json(self) -> dict[str, Any]:
-        """For the ledger, where `files` counts roots too, as reports do."""
+        """Convert the result for the ledger, where `files` counts roots too, as reports do."""
         files = self.roots + self.files
         return {"files": files, "roots": self.roots, "bytes": self.size, "spared": len(self.still_referenced)}
 
@@ -88,13 +86,13 @@ class Sweeper:
         settle: Callable[[], None] = do_nothing,
         parameters: Mapping[str, Any] | None = None,
     ) -> SweepResult:
-        """Write down, `prepare`, remove the roots, `settle`, look at all roots again, remove the files.
+        """Record the run, `prepare`, remove the roots, `settle`, read all roots again, remove the files.
 
-        `kept`: the roots that must still be there afterwards; `removal.files` are reached by none of them.
-        `quarantine`: move them there. Raises UnavailableError when roots are missing: then no file is
-        touched, and the next run on the table goes on. Raises OnHoldError when the table is on hold, or is
-        put on hold in between; CorruptDataError when its latest snapshot cannot be read: then nothing is
-        removed. Before anything is written: as `check_removable`.
+        `kept` are the roots that must still exist afterwards; none of them reaches `removal.files`. With
+        `quarantine` the files move there. Raises UnavailableError when roots are missing: then no file is
+        touched, and the next run on the table continues. Raises OnHoldError when the table is on hold, or is
+        put on hold meanwhile; CorruptDataError when its latest snapshot cannot be read: then nothing is
+        removed. Before anything is written it raises the errors of `check_removable`.
         """
         check_removable(self.target, removal)
         self._may_remove(removal, quarantine=quarantine)
@@ -115,11 +113,11 @@ class Sweeper:
         return self._finish(record, removal, files, still_referenced)
 
     def resume(self, *, roots_only: bool = False) -> list[SweepResult]:
-        """Finish the files of runs that were interrupted; roots that are still there stay, and
-        keep theirs. `roots_only`: runs that remove nothing else; for these the table need not be readable.
+        """Finish the files of interrupted runs; roots that still exist stay, and keep their files.
+        `roots_only` takes runs that remove nothing else; for these the table need not be readable.
 
-        A record that is damaged, or asks for the removal of what is not the table's, is logged and left
-        alone: what it wanted to remove stays, and `remove-orphan-files` finds it.
+        A record that is damaged, or asks for the removal of files that do not belong to the table, is logged
+        and skipped: what it was to remove stays, and `remove-orphan-files` finds it.
         """
         finished = []
         for record in self.runs.pending(self.target.name):
@@ -175,10 +173,10 @@ class Sweeper:
             self.target.file_io.delete(deletion.path)  # a killed move left it under both names
 
     def _drop_second_name(self, record: RunRecord, removal: Removal) -> None:
-        """Of the root that a killed move left under both names: it stays, and its copy goes.
+        """Remove the quarantine copy of a root whose move was interrupted.
 
-        Roots go one after another: it is the first that is still there, unless the run has put another file
-        in its place. A look a root.
+        Roots are removed one after another: it is the first that still exists, unless the run has put another
+        file in its place. This costs a look a root.
         """
         storage = self.target.file_io
         for number, deletion in enumerate(removal.roots):
@@ -192,7 +190,7 @@ class Sweeper:
     def _not_referenced(
         self, files: Sequence[PlannedDeletion], kept: RootSet
     ) -> tuple[tuple[PlannedDeletion, ...], tuple[PlannedDeletion, ...]]:
-        """The second look: no root may have vanished; what new ones reach is spared."""
+        """Read the roots again: no root may have vanished; files that new ones reach are kept."""
         current = read_roots(self.target.file_io, self.target.paths)
         before, now = kept.identities(), current.identities()
         lost = sorted(path for path, *_ in before - now)
@@ -232,7 +230,7 @@ class Sweeper:
     def _remove_files(
         self, record: RunRecord, files: Sequence[PlannedDeletion], numbers: Mapping[str, int]
     ) -> None:
-        """Raises the first failure after all batches were tried."""
+        """Remove the files. Raises the first failure after all batches were tried."""
         pairs: Iterator[tuple[str, str | None]]
         if record.keeps:
             pairs = ((d.path, self.runs.quarantine_path(record, numbers[d.path], d.path)) for d in files)
@@ -283,7 +281,7 @@ def _name(path: str) -> str:
 
 
 def owner_of(name: str) -> str:
-    """The data file of an extra file: `<data file>.index`, `<data file>-1.index`, `<data
+    """Return the data file of an extra file: `<data file>.index`, `<data file>-1.index`, `<data
     file>.<…>.lookup`.
     """
     for suffix in (".index", ".lookup"):

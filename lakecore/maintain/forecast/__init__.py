@@ -1,1 +1,3 @@
-"""What a job will take and what it may meet: `plan` decides from values, `look` reads them."""
+"""Forecasts of what a job takes and which conflicts it may meet: `plan` decides from values, `observe` reads
+them.
+"""

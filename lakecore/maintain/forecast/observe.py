@@ -1,4 +1,4 @@
-"""Reads what a forecast is made from: recent commits, who holds the lease, what holds old files."""
+"""Reads the values of a forecast: recent commits, the holder of the lease, the holders of old files."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _MARK = "lakecore."
 
 
 def observe(target: Target) -> Environment:
-    """Costs up to 32 reads of snapshots and a reading of all tags and branches; what cannot be read is left
-    out.
+    """Read the environment of a table. This costs up to 32 reads of snapshots and a read of all tags and
+    branches; values that cannot be read are left out.
     """
     return Environment(
         now_ms=target.clock.now_ms(),

@@ -29,8 +29,8 @@ _LOW, _MEDIUM, _HIGH = 0.01, 0.1, 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a job reads, writes or removes. `bytes` as stored. `entries`: of manifests and listings, which it
-    looks at.
+    """What a job reads, writes or removes. `bytes` are as stored; `entries` are those of manifests and
+    listings that it reads.
     """
 
     files: int = 0
@@ -41,28 +41,29 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """The stated defaults of a job: `seconds` in any case and what comes on top, at so many a second;
-    memory in bytes. `most_of_bytes` bounds what the bytes of the work take; None: nothing does.
-    """
+    """The default figures of a job: fixed costs, and how much it does in a second."""
 
     seconds: float
+    """The seconds that every run takes."""
     files: float
     bytes: float = math.inf
     rows: float = math.inf
     entries: float = math.inf
     memory: int = 110 * _MB
+    """The bytes of memory that every run takes."""
     memory_of_file: int = 0
     memory_of_entry: int = 0
     memory_of_byte: float = 0.0
     most_of_bytes: int | None = None
+    """The upper bound of the memory for the bytes of the work; None means no bound."""
 
     def seconds_for(self, work: Work) -> float:
-        """By the slower of bytes and rows."""
+        """Return the seconds for the work, by the slower of bytes and rows."""
         looked = work.files / self.files + work.entries / self.entries
         return self.seconds + looked + max(work.bytes / self.bytes, work.rows / self.rows)
 
     def memory_for(self, work: Work) -> float:
-        """In bytes."""
+        """Return the memory for the work, in bytes."""
         streamed = work.bytes * self.memory_of_byte
         if self.most_of_bytes is not None:
             streamed = min(streamed, self.most_of_bytes)
@@ -79,69 +80,74 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
-    """A run of the same job on the same table. `memory`: its peak in bytes, None when it was not measured.
-    `lost`: a part of it was given up because another commit came first.
-    """
+    """A run of the same job on the same table."""
 
     work: Work
     seconds: float
     memory: int | None = None
+    """Its peak in bytes; None when it was not measured."""
     lost: bool = False
+    """Whether a part of it was given up because another commit came first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentCommit:
-    """A recent commit. `by_lakecore`: made by lakecore."""
+    """A recent commit."""
 
     time_ms: int
     kind: str
     by_lakecore: bool = False
+    """Whether lakecore made it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What else happens to the table. `commits`: recent ones, newest first. `inline`: its writers may compact
-    by themselves. `lease`: who holds it. `holders`: tags, branches and consumers that hold old files.
-    """
+    """The other activity on the table."""
 
     now_ms: int
     commits: tuple[RecentCommit, ...] = ()
+    """Recent commits, newest first."""
     inline: bool = False
+    """Whether its writers may compact by themselves."""
     lease: str | None = None
+    """The holder of the lease."""
     holders: tuple[str, ...] = ()
+    """The tags, branches and consumers that retain old files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Risk:
-    """Of a conflict. `level`: none, low, medium or high; `probability`: of at least one commit meanwhile
-    that the job would lose work to. `expected_commits`: of any kind, by others, while it runs.
-    `compactor`: another compactor seems to be at work. `words` say why.
-    """
+    """The risk of a conflict."""
 
     level: str = "none"
+    """One of none, low, medium or high."""
     probability: float = 0.0
+    """The probability of at least one commit meanwhile to which the job would lose work."""
     expected_commits: float = 0.0
+    """The expected number of commits by others while it runs, of any kind."""
     commits_an_hour: float = 0.0
     compactor: bool = False
+    """Whether another compactor seems to be running."""
     holders: tuple[str, ...] = ()
     words: str = ""
+    """The reasons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """`seconds` with a range; `memory`: peak in bytes of the process that does the work. `based_on`: earlier
-    runs, or which defaults.
-    """
+    """The estimated time with a range, and the risk."""
 
     seconds: float
     seconds_low: float
     seconds_high: float
     memory: int
+    """The peak in bytes of the process that does the work."""
     based_on: str
+    """The earlier runs, or which defaults."""
     risk: Risk
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Convert the forecast to plain values."""
         raw = asdict(self)
         return raw | {"risk": raw["risk"] | {"holders": list(self.risk.holders)}}
 
@@ -161,11 +167,11 @@ def forecast(
     around: Environment,
     conflicting_kinds: frozenset[str],
 ) -> Forecast:
-    """`past`: earlier runs of this job on this table, any order. `conflicting_kinds`: kinds of commits that
-    the job loses work to.
+    """Estimate a run. `past` are earlier runs of this job on this table, in any order. `conflicting_kinds`
+    are the kinds of commits to which the job loses work.
 
-    The defaults say how work of one size compares with work of another; earlier runs say by how much they
-    are off here: the median of that factor is taken, and its extremes are the range.
+    The defaults say how work of one size compares with work of another. Earlier runs say by how much the
+    defaults are wrong here: the median of that factor is used, and its extremes are the range.
     """
     usual = pace.seconds_for(work)
     whole = [run for run in past if run.seconds > 0 and (run.work.files or not run.lost)]
@@ -192,8 +198,8 @@ def forecast(
 def risk_of(
     around: Environment, seconds: float, conflicting_kinds: frozenset[str], lost: float = 0.0
 ) -> Risk:
-    """`lost`: the share of earlier runs that lost work. Commits are taken to come at random, as often as of
-    late: at the rate of all commits seen, or of the last few if that is higher.
+    """Estimate the risk. `lost` is the share of earlier runs that lost work. Commits are taken to arrive at
+    random, at the rate of all observed commits, or of the last few if that is higher.
     """
     others = [commit for commit in around.commits if not commit.by_lakecore]
     rate = _rate(others, around.now_ms)

@@ -1,4 +1,4 @@
-"""Asked right before anything is removed: is the table on hold?"""
+"""The gate that every removal passes: it checks whether the table is on hold."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["HoldGate", "how_it_ends", "refusal"]
 
 @dataclass(frozen=True)
 class HoldGate:
-    """Of one chore on one table."""
+    """The gate of one chore on one table."""
 
     store: HoldStore
     table: str
@@ -23,17 +23,17 @@ class HoldGate:
 
     @property
     def effect(self) -> HoldEffect:
-        """What a hold does to the chore."""
+        """Return what a hold does to the chore."""
         return effect_on(self.chore)
 
     def holds(self) -> tuple[Hold, ...]:
-        """Those on the table now. Cost and errors: as of `HoldStore.of`."""
+        """Return the holds of the table now. Cost and errors are those of `HoldStore.of`."""
         return self.store.of(self.table)
 
     def check(self, *, quarantine: bool) -> None:
-        """Raises OnHoldError where something is about to be removed from a table that is on hold.
+        """Check before a removal. Raises OnHoldError when the table is on hold.
 
-        `quarantine`: into the quarantine, which is what remedies may do.
+        With `quarantine` the files move to the quarantine, which remedies may do.
         """
         remedy = self.effect is HoldEffect.QUARANTINE_ONLY
         if remedy and quarantine:
@@ -44,13 +44,13 @@ class HoldGate:
 
 
 def refusal(table: str, chore: str, holds: Sequence[Hold], hint: str = "") -> OnHoldError:
-    """What a chore says that a hold stops: why, since when, and how it ends."""
+    """Return the message of a chore that a hold stops: why, since when, and how it ends."""
     text = f"{table} is on hold ({holds[0]}{_more(holds)}), so {chore} removes nothing{hint}. "
     return OnHoldError(text + how_it_ends(table, holds), any(hold.automatic for hold in holds))
 
 
 def how_it_ends(table: str, holds: Sequence[Hold]) -> str:
-    """The ways out, as a sentence."""
+    """Return the ways to end the holds, as a sentence."""
     ways = {hold.ends_with for hold in holds}
     if EndsWith.PERSON in ways:
         return f"The hold ends with `lakecore release {table}`"

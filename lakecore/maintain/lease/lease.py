@@ -50,19 +50,21 @@ class Lease:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def renew(self) -> None:
-        """A sign of life; nothing once the lease is released, for it must not come back to life."""
+        """Renew the lease. This does nothing once the lease is released, because it must not come back to
+        life.
+        """
         with self._lock:
             if not self._released:
                 self.file_io.overwrite(self.path, self._text(self.clock.now_ms() + self.millis))
 
     def release(self) -> None:
-        """The next one need not wait."""
+        """Release the lease, so that the next owner need not wait."""
         with self._lock:
             self._released = True
             self.file_io.overwrite(self.path, self._text(0))
 
     def publish(self) -> bool:
-        """Create the record. False: somebody else has this number."""
+        """Create the record. False means that somebody else has this number."""
         first = self._text(self.clock.now_ms() + self.millis)
         return publish_resolved(self.file_io, self.path, first, self.clock)
 
@@ -144,7 +146,7 @@ def _overtaken(places: _Places) -> BusyError:
 
 
 def holder(file_io: FileIO, warehouse: str, table: str, now_ms: int) -> str | None:
-    """Who holds the table's lease now."""
+    """Return who holds the table's lease now."""
     places = _Places(file_io, warehouse, table)
     numbers = places.numbers()
     record = _held(file_io, places.path(numbers[-1])) if numbers else _NOBODY

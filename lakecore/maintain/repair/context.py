@@ -1,4 +1,4 @@
-"""Where repair actions work, and what they have in common."""
+"""The context of repair actions, and the parts that they share."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ __all__ = ["Action", "ActionResult", "RepairContext", "move_to_quarantine"]
 
 @dataclass(frozen=True)
 class RepairContext:
-    """`main`: the main branch; the sweeper works on it. `user`: of commits. `quarantine`: files go to the
-    quarantine.
-    """
+    """The context in which repair actions run."""
 
     main: Target
+    """The main branch; the sweeper works on it."""
     sweeper: Sweeper
     user: str
+    """The user of commits."""
     quarantine: bool = True
+    """Whether removed files are moved to the quarantine."""
 
     def at(self, branch: str) -> Target:
-        """That branch, with its own schema. Raises NotFoundError for one without a schema."""
+        """Return that branch, with its own schema. Raises NotFoundError for one without a schema."""
         target = replace(self.main, paths=self.main.paths.with_branch(branch))
         if branch == self.main.paths.branch:
             return target
@@ -43,7 +44,8 @@ class RepairContext:
     def commit(
         self, target: Target, messages: Sequence[CommitMessage], discard: Callable[[], None]
     ) -> ActionResult:
-        """A snapshot of these messages. `discard` removes their files unless they are, or may be, in it.
+        """Commit a snapshot of these messages. `discard` removes their files unless they are, or may be, in
+        it.
 
         Raises CommitConflictError when others changed the same files meanwhile, CommitUncertainError.
         """
@@ -62,7 +64,7 @@ class RepairContext:
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """What an action did: a run that can be undone, or a snapshot."""
+    """The result of an action: a run that can be undone, or a snapshot."""
 
     run: str | None = None
     snapshot: int | None = None
@@ -74,20 +76,22 @@ Parameters = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """`look`: what it would do to a branch now, None for nothing; changes nothing. `do`: the changes that
-    are given. `whole_table`: it is for all branches at once. `growth`: see there.
-    """
+    """A kind of repair."""
 
     look: Callable[[RepairContext, str, Parameters], ActionPreview | None]
+    """Returns what the action would do to a branch now, None for nothing. It changes nothing."""
     do: Callable[[RepairContext, str, Parameters, frozenset[str]], ActionResult]
+    """Makes the given changes."""
     whole_table: bool = False
+    """Whether the action is for all branches at once."""
     growth: Growth = Growth.STALE
+    """What to do with changes that are not in the plan; see `Growth`."""
 
 
 def move_to_quarantine(
     context: RepairContext, action: str, removal: Removal, settle: Callable[[], None] = do_nothing
 ) -> ActionResult:
-    """Move root files to the quarantine. What they needed stays: it becomes orphans."""
+    """Move root files to the quarantine. The files that they needed stay and become orphans."""
     swept: SweepResult = context.sweeper.sweep(
         f"repair-{action}", removal, RootSet((), ()), quarantine=context.quarantine, settle=settle
     )
