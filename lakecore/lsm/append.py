@@ -1,4 +1,6 @@
-"""Small-file compaction of append tables: which files to join, which to rid of deleted rows. Pure."""
+"""Small-file compaction of append tables: which files are joined, and which are rewritten without deleted
+rows. Pure.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ Files = tuple[DataFile, ...]
 
 
 def pick_unordered(files: Iterable[DataFile], policy: AppendPolicy) -> tuple[Files, ...]:
-    """Bins of small files of one partition, each to become few large ones; row order is free.
+    """Return bins of small files of one partition, each of which becomes few large ones; row order is
+    free.
 
     Rule of the format: smallest first; a bin closes with two files and two target sizes; what remains is
     joined when there are at least `min_files` of them.
@@ -43,10 +46,11 @@ def pick_unordered(files: Iterable[DataFile], policy: AppendPolicy) -> tuple[Fil
 def pick_deleted(
     files: Iterable[DataFile], groups: Mapping[str, str], policy: AppendPolicy
 ) -> tuple[Files, ...]:
-    """Bins of files of one partition that have deleted rows; every file is in one.
+    """Return bins of files of one partition that have deleted rows; every file is in one.
 
     `groups`: file name -> the index file with its deletion vector. Rule of the format: files that share an
-    index file stay together; smallest groups first; bins close as in `pick_unordered`, the rest is one too.
+    index file stay together; smallest groups first; bins close as in `pick_unordered`, the rest is one
+    too.
     """
     grouped: dict[str, list[DataFile]] = {}
     for file in sorted(files, key=lambda file: (file.file_size, file.file_name)):
@@ -64,10 +68,10 @@ def pick_deleted(
 
 
 def pick_ordered(files: Iterable[DataFile], policy: AppendPolicy) -> Files | None:
-    """The first stretch of consecutive files worth joining in a bucket that keeps row order, or None.
+    """Return the first consecutive files worth joining in a bucket that keeps row order, or None.
 
-    Rule of the format: a window over files by sequence; enough files: join them; too many bytes: let the
-    oldest go.
+    Rule of the format: a window slides over files by sequence; enough files are joined; with too many
+    bytes the oldest file leaves the window.
     """
     window: deque[DataFile] = deque()
     total = 0
@@ -84,9 +88,10 @@ def pick_ordered(files: Iterable[DataFile], policy: AppendPolicy) -> Files | Non
 def pick_full_ordered(
     files: Iterable[DataFile], policy: AppendPolicy, deleted: Collection[str] = ()
 ) -> Files | None:
-    """Every file of an ordered bucket behind its leading large ones, when small files prevail; else None.
+    """Return every file of an ordered bucket behind its leading large ones if small files prevail; else
+    None.
 
-    `deleted`: names of files with deleted rows. Large files in front of and behind all of these stay, and the
+    `deleted`: names of files with deleted rows. Large files before and after all of these stay, and the
     others are always picked.
     """
 

@@ -1,4 +1,4 @@
-"""Full compaction: everything to the last level."""
+"""Full compaction merges everything to the last level."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ __all__ = ["pick"]
 
 
 def pick(runs: Sequence[LevelRun], max_level: int, *, force_rewrite: bool = False) -> Pick | None:
-    """All runs, or None when they already are one run on the last level (unless it is to be rewritten)."""
+    """Return all runs, or None when they already are one run on the last level (unless it must be
+    rewritten).
+    """
     if not runs:
         return None
     if len(runs) == 1 and runs[0].level == max_level and not force_rewrite:

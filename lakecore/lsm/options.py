@@ -13,7 +13,7 @@ __all__ = ["AppendPolicy", "EarlyFullPolicy", "LookupCompact", "OffPeak", "TreeP
 
 
 class LookupCompact(Enum):
-    """RADICAL: no level-0 file is ever left behind. GENTLE: only when there are many."""
+    """How eagerly level 0 is compacted. RADICAL: always completely. GENTLE: only when it has many files."""
 
     RADICAL = "radical"
     GENTLE = "gentle"
@@ -66,14 +66,18 @@ _GENTLE_TRIGGERS = 2
 
 @dataclass(frozen=True, slots=True)
 class OffPeak:
-    """Quiet hours [start, end) of the day, possibly over midnight, and the slack they add (percent)."""
+    """The off-peak hours [start, end) of the day, possibly over midnight, and the size ratio that they add
+    (percent).
+    """
 
     start: int = -1
     end: int = -1
     ratio: int = 0
 
     def ratio_at(self, hour: int) -> int:
-        """The slack at an hour of the local day; 0 outside the quiet time or when none is set."""
+        """Return the added ratio at an hour of the local day; 0 outside of the off-peak hours or when none
+        are set.
+        """
         if self.start < 0 or self.end < 0 or self.start == self.end:
             return 0
         inside = (hour - self.start) % _HOURS < (self.end - self.start) % _HOURS
@@ -82,7 +86,7 @@ class OffPeak:
 
 @dataclass(frozen=True, slots=True)
 class UniversalPolicy:
-    """When runs are merged. `size_amp` and `size_ratio` in percent."""
+    """The policy of universal compaction. `size_amp` and `size_ratio` are in percent."""
 
     run_trigger: int = 5
     size_amp: int = 200
@@ -91,7 +95,7 @@ class UniversalPolicy:
 
     @classmethod
     def from_options(cls, raw: Mapping[str, str]) -> UniversalPolicy:
-        """Raises InvalidOptionError naming the option and its value."""
+        """Read the policy. Raises InvalidOptionError naming the option and its value."""
         off_peak = OffPeak(OFF_PEAK_START.read(raw), OFF_PEAK_END.read(raw), OFF_PEAK_RATIO.read(raw))
         trigger = RUN_TRIGGER.read(raw)
         if trigger < 1:
@@ -99,13 +103,15 @@ class UniversalPolicy:
         return cls(trigger, SIZE_AMP.read(raw), SIZE_RATIO.read(raw), off_peak)
 
     def at_hour(self, hour: int) -> UniversalPolicy:
-        """The policy that holds at an hour of the local day."""
+        """Return the policy that holds at an hour of the local day."""
         return replace(self, size_ratio=self.size_ratio + self.off_peak.ratio_at(hour), off_peak=OffPeak())
 
 
 @dataclass(frozen=True, slots=True)
 class EarlyFullPolicy:
-    """When a full compaction comes before the usual rules; None = rule not set. Milliseconds and bytes."""
+    """The rules for a full compaction before the usual rules apply; None means that a rule is not set.
+    Milliseconds and bytes.
+    """
 
     interval_ms: int | None = None
     total_size: int | None = None
@@ -113,16 +119,13 @@ class EarlyFullPolicy:
 
     @classmethod
     def from_options(cls, raw: Mapping[str, str]) -> EarlyFullPolicy:
-        """Raises InvalidOptionError naming the option and its value."""
+        """Read the policy. Raises InvalidOptionError naming the option and its value."""
         return cls(FULL_INTERVAL.read(raw), TOTAL_SIZE.read(raw), INCREMENTAL_SIZE.read(raw))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreePolicy:
-    """All that decides what happens to the tree of a bucket. Sizes in bytes.
-
-    `level_0_files`: where level 0 may not be left behind, so many files of it are.
-    """
+    """The policies of a bucket's tree. Sizes are in bytes."""
 
     universal: UniversalPolicy
     early_full: EarlyFullPolicy
@@ -131,12 +134,14 @@ class TreePolicy:
     force_rewrite: bool
     small_file_size: int
     level_0_files: int = 1
+    """The number of level-0 files from which level 0 must be compacted, if it must be."""
 
     @classmethod
     def from_options(
         cls, raw: Mapping[str, str], target_file_size: int, *, lookup: bool = False
     ) -> TreePolicy:
-        """`lookup`: the table's compactions look old rows up, so that level 0 always has to move.
+        """Read the policies. `lookup`: the table's compactions look old rows up, so that level 0 must
+        always be compacted.
 
         Raises InvalidOptionError naming the option and its value.
         """
@@ -164,20 +169,18 @@ def _level_0_files(raw: Mapping[str, str], run_trigger: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendPolicy:
-    """When append files are rewritten. Sizes in bytes.
-
-    `delete_ratio`: a larger share of deleted rows makes a file worth it whatever its size.
-    """
+    """The policy of append compaction. Sizes are in bytes."""
 
     target_file_size: int
     small_file_size: int
     min_files: int
     open_file_cost: int
     delete_ratio: float = DELETE_RATIO.default
+    """The share of deleted rows above which a file is rewritten whatever its size."""
 
     @classmethod
     def from_options(cls, raw: Mapping[str, str], target_file_size: int) -> AppendPolicy:
-        """Raises InvalidOptionError naming the option and its value."""
+        """Read the policy. Raises InvalidOptionError naming the option and its value."""
         return cls(
             target_file_size=target_file_size,
             small_file_size=small_file_size(target_file_size),
@@ -188,5 +191,5 @@ class AppendPolicy:
 
 
 def small_file_size(target_file_size: int) -> int:
-    """Files below this are worth joining (spec: target / 10 * 7 in integers)."""
+    """Return the size below which files are worth joining (spec: target / 10 * 7 in integers)."""
     return target_file_size // 10 * _SMALL_TENTHS

@@ -1,4 +1,6 @@
-"""From a pick to work: which sections are merged together, which files only move to another level. Pure."""
+"""This module divides a pick into sections that are merged together and files that only change their
+level. Pure.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,8 @@ def _move(_: DataFile) -> Upgrade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputRules:
-    """Where a pick lands and when a file that overlaps nothing is rewritten all the same. Sizes in bytes.
-
-    `upgrade`: asked for files that change their level and need not be rewritten. `expired`: whether a file
-    holds rows that are too old (record-level expiry).
+    """The output of a pick, and the files without overlap that are rewritten all the same. Sizes are in
+    bytes.
     """
 
     output_level: int
@@ -41,25 +41,28 @@ class OutputRules:
     small_file_size: int
     force_rewrite: bool = False
     upgrade: Callable[[DataFile], Upgrade] = _move
+    """Decides on files that change their level and need not be rewritten."""
     expired: Callable[[DataFile], bool] = lambda _: False
+    """Whether a file holds rows that are too old (record-level expiry)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PickWork:
-    """`rewrites`: sections that merge into one stream of new files; `upgrades`: files that only change level;
-    `announced`: those of the upgrades whose rows belong into the change stream.
-
-    Files of the pick in neither are already where they belong.
-    """
+    """The work of a pick. Files of the pick that appear nowhere here are already where they belong."""
 
     rewrites: tuple[tuple[Section, ...], ...]
+    """Sections that merge into one stream of new files."""
     upgrades: tuple[DataFile, ...]
+    """Files that only change their level."""
     announced: tuple[DataFile, ...] = ()
+    """The upgrades whose rows belong into the change stream."""
 
 
 def divide(files: Iterable[DataFile], key_of: KeyOf, rules: OutputRules) -> PickWork:
-    """Rule of the format: overlapping sections and small files join their neighbours and merge with them; a
-    file that is large enough and overlaps nothing moves as it is, and ends the stretch before it.
+    """Divide the files of a pick.
+
+    Rule of the format: overlapping sections and small files join their neighbours and merge with them; a
+    file that is large enough and overlaps nothing moves unchanged, and ends the group before it.
     """
     work = _Work(rules)
     for section in sections(files, key_of):
@@ -117,5 +120,5 @@ def _must_rewrite(file: DataFile, rules: OutputRules) -> bool:
 
 
 def worth_doing(files: Sequence[DataFile], output_level: int) -> bool:
-    """A pick of nothing, or of one file that is at the output level already, is none."""
+    """Return False for a pick of nothing, or of one file that is at the output level already."""
     return bool(files) and not (len(files) == 1 and files[0].level == output_level)

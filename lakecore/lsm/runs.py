@@ -1,4 +1,4 @@
-"""Sorted runs of a bucket and what a picker answers."""
+"""Sorted runs of a bucket, and the answer of a picker."""
 
 from __future__ import annotations
 
@@ -29,12 +29,14 @@ class Pick:
 
 
 def age_order(file: DataFile) -> tuple[int, int, int, str]:
-    """Sort key of level-0 files: newest first (spec: highest sequence first, then lowest start, then age)."""
+    """Return the sort key of level-0 files: newest first (spec: highest sequence first, then lowest start,
+    then age).
+    """
     return -file.max_sequence_number, file.min_sequence_number, file.creation_time or 0, file.file_name
 
 
 def level_runs(files: Iterable[DataFile]) -> tuple[LevelRun, ...]:
-    """The runs of a bucket, newest first: level-0 files by age, then levels 1, 2, … that hold any."""
+    """Return the runs of a bucket, newest first: level-0 files by age, then levels 1, 2, … that hold any."""
     by_level: dict[int, list[DataFile]] = {}
     for file in files:
         by_level.setdefault(file.level, []).append(file)
@@ -47,12 +49,15 @@ def level_runs(files: Iterable[DataFile]) -> tuple[LevelRun, ...]:
 
 
 def number_of_levels(runs: Sequence[LevelRun], configured: int) -> int:
-    """Levels of the tree: at least two, and room for files that lie deeper than the options say."""
+    """Return the levels of the tree: at least two, and enough for files on deeper levels than the options
+    say.
+    """
     return max(2, configured, 1 + max((run.level for run in runs), default=0))
 
 
 def drops_deletes(runs: Sequence[LevelRun], output_level: int) -> bool:
-    """Whether a merge into `output_level` may drop retracting rows: nothing older can lie below it.
+    """Return whether a merge into `output_level` may drop retract rows, because nothing older can be below
+    it.
 
     `runs`: all runs of the bucket, picked or not.
     """

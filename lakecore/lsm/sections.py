@@ -17,7 +17,7 @@ KeyOf = Callable[[bytes], Any]
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Files of one stretch of the key space. Each run is disjoint and in key order; runs have no order."""
+    """Files of one range of keys. Each run is disjoint and in key order; runs have no order."""
 
     runs: tuple[tuple[DataFile, ...], ...]
 

@@ -1,6 +1,6 @@
-"""Universal compaction: which sorted runs to merge next. No IO, no clock, no state.
+"""Universal compaction decides which sorted runs to merge next. No IO, no clock, no state.
 
-Rule of the released format (lsm.md, section 3), not of later development versions.
+It follows the rule of the released format (lsm.md, section 3), not of later development versions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def pick(runs: Sequence[LevelRun], policy: UniversalPolicy, max_level: int) -> P
 
 
 def force_level_0(runs: Sequence[LevelRun], policy: UniversalPolicy, max_level: int) -> Pick | None:
-    """As `pick`, but never leave a level-0 file: without another reason all of them are merged."""
+    """Pick as `pick` does, but never leave a level-0 file: without another reason all of them are merged."""
     chosen = pick(runs, policy, max_level)
     if chosen is not None:
         return chosen
@@ -41,7 +41,9 @@ def force_level_0(runs: Sequence[LevelRun], policy: UniversalPolicy, max_level: 
 def early_full(
     runs: Sequence[LevelRun], policy: EarlyFullPolicy, max_level: int, now_ms: int, last_full_ms: int | None
 ) -> Pick | None:
-    """A full compaction before the usual rules apply; `last_full_ms` None: not known to have happened."""
+    """Pick a full compaction before the usual rules apply; `last_full_ms` None: none is known to have
+    happened.
+    """
     if len(runs) <= 1:
         return None
     reason = None

@@ -24,52 +24,60 @@ __all__ = ["Evidence", "FoldEvidence", "MergeSpec", "MergedWindow", "group_rows"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSpec:
-    """How rows of one key become one. `engine`: None is merge engine deduplicate.
-
-    `key_columns`: names in key order, `_KEY_` or value columns alike. Rows of a key are ordered by
-    `sequence_columns` (nulls first; `descending` applies to these only), then `_SEQUENCE_NUMBER`, then run.
-    `drop_retracts`: a key whose latest row retracts leaves nothing. `ignore_retracts`: retracting rows do
-    not count where a key has several rows (a single row passes as it is: rule of the format).
-    An engine knows its own rule of that kind, and then this must be the same one.
-    `columns`: what a window's batch holds, None for all columns of the input.
-    `evidence`: also return what a proof needs; `gone`: with all columns of the rows that leave; `shown`: more
-    columns of what an engine folds. `levels`: of the runs, in tables that look rows up: the row of a key on
-    its lowest level above 0 then stands for those of the levels above, which an engine must not fold again.
-    `numbered`: False when all rows of a run have higher sequence numbers than those of the runs before it:
-    batches then need no `_SEQUENCE_NUMBER`. `kinds`: False when no row retracts: they need no `_VALUE_KIND`,
-    unless it is among `columns`. Neither goes with `evidence`.
-    """
+    """How rows of one key become one."""
 
     key_columns: tuple[str, ...]
+    """The names of the key columns in key order, `_KEY_` or value columns alike."""
     sequence_columns: tuple[str, ...] = ()
+    """The columns that order rows of a key (nulls first), before `_SEQUENCE_NUMBER` and then the run."""
     descending: bool = False
+    """Whether `sequence_columns` are descending; it applies to these only."""
     drop_retracts: bool = False
+    """Whether a key whose latest row retracts leaves no row."""
     ignore_retracts: bool = False
+    """Whether retract rows are ignored if a key has several rows (a single row passes unchanged: rule of
+    the format). It must equal the engine's own rule.
+    """
     columns: tuple[str, ...] | None = None
+    """The columns of a window's batch; None for all columns of the input."""
     evidence: bool = False
+    """Whether the data that a proof needs is returned too."""
     gone: bool = False
+    """Whether the evidence has all columns of the rows that are lost or dropped."""
     shown: tuple[str, ...] = ()
+    """Further columns of the evidence of what an engine folds."""
     engine: Engine | None = None
+    """The merge engine; None is merge engine deduplicate."""
     levels: tuple[int, ...] | None = None
+    """The levels of the runs, in tables that look rows up: the row of a key on its lowest level above 0
+    then stands for those of the levels above, which an engine must not fold again.
+    """
     numbered: bool = True
+    """False if all rows of a run have higher sequence numbers than those of the runs before it: batches
+    then need no `_SEQUENCE_NUMBER`. It cannot be combined with `evidence`.
+    """
     kinds: bool = True
+    """False if no row retracts: batches then need no `_VALUE_KIND`, unless it is among `columns`. It
+    cannot be combined with `evidence`.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Every input row of a window, in merge order (key, then sequence): what became of each.
-
-    `sequence`: the sequence columns, then `_SEQUENCE_NUMBER`. A row neither lost nor dropped is in the batch.
-    `lost`: another row of its key was preferred. `dropped`: a retracting row that was left out. `gone`: all
-    columns of the rows lost or dropped, when asked for.
+    """What became of each input row of a window, in merge order (key, then sequence). A row that is
+    neither lost nor dropped is in the batch.
     """
 
     keys: tuple[pa.Array, ...]
     sequence: tuple[pa.Array, ...]
+    """The sequence columns, then `_SEQUENCE_NUMBER`."""
     kinds: Any
     lost: Bools
+    """The rows to which another row of the key was preferred."""
     dropped: Bools
+    """The retract rows that were left out."""
     gone: pa.RecordBatch | None = None
+    """All columns of the rows lost or dropped, if requested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +116,7 @@ def merge_runs(runs: Sequence[Iterator[pa.RecordBatch]], spec: MergeSpec) -> Ite
 
 
 def group_rows(parts: Sequence[Part], spec: MergeSpec) -> Groups:
-    """The rows of a window in merge order."""
+    """Return the rows of a window in merge order."""
     batch = parts[0].batch if len(parts) == 1 else pa.concat_batches([part.batch for part in parts])
     order = None if len(parts) == 1 else _ordered(parts, batch, spec)
     last = np.ones(batch.num_rows, bool) if order is None else np.append(~order.same, True)
