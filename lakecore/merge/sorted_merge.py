@@ -19,7 +19,7 @@ from lakecore.merge.row_order import Bools, Indices, Ordered, SequenceColumn, or
 from lakecore.merge.windows import Part, windows
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, is_retract
 
-__all__ = ["Evidence", "FoldEvidence", "MergeSpec", "MergedWindow", "group_rows", "merge_runs"]
+__all__ = ["Evidence", "MergeEvidence", "MergeSpec", "MergedWindow", "group_rows", "merge_runs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoldEvidence:
+class MergeEvidence:
     """What an engine made of a window. `rows`: every input row in merge order; `results`: those of the batch.
 
     Both have the key and sequence columns, those of `MergeSpec.shown`, `_SEQUENCE_NUMBER` and `_VALUE_KIND`,
@@ -101,7 +101,7 @@ class MergedWindow:
 
     batch: pa.RecordBatch
     rows_in: int
-    evidence: Evidence | FoldEvidence | None = None
+    evidence: Evidence | MergeEvidence | None = None
 
 
 def merge_runs(runs: Sequence[Iterator[pa.RecordBatch]], spec: MergeSpec) -> Iterator[MergedWindow]:
@@ -135,7 +135,7 @@ def _folded(parts: Sequence[Part], spec: MergeSpec, engine: Engine) -> MergedWin
     return MergedWindow(batch, groups.batch.num_rows, evidence)
 
 
-def _folded_evidence(groups: Groups, found: FoldedGroups, left_out: Bools, spec: MergeSpec) -> FoldEvidence:
+def _folded_evidence(groups: Groups, found: FoldedGroups, left_out: Bools, spec: MergeSpec) -> MergeEvidence:
     """Needs all columns in what was folded."""
     batch, rows = groups.batch, groups.rows
     system = (SEQUENCE_NAME, KIND_NAME)
@@ -144,7 +144,7 @@ def _folded_evidence(groups: Groups, found: FoldedGroups, left_out: Bools, spec:
     shown = wanted if groups.order is None else wanted.take(pa.array(rows))
     several = np.repeat(found.several, np.diff(groups.starts, append=len(rows)))
     retracts = is_retract(shown.column(KIND_NAME).to_numpy())
-    return FoldEvidence(
+    return MergeEvidence(
         rows=shown,
         results=made.filter(pa.array(~left_out)) if left_out.any() else made,
         groups=np.flatnonzero(found.present)[~left_out],

@@ -16,9 +16,9 @@ import pyarrow as pa
 from lakecore.metadata.options import TableOptions
 from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.digest.shape import ProofMode
-from lakecore.verify.recompute.account import FoldCertifier
-from lakecore.verify.recompute.evidence import Fate, FoldedWindow, FoldEvidence
-from lakecore.verify.rules.merge_rules import fold_rules
+from lakecore.verify.recompute.account import MergeCertifier
+from lakecore.verify.recompute.evidence import Fate, FoldedWindow, MergeEvidence
+from lakecore.verify.rules.merge_rules import read_merge_rules
 from tests.support.small_merge import Hooks, SmallTable
 
 __all__ = ["FoldHooks", "Row", "Rows", "SmallFold"]
@@ -84,12 +84,12 @@ class SmallFold:
         hooks: FoldHooks | None = None,
         written: Hooks | None = None,
         windows: int = 3,
-    ) -> tuple[list[StoredFile], FoldEvidence]:
+    ) -> tuple[list[StoredFile], MergeEvidence]:
         """The results in a file, and the account."""
         schema = self.table.schema
-        rules = fold_rules(schema, TableOptions.from_schema(schema))
+        rules = read_merge_rules(schema, TableOptions.from_schema(schema))
         shape = self.table.shape(mode)
-        certifier = FoldCertifier("unit 7", shape, rules, may_drop=may_drop, now_ms=self.now_ms)
+        certifier = MergeCertifier("unit 7", shape, rules, may_drop=may_drop, now_ms=self.now_ms)
         hooks = hooks or FoldHooks()
         rows = self._ordered(hooks.read([row for run in runs for row in run]))
         groups = [list(found) for _, found in groupby(rows, key=self._key)]
@@ -98,7 +98,9 @@ class SmallFold:
             results += self._window([groups[i] for i in part], certifier, may_drop, hooks)
         return ([self.write(results, written, 5)] if results else []), certifier.evidence
 
-    def _window(self, groups: list[Rows], certifier: FoldCertifier, may_drop: bool, hooks: FoldHooks) -> Rows:
+    def _window(
+        self, groups: list[Rows], certifier: MergeCertifier, may_drop: bool, hooks: FoldHooks
+    ) -> Rows:
         results, places = [], []
         fates: list[int] = []
         for place, group in enumerate(groups):

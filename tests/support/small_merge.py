@@ -24,7 +24,7 @@ from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.digest.shape import ProofMode, RowShape, shape_of
 from lakecore.verify.proof.certificate import Certifier, UnitEvidence
 from lakecore.verify.proof.pick_proof import PickProof, ProofContext, check_outputs, prove_unit
-from lakecore.verify.rules.merge_rules import fold_rules
+from lakecore.verify.rules.merge_rules import read_merge_rules
 from lakecore.verify.sample.choice import RowSample
 from lakecore.verify.sample.lookups import LookupFile
 from lakecore.verify.sample.merge_sample import MergeSample, sample_merge
@@ -166,7 +166,7 @@ class SmallTable:
             runs=[[file] for file in found],
             rows=sum(file.file.row_count for file in inputs),
             outputs=outputs,
-            rules=fold_rules(self.schema, TableOptions.from_schema(self.schema)),
+            rules=read_merge_rules(self.schema, TableOptions.from_schema(self.schema)),
             may_drop=may_drop,
             now_ms=0,
         )

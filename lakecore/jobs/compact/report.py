@@ -16,7 +16,7 @@ from lakecore.maintain.forecast.plan import Forecast
 from lakecore.types.counted import counted
 from lakecore.verify.digest.digest import total
 from lakecore.verify.proof.pick_proof import PickProof
-from lakecore.verify.recompute.evidence import FoldEvidence
+from lakecore.verify.recompute.evidence import MergeEvidence
 
 __all__ = ["Report", "Shape", "with_run"]
 
@@ -144,5 +144,5 @@ def _sum(proofs: Sequence[PickProof]) -> PickProof:
         lost=total(proof.lost for proof in proofs),
         dropped=total(proof.dropped for proof in proofs),
         ties=sum(proof.ties for proof in proofs),
-        fold=None if folds == [] else sum(folds, FoldEvidence()),
+        fold=None if folds == [] else sum(folds, MergeEvidence()),
     )

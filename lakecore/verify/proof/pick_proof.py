@@ -30,7 +30,7 @@ from lakecore.verify.digest.rows import tally_rows, without_rows
 from lakecore.verify.digest.shape import RowShape
 from lakecore.verify.proof.certificate import UnitEvidence, join_evidence
 from lakecore.verify.proof.outputs import OutputEvidence, check_output_file
-from lakecore.verify.recompute.evidence import FoldEvidence, join_folds
+from lakecore.verify.recompute.evidence import MergeEvidence, join_folds
 from lakecore.verify.sample.choice import RowSample, join_samples
 from lakecore.verify.sample.key_marks import KeyMarks, Marks
 
@@ -56,13 +56,13 @@ class UnitProof:
 
     `changes`: its changelog files as read back (`check_changelog`). `looked_up`: rows at the positions that
     its merge looked up (`lookups.tally_positions`). `searched`: rows found by searching for the keys in
-    `FoldEvidence.asked` (`lookups.search_keys`); the full mode needs it where keys were asked for. `sample`:
+    `MergeEvidence.asked` (`lookups.search_keys`); the full mode needs it where keys were asked for. `sample`:
     the rows of which all columns were compared; the sampled mode needs it.
     """
 
     unit: str
     outputs: OutputEvidence
-    evidence: UnitEvidence | FoldEvidence | None = None
+    evidence: UnitEvidence | MergeEvidence | None = None
     changes: Tally = ZERO
     looked_up: Tally = ZERO
     searched: Tally | None = None
@@ -92,7 +92,7 @@ class PickProof:
     keyed: bool
     covered: tuple[str, ...] = ()
     uncompared: tuple[str, ...] = ()
-    fold: FoldEvidence | None = None
+    fold: MergeEvidence | None = None
     placed: bool | None = None
     sorted_by: str = ""
     sample: RowSample | None = None
@@ -173,7 +173,7 @@ def _placed_text(proof: PickProof, *, whole: bool) -> str:
     )
 
 
-def _folded_text(proof: PickProof, fold: FoldEvidence) -> str:
+def _folded_text(proof: PickProof, fold: MergeEvidence) -> str:
     left = [
         f"{tally.rows} {word}"
         for word, tally in (
@@ -274,7 +274,7 @@ def prove_unit(
     unit: str,
     inputs: Sequence[StoredFile],
     outputs: Sequence[StoredFile],
-    evidence: UnitEvidence | FoldEvidence | None = None,
+    evidence: UnitEvidence | MergeEvidence | None = None,
     sample: RowSample | None = None,
 ) -> PickProof:
     """The whole proof of a pick of one unit. `inputs` of an append table: in the order they were read.
@@ -318,7 +318,7 @@ def prove_pick(shape: RowShape, pick: str, inputs: Iterable[Tally], units: Seque
         told=files_of(unit.changes for unit in units),
         asked=positions_of(unit.looked_up for unit in units),
     )
-    folds = [unit.evidence for unit in units if isinstance(unit.evidence, FoldEvidence)]
+    folds = [unit.evidence for unit in units if isinstance(unit.evidence, MergeEvidence)]
     if folds and len(folds) == len(units):
         return _prove_fold(proof, join_folds(pick, folds), units)
     kept = [unit.evidence for unit in units if isinstance(unit.evidence, UnitEvidence)]
@@ -351,7 +351,7 @@ def _prove_kept(proof: PickProof, evidence: UnitEvidence) -> PickProof:
     return replace(proof, lost=evidence.lost, dropped=evidence.dropped, ties=evidence.ties)
 
 
-def _prove_fold(proof: PickProof, evidence: FoldEvidence, units: Sequence[UnitProof]) -> PickProof:
+def _prove_fold(proof: PickProof, evidence: MergeEvidence, units: Sequence[UnitProof]) -> PickProof:
     """The merge saw the rows of the inputs, and the outputs are the results of the rows it saw."""
     if proof.inputs != evidence.inputs:
         raise ProofError(proof.pick, f"its inputs hold {proof.inputs}, but its merge read {evidence.inputs}")
@@ -368,7 +368,7 @@ def _prove_fold(proof: PickProof, evidence: FoldEvidence, units: Sequence[UnitPr
     return replace(proof, ties=evidence.ties, fold=evidence)
 
 
-def _prove_lookups(pick: str, evidence: FoldEvidence, units: Sequence[UnitProof]) -> None:
+def _prove_lookups(pick: str, evidence: MergeEvidence, units: Sequence[UnitProof]) -> None:
     """Rows looked up lie where the merge says, and are all that a search finds."""
     there = total(unit.looked_up for unit in units)
     if there != evidence.outside:
@@ -389,7 +389,7 @@ def _check_unit(shape: RowShape, proof: UnitProof) -> None:
     seen, found = proof.evidence, proof.outputs
     if seen is None:
         raise ProofError(proof.unit, "its merge did not count the rows that it left out")
-    if isinstance(seen, FoldEvidence):
+    if isinstance(seen, MergeEvidence):
         kept = seen.results.rows
     else:
         kept = seen.rows - seen.lost.rows - seen.dropped.rows

@@ -23,12 +23,12 @@ from lakecore.verify.digest.shape import ProofMode, RowShape
 from lakecore.verify.proof.pick_proof import PickProof
 from lakecore.verify.proof.postponed_rows import Part, PostponedReader, ignored_kinds
 from lakecore.verify.proof.rescaled import BucketRule
-from lakecore.verify.rules.merge_rules import FoldRules
+from lakecore.verify.rules.merge_rules import MergeRules
 from lakecore.verify.rules.table_rules import TableRules
 from lakecore.verify.sample.choice import LEAST_SHARE, RowSample, join_samples
 from lakecore.verify.sample.postponed_sample import KeyChoice, SampledRows, check_postponed
 
-__all__ = ["FoldFiles", "FoldShare", "FoldTally", "PostponedRules", "check_fold", "prove_fold"]
+__all__ = ["FoldFiles", "FoldShare", "PostponedRules", "PostponedTally", "check_fold", "prove_fold"]
 
 _MOST_ROWS = 4_000_000
 
@@ -43,7 +43,7 @@ class FoldShare:
 
 
 @dataclass(frozen=True, slots=True)
-class FoldTally:
+class PostponedTally:
     """Of a share: all postponed rows, those that the table takes, and what was written for them. Adds up.
 
     `read`: the postponed files. `made`, `told`: the new files and the changelog files, each with its bucket.
@@ -58,9 +58,9 @@ class FoldTally:
     told: tuple[tuple[int, DataFile], ...] = ()
     sample: RowSample | None = None
 
-    def __add__(self, other: FoldTally) -> FoldTally:
+    def __add__(self, other: PostponedTally) -> PostponedTally:
         samples = [sample for sample in (self.sample, other.sample) if sample is not None]
-        return FoldTally(
+        return PostponedTally(
             self.everything + other.everything,
             self.taken + other.taken,
             self.written + other.written,
@@ -88,7 +88,7 @@ class PostponedRules:
     """What postponed rows become. `merge`: how rows of one key become one."""
 
     table: TableRules
-    merge: FoldRules
+    merge: MergeRules
 
     @property
     def replaces(self) -> bool:
@@ -103,7 +103,7 @@ class PostponedRules:
 
 def check_fold(
     context: ProofContext, name: str, files: FoldFiles, share: FoldShare, rules: PostponedRules
-) -> FoldTally:
+) -> PostponedTally:
     """Compare what was written with what a share of the postponed rows makes.
 
     Raises ProofError naming `name`. Cost: reads the covered columns of both sides, once for each 4 million
@@ -111,7 +111,7 @@ def check_fold(
     """
     rows = sum(stored.file.row_count for stored in files.postponed)
     passes = max(1, -(-rows // (share.steps * _MOST_ROWS)))
-    found = FoldTally()
+    found = PostponedTally()
     for number in range(passes):
         part = Part(share.rule, share.steps, share.remainder, passes, number)
         reader = PostponedReader(context, name, part, rules.table, files.firsts)
@@ -125,10 +125,10 @@ def check_fold(
 
 
 def prove_fold(
-    shape: RowShape, name: str, rows: int, shares: Iterable[FoldTally], *, replaces: bool
+    shape: RowShape, name: str, rows: int, shares: Iterable[PostponedTally], *, replaces: bool
 ) -> PickProof:
     """All shares of the postponed files of a partition, which have so many `rows`. Raises ProofError."""
-    whole = sum(shares, FoldTally())
+    whole = sum(shares, PostponedTally())
     if whole.everything.rows != rows:
         raise ProofError(name, f"its units read {whole.everything.rows} rows, but its inputs have {rows}")
     return PickProof(
@@ -157,7 +157,7 @@ class _FoldPass:
     files: FoldFiles
     rules: PostponedRules
 
-    def check(self) -> FoldTally:
+    def check(self) -> PostponedTally:
         """Raises ProofError where what was written is not what the rows make."""
         reader, rules, name = self.reader, self.rules, self.reader.name
         samples = self._samples(KeyChoice.first(reader.context.shape.seed, name))
@@ -175,8 +175,8 @@ class _FoldPass:
             )
         self._check_changes(before.tally if rules.tells else ZERO)
         if rules.replaces:
-            return FoldTally(everything.tally, before.tally, after.tally)
-        tallies = FoldTally(everything.key_tally, before.key_tally, after.key_tally)
+            return PostponedTally(everything.tally, before.tally, after.tally)
+        tallies = PostponedTally(everything.key_tally, before.key_tally, after.key_tally)
         return replace(tallies, sample=samples and self._compared(before.keys, samples))
 
     def _samples(self, choice: KeyChoice) -> tuple[SampledRows, SampledRows] | None:

@@ -26,16 +26,16 @@ from lakecore.verify.digest.digest import ZERO, Tally, column_constant, hash_row
 from lakecore.verify.digest.merge_order import check_merge_order
 from lakecore.verify.digest.rows import covered_columns
 from lakecore.verify.digest.shape import ProofMode, RowShape
-from lakecore.verify.recompute.evidence import Fate, FoldedWindow, FoldEvidence, join_folds
+from lakecore.verify.recompute.evidence import Fate, FoldedWindow, MergeEvidence, join_folds
 from lakecore.verify.recompute.expected import Expected, expect_results
 from lakecore.verify.recompute.expected_changes import ChangeLines, KeyRows, expect_changes, same_where_known
 from lakecore.verify.recompute.values import recompute
 from lakecore.verify.rules.expiry import is_expired
 from lakecore.verify.rules.kinds import retracting
-from lakecore.verify.rules.merge_rules import ChangeSource, FoldRules
+from lakecore.verify.rules.merge_rules import ChangeSource, MergeRules
 from lakecore.verify.rules.order import Bools, KeyValues, key_at
 
-__all__ = ["FoldCertifier"]
+__all__ = ["MergeCertifier"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class _Shown:
         return key_at(self.keys, int(self.starts[place]))
 
 
-class FoldCertifier:
+class MergeCertifier:
     """Checks the windows of one merge, in order; sections follow each other in key order.
 
     `may_drop`: results that retract may be left out (no older row of the key exists outside the pick).
@@ -81,17 +81,17 @@ class FoldCertifier:
     """
 
     def __init__(
-        self, unit: str, shape: RowShape, rules: FoldRules, *, may_drop: bool, now_ms: int = 0
+        self, unit: str, shape: RowShape, rules: MergeRules, *, may_drop: bool, now_ms: int = 0
     ) -> None:
         self._unit = unit
         self._shape = shape
         self._rules = rules
         self._may_drop = may_drop
         self._now_ms = now_ms
-        self._evidence = FoldEvidence()
+        self._evidence = MergeEvidence()
 
     @property
-    def evidence(self) -> FoldEvidence:
+    def evidence(self) -> MergeEvidence:
         """What the windows so far add up to."""
         return self._evidence
 
@@ -125,7 +125,7 @@ class FoldCertifier:
         numbers, kinds = window.rows.column(SEQUENCE_NAME), window.rows.column(KIND_NAME)
         self._check_groups(shown, expect_results(self._rules, starts, shown.fates, kinds, numbers))
         results, taken = self._results(shown)
-        part = FoldEvidence(
+        part = MergeEvidence(
             **self._tally_fates(shown),
             results=tally(results, self._shape.field_ids) if len(window.groups) else ZERO,
             changes=self._tally_changes(shown, results),

@@ -15,7 +15,7 @@ from lakecore.errors import ProofError
 from lakecore.verify.digest.digest import ZERO, Tally
 from lakecore.verify.rules.order import Bools, KeyValues
 
-__all__ = ["Fate", "FoldEvidence", "FoldedWindow", "join_folds", "join_passes"]
+__all__ = ["Fate", "FoldedWindow", "MergeEvidence", "join_folds", "join_passes"]
 
 
 class Fate(IntEnum):
@@ -54,7 +54,7 @@ class FoldedWindow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoldEvidence:
+class MergeEvidence:
     """What a certified merge says it did. Pickles; `join_folds` adds up units in key order.
 
     `folded`, `ignored`, `expired`, `superseded`: rows by their fate. `outside`: those of them looked up.
@@ -80,9 +80,9 @@ class FoldEvidence:
     first_key: KeyValues | None = None
     last_key: KeyValues | None = None
 
-    def __add__(self, other: FoldEvidence) -> FoldEvidence:
+    def __add__(self, other: MergeEvidence) -> MergeEvidence:
         """Counts and digests of both, wherever their keys are."""
-        return FoldEvidence(
+        return MergeEvidence(
             folded=self.folded + other.folded,
             ignored=self.ignored + other.ignored,
             expired=self.expired + other.expired,
@@ -103,9 +103,9 @@ class FoldEvidence:
         return self.folded + self.ignored + self.expired + self.superseded - self.outside
 
 
-def join_folds(unit: str, parts: Iterable[FoldEvidence]) -> FoldEvidence:
+def join_folds(unit: str, parts: Iterable[MergeEvidence]) -> MergeEvidence:
     """The evidence of parts that follow each other in key order. Raises ProofError when they do not."""
-    whole = FoldEvidence()
+    whole = MergeEvidence()
     for part in parts:
         if whole.last_key is not None and part.first_key is not None and part.first_key <= whole.last_key:
             raise ProofError(
@@ -119,7 +119,7 @@ def join_folds(unit: str, parts: Iterable[FoldEvidence]) -> FoldEvidence:
     return whole
 
 
-def join_passes(inner: Iterable[FoldEvidence], last: FoldEvidence) -> FoldEvidence:
+def join_passes(inner: Iterable[MergeEvidence], last: MergeEvidence) -> MergeEvidence:
     """The account of a merge in passes: results of an earlier pass are rows of a later one.
 
     Passes that only order rows need no account at all.

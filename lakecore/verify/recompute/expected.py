@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakecore.metadata.options import MergeEngine
 from lakecore.metadata.row_kind import RowKind
 from lakecore.verify.rules.kinds import retracting
-from lakecore.verify.rules.merge_rules import FoldRules
+from lakecore.verify.rules.merge_rules import MergeRules
 from lakecore.verify.rules.order import Bools
 
 __all__ = ["Expected", "expect_results"]
@@ -42,7 +42,9 @@ class Expected:
         return np.asarray(free | (kinds == self.kinds[groups]))
 
 
-def expect_results(rules: FoldRules, starts: Any, fates: Any, kinds: pa.Array, numbers: pa.Array) -> Expected:
+def expect_results(
+    rules: MergeRules, starts: Any, fates: Any, kinds: pa.Array, numbers: pa.Array
+) -> Expected:
     """`starts`: the first row of each key. Raises nothing: what cannot be is left to the comparison."""
     kind, number = kinds.to_numpy(), numbers.to_numpy()
     count = len(starts)
@@ -75,7 +77,7 @@ def expect_results(rules: FoldRules, starts: Any, fates: Any, kinds: pa.Array, n
     )
 
 
-def _winners(rules: FoldRules, folded: Any, key: Any, count: int) -> Any:
+def _winners(rules: MergeRules, folded: Any, key: Any, count: int) -> Any:
     """The row of each key whose sequence number and kind count: the first one or the last one folded."""
     winner = np.zeros(count, np.int64)
     if rules.engine is MergeEngine.FIRST_ROW:

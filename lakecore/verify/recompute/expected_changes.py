@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from lakecore.metadata.options import MergeEngine
 from lakecore.metadata.row_kind import RowKind
 from lakecore.verify.rules.kinds import retracting
-from lakecore.verify.rules.merge_rules import ChangeSource, FoldRules
+from lakecore.verify.rules.merge_rules import ChangeSource, MergeRules
 from lakecore.verify.rules.order import Bools
 
 __all__ = ["ChangeLines", "KeyRows", "expect_changes", "same_where_known"]
@@ -63,7 +63,7 @@ class ChangeLines:
     pairs: tuple[Places, Places, Places]
 
 
-def expect_changes(rules: FoldRules, rows: KeyRows, unchanged: Places) -> ChangeLines:
+def expect_changes(rules: MergeRules, rows: KeyRows, unchanged: Places) -> ChangeLines:
     """`unchanged`: keys whose row was replaced by an equal one, where the table does not announce that."""
     count = len(rows.starts)
     keys = rows.keys

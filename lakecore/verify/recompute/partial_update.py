@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakecore.verify.recompute.column_states import ColumnState, PickedState, Places, dense_ranks
 from lakecore.verify.recompute.value_states import state_of
-from lakecore.verify.rules.merge_rules import FoldRules, SequenceGroup
+from lakecore.verify.rules.merge_rules import MergeRules, SequenceGroup
 from lakecore.verify.rules.order import Bools
 
 __all__ = ["Round", "update_of"]
@@ -37,7 +37,7 @@ class _Update(Protocol):
     def column(self, name: str, column: pa.Array, rounds: Sequence[Round], count: int) -> pa.Array: ...
 
 
-def update_of(rules: FoldRules, window: pa.RecordBatch, rounds: Sequence[Round]) -> _Update:
+def update_of(rules: MergeRules, window: pa.RecordBatch, rounds: Sequence[Round]) -> _Update:
     """How the columns of a partial update are recomputed."""
     starting = _starting(window.num_rows, rounds)
     if rules.groups:
@@ -58,7 +58,7 @@ def _starting(count: int, rounds: Sequence[Round]) -> list[Bools]:
 class _PlainUpdate:
     """Values that are not null replace what was before."""
 
-    def __init__(self, rules: FoldRules, starting: list[Bools]) -> None:
+    def __init__(self, rules: MergeRules, starting: list[Bools]) -> None:
         self._remove = rules.remove_on_delete
         self._starting = starting
 
@@ -83,7 +83,7 @@ class _GroupedUpdate:
     """A row changes the columns of a group unless its sequence is null, or below the one held."""
 
     def __init__(
-        self, rules: FoldRules, window: pa.RecordBatch, rounds: Sequence[Round], starting: list[Bools]
+        self, rules: MergeRules, window: pa.RecordBatch, rounds: Sequence[Round], starting: list[Bools]
     ) -> None:
         self._rules = rules
         self._starting = starting

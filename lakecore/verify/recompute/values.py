@@ -21,7 +21,7 @@ from lakecore.verify.recompute.column_states import NotRecomputableError, Places
 from lakecore.verify.recompute.partial_update import Round, update_of
 from lakecore.verify.recompute.value_states import state_of
 from lakecore.verify.rules.kinds import retracting
-from lakecore.verify.rules.merge_rules import FoldRules
+from lakecore.verify.rules.merge_rules import MergeRules
 
 __all__ = ["recompute"]
 
@@ -29,7 +29,7 @@ _FOLDED, _IGNORED, _EXPIRED = 0, 1, 2
 
 
 def recompute(
-    rules: FoldRules, window: pa.RecordBatch, starts: Any, fates: Any, groups: Places, names: Sequence[str]
+    rules: MergeRules, window: pa.RecordBatch, starts: Any, fates: Any, groups: Places, names: Sequence[str]
 ) -> dict[str, pa.Array]:
     """Columns `names` of the results of keys `groups`, as far as they can be had.
 
@@ -55,7 +55,7 @@ def recompute(
     return found
 
 
-def _winners(rules: FoldRules, key: Places, fates: Any, count: int) -> Places:
+def _winners(rules: MergeRules, key: Places, fates: Any, count: int) -> Places:
     folded = np.flatnonzero(fates == _FOLDED)
     winner = np.zeros(count, np.int64)
     if rules.engine is MergeEngine.FIRST_ROW:
@@ -64,7 +64,7 @@ def _winners(rules: FoldRules, key: Places, fates: Any, count: int) -> Places:
     return winner
 
 
-def _single_rows(rules: FoldRules, key: Places, fates: Any, count: int) -> tuple[Any, Places]:
+def _single_rows(rules: MergeRules, key: Places, fates: Any, count: int) -> tuple[Any, Places]:
     """Which keys are left as they are, and their row."""
     met = np.flatnonzero(fates != _EXPIRED)
     single = np.zeros(count, np.int64)
@@ -90,7 +90,7 @@ def _rounds(window: pa.RecordBatch, key: Places, rows: Places, fates: Any, count
 class _Aggregation:
     """Merge engine aggregation: every column by its function."""
 
-    def __init__(self, rules: FoldRules) -> None:
+    def __init__(self, rules: MergeRules) -> None:
         self._rules = rules
 
     def column(self, name: str, column: pa.Array, rounds: Sequence[Round], count: int) -> pa.Array:

@@ -21,7 +21,7 @@ from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, is_retract
 from lakecore.verify.recompute.evidence import Fate
 from lakecore.verify.recompute.expected import Expected, expect_results
 from lakecore.verify.rules.expiry import is_expired
-from lakecore.verify.rules.merge_rules import FoldRules
+from lakecore.verify.rules.merge_rules import MergeRules
 from lakecore.verify.rules.order import Bools, Rank, compare_neighbours, ranks
 
 __all__ = ["WindowKeys", "WindowRows", "expect_window", "in_merge_order", "living_rows"]
@@ -82,7 +82,7 @@ def in_merge_order(
     return rows.take(pc.sort_indices(pa.table(named), sort_keys=order).to_numpy())
 
 
-def living_rows(rows: WindowRows, rules: FoldRules, now_ms: int) -> WindowRows:
+def living_rows(rows: WindowRows, rules: MergeRules, now_ms: int) -> WindowRows:
     """Without rows that are too old. First-row asks whether there is a row on other levels, however old."""
     if rules.expire_column is None:
         return rows
@@ -94,7 +94,7 @@ def living_rows(rows: WindowRows, rules: FoldRules, now_ms: int) -> WindowRows:
 
 
 def expect_window(
-    rows: WindowRows, rules: FoldRules, keys: Sequence[str], sequence: Sequence[str], *, nearest: bool
+    rows: WindowRows, rules: MergeRules, keys: Sequence[str], sequence: Sequence[str], *, nearest: bool
 ) -> WindowKeys:
     """`rows`: in merge order, at least one. `nearest`: the row of a key on its lowest level above 0 stands
     for those of the levels above (merges that look rows up).
@@ -124,7 +124,7 @@ def _ranks(
     return [*found, *ranks(batch.column(SEQUENCE_NAME))]
 
 
-def _fates(rows: WindowRows, rules: FoldRules, starts: Any, *, nearest: bool) -> npt.NDArray[np.int8]:
+def _fates(rows: WindowRows, rules: MergeRules, starts: Any, *, nearest: bool) -> npt.NDArray[np.int8]:
     fates = np.full(len(rows.levels), Fate.FOLDED, np.int8)
     sizes = np.diff(np.append(starts, len(fates)))
     if nearest and rules.engine not in _ALL_LEVELS:
@@ -138,7 +138,7 @@ def _fates(rows: WindowRows, rules: FoldRules, starts: Any, *, nearest: bool) ->
     return fates
 
 
-def _known(rows: WindowRows, rules: FoldRules, starts: Any) -> Bools:
+def _known(rows: WindowRows, rules: MergeRules, starts: Any) -> Bools:
     if rules.engine is not MergeEngine.FIRST_ROW:
         return np.zeros(len(starts), bool)
     return np.asarray(np.logical_or.reduceat(rows.outside, starts))

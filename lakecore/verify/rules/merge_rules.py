@@ -12,7 +12,7 @@ from lakecore.options import Option, parse_bool, parse_list
 from lakecore.types.datatypes import ArrayType, AtomicType, DataType
 from lakecore.verify.rules.table_rules import TableRules, check_agreement
 
-__all__ = ["ChangeSource", "ColumnRule", "FoldRules", "SequenceGroup", "fold_rules"]
+__all__ = ["ChangeSource", "ColumnRule", "MergeRules", "SequenceGroup", "read_merge_rules"]
 
 _GROUP_SUFFIX = ".sequence-group"
 _PREFIX = "fields."
@@ -57,7 +57,7 @@ class SequenceGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoldRules:
+class MergeRules:
     """How rows of one key become one result.
 
     `ignore_retracts`: rows of kind -U and -D do not count. `remove_on_delete`: a row of kind -D removes what
@@ -89,9 +89,9 @@ class FoldRules:
         return not self.needs_lookup
 
 
-def fold_rules(
+def read_merge_rules(
     schema: TableSchema, options: TableOptions, output_level: int = 0, top_level: int = 0
-) -> FoldRules:
+) -> MergeRules:
     """The rules of a merge into `output_level`; 0: of a merge without levels. Read from the raw schema.
 
     Raises InvalidOptionError, and ProofError where `options` take one for something else.
@@ -103,7 +103,7 @@ def fold_rules(
     groups = tuple(_groups(raw)) if engine is MergeEngine.PARTIAL_UPDATE else ()
     expires = rules.expire_ms
     columns = _column_rules(schema, rules, groups)
-    return FoldRules(
+    return MergeRules(
         engine=engine,
         keys=schema.trimmed_primary_keys,
         ignore_retracts=rules.ignore_delete and engine is not MergeEngine.AGGREGATION,

@@ -27,7 +27,7 @@ from lakecore.verify.recompute.window_results import (
     in_merge_order,
     living_rows,
 )
-from lakecore.verify.rules.merge_rules import ChangeSource, FoldRules
+from lakecore.verify.rules.merge_rules import ChangeSource, MergeRules
 from lakecore.verify.sample.choice import (
     LEAST_SHARE,
     RowSample,
@@ -63,7 +63,7 @@ class MergeSample:
     changelog: Sequence[StoredFile] = ()
     above: Sequence[Sequence[LookupFile]] = ()
     looked_up: Mapping[str, BitMap] = field(default_factory=dict)
-    rules: FoldRules
+    rules: MergeRules
     nearest: bool = False
     may_drop: bool
     now_ms: int
@@ -172,7 +172,7 @@ class _Sampler:
             raise ProofError(self.unit, f"its outputs cannot be read back: {err}") from err
 
 
-def _ordering(shape: RowShape, rules: FoldRules) -> set[str]:
+def _ordering(shape: RowShape, rules: MergeRules) -> set[str]:
     """Columns without which nothing can be said of the results."""
     groups = {name for group in rules.groups for name in group.sequence}
     expiry = {rules.expire_column} if rules.expire_column is not None else set()

@@ -17,7 +17,7 @@ import pyarrow as pa
 from lakecore.verify.digest.bytes_hash import Words
 from lakecore.verify.digest.shape import RowShape
 from lakecore.verify.recompute.window_results import WindowRows, expect_window, in_merge_order
-from lakecore.verify.rules.merge_rules import ChangeSource, FoldRules
+from lakecore.verify.rules.merge_rules import ChangeSource, MergeRules
 from lakecore.verify.sample.choice import LEAST_SHARE, RowSample, seeded_order
 from lakecore.verify.sample.window_check import WindowCheck
 from lakecore.verify.sample.window_read import key_names, window_schema
@@ -95,7 +95,7 @@ class SampledRows:
             return pa.nulls(len(column), kind.type)
 
 
-def check_postponed(unit: str, rules: FoldRules, postponed: SampledRows, written: SampledRows) -> RowSample:
+def check_postponed(unit: str, rules: MergeRules, postponed: SampledRows, written: SampledRows) -> RowSample:
     """Raises ProofError naming a key and a column where `written` is not what the `postponed` rows make.
 
     Rule of the format: a writer merges the rows of a key as a compaction does; none expires, and no other

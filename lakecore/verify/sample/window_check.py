@@ -19,7 +19,7 @@ from lakecore.verify.recompute.evidence import Fate
 from lakecore.verify.recompute.expected_changes import ChangeLines, KeyRows, expect_changes, same_where_known
 from lakecore.verify.recompute.values import recompute
 from lakecore.verify.recompute.window_results import WindowKeys
-from lakecore.verify.rules.merge_rules import FoldRules
+from lakecore.verify.rules.merge_rules import MergeRules
 from lakecore.verify.rules.order import KeyValues, key_at
 from lakecore.verify.sample.window_read import key_hashes, key_names
 
@@ -45,7 +45,7 @@ class WindowCheck:
 
     unit: str
     shape: RowShape
-    rules: FoldRules
+    rules: MergeRules
     may_drop: bool
     left_out: frozenset[str] = frozenset()
 

@@ -25,9 +25,9 @@ from lakecore.verify.proof.pick_proof import (
     prove_pick,
     tally_input,
 )
-from lakecore.verify.recompute.account import FoldCertifier
-from lakecore.verify.recompute.evidence import Fate, FoldedWindow, FoldEvidence
-from lakecore.verify.rules.merge_rules import fold_rules
+from lakecore.verify.recompute.account import MergeCertifier
+from lakecore.verify.recompute.evidence import Fate, FoldedWindow, MergeEvidence
+from lakecore.verify.rules.merge_rules import read_merge_rules
 from lakecore.verify.sample.lookups import LookupFile, check_marks, search_keys, tally_positions
 from tests.support.small_fold import Row, Rows, SmallFold
 from tests.support.small_merge import Hooks, SmallTable
@@ -111,17 +111,17 @@ class LookupMerge:
         inputs = [tally_input(context, "unit 7", file) for file in files[:picked]]
         return prove_pick(context.shape, "unit 7", inputs, [unit])
 
-    def _search(self, context: Any, above: LookupFile, evidence: FoldEvidence) -> Tally | None:
+    def _search(self, context: Any, above: LookupFile, evidence: MergeEvidence) -> Tally | None:
         if not evidence.asked:
             return None
         found = search_keys(context, [[], [above]], np.frombuffer(evidence.asked, np.uint64))
         return self.faults.searched(found)
 
-    def _certify(self) -> FoldEvidence:
+    def _certify(self) -> MergeEvidence:
         schema = self.fold.table.schema
-        rules = fold_rules(schema, TableOptions.from_schema(schema), 5 if self.full else 4, 5)
+        rules = read_merge_rules(schema, TableOptions.from_schema(schema), 5 if self.full else 4, 5)
         shape = self.fold.table.shape(self.mode)
-        certifier = FoldCertifier("unit 7", shape, rules, may_drop=self.full)
+        certifier = MergeCertifier("unit 7", shape, rules, may_drop=self.full)
         certifier.window(
             FoldedWindow(
                 rows=self.fold.batch([row for row, *_ in self.rows]),

@@ -24,7 +24,7 @@ from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.digest.shape import ProofMode
 from lakecore.verify.proof.commit_check import Bucket, CommitClaim, check_commit, check_rows
 from lakecore.verify.proof.pick_proof import PickProof
-from lakecore.verify.proof.postponed import FoldTally, prove_fold
+from lakecore.verify.proof.postponed import PostponedTally, prove_fold
 from lakecore.verify.proof.second_decoder import SecondDecoders
 from lakecore.verify.rules.replay_order import check_waiting
 from lakecore.write.buckets.bucket_state import BucketState
@@ -249,7 +249,7 @@ def _pick(table: UnitTable, fold: Fold) -> WorkPick:
     )
 
 
-def _claim(fold: Fold, proof: PickProof, tallies: Sequence[FoldTally]) -> CommitClaim:
+def _claim(fold: Fold, proof: PickProof, tallies: Sequence[PostponedTally]) -> CommitClaim:
     """What a partition may change: its postponed files go, and what was read back comes into its buckets."""
     check_rows(proof)
     waiting = Bucket(fold.partition, POSTPONE_BUCKET, POSTPONE_BUCKET)

@@ -20,9 +20,9 @@ from lakecore.metadata.row_kind import KIND_NAME, RowKind
 from lakecore.read.file.file_reader import read_file
 from lakecore.row.bucket import assign_buckets
 from lakecore.verify.digest.columns import StoredFile
-from lakecore.verify.proof.postponed import FoldFiles, FoldShare, FoldTally, PostponedRules, check_fold
+from lakecore.verify.proof.postponed import FoldFiles, FoldShare, PostponedRules, PostponedTally, check_fold
 from lakecore.verify.proof.rescaled import BucketRule
-from lakecore.verify.rules.merge_rules import fold_rules
+from lakecore.verify.rules.merge_rules import read_merge_rules
 from lakecore.verify.rules.table_rules import TableRules
 from lakecore.write.buckets.bucket_state import BucketState
 from lakecore.write.buckets.postpone import POSTPONE_BUCKET
@@ -60,7 +60,7 @@ class FoldResult:
     """What a unit wrote, by bucket, and what its half of the proof counted."""
 
     messages: tuple[CommitMessage, ...]
-    tally: FoldTally
+    tally: PostponedTally
 
 
 def run_unit(unit: FoldUnit) -> FoldResult:
@@ -91,7 +91,7 @@ def run_unit(unit: FoldUnit) -> FoldResult:
 def postponed_rules(table: UnitTable) -> PostponedRules:
     """As the proof reads them from the schema."""
     rules = TableRules.of(table.schema.options, keyed=True)
-    return PostponedRules(rules, fold_rules(table.schema, table.reading.options))
+    return PostponedRules(rules, read_merge_rules(table.schema, table.reading.options))
 
 
 def _postponed_rows(unit: FoldUnit) -> Iterator[Rows]:
@@ -112,7 +112,7 @@ def _postponed_rows(unit: FoldUnit) -> Iterator[Rows]:
             yield Rows(part, kinds if kinds.any() else None)
 
 
-def _proven(unit: FoldUnit, written: Sequence[CommitMessage]) -> FoldTally:
+def _proven(unit: FoldUnit, written: Sequence[CommitMessage]) -> PostponedTally:
     table, fold, outputs, told = unit.table, unit.fold, [], []
     reading = table.reading
     for message in written:

@@ -12,13 +12,13 @@ import pyarrow as pa
 from lakecore.compact.kinds.primary_key.inputs import UnitInputs
 from lakecore.compact.kinds.primary_key.unit import MergeUnit, merge_spec
 from lakecore.merge.passes import Scratch, reduce_runs, stage_runs
-from lakecore.merge.sorted_merge import Evidence, FoldEvidence, MergedWindow, MergeSpec, merge_runs
+from lakecore.merge.sorted_merge import Evidence, MergedWindow, MergeEvidence, MergeSpec, merge_runs
 from lakecore.verify.digest.digest import total
 from lakecore.verify.proof.certificate import Certifier, UnitEvidence
-from lakecore.verify.recompute.account import FoldCertifier
+from lakecore.verify.recompute.account import MergeCertifier
 from lakecore.verify.recompute.evidence import Fate, FoldedWindow, join_passes
-from lakecore.verify.recompute.evidence import FoldEvidence as UnitFolds
-from lakecore.verify.rules.merge_rules import ChangeSource, fold_rules
+from lakecore.verify.recompute.evidence import MergeEvidence as UnitFolds
+from lakecore.verify.rules.merge_rules import ChangeSource, read_merge_rules
 
 __all__ = ["CertifiedMerge"]
 
@@ -29,10 +29,10 @@ class CertifiedMerge:
     def __init__(self, unit: MergeUnit, inputs: UnitInputs) -> None:
         self._unit = unit
         self._inputs = inputs
-        rules = fold_rules(unit.table.schema, unit.table.reading.options)
+        rules = read_merge_rules(unit.table.schema, unit.table.reading.options)
         self._rules = replace(rules, changes=ChangeSource.NONE)  # such a merge tells of none
         self._certifiers: list[Certifier] = []
-        self._folds: list[FoldCertifier] = []
+        self._folds: list[MergeCertifier] = []
 
     def windows(self) -> Generator[MergedWindow]:
         """Windows of the last pass, each checked before it is handed on."""
@@ -86,7 +86,7 @@ class CertifiedMerge:
             self._certifiers.append(kept)
             return partial(_check_kept, kept)
         now_ms = self._unit.table.clock.now_ms()
-        folds = FoldCertifier(name, shape, self._rules, may_drop=may_drop, now_ms=now_ms)
+        folds = MergeCertifier(name, shape, self._rules, may_drop=may_drop, now_ms=now_ms)
         self._folds.append(folds)
         self._inputs.on_expired = folds.expired
         return partial(_check_folds, folds)
@@ -98,8 +98,8 @@ def _check_kept(certifier: Certifier, window: MergedWindow) -> None:
     certifier.window(seen.keys, seen.sequence, seen.kinds, seen.lost, seen.dropped, seen.gone)
 
 
-def _check_folds(certifier: FoldCertifier, window: MergedWindow) -> None:
+def _check_folds(certifier: MergeCertifier, window: MergedWindow) -> None:
     seen = window.evidence
-    assert isinstance(seen, FoldEvidence)
+    assert isinstance(seen, MergeEvidence)
     fates = np.where(seen.ignored, Fate.IGNORED, Fate.FOLDED).astype(np.int8)
     certifier.window(FoldedWindow(rows=seen.rows, results=seen.results, groups=seen.groups, fates=fates))

@@ -11,7 +11,7 @@ from lakecore.compact.kinds.primary_key.inputs import UnitInputs
 from lakecore.compact.kinds.primary_key.mode import Derivation
 from lakecore.compact.kinds.primary_key.unit import MergeUnit, deleted_rows, stored
 from lakecore.metadata.manifest.data_file import DataFile
-from lakecore.verify.rules.merge_rules import ChangeSource, FoldRules, fold_rules
+from lakecore.verify.rules.merge_rules import ChangeSource, MergeRules, read_merge_rules
 from lakecore.verify.sample.lookups import LookupFile
 from lakecore.verify.sample.merge_sample import MergeSample
 
@@ -45,12 +45,12 @@ def merge_sample(
     )
 
 
-def _rules(unit: MergeUnit, *, moves: bool) -> FoldRules:
+def _rules(unit: MergeUnit, *, moves: bool) -> MergeRules:
     """Rows of a file that only moves never expire."""
     schema, options, by_level = unit.table.schema, unit.table.reading.options, unit.by_level
     if by_level is None:
-        return replace(fold_rules(schema, options), changes=ChangeSource.NONE)
-    rules = fold_rules(schema, options, unit.output_level, by_level.top_level)
+        return replace(read_merge_rules(schema, options), changes=ChangeSource.NONE)
+    rules = read_merge_rules(schema, options, unit.output_level, by_level.top_level)
     needs_lookup = by_level.derivation is Derivation.LOOKUP and by_level.fresh > 0
     return replace(rules, needs_lookup=needs_lookup, expire_column=None if moves else rules.expire_column)
 

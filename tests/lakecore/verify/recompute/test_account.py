@@ -17,7 +17,7 @@ from lakecore.errors import ProofError
 from lakecore.format.data_reader import open_reader
 from lakecore.verify.digest.shape import ProofMode
 from lakecore.verify.proof.pick_proof import PickProof, prove_unit
-from lakecore.verify.recompute.evidence import Fate, FoldEvidence, join_folds, join_passes
+from lakecore.verify.recompute.evidence import Fate, MergeEvidence, join_folds, join_passes
 from tests.support.small_fold import FoldHooks, Row, Rows, SmallFold
 from tests.support.small_merge import Hooks, SmallTable
 
@@ -353,7 +353,7 @@ def test_evidence_composes_in_key_order() -> None:
     case = CASES["sums"]
     made, runs = table(case), random_rows(case, 1)
 
-    def evidence(low: int, high: int) -> FoldEvidence:
+    def evidence(low: int, high: int) -> MergeEvidence:
         inside = [[row for row in run if low <= row["id"] < high] for run in runs]
         return made.merge(inside, mode=KEYS)[1]
 

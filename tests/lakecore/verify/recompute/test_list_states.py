@@ -20,7 +20,7 @@ from lakecore.types.arrow import arrow_type
 from lakecore.verify.digest.array_hash import hash_array, hash_unordered
 from lakecore.verify.recompute.column_states import NotRecomputableError
 from lakecore.verify.recompute.value_states import state_of
-from lakecore.verify.rules.merge_rules import FoldRules, fold_rules
+from lakecore.verify.rules.merge_rules import MergeRules, read_merge_rules
 from tests.support.lake import key_table, memory_catalog
 
 NESTED = "ARRAY<ROW<a INT, b STRING, c BIGINT>>"
@@ -117,12 +117,12 @@ CASES = {
 }
 
 
-def schema_of(case: Case) -> tuple[TableSchema, FoldRules]:
+def schema_of(case: Case) -> tuple[TableSchema, MergeRules]:
     options = {f"fields.x.{name}": value for name, value in case.options.items()}
     options |= {"merge-engine": "aggregation", "fields.x.aggregate-function": case.function}
     named = {key.replace("-", "_").replace(".", "__"): value for key, value in options.items()}
     schema = key_table(memory_catalog(), ("k INT", f"x {case.type}"), **named).schema
-    return schema, fold_rules(schema, TableOptions.from_schema(schema))
+    return schema, read_merge_rules(schema, TableOptions.from_schema(schema))
 
 
 def events_of(case: Case, dice: random.Random) -> list[list[Step]]:

@@ -35,9 +35,9 @@ from lakecore.metadata.options import MergeEngine
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, is_retract
 from lakecore.read.file.sizes import ReadSizes
 from lakecore.verify.digest.shape import ProofMode
-from lakecore.verify.recompute.account import FoldCertifier
-from lakecore.verify.recompute.evidence import Fate, FoldedWindow, FoldEvidence, join_passes
-from lakecore.verify.rules.merge_rules import ChangeSource, fold_rules
+from lakecore.verify.recompute.account import MergeCertifier
+from lakecore.verify.recompute.evidence import Fate, FoldedWindow, MergeEvidence, join_passes
+from lakecore.verify.rules.merge_rules import ChangeSource, read_merge_rules
 
 __all__ = ["LevelMerge", "LevelWindow"]
 
@@ -63,7 +63,7 @@ class LevelMerge:
         self._inputs = inputs
         self._spec = replace(merge_spec(unit, drop_deletes=False), evidence=False, gone=False)
         self._rules = _rules(unit, by_level, inputs.columns)
-        self._certifiers: list[FoldCertifier] = []
+        self._certifiers: list[MergeCertifier] = []
         self.found: dict[str, BitMap] = {}
 
     def windows(self) -> Generator[LevelWindow]:
@@ -90,21 +90,21 @@ class LevelMerge:
             for parts in windows(runs, self._spec.key_columns):
                 yield self._merge(parts, above, certifier)
 
-    def evidence(self) -> FoldEvidence:
+    def evidence(self) -> MergeEvidence:
         """The account of all passes."""
         *earlier, latest = [certifier.evidence for certifier in self._certifiers]
         return join_passes(earlier, latest)
 
-    def _certifier(self, *, may_drop: bool, last: bool) -> FoldCertifier:
+    def _certifier(self, *, may_drop: bool, last: bool) -> MergeCertifier:
         """For the windows of a new pass. `last`: of the pass that makes the unit's results."""
         table, level = self._unit.table, self._unit.output_level if last else 0
-        rules = fold_rules(table.schema, table.reading.options, level, self._by_level.top_level)
+        rules = read_merge_rules(table.schema, table.reading.options, level, self._by_level.top_level)
         rules = replace(rules, needs_lookup=last and rules.needs_lookup and self._by_level.fresh > 0)
         if self._unit.rule is not None:  # what was committed later counts, also a delete
             rules = replace(rules, ignore_retracts=False)
         if not last:
             rules = replace(rules, changes=ChangeSource.NONE)
-        made = FoldCertifier(
+        made = MergeCertifier(
             self._unit.name, table.shape, rules, may_drop=may_drop, now_ms=table.clock.now_ms()
         )
         self._certifiers.append(made)
@@ -136,7 +136,7 @@ class LevelMerge:
             yield with_level(merged.rows, 0)
 
     def _merge(
-        self, parts: Sequence[Part], above: LevelsAbove | ScatteredRows | None, certifier: FoldCertifier
+        self, parts: Sequence[Part], above: LevelsAbove | ScatteredRows | None, certifier: MergeCertifier
     ) -> LevelWindow:
         found: list[LookupResult] = []
         if above is not None:
