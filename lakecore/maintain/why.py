@@ -1,4 +1,4 @@
-"""What keeps a snapshot or a file alive."""
+"""Explains what retains a snapshot or a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DAY_MS = 86_400_000
 
 
 def pins(target: Target) -> list[str]:
-    """What holds back expiry of the branch, the oldest first: consumers, tags, other branches."""
+    """Return what blocks the expiry of the branch, the oldest first: consumers, tags, other branches."""
     roots = read_roots(target.file_io, target.paths)
     found = [(consumer.next_snapshot, _consumer(target, consumer.id)) for consumer in target.consumers.list()]
     for root in roots.of(RootKind.TAG, target.paths.branch):
@@ -38,7 +38,7 @@ def pins(target: Target) -> list[str]:
 
 
 def holders_of_snapshot(target: Target, snapshot_id: int) -> list[str]:
-    """Why the files of a snapshot stay; nothing when they do not."""
+    """Return why the files of a snapshot stay; nothing when they do not."""
     roots = read_roots(target.file_io, target.paths)
     found = [f"{root} needs it" for root in _of(roots, snapshot_id)]
     if any(
@@ -50,7 +50,7 @@ def holders_of_snapshot(target: Target, snapshot_id: int) -> list[str]:
 
 
 def holders_of_file(target: Target, runs: RunStore, name: str) -> list[str]:
-    """The roots that reach a file, by its name; with those in the quarantine. Reads what all
+    """Return the roots that reach a file, by its name, with those in the quarantine. This reads what all
     roots refer to.
     """
     name = name.rstrip("/").rpartition("/")[2]

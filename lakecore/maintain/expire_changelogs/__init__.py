@@ -1,1 +1,1 @@
-"""Changelogs that outlived their snapshots go, and with them the files that only they needed."""
+"""Expiry of changelogs that outlived their snapshots, and of the files that only they needed."""

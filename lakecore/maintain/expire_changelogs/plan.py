@@ -15,7 +15,9 @@ __all__ = ["plan_changelog_expiry"]
 def plan_changelog_expiry(
     found: Sequence[AgedSnapshot], latest_snapshot: int, retention: Retention, consumers: Mapping[str, int]
 ) -> Expiry:
-    """`found`: changelogs by id. `consumers`: the first snapshot that each still needs."""
+    """Plan the expiry. `found` are the changelogs by id. `consumers` are the first snapshots that each
+    consumer still needs.
+    """
     if not found:
         return Expiry((), None, "there are no changelogs that outlived their snapshots")
     earliest, latest = found[0].id, found[-1].id

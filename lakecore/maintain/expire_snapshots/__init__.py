@@ -1,1 +1,3 @@
-"""Snapshots that nobody needs any more go, and with them the files that only they needed."""
+"""Expiry of snapshots: snapshots that nobody needs are removed, and with them the files that only they
+needed.
+"""

@@ -1,4 +1,4 @@
-"""Expires snapshots of one branch: reads what there is, asks the plan, removes."""
+"""Expires snapshots of one branch: reads its state, asks the plan, removes."""
 
 from __future__ import annotations
 
@@ -30,15 +30,14 @@ _WHY = "only expired snapshots referred to it"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryPlan:
-    """What would go: `expiry` says which snapshots, `removal` which files. `kept`: the roots afterwards.
-
-    `changelogs`: expired snapshots live on as changelogs of their id.
-    """
+    """The plan of an expiry: `expiry` has the snapshots, `removal` the files."""
 
     expiry: Expiry
     removal: Removal
     kept: RootSet
+    """The roots that stay."""
     changelogs: tuple[Root, ...] = ()
+    """The expired snapshots that live on as changelogs of their id."""
 
 
 def plan(
@@ -74,7 +73,7 @@ def plan(
 def apply_expiry(
     planned: ExpiryPlan, sweeper: Sweeper, *, quarantine: bool, parameters: dict[str, object]
 ) -> SweepResult:
-    """Carry it out."""
+    """Carry the plan out."""
     target = sweeper.target
     return sweeper.sweep(
         "expire-snapshots",
@@ -133,7 +132,7 @@ def _write_changelogs(target: Target, changelogs: Sequence[Root]) -> None:
 
 
 def settle(target: Target) -> None:
-    """EARLIEST says what is there, also where an interrupted run left it behind."""
+    """Set EARLIEST to the earliest snapshot, also after an interrupted run left it behind."""
     ids = target.snapshots.list_ids()
     try:
         if ids and target.file_io.read(target.paths.earliest_hint) == str(ids[0]).encode():

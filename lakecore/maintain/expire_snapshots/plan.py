@@ -44,7 +44,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class AgedSnapshot:
-    """A snapshot or changelog: its id and when it was committed, in milliseconds."""
+    """A snapshot or changelog: its id and its commit time in milliseconds."""
 
     id: int
     time_ms: int
@@ -60,7 +60,9 @@ class Expiry:
 
 
 def plan_expiry(found: Sequence[AgedSnapshot], retention: Retention, consumers: Mapping[str, int]) -> Expiry:
-    """`found` by id. `consumers`: the first snapshot that each still needs."""
+    """Plan the expiry. `found` is ordered by id. `consumers` are the first snapshots that each consumer still
+    needs.
+    """
     if not found:
         return Expiry((), None, "there are no snapshots")
     earliest, latest = found[0].id, found[-1].id

@@ -1,4 +1,4 @@
-"""Who runs this process, for records that people read."""
+"""The user of this process, for records that people read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["this_user"]
 
 
 def this_user() -> str:
-    """`user@host`; a user without a name, as in some containers, is unknown."""
+    """Return `user@host`; a user without a name, as in some containers, is unknown."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError, ImportError):

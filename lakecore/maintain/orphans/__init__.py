@@ -1,1 +1,3 @@
-"""Files that nothing refers to: leftovers of failed commits, killed jobs, rollbacks and deleted branches."""
+"""Removal of files that nothing refers to: leftovers of failed commits, killed jobs, rollbacks and deleted
+branches.
+"""

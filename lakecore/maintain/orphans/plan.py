@@ -1,4 +1,4 @@
-"""When removing orphans must not go on. Pure."""
+"""The limits at which the removal of orphans must stop. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["OrphanCounts", "OrphanLimits"]
 
 @dataclass(frozen=True, slots=True)
 class OrphanCounts:
-    """What a walk over the table saw: files looked at, and those of them that are orphans old enough."""
+    """The counts of a walk over the table: all files, and the orphans among them that are old enough."""
 
     files: int
     size: int
@@ -33,7 +33,7 @@ class OrphanLimits:
     allow_empty: bool = False
 
     def check_time(self, now_ms: int) -> None:
-        """Raises InvalidInputError for a time to come."""
+        """Raise InvalidInputError for a time in the future."""
         if self.older_than_ms >= now_ms:
             raise InvalidInputError(
                 "older-than must be in the past, because no snapshot refers to files that are "
@@ -43,7 +43,7 @@ class OrphanLimits:
             raise InvalidInputError(f"max-share {self.max_share}: must be above 0 and at most 1")
 
     def check_roots(self, table: str, roots: int) -> None:
-        """Raises UnsupportedError when nothing would be needed."""
+        """Raise UnsupportedError when nothing would be needed."""
         if not roots and not self.allow_empty:
             raise UnsupportedError(
                 f"{table} has no snapshot, tag or changelog, so all of its files would be orphans "
@@ -51,7 +51,7 @@ class OrphanLimits:
             )
 
     def check_share(self, table: str, found: OrphanCounts) -> None:
-        """Raises UnsupportedError when too much would go."""
+        """Raise UnsupportedError when too much would be removed."""
         if found.orphans <= self.few:
             return
         for what, part, whole in (

@@ -1,1 +1,1 @@
-"""Going back: to an older state of the table, by removing what came after it or by committing it again."""
+"""Rollback to an older state of the table, by removing what came after it or by committing it again."""

@@ -1,4 +1,4 @@
-"""Which tags are too old. Pure."""
+"""Decides which tags have expired. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is lost with files that are gone, and whether that is accepted. Pure."""
+"""The loss of missing files, and whether it is accepted. Pure."""
 
 from __future__ import annotations
 
@@ -30,15 +30,17 @@ class BucketLoss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedLoss:
-    """What may be lost. `rows`: at most so many, None nothing at all; `max_share`: of what is named, more is
-    taken for a wrong answer of storage.
-    """
+    """The loss that the caller accepts."""
 
     rows: int | None = None
+    """How many rows may be lost; None means none at all."""
     max_share: float = 0.5
+    """The largest share of the named files that may be missing; more is taken for a wrong answer of
+    storage.
+    """
 
     def check(self, table: str, what: str, gone: int, named: int, rows: int) -> None:
-        """Raises UnsupportedError, InvalidInputError that say what would be lost."""
+        """Raise UnsupportedError, InvalidInputError that say what would be lost, unless it is accepted."""
         if not 0 < self.max_share <= 1:
             raise InvalidInputError(f"max-share {self.max_share}: must be above 0 and at most 1")
         if gone > self.max_share * named:
@@ -55,7 +57,7 @@ class AcceptedLoss:
 
 
 def losses(gone: ManifestEntries, partition: Callable[[bytes], str]) -> tuple[BucketLoss, ...]:
-    """By bucket, in order of the partitions' text."""
+    """Return the losses by bucket, in order of the partitions' text."""
     place = gone.partition.astype(np.int64) << 32 | (gone.bucket.astype(np.int64) & 0xFFFFFFFF)
     _, first, group = np.unique(place, return_index=True, return_inverse=True)
     rows = np.bincount(group, weights=gone.row_count, minlength=len(first))
@@ -68,5 +70,5 @@ def losses(gone: ManifestEntries, partition: Callable[[bytes], str]) -> tuple[Bu
 
 
 def total_rows(found: Sequence[BucketLoss]) -> int:
-    """Physical rows, before any merge."""
+    """Return the physical rows, before any merge."""
     return sum(loss.rows for loss in found)
