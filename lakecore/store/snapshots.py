@@ -98,8 +98,8 @@ class SnapshotStore:
     def publish(self, snapshot: Snapshot) -> bool:
         """Make `snapshot` the newest. It returns False if another commit took its id.
 
-        Use `lakecore.commit.landing.land`, which also guards against writers that replace files. Raises
-        UnavailableError (nothing happened) or CommitUncertainError (it may have landed).
+        Use `lakecore.commit.publication.publish`, which also guards against writers that replace files.
+        Raises UnavailableError (nothing happened) or CommitUncertainError (it may have landed).
         """
         path = self.paths.snapshot(snapshot.id)
         return publish_resolved(self.file_io, path, snapshot.to_json().encode(), self.clock)
