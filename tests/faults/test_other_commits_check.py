@@ -11,7 +11,7 @@ from lakecore.compact.kinds.file_index import apply as index_apply
 from lakecore.compact.kinds.postpone import apply as postpone_apply
 from lakecore.errors import ProofError
 from lakecore.jobs import compact, rewrite_file_index
-from tests.support.lake import append_table, key_table, memory_catalog, paths_of, put
+from tests.support.lake import append_table, key_table, memory_catalog, paths_of, put, rows_of
 
 POSTPONED: dict[str, tuple[str, Any]] = {
     "a new file is left out": ("_compacted", lambda m: replace(m, compact_after=())),
@@ -39,6 +39,26 @@ def test_postponed_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
             compact.run(compact.Job(table="d.k"), catalog)
     assert (paths_of(table, "/bucket-"), table.snapshots.latest_id()) == (before, latest)
     assert compact.run(compact.Job(table="d.k"), catalog).picks_done > 0
+
+
+def test_postponed_rows_are_newer_than_those_of_their_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Units are told how far the sequence numbers of the buckets go; the commit looks at the files."""
+    catalog = memory_catalog("other-commits")
+    table = key_table(catalog, bucket="-2", postpone__default_bucket_num="2")
+    waiting = table.with_options({"postpone.batch-write-fixed-bucket": "false"})
+    rows = [[{"k": k, "v": f"{n}"} for k in range(20)] for n in range(2)]
+    put(waiting, rows[0])
+    compact.run(compact.Job(table="d.k"), catalog)
+    put(waiting, rows[1])
+    latest = table.snapshots.latest_id()
+    right = postpone_apply.BucketState.of
+    with monkeypatch.context() as patch:
+        patch.setattr(postpone_apply.BucketState, "of", lambda live: replace(right(live), next_sequences={}))
+        with pytest.raises(ProofError, match="has rows with numbers up to"):
+            compact.run(compact.Job(table="d.k"), catalog)
+    assert table.snapshots.latest_id() == latest
+    compact.run(compact.Job(table="d.k"), catalog)
+    assert rows_of(table) == [(k, "1") for k in sorted(range(20), key=lambda k: repr((k, "1")))]
 
 
 @pytest.mark.parametrize("fault", ["a file goes", "a file comes twice", "another bucket"])

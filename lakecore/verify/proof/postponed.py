@@ -13,8 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from lakecore.errors import ProofError
 from lakecore.metadata.manifest.data_file import DataFile
+from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.verify.digest.bytes_hash import Words
 from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.digest.context import ProofContext
@@ -28,7 +31,15 @@ from lakecore.verify.rules.table_rules import TableRules
 from lakecore.verify.sample.choice import LEAST_SHARE, RowSample, join_samples
 from lakecore.verify.sample.postponed_sample import KeyChoice, SampledRows, check_postponed
 
-__all__ = ["FoldFiles", "FoldShare", "PostponedRules", "PostponedTally", "check_fold", "prove_fold"]
+__all__ = [
+    "FoldFiles",
+    "FoldShare",
+    "PostponedRules",
+    "PostponedTally",
+    "check_fold",
+    "check_numbers",
+    "prove_fold",
+]
 
 _MOST_ROWS = 4_000_000
 
@@ -122,6 +133,27 @@ def check_fold(
         made=tuple((bucket, stored.file) for stored, bucket in files.written),
         told=tuple((bucket, stored.file) for stored, bucket in files.changelog),
     )
+
+
+def check_numbers(
+    name: str, live: ManifestEntries, partition: bytes, made: Iterable[tuple[int, DataFile]]
+) -> None:
+    """Rows that get a bucket are newer than all rows that it has: their sequence numbers are higher.
+
+    `live`: the files of the table. `made`: the new files of the partition, each with its bucket. Raises
+    ProofError. Cost: some passes over columns of `live`.
+    """
+    codes = [code for code, value in enumerate(live.partitions) if value == partition]
+    own = np.isin(live.partition, codes)
+    buckets, highest = live.bucket[own], live.max_sequence[own]
+    for bucket, file in made:
+        known = highest[buckets == bucket]
+        if len(known) and file.min_sequence_number <= known.max():
+            raise ProofError(
+                name,
+                f"{file.file_name} has sequence numbers from {file.min_sequence_number} on, but bucket "
+                f"{bucket} has rows with numbers up to {known.max()}",
+            )
 
 
 def prove_fold(

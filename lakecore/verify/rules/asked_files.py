@@ -56,6 +56,8 @@ def check_asked(
     for near, far in pairwise(level for level in claim.levels if level):
         if max(file.level for file in near) >= min(file.level for file in far):
             raise ProofError(claim.unit, f"{far[0].file_name} is looked up before a file of a lower level")
+    if key_of is not None:
+        _check_runs(claim.unit, claim.levels, key_of)
     names = {file.file_name for file in asked}
     for file in overlapping(list(staying.values()), fresh, key_of):
         if file.file_name not in names:
@@ -64,6 +66,22 @@ def check_asked(
                 f"{file.file_name} on level {file.level} may hold older rows of its keys, and "
                 "is not looked up",
             )
+
+
+def _check_runs(unit: str, levels: Sequence[Sequence[DataFile]], key_of: KeyOf) -> None:
+    """What is read as one sorted run must be one: files of one level that follow one another."""
+    for level in levels:
+        for left, right in pairwise(level):
+            if left.level != right.level:
+                raise ProofError(
+                    unit,
+                    f"{left.file_name} of level {left.level} and {right.file_name} of level "
+                    f"{right.level} are looked up as one level",
+                )
+            if key_of(left.max_key) >= key_of(right.min_key):
+                raise ProofError(
+                    unit, f"{left.file_name} and {right.file_name} are looked up as one run, out of order"
+                )
 
 
 def _check_age(unit: str, fresh: Sequence[DataFile], live: Sequence[DataFile]) -> None:

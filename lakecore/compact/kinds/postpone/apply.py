@@ -24,7 +24,7 @@ from lakecore.verify.digest.columns import StoredFile
 from lakecore.verify.digest.shape import ProofMode
 from lakecore.verify.proof.commit_check import Bucket, CommitClaim, check_commit, check_rows
 from lakecore.verify.proof.pick_proof import PickProof
-from lakecore.verify.proof.postponed import PostponedTally, prove_fold
+from lakecore.verify.proof.postponed import PostponedTally, check_numbers, prove_fold
 from lakecore.verify.proof.second_decoder import SecondDecoders
 from lakecore.verify.rules.replay_order import check_waiting
 from lakecore.write.buckets.bucket_state import BucketState
@@ -71,6 +71,7 @@ class Folding:
         self._prefixes = tuple(file_prefixes)
         self._executor = executor
         self._decoders = decoders
+        self._live = live
         self._state = BucketState.of(live.select(live.bucket >= 0))
         self._totals = real_totals(live)
         self.folds = tuple(fold for fold in _folds(table, live) if fold.partition not in excluded)
@@ -172,6 +173,8 @@ class Folding:
                     tallies,
                     replaces=postponed_rules(self._table).replaces,
                 )
+                made = [new for tally in tallies for new in tally.made]
+                check_numbers(pick.name, self._live, fold.partition, made)
                 claims.append(_claim(fold, proof, tallies))
                 self._decode_again(pick, written)
             except ProofError as err:

@@ -82,6 +82,16 @@ def test_the_nearest_level_comes_first() -> None:
         check(LOOKUP, [NEW, MIDDLE, TOP], [NEW], [[TOP], [MIDDLE]])
 
 
+def test_what_is_read_as_one_run_is_one() -> None:
+    with pytest.raises(ProofError, match="between of level 3 and top of level 5 are looked up as one level"):
+        check(LOOKUP, [NEW, BETWEEN, TOP], [NEW], [[BETWEEN, TOP]])
+    first, second = file("first", 4, "ac"), file("second", 4, "dz")
+    check(LOOKUP, [NEW, first, second], [NEW], [[first, second]])
+    for files in ([second, first], [file("first", 4, "ad"), second]):
+        with pytest.raises(ProofError, match="are looked up as one run, out of order"):
+            check(LOOKUP, [NEW, *files], [NEW], [files])
+
+
 def test_who_is_asked_stays_above_level_0() -> None:
     for live, merged, asked in (
         ([NEW, TOP], [NEW, TOP], TOP),
