@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -139,6 +140,44 @@ def test_cut_and_whole_lookups_are_the_same(monkeypatch: pytest.MonkeyPatch) -> 
         )
     assert found[0].equals(found[1])
     assert found[0].num_rows == 60_000 + 2 * len(range(0, 60_000, 7))
+
+
+def told(table: Table, snapshot: int) -> list[tuple[Any, ...]]:
+    """Changes from this snapshot on: key, value, kind."""
+    batches = (batch for change in table.stream(snapshot=snapshot) for batch in change.to_batches())
+    return sorted(tuple(row.values()) for batch in batches for row in batch.to_pylist())
+
+
+def test_a_fresh_file_within_the_keys_of_another_hides_no_old_row() -> None:
+    """The range to look into reaches to the last key of the longer one."""
+    catalog = memory_catalog("lookup-within")
+    table = key_table(catalog, changelog_producer="lookup")
+    put(table, [{"k": 50, "v": random.Random(1).randbytes(20_000).hex()}])
+    compact.run(compact.Job(table="d.k", strategy=compact.Strategy.FULL), catalog)
+    put(
+        table,
+        [{"k": 0, "v": "a"}, {"k": 50, "v": "b"}, {"k": 100, "v": "c"}],
+        [{"k": 5, "v": "d"}, {"k": 9, "v": "e"}],
+    )
+    compact.run(compact.Job(table="d.k"), catalog)
+    assert sorted(file.level for file in live_files(table)) == [4, 5]
+    kinds = {(key, kind) for key, _, kind in told(table, 5)}
+    assert kinds == {(0, 0), (5, 0), (9, 0), (50, 1), (50, 2), (100, 0)}
+
+
+def test_files_of_changes_are_named_so() -> None:
+    """Rule of the format: two options give the beginnings of the names of data and changelog files."""
+    catalog = memory_catalog("lookup-names")
+    table = key_table(catalog, changelog_producer="lookup", changelog_file__prefix="told-")
+    put(table, [{"k": 1, "v": "a"}])
+    compact.run(compact.Job(table="d.k"), catalog)
+    latest = table.snapshots.latest()
+    assert latest is not None
+    assert latest.changelog_manifest_list is not None
+    manifests = table.scanner.manifests
+    told = manifests.read(manifests.read_list(latest.changelog_manifest_list)).files()
+    assert [file.file_name[:5] for file in told] == ["told-"]
+    assert [file.file_name[:5] for file in live_files(table)] == ["data-"]
 
 
 class Wide(SerialExecutor):

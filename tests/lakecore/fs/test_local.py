@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lakecore.errors import (
+    AlreadyExistsError,
     CommitUncertainError,
     InvalidInputError,
     NotFoundError,
@@ -147,3 +148,21 @@ def test_delete_takes_empty_directories_only(tmp_path: Path) -> None:
 def test_names_with_nul_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="NUL"):
         LocalFileIO().read(f"{tmp_path}/a\0b")
+
+
+def test_a_move_without_hard_links_takes_the_place_of_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = LocalFileIO(sync=False)
+    for name in ("old", "taken"):
+        storage.write_new(f"{tmp_path}/{name}", name.encode())
+    monkeypatch.setattr(os, "link", failing(errno.EPERM))
+    with pytest.raises(AlreadyExistsError):
+        storage.move(f"{tmp_path}/old", f"{tmp_path}/taken")
+    assert {name: storage.read(f"{tmp_path}/{name}") for name in ("old", "taken")} == {
+        "old": b"old",
+        "taken": b"taken",
+    }
+    storage.move(f"{tmp_path}/old", f"{tmp_path}/new")
+    assert storage.read(f"{tmp_path}/new") == b"old"
+    assert storage.stat(f"{tmp_path}/old") is None

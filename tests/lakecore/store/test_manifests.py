@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakecore.errors import CorruptDataError, InvalidOptionError, NotFoundError
+from lakecore.errors import CorruptDataError, InvalidOptionError, NotFoundError, UnavailableError
 from lakecore.fs.memory import MemoryFileIO
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.row.binary_row import encode_row
@@ -15,6 +15,7 @@ from lakecore.store.paths import TablePaths
 from lakecore.store.snapshots import SnapshotStore
 from tests.support.builders import data_file, manifest_entry, table_schema
 from tests.support.fake_clock import FakeClock
+from tests.support.fault_fs import FaultyFileIO
 from tests.support.golden import golden_tables
 
 
@@ -128,3 +129,11 @@ def test_java_describes_manifests_the_same_way() -> None:
             assert again == file
             seen += 1
     assert seen > 100
+
+
+def test_of_a_write_that_fails_half_way_nothing_stays(file_io: MemoryFileIO) -> None:
+    faulty = FaultyFileIO(file_io, 2)
+    manifests = replace(store(file_io, manifest__target_file_size="2 kb"), file_io=faulty)
+    with pytest.raises(UnavailableError):
+        manifests.write(entries(manifests, 3000))
+    assert file_io.list(manifests.paths.manifest_dir) == []

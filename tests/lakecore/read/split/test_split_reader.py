@@ -261,3 +261,17 @@ def test_shares_of_a_merge_are_its_rows_without_the_deleted_ones(small_table: An
     parts = [[row for batch in share() for row in batch.to_pylist()] for share in shares]
     assert all(parts)
     assert [row for part in parts for row in part] == [row for rows in whole for row in rows]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_of_rows_with_one_number_that_of_the_lowest_level_wins(small_table: Any, reverse: bool) -> None:
+    """Two writers that did not see each other give rows the same numbers."""
+    table = small_table(table_schema(COLUMNS))
+    files = [
+        table.write(
+            [(1, 7, ADD, 1, f"level {level}", 0), (2, 8 + level, ADD, 2, f"level {level}", 0)], level=level
+        )
+        for level in (5, 3, 0)
+    ]
+    found = table.read(*(reversed(files) if reverse else files), columns=["k", "v"])
+    assert found == [(1, "level 0"), (2, "level 5")]

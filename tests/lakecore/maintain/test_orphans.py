@@ -1,0 +1,63 @@
+"""Files beside data files are needed as long as a root, or one in the quarantine, has the data file."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakecore.jobs import compact, expire_snapshots, remove_orphan_files
+from lakecore.jobs.runner.chore import Report, Safety
+from tests.support.fake_clock import FakeClock
+from tests.support.lake import append_table, live_files, memory_catalog, paths_of, put
+from tests.support.maintained import History
+
+KEEPING = Safety(owner="test", quarantine=True, purges=False)
+INDEXED = {"file_index__bloom_filter__columns": "v", "file_index__in_manifest_threshold": "1 b"}
+
+
+@pytest.fixture
+def made(request: pytest.FixtureRequest) -> History:
+    """Each data file has an index file beside it."""
+    catalog = memory_catalog(f"orphans-{request.node.name}")
+    table = append_table(catalog, bucket="1", bucket_key="v", **INDEXED)
+    put(table, *([{"v": number, "p": "a"}] for number in range(6)))
+    assert all(file.extra_files for file in live_files(table))
+    return History.of(catalog, table)
+
+
+def remove_orphans(made: History) -> Report:
+    job = remove_orphan_files.Job(
+        table="d.a", few=10**6, safety=Safety(owner="test", quarantine=False, purges=False)
+    )
+    return remove_orphan_files.run(job, made.catalog, clock=FakeClock(4_000_000_000_000))
+
+
+def indexes(made: History) -> set[str]:
+    return {path for path in paths_of(made.table) if path.endswith(".index")}
+
+
+def test_index_files_of_live_files_are_no_orphans(made: History) -> None:
+    kept = indexes(made)
+    assert len(kept) == 6
+    assert remove_orphans(made).nothing_to_do
+    assert indexes(made) == kept
+
+
+def test_index_files_of_quarantined_snapshots_are_no_orphans(made: History) -> None:
+    old = indexes(made)
+    clock = made.catalog.clock
+    compact.run(compact.Job(table="d.a", strategy=compact.Strategy.FULL), made.catalog, clock=clock)
+    assert len(indexes(made) - old) == 1
+    for retained in (2, 1):
+        job = expire_snapshots.Job(table="d.a", retain_max=retained, retain_min=1, safety=KEEPING)
+        expire_snapshots.run(job, made.catalog, clock=clock)
+    left = indexes(made)
+    assert len(left & old) == 5, "snapshots before the last one wait in the quarantine"
+    assert remove_orphans(made).nothing_to_do
+    assert indexes(made) == left
+
+
+def test_an_index_file_without_its_data_file_is_an_orphan(made: History) -> None:
+    first = min(indexes(made))
+    lost = first.replace(".index", "-1.index")
+    made.catalog.file_io.write_new(lost, b"x")
+    assert remove_orphans(made).names == (lost,)
