@@ -25,11 +25,13 @@ from typing import Any
 from tests.bench.figures import FIGURES, conditions, write_figures
 from tests.mutants.cases import CASES
 from tests.mutants.catalogue import LISTS, ROOT, Mutant, mutants
-from tests.mutants.children import warm_up
+from tests.mutants.children import collect_tests, warm_up
 from tests.mutants.choice import Wave
 from tests.mutants.runner import CACHE, Result, Runner
 
 PARTS = ("battery", "tests")
+_TESTS = [f"tests/{name}" for name in ("lakecore", "faults", "golden", "operators", "contract", "model")]
+"""What is imported before the first mutant; other tests are when they are run."""
 _QUICK_WAVES = 2
 """The test that caught it before, or a few more, and the likeliest ones."""
 
@@ -95,6 +97,8 @@ def _run_all(
 ) -> None:
     if part == "battery":
         _ = runners[0].tables  # once, before several want them
+    else:
+        collect_tests(ROOT, _TESTS)
     if len(runners) == 1:
         _run_share(chosen, part, runners[0], until, quick)
         return

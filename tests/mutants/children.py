@@ -12,16 +12,19 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["DiedError", "OutOfTimeError", "forget_lakecore", "in_child", "warm_up"]
+__all__ = ["DiedError", "OutOfTimeError", "collect_tests", "forget_lakecore", "in_child", "warm_up"]
 
 _LIBRARIES = (
     "fastavro", "hypothesis", "numpy", "pandas", "pyarrow.compute", "pyarrow.orc", "pyarrow.parquet", "pyroaring", "pytest",
 )  # fmt: skip
+
+
+_QUIET = ("-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 
 
 class OutOfTimeError(Exception):
@@ -44,6 +47,25 @@ def warm_up(tree: Path) -> None:
             importlib.import_module(module.name)
     gc.collect()
     gc.freeze()  # what children share is never looked at again, nor copied for it
+
+
+def collect_tests(tree: Path, folders: Sequence[str]) -> None:
+    """Import the tests of these folders, as pytest does: children then begin with the first test.
+
+    What a module of tests computes when it is imported is computed without the bug.
+    """
+    import pytest
+
+    here, out = Path.cwd(), sys.stdout
+    os.chdir(tree)
+    try:
+        with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(nothing):
+            pytest.main(["--collect-only", *_QUIET, *folders])
+    finally:
+        os.chdir(here)
+        sys.stdout = out
+    gc.collect()
+    gc.freeze()
 
 
 def forget_lakecore() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -14,8 +15,9 @@ __all__ = ["Wave", "cases_of", "function_at", "waves"]
 
 _BOUNDS = (10.0, 40.0, 120.0)
 """Seconds (as they were recorded) of all tests up to each wave."""
-_FILES = (6, 30, 200)
+_FILES = (12, 40, 200)
 _QUICK = 2.0
+_VARIANTS = 3
 _FRESH_SECONDS = 1.5
 """Test files up to each wave: pytest reads all of them before the first test."""
 
@@ -73,15 +75,26 @@ def waves(
             found[path] = _FRESH_SECONDS
     found = {test: seconds for test, seconds in found.items() if test not in red}
     near = PurePosixPath("tests", PurePosixPath(mutant.file).parent)
+    variants = _variants(found)
 
-    def order(test: str) -> tuple[int, float]:
+    def order(test: str) -> tuple[int, int, float]:
         path = PurePosixPath(test.partition("::")[0])
         rank = 0 if PurePosixPath(mutant.file).stem in path.stem else 1 if path.is_relative_to(near) else 2
         if "::" not in test:
-            return min(rank, 1), found[test]
-        return rank if found[test] < _QUICK else rank + 1, found[test]
+            return min(rank, 1), 0, found[test]
+        return rank if found[test] < _QUICK else rank + 1, variants[test], found[test]
 
     return _divided(sorted(found, key=order), found)
+
+
+def _variants(tests: Mapping[str, float]) -> dict[str, int]:
+    """Of the cases of a parametrized test the quickest few come first, then as many of the next ones, and so on."""
+    out, seen = {}, Counter[str]()
+    for test in sorted(tests, key=lambda test: tests[test]):
+        name = test.partition("[")[0]
+        out[test] = seen[name] // _VARIANTS
+        seen[name] += 1
+    return out
 
 
 def _divided(waiting: list[str], seconds: Mapping[str, float]) -> list[Wave]:

@@ -264,8 +264,10 @@ def _pytest(tests: tuple[str, ...]) -> tuple[int, str]:
     """In a child: the exit code of pytest, and the first test that failed."""
     import pytest
 
+    here = f"{Path.cwd()}{os.sep}"
     for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
-        del sys.modules[name]  # they are those of the directory that the child is in
+        if not str(getattr(sys.modules[name], "__file__", "")).startswith(here):
+            del sys.modules[name]  # they are to be those of the directory that the child is in
     chosen = _Chosen(tests)
     options = ["-x", "-q", "-p", "no:cacheprovider", "-o", "timeout=120", "--no-header", "--tb=line"]
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # hypothesis is imported already
