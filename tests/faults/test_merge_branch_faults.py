@@ -75,7 +75,7 @@ def test_every_operation_fails_once(mode: FaultMode) -> None:
 REFUSED: dict[str, tuple[Callable[[History], object], str]] = {
     "overwritten": (
         lambda made: made.table.overwrite(pa.Table.from_pylist([{"v": 9, "p": "x"}])),
-        "snapshot 4 of branch 'main' is OVERWRITE",
+        "snapshot 4 of branch 'main' has kind OVERWRITE",
     ),
     "expired": (
         lambda made: made.catalog.file_io.delete(made.table.at_branch("b").paths.snapshot(1)),
@@ -86,7 +86,7 @@ REFUSED: dict[str, tuple[Callable[[History], object], str]] = {
             made.table.at_branch("b").paths.schema(0),
             made.catalog.file_io.read(made.table.paths.schema(0)).replace(b'"v"', b'"w"'),
         ),
-        "other columns",
+        "different columns",
     ),
 }
 

@@ -352,7 +352,7 @@ def test_an_output_left_out_or_given_twice_is_refused() -> None:
     ):
         with pytest.raises(ProofError):
             prove_unit(context, "u", inputs, wrong, evidence)
-    with pytest.raises(ProofError, match="no account"):
+    with pytest.raises(ProofError, match="did not count"):
         prove_unit(context, "u", inputs, outputs)
 
 

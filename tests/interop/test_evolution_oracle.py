@@ -453,7 +453,7 @@ def test_references_beside_a_key(oracle2: Oracle, tmp_path: Path) -> None:
     ours_told = [value for batch in batches for value in batch.column("b").to_pylist()]
     java_told = [row["b"] for change in told for row in change["rows"]]
     assert [value and f"0x{value.hex()}" for value in ours_told] == java_told
-    with pytest.raises(InvalidInputError, match="3 bytes that are no reference"):
+    with pytest.raises(InvalidInputError, match="3 bytes are no reference"):
         table.upsert(pa.table({"k": pa.array([7], pa.int32()), "b": [b"raw"]}))
 
 

@@ -106,7 +106,7 @@ def test_a_branch_of_a_tag_is_merged_by_the_snapshot_they_share(
     oracle2.call(
         "drop-partitions" if twins.opened.schema.partition_keys else "truncate", twins.ours, "d.t", *_a(twins)
     )
-    with pytest.raises(UnsupportedError, match="is OVERWRITE"):
+    with pytest.raises(UnsupportedError, match="has kind OVERWRITE"):
         _merge(twins, "c")
 
 

@@ -84,7 +84,7 @@ def test_rows_that_a_paimon_without_row_ids_wrote(oracles: dict[str, Oracle], tm
             with pytest.raises(OracleError, match=r"NullPointerException.*firstRowId"):
                 refused(oracle)
     assert table.scan().to_arrow()["k"].to_pylist() == list(range(8))
-    with pytest.raises(UnsupportedError, match="rows without row ids"):
+    with pytest.raises(UnsupportedError, match="its rows have no row ids"):
         catalog.load_table("d.t$row_tracking").scan().to_arrow()
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "d.db").rglob("*") if path.is_file()}
     for job in (Job(table="d.t"), Job(table="d.t", order_strategy=OrderStrategy.ZORDER, order_by=("k", "v"))):

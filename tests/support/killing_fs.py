@@ -104,9 +104,9 @@ class ChangingFileIO(FaultyFileIO):
             self._two_names.set = True
             link(source, target, **more)
 
-        def counted_replace(source: str, target: str) -> None:
+        def counted_replace(source: str, target: str, **more: Any) -> None:
             self._changed(f"before replace {target}")
-            replace(source, target)
+            replace(source, target, **more)
 
         def counted_unlink(path: str, **more: Any) -> None:
             if getattr(self._two_names, "set", False):

@@ -19,7 +19,7 @@ from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.data_file import DataFile, EntryKind, FileSource, ManifestEntry
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import IndexFile
-from lakecore.metadata.manifest.live_entries import entries_only_in, live_entries, remaining_deletes
+from lakecore.metadata.manifest.live_entries import entries_only_in, live_entries
 from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.metadata.manifest.manifest_stats import describe_manifest
 from lakecore.metadata.snapshot import CommitKind, Snapshot
@@ -122,16 +122,6 @@ def _check_base(
     old = manifests.read([line for line in before if line.file_name not in kept])
     new = _entries([line for line in after if line.file_name not in kept], manifests)
     _check_same(live_entries(old, strict=False), live_entries(new, strict=False))
-    left, right = remaining_deletes(old), remaining_deletes(new)
-    if len(entries_only_in(right, left)):
-        _refuse("has a base that removes files which the snapshot before did not")
-    dropped = entries_only_in(left, right)
-    if len(dropped):  # that may be only where nothing has them
-        there = live_entries(
-            manifests.read([line for line in before if line.file_name in kept]), strict=False
-        )
-        if len(entries_only_in(dropped, there)) != len(dropped):
-            _refuse("has a base that brings removed files back")
 
 
 def _check_same(old: ManifestEntries, new: ManifestEntries) -> None:
