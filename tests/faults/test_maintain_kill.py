@@ -67,6 +67,7 @@ def test_a_killed_chore_is_finished_by_the_next(
         chore.run(made.through(counted))
     kept, changes = made.quarantined(), len(counted.log)
     check_rest(chore, made, name)
+    kept = 0 if chore.two_runs else kept
     done, after, left = made.files(), views(made.table), made.table.branches.list()
     assert changes > 2
     whole, left_over = {before}, {before}

@@ -32,7 +32,7 @@ class RequiredFiles:
 
     def __init__(self, target: Target, staying: Sequence[Root], quarantined: QuarantinedRoots) -> None:
         self._staying = (Reach(target), staying)
-        self._quarantined = (Reach(target, strict=False), quarantined.roots)
+        self._quarantined = (quarantined.reach(target), quarantined.roots)
 
     def metadata(self) -> frozenset[str]:
         """Return the paths of the required metadata."""

@@ -19,7 +19,12 @@ from lakecore.metadata.commit_message import CommitMessage
 from lakecore.metadata.manifest.data_file import DataFile, EntryKind, FileSource, ManifestEntry
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.manifest.index_file import IndexFile
-from lakecore.metadata.manifest.live_entries import entries_only_in, live_entries
+from lakecore.metadata.manifest.live_entries import (
+    entries_only_in,
+    live_entries,
+    remaining_deletes,
+    with_kind,
+)
 from lakecore.metadata.manifest.manifest_file import ManifestFile
 from lakecore.metadata.manifest.manifest_stats import describe_manifest
 from lakecore.metadata.snapshot import CommitKind, Snapshot
@@ -122,6 +127,22 @@ def _check_base(
     old = manifests.read([line for line in before if line.file_name not in kept])
     new = _entries([line for line in after if line.file_name not in kept], manifests)
     _check_same(live_entries(old, strict=False), live_entries(new, strict=False))
+    dropped = _dropped_deletes(old, new)
+    if not len(dropped):
+        return
+    there = manifests.read([line for line in before if line.file_name in kept])
+    if len(entries_only_in(dropped, live_entries(there, strict=False))) != len(dropped):
+        _refuse("has a base that brings removed files back")
+
+
+def _dropped_deletes(old: ManifestEntries, new: ManifestEntries) -> ManifestEntries:
+    """The deletes, as adds, that waited for a file of another manifest and do not any more. That is right where
+    no manifest adds such a file.
+    """
+    before, after = (with_kind(remaining_deletes(entries), EntryKind.ADD) for entries in (old, new))
+    if len(entries_only_in(after, before)):
+        _refuse("has a base that removes files which the snapshot before did not")
+    return entries_only_in(before, after)
 
 
 def _check_same(old: ManifestEntries, new: ManifestEntries) -> None:
