@@ -50,6 +50,10 @@ def test_index_files_of_quarantined_snapshots_are_no_orphans(made: History) -> N
     for retained in (2, 1):
         job = expire_snapshots.Job(table="d.a", retain_max=retained, retain_min=1, safety=KEEPING)
         expire_snapshots.run(job, made.catalog, clock=clock)
+    rewriting = made.table.with_options({"manifest.full-compaction-threshold-size": "1 b"})
+    put(rewriting, [{"v": 7, "p": "a"}], [{"v": 8, "p": "a"}])
+    job = expire_snapshots.Job(table="d.a", retain_max=1, retain_min=1, safety=KEEPING)
+    expire_snapshots.run(job, made.catalog, clock=clock)
     left = indexes(made)
     assert len(left & old) == 5, "snapshots before the last one wait in the quarantine"
     assert remove_orphans(made).nothing_to_do
