@@ -310,7 +310,9 @@ CHORES = {
     "create-tag": Chore(run=run(tags, tags.CreateTag, tag="new", snapshot=3)),
     "replace-tag": Chore(make=expired, run=run(tags, tags.ReplaceTag, tag="a", snapshot=6, safety=AT_ONCE)),
     "rename-tag": Chore(run=run(tags, tags.RenameTag, tag="a", target_tag="new"), refusal=NotFoundError),
-    "delete-tag": Chore(make=expired, run=run(tags, tags.DeleteTag, tags=("a", "b")), refusal=NotFoundError, two_runs=True),
+    "delete-tag": Chore(
+        make=expired, run=run(tags, tags.DeleteTag, tags=("a", "b")), refusal=NotFoundError, two_runs=True
+    ),
     "expire-tags": Chore(make=expired, run=run(tags, tags.ExpireTags, older_than_ms=FUTURE.now_ms())),
     "trigger-tags": Chore(
         make=dated,
