@@ -136,8 +136,8 @@ def _check_base(
 
 
 def _dropped_deletes(old: ManifestEntries, new: ManifestEntries) -> ManifestEntries:
-    """Return the deletes, as adds, that were pending on a file of another manifest and are gone. That is right
-    where no manifest adds such a file.
+    """Return the pending deletes, as adds, that are gone. This is right where no manifest adds these
+    files.
     """
     before, after = (with_kind(remaining_deletes(entries), EntryKind.ADD) for entries in (old, new))
     if len(entries_only_in(after, before)):
