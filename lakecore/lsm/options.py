@@ -1,4 +1,4 @@
-"""Options of the pickers as typed policies."""
+"""This module defines the options of the pickers as typed policies."""
 
 from __future__ import annotations
 
@@ -161,7 +161,10 @@ class TreePolicy:
 
 
 def _level_0_files(raw: Mapping[str, str], run_trigger: int) -> int:
-    """Rule of the format: a gentle compaction waits for so many triggers; each brings a level-0 file."""
+    """Return the number of level-0 files from which a lookup compaction must merge level 0.
+
+    Rule of the format: a gentle compaction waits for so many triggers; each brings a level-0 file.
+    """
     if LOOKUP_COMPACT.read(raw) is LookupCompact.RADICAL:
         return 1
     return max(LOOKUP_INTERVAL.read(raw) or _GENTLE_TRIGGERS * run_trigger, run_trigger)

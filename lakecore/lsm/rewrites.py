@@ -51,7 +51,7 @@ class PickWork:
     """The work of a pick. Files of the pick that appear nowhere here are already where they belong."""
 
     rewrites: tuple[tuple[Section, ...], ...]
-    """Sections that merge into one stream of new files."""
+    """The sections, by group: each group is merged into one stream of new files."""
     upgrades: tuple[DataFile, ...]
     """Files that only change their level."""
     announced: tuple[DataFile, ...] = ()
@@ -113,7 +113,9 @@ class _Work:
 
 
 def _must_rewrite(file: DataFile, rules: OutputRules) -> bool:
-    """Deletes never reach the last level; a file that does not say whether it holds any might."""
+    """Return whether a file must be merged although it overlaps nothing. Deletes never reach the last level,
+    and a file that does not record its number of deletes may have some.
+    """
     may_hold_deletes = file.delete_row_count is None or file.delete_row_count > 0
     last = rules.output_level == rules.max_level and may_hold_deletes
     return rules.force_rewrite or last or rules.expired(file)

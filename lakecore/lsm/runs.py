@@ -1,4 +1,4 @@
-"""Sorted runs of a bucket, and the answer of a picker."""
+"""This module defines the sorted runs of a bucket and the result of a picker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["LevelRun", "Pick", "age_order", "drops_deletes", "level_runs", "numb
 
 @dataclass(frozen=True, slots=True)
 class LevelRun:
-    """A sorted run: one file of level 0, or all files of a higher level. `size` in bytes."""
+    """A sorted run, which is one file of level 0 or all files of a higher level. `size` is in bytes."""
 
     level: int
     size: int
@@ -21,7 +21,9 @@ class LevelRun:
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """Merge the newest `count` runs into `output_level`; `reason` names the rule."""
+    """The decision to merge the newest `count` runs into `output_level`; `reason` names the rule that
+    decided.
+    """
 
     count: int
     output_level: int

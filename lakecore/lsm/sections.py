@@ -1,4 +1,6 @@
-"""Sections: groups of files whose key ranges overlap, directly or in a chain; and their sorted runs."""
+"""This module finds sections (groups of files whose key ranges overlap, directly or in a chain) and their
+sorted runs.
+"""
 
 from __future__ import annotations
 
