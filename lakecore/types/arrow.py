@@ -1,4 +1,6 @@
-"""Data types as pyarrow types and back. Field ids travel as field metadata `PARQUET:field_id`."""
+"""This module converts data types to pyarrow types and back. Field ids are carried as field metadata
+`PARQUET:field_id`.
+"""
 
 from __future__ import annotations
 
@@ -61,22 +63,26 @@ _PLAIN: dict[TypeRoot, pa.DataType] = {
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
-    """The Arrow type of values of `kind`, without field ids inside (nested fields carry nullability)."""
+    """Return the Arrow type of values of `kind`, without field ids inside (nested fields carry nullability)."""
     return _convert(kind, None, 1)
 
 
 def arrow_schema(row_type: RowType) -> pa.Schema:
-    """Schema of a batch of such rows; every field, also nested ones, carries its id."""
+    """Return the schema of a batch of such rows; every field, also a nested one, carries its id."""
     return pa.schema([arrow_field(field) for field in row_type.fields])
 
 
 def arrow_field(field: DataField) -> pa.Field:
-    """One column with nullability and ids (its own, and those derived for array, map and vector parts)."""
+    """Return the Arrow field of one column with nullability and ids (its own, and those derived for array,
+    map and vector parts).
+    """
     return _field(field.name, _convert(field.type, field.id, 1), field.type.nullable, field.id)
 
 
 def arrow_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Internal values of an atomic type (see `row.values`) as an array of an Arrow type that holds them."""
+    """Return internal values of an atomic type (see `row.values`) as an array of an Arrow type that holds
+    them.
+    """
     if pa.types.is_timestamp(kind):
         factor = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}[kind.unit]
         numbers = [None if v is None else v // factor for v in values]
@@ -90,7 +96,7 @@ def arrow_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def row_type_from_arrow(schema: pa.Schema) -> RowType:
-    """The row type of a schema made elsewhere. Fields without an id are numbered in order.
+    """Return the row type of a schema that was made elsewhere. Fields without an id are numbered in order.
 
     Raises InvalidInputError naming the column when the format has no such type.
     """
@@ -99,7 +105,7 @@ def row_type_from_arrow(schema: pa.Schema) -> RowType:
 
 
 def type_from_arrow(kind: pa.DataType) -> DataType:
-    """The data type that holds values of an Arrow type. Raises InvalidInputError when there is none."""
+    """Return the data type that holds values of an Arrow type. Raises InvalidInputError when there is none."""
     return _from_arrow(kind, count())
 
 
@@ -109,15 +115,18 @@ def _field(name: str, kind: pa.DataType, nullable: bool, field_id: int | None) -
 
 
 def _int32(value: int) -> int:
-    """Ids derived from very large field ids wrap around, as 32-bit arithmetic does."""
+    """Return an integer wrapped around as in 32-bit arithmetic, as happens to ids that are derived from very
+    large field ids.
+    """
     return (value + 2**31) % 2**32 - 2**31
 
 
 def _convert(kind: DataType, parent: int | None, depth: int) -> pa.DataType:
-    """`parent` is the id of the enclosing field (None: no ids); `depth` counts list and map levels under it.
+    """Return the Arrow type of a data type. `parent` is the id of the enclosing field (None: no ids); `depth`
+    counts list and map levels under it.
 
-    Rule of ids without a field (Parquet): element and map value = base + id * 1024 + depth,
-    map key = base - id * 1024 - depth.
+    Rule of ids without a field (Parquet): element and map value = base + id * 1024 + depth, map key = base -
+    id * 1024 - depth.
     """
     up = None if parent is None else _NESTED_BASE + parent * _NESTED_STEP + depth
     down = None if parent is None else _NESTED_BASE - parent * _NESTED_STEP - depth

@@ -1,4 +1,6 @@
-"""Data types of the table format as frozen values, and their JSON (`schema-N` files). No IO, no Arrow."""
+"""This module defines the data types of the table format as frozen values, and their JSON (`schema-N` files).
+No IO, no Arrow.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ MAX_LENGTH = 2147483647
 
 
 class TypeRoot(Enum):
-    """The name of an atomic type, without its parameters."""
+    """The name that an atomic type has without its parameters."""
 
     CHAR = "CHAR"
     VARCHAR = "VARCHAR"
@@ -52,7 +54,9 @@ class TypeRoot(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AtomicType:
-    """A type without parts. `length`: CHAR/VARCHAR/BINARY/VARBINARY. `precision`: DECIMAL/TIME/TIMESTAMP."""
+    """A type that has no parts. CHAR, VARCHAR and BINARY types have a `length`; DECIMAL, TIME and TIMESTAMP
+    have a `precision`.
+    """
 
     root: TypeRoot
     length: int = 0
@@ -72,7 +76,7 @@ class ArrayType:
 
 @dataclass(frozen=True, slots=True)
 class MultisetType:
-    """A bag: element -> count."""
+    """A multiset type: its values map each element to its count."""
 
     element: DataType
     nullable: bool = True
@@ -87,7 +91,7 @@ class MapType:
 
 @dataclass(frozen=True, slots=True)
 class VectorType:
-    """A fixed number of primitive elements (since 1.4)."""
+    """A type whose values have a fixed number of primitive elements (since Paimon 1.4)."""
 
     element: DataType
     length: int
@@ -106,7 +110,7 @@ class DataField:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> DataField:
-        """Raises ValueError, KeyError or TypeError on malformed input."""
+        """Parse a field. Raises ValueError, KeyError or TypeError on malformed input."""
         return cls(
             int(raw["id"]),
             str(raw["name"]),
@@ -126,7 +130,7 @@ class DataField:
 
 @dataclass(frozen=True, slots=True)
 class RowType:
-    """A struct; also the shape of a whole table."""
+    """A struct type; it is also the type of the rows of a table."""
 
     fields: tuple[DataField, ...]
     nullable: bool = True
@@ -136,14 +140,14 @@ class RowType:
         return tuple(field.name for field in self.fields)
 
     def field(self, name: str) -> DataField:
-        """The field called `name`; KeyError if there is none."""
+        """Return the field called `name`. Raises KeyError if there is none."""
         for field in self.fields:
             if field.name == name:
                 return field
         raise KeyError(name)
 
     def select(self, names: tuple[str, ...]) -> RowType:
-        """The fields called `names`, in that order."""
+        """Return the fields called `names`, in that order."""
         return RowType(tuple(self.field(name) for name in names), self.nullable)
 
     def __iter__(self) -> Iterator[DataField]:
@@ -213,7 +217,9 @@ def _parse_atomic(text: str) -> AtomicType:
 
 
 def parse_type(raw: str | Mapping[str, Any]) -> DataType:
-    """A type from its JSON: text for atomic types, an object for composite ones. Raises ValueError."""
+    """Parse a type from its JSON, which is text for atomic types and an object for composite ones. Raises
+    ValueError.
+    """
     if isinstance(raw, str):
         return _parse_atomic(raw)
     words = str(raw["type"]).upper().split()
@@ -233,7 +239,7 @@ def parse_type(raw: str | Mapping[str, Any]) -> DataType:
 
 
 def type_to_json(kind: DataType) -> Any:
-    """The JSON of a type: text or an object."""
+    """Return the JSON of a type, which is text or an object."""
     suffix = "" if kind.nullable else " NOT NULL"
     match kind:
         case AtomicType():
@@ -251,5 +257,5 @@ def type_to_json(kind: DataType) -> Any:
 
 
 def with_nullable(kind: DataType, nullable: bool) -> DataType:
-    """The same type with that nullability."""
+    """Return the same type with that nullability."""
     return kind if kind.nullable == nullable else replace(kind, nullable=nullable)

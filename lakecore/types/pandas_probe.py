@@ -25,7 +25,9 @@ def skip_pandas() -> None:
 
 @contextmanager
 def pandas_hidden() -> Iterator[None]:
-    """The same for whatever is imported meanwhile, pyarrow itself included. Other threads see it too."""
+    """Block the import of pandas, unless it is imported already, for all code that runs in this context,
+    pyarrow included. Other threads are affected too.
+    """
     if "pandas" in sys.modules:
         yield
         return
@@ -39,6 +41,8 @@ def pandas_hidden() -> Iterator[None]:
 
 class _Hidden(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
-        """Raises for pandas; None, that is no opinion, for everything else."""
+        """Raise ModuleNotFoundError for pandas, and return None, which lets other finders decide, for every
+        other module.
+        """
         if fullname == "pandas":
             raise ModuleNotFoundError("the import of pandas is blocked here", name=fullname)

@@ -1,4 +1,4 @@
-"""Types as people write them: nested types in angle brackets, on one line."""
+"""This module writes types as SQL text: nested types have angle brackets and stand on one line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ __all__ = ["type_text"]
 
 
 def type_text(kind: DataType, *, quoted: bool = False) -> str:
-    """`MAP<STRING NOT NULL, ROW<a INT, b ARRAY<INT>>> NOT NULL`. `quoted`: names in back quotes."""
+    """Return a type as SQL, as in `MAP<STRING NOT NULL, ROW<a INT, b ARRAY<INT>>> NOT NULL`. `quoted` puts
+    names in back quotes.
+    """
     return _bare(kind, quoted) + ("" if kind.nullable or isinstance(kind, AtomicType) else " NOT NULL")
 
 

@@ -1,4 +1,6 @@
-"""Values as text and back: SQL literals, partition values, JSON. Arithmetic only, any year, UTC only."""
+"""This module converts values to text and back: SQL literals, partition values, JSON. It uses arithmetic
+only, for any year, in UTC.
+"""
 
 from __future__ import annotations
 
@@ -39,20 +41,22 @@ _ZONE = re.compile(r"\s*(Z|UTC|[+-]\d{2}:?\d{2})$", re.IGNORECASE)
 
 
 def date_text(days: int) -> str:
-    """`YYYY-MM-DD` of a day counted from 1970-01-01."""
+    """Return `YYYY-MM-DD` for a day that is counted from 1970-01-01."""
     year, month, day = _civil(days)
     return f"{_year_text(year)}-{month:02d}-{day:02d}"
 
 
 def time_text(millis: int, digits: int = 3) -> str:
-    """`HH:MM:SS` and `digits` of the fraction."""
+    """Return `HH:MM:SS` and `digits` digits of the fraction."""
     seconds, rest = divmod(millis, 1000)
     text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     return f"{text}.{rest:03d}"[: len(text) + 1 + digits] if digits else text
 
 
 def timestamp_text(nanos: int, digits: int | None = None, separator: str = " ") -> str:
-    """`YYYY-MM-DD HH:MM:SS[.fraction]`. `digits` None: as many as are needed, in none, 3, 6 or 9."""
+    """Return `YYYY-MM-DD HH:MM:SS[.fraction]`. With `digits` None the fraction has as many digits as it
+    needs: none, 3, 6 or 9.
+    """
     seconds, fraction = divmod(nanos, _SECOND_NANOS)
     days, second = divmod(seconds, _DAY_SECONDS)
     text = f"{date_text(days)}{separator}{time_text(second * 1000, 0)}"
@@ -60,14 +64,14 @@ def timestamp_text(nanos: int, digits: int | None = None, separator: str = " ") 
 
 
 def fraction_text(nanos: int, digits: int | None) -> str:
-    """`.123` of nanoseconds of a second; see `timestamp_text`."""
+    """Return the fraction of a second, as in `.123`, from nanoseconds; `digits` is as in `timestamp_text`."""
     if digits is None:
         digits = 0 if not nanos else 3 if nanos % 1_000_000 == 0 else 6 if nanos % 1000 == 0 else 9
     return f".{nanos:09d}"[: digits + 1] if digits else ""
 
 
 def parse_date(text: str) -> int:
-    """Days from 1970-01-01 of `YYYY-MM-DD`, or of a plain number of days. Raises ValueError."""
+    """Parse `YYYY-MM-DD`, or a plain number of days, as days since 1970-01-01. Raises ValueError."""
     if re.fullmatch(r"-?\d{1,7}", text):
         return int(text)
     match = _DATE.fullmatch(text)
@@ -83,12 +87,12 @@ def parse_date(text: str) -> int:
 
 
 def parse_time(text: str) -> int:
-    """Milliseconds of `HH:MM[:SS[.fraction]]`. Raises ValueError."""
+    """Parse `HH:MM[:SS[.fraction]]` as milliseconds of the day. Raises ValueError."""
     return _time_nanos(text) // 1_000_000
 
 
 def parse_timestamp(text: str) -> int:
-    """Nanoseconds from the epoch of `YYYY-MM-DD[ HH:MM[:SS[.fraction]]][zone]`. Raises ValueError."""
+    """Parse `YYYY-MM-DD[ HH:MM[:SS[.fraction]]][zone]` as nanoseconds since the epoch. Raises ValueError."""
     zone = _ZONE.search(text) if len(text) > len("YYYY-MM-DD") else None
     offset = 0
     if zone is not None:
@@ -104,7 +108,7 @@ def parse_timestamp(text: str) -> int:
 
 
 def value_text(value: Any, kind: DataType) -> str:
-    """The text of an atomic value as a SQL cast to string gives it (LTZ in UTC).
+    """Return the text of an atomic value that a SQL cast to string gives (LTZ in UTC).
 
     Raises UnsupportedError for arrays, maps, rows.
     """
@@ -131,7 +135,7 @@ def value_text(value: Any, kind: DataType) -> str:
 
 
 def parse_value(text: str, kind: DataType) -> Any:
-    """The value that `text` stands for. Raises InvalidInputError naming text and type."""
+    """Parse `text` as a value of a type. Raises InvalidInputError that names the text and the type."""
     if not isinstance(kind, AtomicType):
         raise UnsupportedError(f"text {text!r} as a value of type {kind}")
     try:
@@ -200,7 +204,9 @@ def _parse_decimal(text: str, kind: AtomicType) -> Decimal:
 
 
 def java_float_text(value: float, *, single: bool) -> str:
-    """Shortest decimal form, with an exponent outside [1e-3, 1e7): `1.0`, `1.0E20`, `NaN`, `-Infinity`."""
+    """Return the shortest decimal form, which has an exponent outside [1e-3, 1e7): `1.0`, `1.0E20`, `NaN`,
+    `-Infinity`.
+    """
     if value != value:
         return "NaN"
     if value in (float("inf"), float("-inf")):
@@ -219,7 +225,7 @@ def java_float_text(value: float, *, single: bool) -> str:
 
 
 def _shortest(value: float, *, single: bool) -> str:
-    """The fewest digits (two or more) that name this value; for FLOAT, among 32-bit numbers."""
+    """Return the fewest digits (two or more) that identify this value; for FLOAT, among 32-bit numbers."""
     if not single:
         text = repr(value)
         return f"{value:.1e}" if len(text.partition("e")[0].strip("-")) == 1 else text
