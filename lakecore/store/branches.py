@@ -1,4 +1,6 @@
-"""Branches of a table: separate lines of snapshots, `branch/branch-<name>/`."""
+"""This module reads the branches of a table, which are separate lines of snapshots below
+`branch/branch-<name>/`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ _PREFIX = "branch-"
 
 @dataclass(frozen=True)
 class BranchStore:
-    """The directory `branch/` of a table."""
+    """A store of the branches of a table, in its directory `branch/`."""
 
     file_io: FileIO
     paths: TablePaths

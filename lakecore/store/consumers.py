@@ -1,7 +1,8 @@
-"""Consumers of one branch: positions of streaming reads by name, `consumer/consumer-<id>`.
+"""This module stores the consumers of one branch: named positions of streaming reads in
+`consumer/consumer-<id>`.
 
-A position is the first snapshot still needed: expiry must keep it and all that follow. An unreadable file
-is an error, never "no consumer": expiry would delete what somebody still has to read.
+A position is the first snapshot still needed: expiry must keep it and all that follow. An unreadable file is
+an error, never "no consumer": expiry would delete what somebody still has to read.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _WAIT = 0.1
 
 @dataclass(frozen=True)
 class ConsumerStore:
-    """The directory `consumer/` of a branch."""
+    """A store of the consumers of a branch, in its directory `consumer/`."""
 
     file_io: FileIO
     paths: TablePaths
@@ -61,7 +62,9 @@ class ConsumerStore:
         self.file_io.delete(self.paths.consumer(consumer_id))
 
     def _read(self, consumer_id: str, status: FileStatus) -> Consumer | None:
-        """Other writers of the format replace the file in place: half of it is looked at again."""
+        """Read a consumer. A file of which only half can be read is read again, because other writers of the
+        format replace it in place.
+        """
         path = self.paths.consumer(consumer_id)
         for last in (False,) * (_TRIES - 1) + (True,):
             try:

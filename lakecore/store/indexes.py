@@ -1,4 +1,5 @@
-"""Index files of one table (all branches): deletion vectors and the hashes of dynamic buckets.
+"""This module stores the index files of one table (all branches): deletion vectors and the hashes of dynamic
+buckets.
 
 They lie in `index/`, or with the data of their bucket (option `index-file-in-data-file-dir`). A file is
 written whole under a fresh name and never changes.
@@ -71,7 +72,7 @@ class IndexStore:
 
     @cached_property
     def layout(self) -> VectorLayout:
-        """The layout of new vectors. Existing ones record their own."""
+        """Return the layout of new vectors. Existing ones record their own."""
         return VectorLayout.V2 if BITMAP64.read(self.schema.options) else VectorLayout.V1
 
     def path(self, file: IndexFile) -> str:
@@ -164,7 +165,9 @@ class IndexStore:
         return data
 
     def _write(self, partition: bytes, bucket: int, data: bytes) -> str:
-        """The name is fresh: after a failure, whatever is there is the failed write's, and goes."""
+        """Write an index file under a fresh name and return the name. After a failure, whatever has the name
+        came from the failed write and is removed.
+        """
         name = f"index-{self.clock.fresh_id()}-0"
         path = self._place(partition, bucket, name)
         try:
@@ -194,7 +197,7 @@ class IndexStore:
 
 
 def _rolled(vectors: Mapping[str, BitMap], target: int) -> Iterator[dict[str, BitMap]]:
-    """Vectors in order; a part ends with the vector that takes it past `target` bytes."""
+    """Yield the vectors in parts, in order; a part ends with the vector that takes it past `target` bytes."""
     part: dict[str, BitMap] = {}
     size = 1
     for name, vector in vectors.items():

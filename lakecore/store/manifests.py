@@ -58,12 +58,12 @@ class ManifestStore:
 
     @property
     def target_size(self) -> int:
-        """The size in bytes at which a new manifest ends."""
+        """Return the size in bytes at which a new manifest ends."""
         return MANIFEST_TARGET_SIZE.read(self.schema.options)
 
     @property
     def file_format(self) -> str:
-        """The format of new manifests. Raises InvalidOptionError."""
+        """Return the format of new manifests. Raises InvalidOptionError."""
         kind = MANIFEST_FORMAT.read(self.schema.options)
         if kind not in _FORMATS:
             raise InvalidOptionError(f"option manifest.format={kind!r}: must be one of {', '.join(_FORMATS)}")
@@ -128,7 +128,9 @@ class ManifestStore:
         return [self.read([file]) for file in files]
 
     def _contents(self, paths: Sequence[str]) -> Iterator[tuple[bytes, str]]:
-        """Each file and its path, in order. Many files are read ahead of use, so that latencies overlap."""
+        """Yield the content of each file and its path, in order. Many files are prefetched, so that latencies
+        overlap.
+        """
         if len(paths) < _MANY_FILES:
             yield from ((self.file_io.read(path), path) for path in paths)
             return
@@ -173,7 +175,9 @@ class ManifestStore:
         self.file_io.delete(self.paths.manifest(name))
 
     def _write_new(self, name: str, data: bytes) -> None:
-        """The name is fresh: after a failure, whatever is there is the failed write's, and goes."""
+        """Write a manifest under a fresh name. After a failure, whatever has the name came from the failed
+        write and is removed.
+        """
         try:
             self.file_io.write_new(self.paths.manifest(name), data)
         except BaseException:
@@ -188,7 +192,7 @@ class ManifestStore:
 
 
 def _counted(contents: Iterable[tuple[bytes, str]], counts: list[int | None]) -> Iterator[tuple[bytes, str]]:
-    """Passes them on, and appends how many entries each has."""
+    """Yield the contents unchanged, and append the number of entries of each to `counts`."""
     for data, path in contents:
         counts.append(count_entries(data, path))
         yield data, path

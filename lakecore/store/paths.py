@@ -1,4 +1,4 @@
-"""The layout of a table's directory.
+"""This module defines the layout of a table's directory.
 
 A branch has its own `schema`, `snapshot`, `tag`, `changelog` and `consumer` directories; data, manifest,
 index and statistics files of every branch are in the main table's directories.
@@ -32,7 +32,7 @@ class TablePaths:
 
     @property
     def root(self) -> str:
-        """The directory of the files that belong to the branch."""
+        """Return the directory of the files that belong to the branch."""
         if self.branch == MAIN_BRANCH:
             return self.table_path
         return f"{self.branches_dir}/branch-{_name('branch', self.branch)}"

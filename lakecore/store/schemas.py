@@ -1,4 +1,6 @@
-"""Schemas of one branch: `schema/schema-<id>`, created atomically, never changed."""
+"""This module stores the schemas of one branch as `schema/schema-<id>`; they are created atomically and never
+changed.
+"""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class SnapshotStore:
             self.write_hints(snapshot_id)
 
     def missing_file(self, snapshot_id: int, err: NotFoundError) -> LakeError:
-        """The error to raise when a file named by snapshot `snapshot_id` is gone: `err` says which.
+        """Return the error to raise when a file that snapshot `snapshot_id` names is gone; `err` says which.
 
         NotFoundError when the snapshot was expired meanwhile (readers race with expiry, which deletes files
         before the snapshot itself), else CorruptDataError: the newest snapshot has lost a file.
@@ -184,7 +184,7 @@ class SnapshotStore:
         return None
 
     def _hint(self, path: str) -> int | None:
-        """The number in a hint file; None when it is missing or not a number."""
+        """Return the number in a hint file, or None when it is missing or not a number."""
         try:
             text = self.file_io.read(path)
         except NotFoundError:

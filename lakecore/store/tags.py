@@ -1,4 +1,4 @@
-"""Tags of one branch: snapshots kept by name, `tag/tag-<name>`."""
+"""This module stores the tags of one branch, which are snapshots kept by name in `tag/tag-<name>`."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _PREFIX = "tag-"
 
 @dataclass(frozen=True)
 class TagStore:
-    """The directory `tag/` of a branch."""
+    """A store of the tags of a branch, in its directory `tag/`."""
 
     file_io: FileIO
     paths: TablePaths
 
     def load(self, name: str) -> Snapshot:
-        """The snapshot behind a tag. Raises NotFoundError that names the tags there are, CorruptDataError."""
+        """Return the snapshot of a tag. Raises NotFoundError that names the existing tags, CorruptDataError."""
         return self.open(name).snapshot
 
     def open(self, name: str) -> Tag:
-        """The tag, with its time to live. Errors as `load`."""
+        """Return the tag, with its time to live. Raises the same errors as `load`."""
         path = self.paths.tag(name)
         try:
             return Tag.from_json(self.file_io.read(path), path, name)
@@ -38,7 +38,7 @@ class TagStore:
             ) from err
 
     def list(self) -> tuple[str, ...]:
-        """Names in order. Directories are skipped: `tag-success-file` is one."""
+        """Return the names of the tags in order. Directories are skipped, such as `tag-success-file`."""
         found = self.file_io.list(self.paths.tag_dir)
         names = (status.name for status in found if not status.is_dir)
         return tuple(name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX))

@@ -25,7 +25,9 @@ class OtherWriters:
 
 
 def other_writers(options: Mapping[str, str], path: str) -> OtherWriters:
-    """For a table with these options at `path` (plain: a directory, s3:// or memory://)."""
+    """Return what is known of other writers of a table with these options at `path` (plain: a directory,
+    s3:// or memory://).
+    """
     settle = settle_ms(options, path)
     if path.startswith("memory://"):
         return OtherWriters("memory", settle, _NOTHING_LOST, "cannot open the table")

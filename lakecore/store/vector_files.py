@@ -1,4 +1,4 @@
-"""Replacing the index files of a bucket when deletion vectors come, go or grow.
+"""This module replaces the index files of a bucket when deletion vectors are added, removed or extended.
 
 An index file never changes: a vector that leaves it, or a row more in it, means a new file with the rest.
 """
@@ -26,7 +26,8 @@ def replace_vectors(
     *,
     one_per_bucket: bool,
 ) -> Replaced:
-    """New index files of a bucket, and those of `files` (all vectors of the bucket) that they replace.
+    """Write new index files of a bucket and return them, with those of `files` (all vectors of the bucket)
+    that they replace.
 
     `place`: serialised partition, bucket. `gone`: data files that leave the table. `marks`: more deleted
     positions by data file. `one_per_bucket`: rule of the format for all tables but those with unaware
