@@ -41,12 +41,14 @@ _MOST_BYTES = 4096
 
 
 def is_below(path: str, root: str) -> bool:
-    """Whether `path` lies below the directory `root`, by their text. Both are plain paths."""
+    """Return whether `path` lies below the directory `root`, as far as their text shows. Both are plain
+    paths.
+    """
     return path.startswith(root if root.endswith("/") else f"{root}/")
 
 
 def declared_roots(option: Option[tuple[str, ...] | None], raw: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The plain paths that a catalog option names. Raises InvalidOptionError for what is no location."""
+    """Return the plain paths that a catalog option names. Raises InvalidOptionError for what is no location."""
     texts = option.read(raw)
     if texts is None:
         return None
@@ -57,7 +59,9 @@ def declared_roots(option: Option[tuple[str, ...] | None], raw: Mapping[str, str
 
 
 def named_roots(options: Mapping[str, str]) -> tuple[str, ...]:
-    """External roots that a schema names. The whole file system, and what cannot be opened, is none."""
+    """Return the external roots that a schema names. The whole file system is never one, nor is a location
+    that cannot be opened.
+    """
     found = []
     for key in _NAMING_OPTIONS:
         for text in parse_list(options.get(key, "")):
@@ -91,21 +95,26 @@ class AllowedPaths:
 
     @property
     def roots_of_changes(self) -> tuple[str, ...]:
-        """Directories below which no change goes through a symbolic link; what `root_of_change` answers."""
+        """Return the directories below which no change passes through a symbolic link; they are the roots
+        that `root_of_change` returns.
+        """
         own = () if is_below(self.own, self.warehouse) else (self.own,)
         return (self.warehouse, *own, *(self.declared or ()))
 
     def of_table(self, table_path: str, options: Mapping[str, str]) -> AllowedPaths:
-        """The same warehouse, for the work on one table. `options`: of its schema."""
+        """Return the rules of the same warehouse for the work on one table. `options` are those of its
+        schema.
+        """
         return replace(self, own=table_path, named=named_roots(options))
 
     def with_trusted_roots(self, roots: Iterable[str]) -> AllowedPaths:
-        """With more declared roots: somebody answers for them."""
+        """Return rules with more declared roots, for whose safety the caller is responsible."""
         return replace(self, declared=(*(self.declared or ()), *roots))
 
     def root_of_read(self, path: str) -> str:
-        """The root that allows `path` to be read. Rule: anywhere in the warehouse; below declared external
-        roots; where none are declared, also below those that the table's schema names.
+        """Return the root that allows `path` to be read. Rule: paths anywhere in the warehouse are allowed,
+        and those below declared external roots; where none are declared, also those below roots that the
+        table's schema names.
 
         Raises CorruptDataError for other paths.
         """
@@ -117,8 +126,8 @@ class AllowedPaths:
         raise self._outside("read", path)
 
     def root_of_change(self, path: str) -> str:
-        """The root that allows `path` to be made, replaced, moved or deleted: the table's own directory,
-        `.lakecore`, or a declared external root.
+        """Return the root that allows `path` to be created, replaced, moved or deleted: the table's own
+        directory, `.lakecore`, or a declared external root.
 
         Raises CorruptDataError for other paths, InvalidOptionError where the schema names the root but the
         catalog does not declare it.
@@ -130,8 +139,8 @@ class AllowedPaths:
         return self._declared_root(path)
 
     def check_removable(self, path: str) -> None:
-        """Raises as `root_of_change`, and CorruptDataError for a file of lakecore's own, a schema of the
-        table's main branch, or the table's directory itself: no record may ask for their removal.
+        """Raise the errors of `root_of_change`, and CorruptDataError for a file of lakecore's own, a schema
+        of the table's main branch, or the table's directory itself: no record may ask for their removal.
         """
         self._check_form(path)
         if is_below(path, self.own) and self.own != self.warehouse:
@@ -144,8 +153,8 @@ class AllowedPaths:
         self._declared_root(path)
 
     def root_of_reference(self, path: str) -> str:
-        """The root that allows a blob reference to point to `path`: the warehouse, roots of `blob-roots` and
-        `external-roots`. Raises InvalidOptionError for other paths.
+        """Return the root that allows a blob reference to point to `path`: the warehouse, or a root of
+        `blob-roots` or `external-roots`. Raises InvalidOptionError for other paths.
         """
         self._check_form(path)
         for root in (self.warehouse, *self.blob_roots, *(self.declared or ())):

@@ -111,7 +111,7 @@ class ConfinedFileIO:
             self._checks.check(self.allowed.own if self._is_own(path) else root, path)
 
     def _is_own(self, path: str) -> bool:
-        """Whether `path` lies in the directory of the table, which may be a link as a whole."""
+        """Return whether `path` lies in the directory of the table, which may be a link as a whole."""
         own = self.allowed.own
         return own != self.allowed.service and (is_below(path, own) or path == own)
 
@@ -121,7 +121,9 @@ class ConfinedFileIO:
 
 @dataclass(frozen=True)
 class ReferenceFileIO:
-    """A reader of the targets of blob references: below the allowed roots, and through no link."""
+    """A reader of the targets of blob references, which must be below the allowed roots and are not read
+    through links.
+    """
 
     inner: FileIO
     allowed: AllowedPaths

@@ -18,7 +18,7 @@ SERVICE = ".lakecore"
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """A file or directory."""
+    """The status of a file or directory."""
 
     path: str
     size: int
@@ -33,7 +33,7 @@ class FileStatus:
 
     @property
     def name(self) -> str:
-        """The last part of the path."""
+        """Return the last part of the path."""
         return self.path.rstrip("/").rpartition("/")[2]
 
 
@@ -48,7 +48,7 @@ class OutputFile(Protocol):
 
     @property
     def closed(self) -> bool:
-        """Whether the file accepts no more writes."""
+        """Return whether the file accepts no more writes."""
 
     def write(self, data: Any) -> int:
         """Append any bytes-like object; return its length in bytes."""

@@ -60,7 +60,9 @@ class LinkChecks:
 
 
 def _check_place(root: str, path: str) -> bool:
-    """Whether anything is there. Raises UnsupportedError for a link that leads out of `root`."""
+    """Return whether anything exists at the path. Raises UnsupportedError for a link that leads out of
+    `root`.
+    """
     try:
         found = os.lstat(path)
     except (OSError, ValueError):

@@ -1,9 +1,9 @@
-"""Local disks.
+"""This module implements storage on local disks.
 
 Durability: a data file is fsynced when it is closed, and so is its directory entry, before any commit can
-name it; a published file is fsynced before it becomes visible. A crash of the machine therefore never
-leaves a snapshot that points to missing bytes. `LocalFileIO(sync=False)` leaves this to the kernel, as
-other writers of the format do: faster, and safe against the death of a process but not of the machine.
+name it; a published file is fsynced before it becomes visible. A crash of the machine therefore never leaves
+a snapshot that points to missing bytes. `LocalFileIO(sync=False)` leaves this to the kernel, as other writers
+of the format do: faster, and safe against the death of a process but not of the machine.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSY
 
 @dataclass(frozen=True)
 class LocalFileIO:
-    """`FileIO` over the file system of this machine."""
+    """An implementation of `FileIO` over the file system of this machine."""
 
     sync: bool = True
     service_mode: int = 0o600
@@ -83,7 +83,9 @@ class LocalFileIO:
             raise
 
     def publish(self, path: str, data: bytes) -> bool:
-        """Hard-link a complete temporary file to its name: the kernel refuses a name that is taken."""
+        """Create the file by a hard link from a complete temporary file to its name: the kernel refuses a
+        name that is taken.
+        """
         with storage_errors("publish", path), self._making(path) as parent:
             temporary = self._temporary(parent, "publish", data)
             try:
@@ -96,7 +98,9 @@ class LocalFileIO:
         return parent_directory(path, self.roots, make=True, sync=self.sync)
 
     def _opener(self, parent: ParentDirectory) -> Callable[[str, int], int]:
-        """How a new file is opened: in the open directory, and lakecore's own with fewer rights."""
+        """Return a function that opens a new file in the open directory; files of lakecore's own are created
+        with fewer rights.
+        """
         mode = self.service_mode if f"/{SERVICE}/" in parent.path else _ANYONE
         return lambda name, flags: parent.open_new(name, flags, mode)
 
@@ -128,7 +132,9 @@ class LocalFileIO:
             parent.sync(self.sync)
 
     def _temporary(self, parent: ParentDirectory, action: str, data: bytes) -> str:
-        """A complete file beside that of `parent`, under a fresh name that readers of the format ignore."""
+        """Write a complete file beside that of `parent`, under a fresh name that readers of the format
+        ignore, and return the name.
+        """
         temporary = parent.sibling(f".{os.path.basename(parent.name)}.{self.clock.fresh_id()}.tmp")
         with storage_errors(action, parent.path):
             try:
@@ -198,8 +204,8 @@ class LocalFileIO:
                 os.unlink(old.name, dir_fd=old.descriptor)
 
     def _copy(self, old: ParentDirectory, new: ParentDirectory) -> None:
-        """To another disk: a complete copy first, under its name at once. Raises UnsupportedError for a
-        symbolic link: its copy would be of the file behind it.
+        """Copy a file to another disk: the copy is complete before it gets its name. Raises UnsupportedError
+        for a symbolic link, because the copy would be of the file that it refers to.
         """
         if stat.S_ISLNK(old.look(old.name).st_mode):
             raise UnsupportedError(
@@ -217,7 +223,9 @@ class LocalFileIO:
 
 
 class LocalRanges:
-    """A local file read by its descriptor: a range costs a quarter of what it costs through pyarrow."""
+    """A reader of a local file by its descriptor, which reads a range at a quarter of its cost through
+    pyarrow.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -322,7 +330,7 @@ def _status(path: str, found: os.stat_result) -> FileStatus:
 
 
 def _link(entry: os.DirEntry[str]) -> FileStatus:
-    """A symbolic link in a listing, also one that leads nowhere."""
+    """Return the status of a symbolic link in a listing, also of one that leads nowhere."""
     try:
         found = entry.stat()
     except OSError:  # it leads nowhere, or into itself
@@ -332,7 +340,7 @@ def _link(entry: os.DirEntry[str]) -> FileStatus:
 
 
 def _link_beside(parent: ParentDirectory, temporary: str) -> None:
-    """Gives a temporary file of the directory the name of `parent`, which must be free."""
+    """Give a temporary file of the directory the name of `parent`, which must be free."""
     within = parent.descriptor
     os.link(temporary, parent.name, src_dir_fd=within, dst_dir_fd=within, follow_symlinks=False)
 
@@ -342,7 +350,7 @@ def _link_between(old: ParentDirectory, new: ParentDirectory) -> None:
 
 
 def _landed(parent: ParentDirectory, temporary: str, err: OSError) -> bool:
-    """After a failed link: is the file our own all the same? Network file systems repeat requests."""
+    """Return whether the file is our own although a link failed. Network file systems repeat requests."""
     path = parent.path
     try:
         if os.path.samestat(parent.look(temporary), parent.look(parent.name)):
@@ -379,7 +387,7 @@ def _exists(parent: ParentDirectory) -> bool:
 
 
 def _copy_file(old: ParentDirectory, new: ParentDirectory, temporary: str, sync: bool) -> None:
-    """Bytes, times and permissions of the file `old`, to a new file beside `new`."""
+    """Copy bytes, times and permissions of the file `old` to a new file beside `new`."""
     with (
         open(old.name, "rb", opener=lambda name, flags: old.open_new(name, flags, 0)) as source,
         open(temporary, "xb", opener=lambda name, flags: new.open_new(name, flags, 0o600)) as copy,

@@ -17,8 +17,8 @@ __all__ = ["MemoryFileIO"]
 
 
 class MemoryFileIO:
-    """`FileIO` over a dict. Instances of one name share their files, across threads and through pickling
-    too.
+    """An implementation of `FileIO` over a dict. Instances of one name share their files, across threads and
+    also after pickling.
     """
 
     _stores: dict[str, dict[str, tuple[bytes, int]]] = {}  # noqa: RUF012 - shared on purpose

@@ -101,7 +101,9 @@ def sync_directory(path: str, within: int | None = None) -> None:
 
 
 def _make_directories(path: str, sync: bool) -> None:
-    """Like `makedirs`; every new directory's own entry is made durable."""
+    """Create a directory and its parents as `makedirs` does; the entry of every new directory is made
+    durable.
+    """
     if os.path.isdir(path):
         return
     parent = os.path.dirname(path)

@@ -48,7 +48,7 @@ def publish_resolved(file_io: FileIO, path: str, data: bytes, clock: Clock) -> b
 
 
 def _read_back(file_io: FileIO, path: str, cause: str) -> bytes | None:
-    """What `path` holds, None if nothing."""
+    """Return the content of `path`, or None if it does not exist."""
     try:
         return file_io.read(path)
     except NotFoundError:

@@ -288,7 +288,7 @@ def _translate(err: Any, action: str, path: str) -> LakeError:
 
 
 def _refused(err: Any, path: str) -> bool:
-    """What a failed conditional PUT means: False when the key is taken, else an error."""
+    """Return False if a conditional PUT failed because the key is taken, and raise the error otherwise."""
     code = str(err.response.get("Error", {}).get("Code", ""))
     status = err.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if code in _TAKEN:
