@@ -1,1 +1,1 @@
-"""Rows as bytes, hashes, sort keys, directory names and JSON."""
+"""This package converts rows to bytes, hashes, sort keys, directory names and JSON."""

@@ -1,4 +1,6 @@
-"""Arrow columns as BinaryRow bytes, vectorised: the layout of `binary_row` for many rows at once."""
+"""This module encodes Arrow columns as BinaryRow bytes, vectorised: it writes the layout of `binary_row` for
+many rows at once.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ class BinaryRows:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """One field of all rows: slot words, nulls, and words of the variable part (`counts` a row), if any."""
+    """One field of all rows: `slots` has the slot words, `nulls` the null flags, `tail` the words of the
+    variable part (`counts` per row), if there is one.
+    """
 
     slots: Words
     nulls: NDArray[np.bool_] | None
@@ -55,7 +59,7 @@ class _Column:
 
 
 def encode_batch(columns: Sequence[pa.Array], row_type: RowType) -> BinaryRows:
-    """The BinaryRows of `columns`, one array a field of `row_type`, all of one length.
+    """Return the BinaryRows of `columns`, one array per field of `row_type`, all of one length.
 
     Costs some words of scratch memory a row: callers cut long batches (see `hashing`).
     """
@@ -86,7 +90,7 @@ def encode_batch(columns: Sequence[pa.Array], row_type: RowType) -> BinaryRows:
 
 
 def _runs(starts: Sizes, counts: Sizes) -> Sizes:
-    """starts[0], starts[0] + 1, … (counts[0] of them), then those of row 1, and so on."""
+    """Return starts[0], starts[0] + 1, … (counts[0] numbers), then those of row 1, and so on."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     return np.arange(total, dtype=np.int64) + np.repeat(starts - ends + counts, counts)
@@ -110,7 +114,7 @@ def _column(column: pa.Array, field: DataField) -> _Column:
 
 
 def _values(array: pa.Array, dtype: str) -> NDArray[Any]:
-    """The value buffer; what stands under a null is arbitrary."""
+    """Return the value buffer; values at null positions are arbitrary."""
     return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * np.dtype(dtype).itemsize)
 
 
@@ -190,14 +194,16 @@ def _strings(array: pa.Array, nulls: NDArray[np.bool_] | None) -> _Column:
 
 
 def _runs_of_bytes(begin: Sizes, counts: Sizes) -> Sizes:
-    """Byte positions begin, begin + 8, … of the words of each string."""
+    """Return the byte positions begin, begin + 8, … of the words of each string."""
     ends = np.cumsum(counts)
     step = np.arange(int(ends[-1]), dtype=np.int64) - np.repeat(ends - counts, counts)
     return np.repeat(begin, counts) + step * _WORD
 
 
 def _nested(column: pa.Array, field: DataField) -> _Column:
-    """Arrays, maps and rows: value by value. They are no bucket keys, so this is rarely used."""
+    """Return the column of arrays, maps or rows, encoded value by value. They are no bucket keys, so this is
+    rarely used.
+    """
     one = RowType((DataField(field.id, field.name, field.type),))
     rows = [encode_binary_row((value,), one) for value in array_values(column, field.type)]
     slots = np.array([int.from_bytes(row[8:12], "little") for row in rows], np.uint64)

@@ -1,4 +1,6 @@
-"""Sizes and widths of the binary row layout, shared by the one-row codec and the vectorised one."""
+"""This module computes sizes and widths of the binary row layout, for the one-row codec and the vectorised
+one.
+"""
 
 from __future__ import annotations
 
@@ -37,22 +39,22 @@ _WIDTHS = {"?": 1, "b": 1, "h": 2, "i": 4, "f": 4, "q": 8, "d": 8}
 
 
 def null_bits_size(arity: int) -> int:
-    """Bytes of the header and null bits of a row: bit i + 8 marks field i, in whole 8-byte words."""
+    """Return the bytes of the header and null bits of a row: bit i + 8 marks field i, in whole 8-byte words."""
     return (arity + 63 + 8) // 64 * 8
 
 
 def array_header_size(count: int) -> int:
-    """Bytes of the element count and null bits of an array."""
+    """Return the bytes of the element count and null bits of an array."""
     return 4 + (count + 31) // 32 * 4
 
 
 def element_size(kind: DataType) -> int:
-    """Bytes one element takes in the fixed part of an array."""
+    """Return the bytes that one element takes in the fixed part of an array."""
     if isinstance(kind, AtomicType) and kind.root in FIXED_FORMATS:
         return _WIDTHS[FIXED_FORMATS[kind.root]]
     return 8
 
 
 def padded(size: int) -> int:
-    """`size` rounded up to a multiple of 8."""
+    """Return `size` rounded up to a multiple of 8."""
     return -(-size // 8) * 8

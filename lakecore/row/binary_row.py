@@ -49,7 +49,7 @@ Reader = Callable[[bytes, int], Any]
 
 
 def decode_row(data: bytes, row_type: RowType, path: str = "binary row") -> tuple[Any, ...]:
-    """The values of a serialised row. Fields beyond `row_type` (row-tracking statistics) are left out.
+    """Return the values of a serialised row. Fields beyond `row_type` (row-tracking statistics) are left out.
 
     Raises CorruptDataError naming `path`.
     """
@@ -62,17 +62,17 @@ def decode_row(data: bytes, row_type: RowType, path: str = "binary row") -> tupl
 
 
 def decode_binary_row(data: bytes, row_type: RowType, path: str = "binary row") -> tuple[Any, ...]:
-    """The values of a BinaryRow without arity prefix. Raises CorruptDataError naming `path`."""
+    """Return the values of a BinaryRow without arity prefix. Raises CorruptDataError naming `path`."""
     return _guarded(bytes(data), row_type, len(row_type.fields), path)
 
 
 def encode_row(values: Sequence[Any], row_type: RowType) -> bytes:
-    """The serialised row of `values`. Raises InvalidInputError for a value its type cannot hold."""
+    """Return the serialised row of `values`. Raises InvalidInputError for a value that its type cannot hold."""
     return struct.pack(">i", len(row_type.fields)) + encode_binary_row(values, row_type)
 
 
 def encode_binary_row(values: Sequence[Any], row_type: RowType) -> bytes:
-    """The BinaryRow of `values`, without arity prefix; its size is a multiple of 8."""
+    """Return the BinaryRow of `values`, without arity prefix; its size is a multiple of 8."""
     fields = row_type.fields
     if len(values) != len(fields):
         raise InvalidInputError(f"{len(values)} values for a row of {len(fields)} fields")
@@ -175,7 +175,9 @@ def _read_nanos(data: bytes, slot: int) -> int:
 
 
 def _part(data: bytes, slot: int) -> bytes:
-    """The variable part a slot points to: high half offset, low half size."""
+    """Return the variable part that a slot refers to: the high half of the slot is its offset, the low half
+    its size.
+    """
     (word,) = struct.unpack_from("<Q", data, slot)
     start, size = word >> 32, word & _LOW
     if start + size > len(data):
@@ -209,7 +211,9 @@ def _read_array(data: bytes, element: DataType) -> list[Any]:
 
 
 def _check_parts(data: bytes, slots: Sequence[int]) -> None:
-    """Parts of an array do not overlap; without this rule a few damaged bytes could take hours to read."""
+    """Raise ValueError if parts of an array overlap; without this rule a few damaged bytes could take hours
+    to read.
+    """
     total = sum(struct.unpack_from("<I", data, slot)[0] for slot in slots)
     if total > len(data):
         raise ValueError(f"elements of {total} bytes in an array of {len(data)}")
@@ -243,7 +247,7 @@ def _read_variant(data: bytes) -> tuple[bytes, bytes]:
 
 
 def _reserve(out: bytearray, slot: int, kind: DataType) -> None:
-    """A null keeps the room of the value where values can be updated in place (see the module)."""
+    """Append the space that a null keeps where values can be updated in place (see the module)."""
     if isinstance(kind, AtomicType):
         room = 0
         if kind.root is TypeRoot.DECIMAL and kind.precision > MAX_COMPACT_DECIMAL:

@@ -1,4 +1,4 @@
-"""The bucket of each row, by the bucket function of the table (`bucket-function.type`)."""
+"""This module computes the bucket of each row by the bucket function of the table (`bucket-function.type`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_INT = 0x7FFFFFFF
 def assign_buckets(
     batch: pa.RecordBatch | pa.Table, bucket_key_type: RowType, total: int, function: str
 ) -> NDArray[np.int32]:
-    """Bucket numbers in [0, `total`). `function` is default, mod or hive.
+    """Return the bucket numbers of the rows, in [0, `total`). `function` is default, mod or hive.
 
     Columns of `bucket_key_type` are taken from `batch` by name, in bucket-key order.
     """
@@ -45,7 +45,7 @@ def assign_buckets(
 
 
 def _mod(columns: list[pa.Array], key: RowType, total: int) -> NDArray[np.int32]:
-    """floorMod of one INT or BIGINT key."""
+    """Return the floorMod of one INT or BIGINT key."""
     kinds = [field.type for field in key.fields]
     kind = kinds[0]
     if (

@@ -1,4 +1,6 @@
-"""Hashes of rows: Murmur3 over the BinaryRow (buckets, dynamic-bucket index) and the hash of Hive tables."""
+"""This module computes hashes of rows: Murmur3 over the BinaryRow (buckets, dynamic-bucket index) and the
+hash of Hive tables.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,10 @@ _FIVE, _31 = np.uint32(5), np.uint32(31)
 
 
 def hash_rows(columns: Sequence[pa.Array | pa.ChunkedArray], row_type: RowType) -> NDArray[np.int32]:
-    """The 32-bit hash of each row of `columns` (one a field of `row_type`): Murmur3, seed 42, over the whole
-    BinaryRow including padding. Cost: about 60 ns a row of one BIGINT, more for strings."""
+    """Return the 32-bit hash of each row of `columns` (one per field of `row_type`): Murmur3, seed 42, over
+    the whole BinaryRow including padding. The cost is about 60 ns per row of one BIGINT, and more for
+    strings.
+    """
     arrays = [
         normal_array(column, field.type) for column, field in zip(columns, row_type.fields, strict=True)
     ]
@@ -55,7 +59,7 @@ def _murmur(words: NDArray[np.uint64], starts: NDArray[np.int64]) -> Hashes:
 
 
 def _mix_rest(hashes: Hashes, halves: Hashes, first: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
-    """The words beyond the shortest row: fewer rows take part in every step."""
+    """Mix the words beyond the shortest row into the hashes: fewer rows take part in every step."""
     done = int(sizes.min())
     live = np.flatnonzero(sizes > done)
     while len(live):
@@ -73,7 +77,7 @@ def _rotate(values: Hashes, bits: int) -> None:
 
 
 def _mix(hashes: Hashes, block: Hashes) -> None:
-    """One 4-byte block into each hash; both are changed in place."""
+    """Mix one 4-byte block into each hash; both arrays are changed in place."""
     block *= _C1
     _rotate(block, 15)
     block *= _C2
@@ -97,7 +101,9 @@ def _finish(hashes: Hashes, lengths: Hashes) -> Hashes:
 
 
 def hive_hash_rows(columns: Sequence[pa.Array | pa.ChunkedArray], row_type: RowType) -> NDArray[np.int32]:
-    """The hash of Hive tables (`bucket-function.type` = hive). Raises UnsupportedError for nested keys."""
+    """Return the hash of Hive tables for each row (`bucket-function.type` = hive). Raises UnsupportedError
+    for nested keys.
+    """
     out: Hashes | None = None
     for column, field in zip(columns, row_type.fields, strict=True):
         part = _hive_field(normal_array(column, field.type), field.type)
@@ -136,7 +142,7 @@ _HIVE_BYTES = (TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBIN
 
 
 def _plain(array: pa.Array, dtype: str) -> NDArray[Any]:
-    """Values with 0 for null."""
+    """Return the values, with 0 for null."""
     values = np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * np.dtype(dtype).itemsize)
     if array.null_count:
         values = np.where(array.is_null().to_numpy(zero_copy_only=False), np.zeros((), dtype), values)
@@ -148,7 +154,7 @@ def _fold(bits: NDArray[np.uint64]) -> Hashes:
 
 
 def _hive_bytes(array: pa.Array) -> Hashes:
-    """r = 31 * r + byte, bytes signed."""
+    """Return the hash of each value: h = 31 * h + byte, where bytes are signed."""
     offsets = np.frombuffer(array.buffers()[1], "<i4", len(array) + 1, array.offset * 4).astype(np.int64)
     first, sizes = offsets[:-1], np.diff(offsets)
     if array.null_count:
@@ -167,7 +173,7 @@ def _hive_bytes(array: pa.Array) -> Hashes:
 
 
 def _hive_decimal(value: Decimal | None) -> int:
-    """Of the value without trailing zeros and with a scale of at least 0: 31 * hash(unscaled) + scale."""
+    """Return 31 * hash(unscaled) + scale of the value without trailing zeros and with a scale of at least 0."""
     if value is None:
         return 0
     sign, digits, exponent = value.as_tuple()

@@ -34,7 +34,9 @@ _ZEROS = {"ms": r"(\.\d{3})0{1,6}$", "us": r"(\.\d{6})0{1,3}$"}
 
 
 def fast_column(raws: Sequence[Any], kind: DataType) -> pa.Array | None:
-    """The column, or None when a value needs `json_values` (or is wrong, which only that can explain)."""
+    """Return the column, or None when a value needs `json_values` (or is wrong, which only `json_values` can
+    explain).
+    """
     if not isinstance(kind, AtomicType) or kind.root not in _ACCEPTED:
         return None
     if not set(map(type, raws)) <= _ACCEPTED[kind.root] | {type(None)}:
@@ -51,7 +53,9 @@ def fast_column(raws: Sequence[Any], kind: DataType) -> pa.Array | None:
 
 
 def _timestamps(texts: pa.Array, target: pa.DataType) -> pa.Array:
-    """Trailing zeros beyond the unit and a final Z are dropped; any other zone is left to the slow way."""
+    """Parse timestamps without trailing zeros beyond the unit and without a final Z; any other zone is left
+    to the slow path.
+    """
     texts = pc.utf8_rtrim(texts, "Z")
     if target.unit in _ZEROS:
         texts = pc.replace_substring_regex(texts, _ZEROS[target.unit], r"\1")

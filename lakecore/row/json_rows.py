@@ -1,4 +1,4 @@
-"""Batches as JSON lines and back, by the conventions of `json_text` and `json_values`."""
+"""This module converts batches to JSON lines and back, by the conventions of `json_text` and `json_values`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _CHUNK = 1 << 16
 
 
 def batch_to_json(batch: pa.RecordBatch, row_type: RowType, kind: str | None = None) -> Iterator[str]:
-    """One JSON object a row, without line ends; columns of `row_type` in its order, found by name.
+    """Yield one JSON object per row, without line ends; columns are found by name and written in the order of
+    `row_type`.
 
     `kind` (`+I`) goes first as `_kind` when given. Cost: 1 to 10 s a million rows of ten columns.
     """
@@ -44,7 +45,7 @@ def batch_to_json(batch: pa.RecordBatch, row_type: RowType, kind: str | None = N
 
 
 def json_columns(lines: Iterable[str | bytes], row_type: RowType, first_line: int = 1) -> list[str] | None:
-    """The columns of the first row, in their order; None where all lines are blank.
+    """Return the columns of the first row, in their order, or None where all lines are blank.
 
     Raises InvalidInputError naming line and column for one that `row_type` has not.
     """
@@ -59,8 +60,8 @@ def json_columns(lines: Iterable[str | bytes], row_type: RowType, first_line: in
 def json_to_batch(
     lines: Iterable[str | bytes], row_type: RowType, first_line: int = 1, *, complete: bool = False
 ) -> pa.RecordBatch:
-    """Rows of JSON objects; blank lines are skipped, missing columns are null (also those with a default),
-    or refused, when rows have to be `complete`.
+    """Return the rows of JSON objects as a batch; blank lines are skipped. Missing columns are null (also
+    those with a default), or refused when rows have to be `complete`.
 
     The batch has the columns of `row_type`, and `_kind` (+I, -U, +U, -D) when any line has it. Raises
     InvalidInputError naming line (counted from `first_line`), column and value.

@@ -44,7 +44,9 @@ _CONTROL |= {
 
 
 def column_json(column: pa.Array, kind: DataType) -> pa.Array:
-    """The JSON text of each value of `column`; null becomes the text `null`. Never holds nulls itself."""
+    """Return the JSON text of each value of `column`; null becomes the text `null`, so that the result has no
+    nulls.
+    """
     if not isinstance(kind, AtomicType):
         return _by_value(column, kind)
     array = normal_array(column, kind) if kind.root is not TypeRoot.VARIANT else column
@@ -78,7 +80,9 @@ def _strings(array: pa.Array) -> pa.Array:
 
 
 def _floats(array: pa.Array, kind: AtomicType) -> pa.Array:
-    """Arrow prints plain numbers like Java does, but without `.0`; the others go one by one."""
+    """Return the JSON text of floats. Arrow prints plain numbers like Java does, but without `.0`; the others
+    are converted one by one.
+    """
     size = pc.abs(array)
     plain = pc.or_(pc.and_(pc.greater_equal(size, 1e-3), pc.less(size, 1e7)), pc.equal(array, 0))
     texts = array.cast(pa.string())
@@ -103,12 +107,12 @@ def _by_value(column: pa.Array, kind: DataType) -> pa.Array:
 
 
 def value_json(value: Any, kind: DataType) -> str:
-    """The JSON text of one internal value."""
+    """Return the JSON text of one internal value."""
     return "null" if value is None else _json_function(kind)(value)
 
 
 def _json_function(kind: DataType) -> Callable[[Any], str]:
-    """A function from a value that is not None to its JSON text."""
+    """Return a function from a value that is not None to its JSON text."""
     match kind:
         case AtomicType():
             return _atomic_function(kind)
@@ -153,7 +157,7 @@ _ATOMIC_FUNCTIONS: dict[TypeRoot, Callable[[Any], str]] = {
 
 
 def quoted(text: str) -> str:
-    """A JSON string; only quotes, backslashes and control characters are escaped."""
+    """Return a JSON string, in which only quotes, backslashes and control characters are escaped."""
     if text.isprintable():
         return encode_basestring(text)
     return f'"{text.translate(_CONTROL)}"'

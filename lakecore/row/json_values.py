@@ -1,4 +1,6 @@
-"""Parsed JSON as internal values of a type: the reverse of `json_text`, a little more lenient."""
+"""This module converts parsed JSON to internal values of a type: the reverse of `json_text`, a little more
+lenient.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ _DAYS = (TypeRoot.DATE, TypeRoot.TIME)
 
 
 def from_json(kind: DataType) -> Convert:
-    """A function from parsed JSON (not None) to the value; it raises InvalidInputError naming both."""
+    """Return a function from parsed JSON (not None) to the value; the function raises InvalidInputError
+    naming both.
+    """
     match kind:
         case AtomicType():
             return _atomic(kind)

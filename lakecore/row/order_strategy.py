@@ -1,4 +1,6 @@
-"""In which order rows are put. Imports nothing: commands know it before they begin."""
+"""This module names the orders in which rows can be sorted. It imports nothing: commands know it before they
+begin.
+"""
 
 from __future__ import annotations
 

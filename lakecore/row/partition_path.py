@@ -1,4 +1,6 @@
-"""Partitions as text: directory names of data files (format rule), and the `dt=a,hh=b;dt=c` of requests."""
+"""This module writes partitions as text: directory names of data files (format rule), and the
+`dt=a,hh=b;dt=c` of requests.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,11 @@ _BYTES = (TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.BLOB)
 def partition_path(
     values: Sequence[Any], partition_type: RowType, default_name: str, legacy_name: bool
 ) -> str:
-    """`dt=19723/hh=2`, without a trailing slash; empty for an unpartitioned table.
+    """Return the directory of a partition, as in `dt=19723/hh=2`, without a trailing slash; it is empty for
+    an unpartitioned table.
 
-    Null, empty and blank values share the directory `default_name`. With `legacy_name` the internal value
-    is named (DATE as a day number), else its cast to string.
+    Null, empty and blank values share the directory `default_name`. With `legacy_name` the internal value is
+    named (DATE as a day number), else its cast to string.
     """
     return "/".join(
         f"{_escape(field.name)}={_escape(_directory_text(value, field.type, default_name, legacy_name))}"
@@ -35,7 +38,7 @@ def partition_path(
 
 
 def partition_text(values: Sequence[Any], partition_type: RowType) -> str:
-    """`dt=2024-01-01,hh=2`: for people, logs and reports; null is the default name."""
+    """Return a partition for logs and reports, as in `dt=2024-01-01,hh=2`; null is the default name."""
     return ",".join(
         f"{field.name}={DEFAULT_NAME if value is None else value_text(value, field.type)}"
         for field, value in zip(partition_type.fields, values, strict=True)
@@ -45,7 +48,7 @@ def partition_text(values: Sequence[Any], partition_type: RowType) -> str:
 def parse_partitions(
     text: str, partition_type: RowType, default_name: str = DEFAULT_NAME
 ) -> tuple[dict[str, Any], ...]:
-    """`dt=a,hh=b;dt=c` -> ({"dt": "a", "hh": "b"}, {"dt": "c"}); `default_name` stands for null.
+    """Parse `dt=a,hh=b;dt=c` as ({"dt": "a", "hh": "b"}, {"dt": "c"}); `default_name` stands for null.
 
     Raises InvalidInputError naming the part that is not `key=value` of a partition key.
     """
@@ -89,7 +92,7 @@ def _directory_text(value: Any, kind: DataType, default_name: str, legacy_name: 
 
 
 def _is_blank(text: str) -> bool:
-    """Empty or white space as Java sees it: no-break spaces count as text."""
+    """Return whether the text is empty or white space as Java defines it: no-break spaces count as text."""
     return not text or (text.isspace() and not any(char in _JAVA_NOT_BLANK for char in text))
 
 

@@ -35,7 +35,9 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class SortRule:
-    """The order by `columns`. `var_bytes`: how many bytes of a text count for the z-order. Pickles."""
+    """The order by `columns`. `var_bytes` is the number of bytes of a text that count for the z-order. It can
+    be pickled.
+    """
 
     strategy: OrderStrategy
     columns: tuple[str, ...]
@@ -45,7 +47,7 @@ class SortRule:
         return f"{self.strategy.value}({', '.join(self.columns)})"
 
     def keys(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
-        """Columns without nulls that compare like the rows, one after the other.
+        """Return columns without nulls that, compared one after the other, have the order of the rows.
 
         `columns`: those of the rule, in its order. How many keys there are, and their types, depends on the
         rule and the types of the columns alone.
@@ -64,7 +66,7 @@ class SortRule:
 
 
 def _plain_keys(column: pa.Array) -> list[pa.Array]:
-    """Whether there is a value, then the value."""
+    """Return two columns: whether there is a value, then the value."""
     there = pc.cast(column.is_valid(), pa.int8())
     if _is_text(column.type):
         return [there, pc.fill_null(column, pa.scalar(b"").cast(column.type))]
@@ -74,7 +76,9 @@ def _plain_keys(column: pa.Array) -> list[pa.Array]:
 
 
 def _ordered(column: pa.Array) -> Ints:
-    """Integers in the order of the values; nulls are any. The column is no text and no long decimal."""
+    """Return integers in the order of the values; those of nulls are arbitrary. The column is no text and no
+    long decimal.
+    """
     kind = column.type
     if pa.types.is_floating(kind):
         doubles: npt.NDArray[np.float64] = pc.fill_null(pc.cast(column, pa.float64()), 0.0).to_numpy().copy()
@@ -90,12 +94,12 @@ def _ordered(column: pa.Array) -> Ints:
 
 
 def _low_words(column: pa.Array) -> Ints:
-    """Unscaled decimals without their higher half; nulls are 0."""
+    """Return unscaled decimals without their higher half; nulls are 0."""
     return _decimal_words(column)[0::2]
 
 
 def _high_bits(column: pa.Array) -> Ints:
-    """The 63 highest bits, and the sign, that decimals of this precision can have."""
+    """Return the 63 highest bits, and the sign, that decimals of this precision can have."""
     words = _decimal_words(column)
     low, high = words[0::2].view(np.uint64), words[1::2]
     shift = (10**column.type.precision).bit_length() - HILBERT_BITS
@@ -105,14 +109,14 @@ def _high_bits(column: pa.Array) -> Ints:
 
 
 def _decimal_words(column: pa.Array) -> Ints:
-    """Low and high word of each 128-bit integer in turn."""
+    """Return the low and the high word of each 128-bit integer in turn."""
     filled = pc.fill_null(column, pa.scalar(Decimal(0), column.type))
     stored = np.frombuffer(filled.buffers()[1], np.int64, 2 * (len(filled) + filled.offset))
     return stored[2 * filled.offset :]
 
 
 def _curve_value(column: pa.Array) -> Ints:
-    """The integer of a value on a curve."""
+    """Return the integer that stands for each value on a curve."""
     kind = column.type
     if pa.types.is_timestamp(kind):
         times, by = _PER_MILLI[kind.unit]
@@ -146,7 +150,7 @@ def _hilbert_word(column: pa.Array) -> Words:
 
 
 def _text_words(column: pa.Array, count: int) -> list[Words]:
-    """The first `count` bytes of each value, zeros where it is shorter, as words. Nulls are zeros."""
+    """Return the first `count` bytes of each value as words, with zeros where it is shorter. Nulls are zeros."""
     width = -(-count // _WORD_BYTES) * _WORD_BYTES
     plain = pc.fill_null(pc.cast(column, pa.large_binary()), b"")
     if not len(plain):

@@ -20,7 +20,7 @@ _ONE = np.uint64(1)
 
 
 def interleave(columns: Sequence[Sequence[Words]], widths: Sequence[int]) -> list[Words]:
-    """The z-order: bits of all columns in turn, the highest first.
+    """Return the z-order: bits of all columns in turn, the highest first.
 
     `columns`: words of each column, the most significant first, values left-aligned; `widths`: how many bits
     of each count. A column without bits left is passed over. Cost: four passes over the rows a bit.
@@ -34,7 +34,8 @@ def interleave(columns: Sequence[Sequence[Words]], widths: Sequence[int]) -> lis
 
 
 def hilbert(points: Sequence[Words], bits: int = HILBERT_BITS) -> list[Words]:
-    """Position on the Hilbert curve through points of `bits` bits a column, by Skilling's transposition.
+    """Return the position on the Hilbert curve through points of `bits` bits per column, by Skilling's
+    transposition.
 
     Reference: J. Skilling, Programming the Hilbert curve, AIP Conf. Proc. 707 (2004). Cost: about 14 passes
     over the rows a bit and column.
@@ -70,7 +71,9 @@ def _gray_encode(axes: list[Words], bits: int) -> None:
 
 
 def _gathered(bits: Iterator[tuple[Words, int]]) -> list[Words]:
-    """Bits (a column of words and the place of a bit in them), the most significant first, as words."""
+    """Return bits (each a column of words and the place of a bit in them), the most significant first, as
+    words.
+    """
     words: list[Words] = []
     for count, (source, place) in enumerate(bits):
         if count % WORD_BITS == 0:

@@ -1,4 +1,6 @@
-"""Columns as plain texts and back, for CSV and terminals: the texts of `json_text` without quotes."""
+"""This module converts columns to plain texts and back, for CSV and terminals: they are the texts of
+`json_text` without quotes.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _CAST = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
 
 
 def column_texts(column: pa.Array, kind: DataType) -> pa.Array:
-    """The text of each value; null stays null. Nested values are JSON."""
+    """Return the text of each value; null stays null. Nested values are JSON."""
     if isinstance(kind, AtomicType) and kind.root in _TEXTS:
         return normal_array(column, kind)
     texts = column_json(column, kind)
@@ -39,7 +41,7 @@ def _unquoted(texts: pa.Array, kind: AtomicType) -> pa.Array:
 
 
 def parse_texts(texts: pa.Array, field: DataField, first_row: int) -> pa.Array:
-    """The column that `texts` (strings, null is null) stand for. Nested values are JSON.
+    """Parse `texts` (strings, null is null) as the column of a field. Nested values are JSON.
 
     Raises InvalidInputError naming row (counted from `first_row`), column and text.
     """

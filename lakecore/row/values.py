@@ -33,19 +33,21 @@ _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 
 
 def batch_rows(batch: pa.RecordBatch, row_type: RowType) -> list[tuple[Any, ...]]:
-    """The rows of `batch` as tuples in the order of `row_type`; columns are found by name."""
+    """Return the rows of `batch` as tuples in the order of `row_type`; columns are found by name."""
     columns = [array_values(batch.column(field.name), field.type) for field in row_type.fields]
     return list(zip(*columns, strict=True)) if columns else [()] * batch.num_rows
 
 
 def rows_batch(rows: Sequence[Sequence[Any]], row_type: RowType, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows of internal values as one batch of `schema`, the Arrow schema of `row_type`."""
+    """Return rows of internal values as one batch of `schema`, the Arrow schema of `row_type`."""
     columns = [values_array([row[i] for row in rows], field.type) for i, field in enumerate(row_type.fields)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def normal_array(column: pa.Array | pa.ChunkedArray, kind: DataType) -> pa.Array:
-    """`column` in one piece, in the Arrow type of `kind`. Raises InvalidInputError if it cannot be cast."""
+    """Return `column` in one piece, in the Arrow type of `kind`. Raises InvalidInputError if it cannot be
+    cast.
+    """
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     target = arrow_type(kind)
@@ -58,7 +60,7 @@ def normal_array(column: pa.Array | pa.ChunkedArray, kind: DataType) -> pa.Array
 
 
 def array_values(column: pa.Array | pa.ChunkedArray, kind: DataType) -> list[Any]:
-    """The values of `column` (of any Arrow type that holds `kind`)."""
+    """Return the values of `column` (of any Arrow type that holds `kind`)."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -111,7 +113,7 @@ def _pairs(array: pa.Array, key: DataType, value: DataType) -> list[Any]:
 
 
 def values_array(values: Sequence[Any], kind: DataType) -> pa.Array:
-    """An array in the Arrow type of `kind`. Raises InvalidInputError for a value out of range."""
+    """Return an array in the Arrow type of `kind`. Raises InvalidInputError for a value out of range."""
     try:
         return _build(values, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError) as err:

@@ -1,4 +1,4 @@
-"""VARIANT values: the binary form (value and metadata) as JSON text and back.
+"""This module converts VARIANT values from their binary form (value and metadata) to JSON text and back.
 
 Spec: the Variant binary encoding of Parquet. Metadata is a dictionary of keys; a value starts with a byte
 whose low two bits are the basic type (0 primitive, 1 short string, 2 object, 3 array), the rest its header.
@@ -48,7 +48,7 @@ _MAX_DECIMAL_DIGITS = 38
 
 
 def variant_text(value: bytes, metadata: bytes) -> str:
-    """JSON text of a variant, without white space. Raises CorruptDataError."""
+    """Return the JSON text of a variant, without white space. Raises CorruptDataError."""
     try:
         return _Reader(value, _dictionary(metadata)).text(0, 0)
     except (struct.error, IndexError, ValueError, RecursionError) as err:
@@ -56,7 +56,7 @@ def variant_text(value: bytes, metadata: bytes) -> str:
 
 
 def parse_variant(text: str) -> tuple[bytes, bytes]:
-    """JSON text as (value, metadata). Raises InvalidInputError when `text` is no JSON or too deep."""
+    """Parse JSON text as (value, metadata). Raises InvalidInputError when `text` is no JSON or too deep."""
     try:
         tree = json.loads(text, parse_float=_number)
         keys = VariantKeys()
@@ -88,7 +88,7 @@ def _dictionary(metadata: bytes) -> list[str]:
 
 
 def key_names(metadata: bytes) -> list[str]:
-    """The keys of a dictionary by their ids. Raises ValueError, IndexError."""
+    """Return the keys of a dictionary by their ids. Raises ValueError, IndexError."""
     return _dictionary(metadata)
 
 
@@ -182,7 +182,7 @@ def _quote(data: bytes) -> str:
 
 
 def _decimal_text(value: Decimal) -> str:
-    """Plain notation without trailing zeros of the fraction."""
+    """Return the number in plain notation, without trailing zeros of the fraction."""
     text = f"{value:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -191,14 +191,16 @@ def _decimal_text(value: Decimal) -> str:
 
 
 class VariantKeys:
-    """The dictionary under construction, in order of first use."""
+    """A dictionary under construction; its keys are in order of first use."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._ids: dict[str, int] = {name: number for number, name in enumerate(names)}
 
     @classmethod
     def of(cls, metadata: bytes) -> VariantKeys:
-        """A dictionary that may grow: ids in values that use it stay right. Raises ValueError, IndexError."""
+        """Return a dictionary to which keys can be added: ids in values that use it stay valid. Raises
+        ValueError, IndexError.
+        """
         return cls(_dictionary(metadata))
 
     @property
@@ -224,7 +226,9 @@ def _width(largest: int) -> int:
 
 
 def _number(text: str) -> float | Decimal:
-    """Numbers written without an exponent and short enough keep every digit; others become DOUBLE."""
+    """Parse a number. Numbers that are written without an exponent and short enough keep every digit; others
+    become DOUBLE.
+    """
     if "e" in text.lower():
         return float(text)
     value = Decimal(text)
@@ -268,7 +272,7 @@ def _encode_int(value: int) -> bytes:
 
 
 def _encode_decimal(value: Decimal) -> bytes:
-    """Rule of the format: neither digits nor scale exceed 9, 18 or 38."""
+    """Encode a decimal. Rule of the format: neither digits nor scale exceed 9, 18 or 38."""
     sign, digits, exponent = value.as_tuple()
     unscaled, scale = int("".join(map(str, digits))) * (-1 if sign else 1), -int(exponent)
     limits = ((_DECIMAL4, 9), (_DECIMAL8, 18), (_DECIMAL16, 38))
@@ -296,54 +300,58 @@ def _container(basic: int, ids: list[int], parts: list[bytes]) -> bytes:
 
 
 def scalar_bytes(value: bool | int | float | str | Decimal) -> bytes:
-    """A value without parts."""
+    """Return the bytes of a value that has no parts."""
     return _encode(value, VariantKeys())
 
 
 def float_bytes(value: float) -> bytes:
-    """A FLOAT."""
+    """Return the bytes of a FLOAT."""
     return bytes([_FLOAT << 2]) + struct.pack("<f", value)
 
 
 def date_bytes(days: int) -> bytes:
-    """A DATE."""
+    """Return the bytes of a DATE, given as days since 1970-01-01."""
     return bytes([_DATE << 2]) + struct.pack("<i", days)
 
 
 def binary_bytes(data: bytes) -> bytes:
-    """A BINARY."""
+    """Return the bytes of a BINARY."""
     return bytes([_BINARY << 2]) + struct.pack("<I", len(data)) + data
 
 
 def timestamp_bytes(number: int, *, instant: bool, nanos: bool) -> bytes:
-    """Micro- or nanoseconds since 1970: an instant or a local time."""
+    """Return the bytes of a timestamp in micro- or nanoseconds since 1970, which is an instant or a local
+    time.
+    """
     kinds = (_TIMESTAMP_NTZ_NANOS, _TIMESTAMP_NANOS) if nanos else (_TIMESTAMP_NTZ, _TIMESTAMP)
     return bytes([kinds[instant] << 2]) + struct.pack("<q", number)
 
 
 def time_bytes(micros: int) -> bytes:
-    """A time of the day."""
+    """Return the bytes of a time of the day."""
     return bytes([_TIME << 2]) + struct.pack("<q", micros)
 
 
 def uuid_bytes(data: bytes) -> bytes:
-    """A UUID."""
+    """Return the bytes of a UUID."""
     return bytes([_UUID << 2]) + data
 
 
 def array_bytes(parts: Sequence[bytes]) -> bytes:
-    """An array of values."""
+    """Return the bytes of an array of values."""
     return _container(_ARRAY, [], list(parts))
 
 
 def object_bytes(fields: Mapping[str, bytes], keys: VariantKeys) -> bytes:
-    """An object of values that use `keys`, its fields in the order of their names."""
+    """Return the bytes of an object of values that use `keys`, with its fields in the order of their names."""
     names = sorted(fields)
     return _container(_OBJECT, [keys.id(name) for name in names], [fields[name] for name in names])
 
 
 def object_fields(value: bytes, keys: VariantKeys) -> dict[str, bytes]:
-    """Fields of an object, as values that use the same keys. Raises ValueError when it is none."""
+    """Return the fields of an object, as values that use the same keys. Raises ValueError when the value is
+    no object.
+    """
     if value[0] & 3 != _OBJECT:
         raise ValueError("the unshredded part of an object is not an object")
     header, names = value[0] >> 2, keys.names
@@ -360,7 +368,7 @@ def object_fields(value: bytes, keys: VariantKeys) -> dict[str, bytes]:
 
 
 def array_elements(value: bytes) -> list[bytes]:
-    """Elements of an array, as values that use the same keys. Raises ValueError, IndexError."""
+    """Return the elements of an array, as values that use the same keys. Raises ValueError, IndexError."""
     width, size = (value[0] >> 2 & 3) + 1, 4 if value[0] >> 4 & 1 else 1
     count = _uint(value, 1, size)
     first = 1 + size + (count + 1) * width
@@ -376,7 +384,7 @@ _SIZES = {
 
 
 def _size(data: bytes, at: int) -> int:
-    """Bytes of the value at `at`."""
+    """Return the number of bytes of the value at `at`."""
     basic, header = data[at] & 3, data[at] >> 2
     if basic == _SHORT:
         return 1 + header

@@ -1,4 +1,5 @@
-"""Variant values of many rows at once: where their parts lie, by numpy. See `variant` for their form.
+"""This module finds, by numpy, where the parts of the variant values of many rows are. See `variant` for
+their form.
 
 Positions count bytes of one buffer. Bytes that are no variants give positions that make no sense, never an
 error: callers check what they rely on (`Parts.exact`).
@@ -20,17 +21,17 @@ _PRIMITIVE, _SHORT, _OBJECT, _ARRAY = range(4)
 _BINARY, _STRING = 15, 16
 _SIZES = np.full(64, -1, np.int64)
 _SIZES[:21] = [0, 0, 0, 1, 2, 4, 8, 8, 5, 9, 17, 4, 8, 8, 4, 0, 0, 8, 8, 8, 16]
-"""Bytes after the first of a primitive type; those of 15 and 16 say it themselves."""
+"""The number of bytes after the first of a primitive type; values of types 15 and 16 record it themselves."""
 
 
 def runs(counts: Ints) -> tuple[Ints, Ints]:
-    """Ranges of that many items: the range of each item, and its number in it."""
+    """Return, for ranges of that many items, the range of each item and its number in it."""
     owner = np.repeat(np.arange(len(counts)), counts)
     return owner, np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def widths(largest: Ints) -> Ints:
-    """Bytes that a number needs, one at least."""
+    """Return the number of bytes that a number needs, at least one."""
     return 1 + (largest > 0xFF).astype(np.int64) + (largest > 0xFFFF) + (largest > 0xFFFFFF)
 
 
@@ -41,7 +42,7 @@ def copy_ranges(target: Ints, to: Ints, source: Ints, start: Ints, size: Ints) -
 
 
 def ragged(data: Ints, sizes: Ints, present: Ints) -> pa.Array:
-    """Bytes one behind the other as a binary array; rows that are not present are null, of no size."""
+    """Return consecutive bytes as a binary array; rows that are not present are null and have size 0."""
     ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     validity = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
     buffers = [validity, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(data))]
@@ -49,7 +50,8 @@ def ragged(data: Ints, sizes: Ints, present: Ints) -> pa.Array:
 
 
 def containers(counts: Ints, ids: Ints | None, data: Ints, start: Ints, size: Ints) -> tuple[Ints, Ints]:
-    """Objects of so many fields each, or arrays (`ids` None): their bytes, and where each ends, from 0 on.
+    """Return the bytes of objects of so many fields each, or of arrays (`ids` None), and where each ends,
+    counted from 0.
 
     The parts are given one after another, fields in the order of their names.
     """
@@ -89,10 +91,11 @@ def _put(out: Ints, at: Ints, numbers: Ints, width: Ints) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Fields of objects, or elements of arrays, one after another. `owner`: whose; `ids`: keys of fields.
+    """Fields of objects, or elements of arrays, one after another. `owner` is the index of the object or
+    array; `ids` are the keys of fields.
 
-    `exact`: by owner, whether its bytes are what `object_bytes` or `array_bytes` would make of its parts
-    (but for the order of fields), and all parts lie in it.
+    `exact`: by owner, whether its bytes are what `object_bytes` or `array_bytes` would make of its parts (but
+    for the order of fields), and all parts lie in it.
     """
 
     owner: Ints
@@ -103,25 +106,27 @@ class Parts:
 
 
 class VariantBytes:
-    """A buffer with values."""
+    """A buffer that has the bytes of many values."""
 
     def __init__(self, data: Ints) -> None:
         self.data = np.concatenate([data, np.zeros(_PAD, np.uint8)])
         self._end = len(data)
 
     def basic(self, at: Ints) -> tuple[Ints, Ints]:
-        """Basic type and header of values."""
+        """Return the basic type and the header of values."""
         first = self.data[at]
         return first & 3, first >> 2
 
     def words(self, at: Ints) -> Ints:
-        """The eight bytes from `at` on as a signed number."""
+        """Return the eight bytes from each `at` as a signed number."""
         cells = self.data[at[:, None] + np.arange(8)]
         found: Ints = np.ascontiguousarray(cells).view("<i8").ravel()
         return found
 
     def sizes(self, at: Ints) -> Ints:
-        """Bytes of the values at `at`; what makes no sense where there is none."""
+        """Return the number of bytes of the values at `at`; the result is meaningless where there is no
+        value.
+        """
         at = self._inside(at)
         basic, header = self.basic(at)
         sizes = 1 + np.where(basic == _SHORT, header, _SIZES[header])
@@ -133,7 +138,7 @@ class VariantBytes:
         return sizes
 
     def number(self, at: Ints, width: Ints | int) -> Ints:
-        """Numbers of 1 to 4 bytes."""
+        """Return numbers of 1 to 4 bytes."""
         at = self._inside(at)
         value = self.data[at].astype(np.int64)
         for byte in range(1, 4):
@@ -142,18 +147,20 @@ class VariantBytes:
         return found
 
     def fields(self, at: Ints, end: Ints) -> Parts:
-        """Fields of the objects at `at`, which end at `end`."""
+        """Return the fields of the objects at `at`, which end at `end`."""
         return self._parts(at, end, objects=True)
 
     def elements(self, at: Ints, end: Ints) -> Parts:
-        """Elements of the arrays at `at`, which end at `end`."""
+        """Return the elements of the arrays at `at`, which end at `end`."""
         return self._parts(at, end, objects=False)
 
     def _inside(self, at: Ints) -> Ints:
         return np.clip(at, 0, self._end)
 
     def _layout(self, at: Ints) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-        """Whether they are large, widths of ids and offsets, how many parts, and where the ids begin."""
+        """Return whether the containers are large, the widths of ids and offsets, the number of parts, and
+        where the ids begin.
+        """
         basic, header = self.basic(at)
         objects = basic == _OBJECT
         large = header >> np.where(objects, 4, 2) & 1

@@ -91,7 +91,6 @@ UNREAD = frozenset({
     "lakecore/jobs",
     "lakecore/maintain",
     "lakecore/merge",
-    "lakecore/row",
     "lakecore/verify",
 })  # fmt: skip
 """Packages some of whose docstrings have no verb yet. It only shrinks."""

@@ -32,7 +32,7 @@ __all__ = [
 MAX_ARRAY = 4096
 """A container of more numbers than this is a bit set, unless it holds runs."""
 PLAIN = 12346
-"""Mark at the beginning of bitmaps without runs."""
+"""The number at the beginning of bitmaps that have no runs."""
 _RUNS = 12347
 _MAX_CONTAINERS = 1 << 16
 BITSET_BYTES = 8192
@@ -57,13 +57,14 @@ class Container:
 
 
 def encode_roaring(rows: BitMap) -> bytes:
-    """The serialised bitmap, with runs where they are smaller. `rows` is optimised in place."""
+    """Return the serialised bitmap, with runs where they are smaller. `rows` is optimised in place."""
     rows.run_optimize()
     return bytes(rows.serialize())
 
 
 def decode_roaring(data: bytes, start: int, path: str, rows: int = 1 << 32) -> tuple[BitMap, int]:
-    """The bitmap that begins at `start`, and where it ends; `rows`: of the file it is about.
+    """Return the bitmap that begins at `start`, and its end; `rows` is the number of rows of the file that it
+    describes.
 
     Raises CorruptDataError naming `path`. Cost: the bytes are looked at twice.
     """
@@ -82,7 +83,8 @@ def decode_roaring(data: bytes, start: int, path: str, rows: int = 1 << 32) -> t
 def containers(
     data: bytes, start: int = 0, *, trusted: bool = False
 ) -> tuple[list[tuple[int, Container]], int]:
-    """Upper 16 bits and container of each that is serialised at `start`, in order; where they end.
+    """Return the upper 16 bits and the container of each one that is serialised at `start`, in order; and
+    where they end.
 
     `trusted`: the library has just made the bytes, and bodies are not looked at. Raises ValueError,
     IndexError or struct.error where the bytes break the format.
@@ -110,7 +112,7 @@ def containers(
 def read_container(
     data: bytes, at: int, kind: Kind, cardinality: int, *, trusted: bool = False
 ) -> tuple[Container, int]:
-    """The container whose body begins at `at`, and where it ends. Raises as `containers`."""
+    """Return the container whose body begins at `at`, and its end. Raises the same errors as `containers`."""
     end = _end(data, at, kind, cardinality) if trusted else _CHECKS[kind](data, at, cardinality)
     if end > len(data):
         raise ValueError("it ends after the file")
@@ -124,7 +126,7 @@ def _end(data: bytes, at: int, kind: Kind, cardinality: int) -> int:
 
 
 def stream_of(found: Sequence[tuple[int, Container]]) -> bytes:
-    """The serialisation of containers under upper 16 bits in ascending order."""
+    """Return the serialisation of containers by their upper 16 bits, which must be in ascending order."""
     count = len(found)
     runs = any(container.kind is Kind.RUNS for _, container in found)
     if runs:
@@ -141,7 +143,7 @@ def stream_of(found: Sequence[tuple[int, Container]]) -> bytes:
 
 
 def _head(data: bytes, start: int) -> tuple[int, bytes | None, int]:
-    """Number of containers, the flags of those that hold runs, and what follows."""
+    """Return the number of containers, the flags of those that have runs, and the position after them."""
     (cookie,) = struct.unpack_from("<I", data, start)
     if cookie & 0xFFFF == _RUNS:
         count = (cookie >> 16) + 1

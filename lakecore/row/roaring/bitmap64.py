@@ -1,4 +1,5 @@
-"""Bitmaps of 64-bit numbers in the serialisation of Java's Roaring64Bitmap (RoaringBitmap 1.x, not portable).
+"""This module reads and writes bitmaps of 64-bit numbers in the serialisation of Java's Roaring64Bitmap
+(RoaringBitmap 1.x, not portable).
 
 Format: u8 0: no numbers, nothing follows; u8 1: i64 number of keys, the tree of keys (`radix_tree`), then the
 containers: i32 number of arrays (one, below 2^31 containers); of each array u8 0xFE, i32 places, and at each
@@ -39,14 +40,16 @@ _SEGMENT = 1 << 16
 
 @dataclass(slots=True)
 class _Bitmap:
-    """`places[i]`: the container at place i. `last`: the place of the newest container; -1: none."""
+    """A bitmap that is being changed: `places[i]` is the container at place i, and `last` the place of the
+    newest container (-1: there is none).
+    """
 
     root: RadixNode | None
     places: list[Container | None]
     last: int
 
     def append(self) -> int:
-        """A place for one more container."""
+        """Return a place for one more container."""
         self.last += 1
         if self.last >= len(self.places):
             room = max(len(self.places) + len(self.places) // 2, self.last + 1)
@@ -55,7 +58,7 @@ class _Bitmap:
 
 
 def united64(older: bytes, newer: bytes, path: str) -> bytes:
-    """The numbers of both. Raises CorruptDataError naming `path`.
+    """Return the bitmap of the numbers of both. Raises CorruptDataError naming `path`.
 
     Cost: as many steps of Python as there are containers (keys of 48 bits); the numbers are united by the
     library.
@@ -75,7 +78,7 @@ def united64(older: bytes, newer: bytes, path: str) -> bytes:
 
 
 def numbers_of(data: bytes, path: str) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    """The numbers of a bitmap, ascending (unsigned). Raises CorruptDataError naming `path`."""
+    """Return the numbers of a bitmap, ascending (unsigned). Raises CorruptDataError naming `path`."""
     bitmap = _decoded(data, path)
     parts = []
     for leaf in leaves(bitmap.root):
@@ -92,7 +95,9 @@ def _container(bitmap: _Bitmap, leaf: Leaf) -> Container:
 
 
 def _unite(into: _Bitmap, own: list[tuple[int, Container]], added: list[tuple[int, Container]]) -> None:
-    """Segment by segment: both as 32-bit bitmaps whose upper bits are places. All containers were checked."""
+    """Put the union of two lists of containers into a bitmap, segment by segment: both are read as 32-bit
+    bitmaps whose upper bits are places. All containers were checked.
+    """
     both = sorted([(*item, 0) for item in own] + [(*item, 1) for item in added], key=lambda item: item[0])
     for segment, found in groupby(both, key=lambda item: item[0] // _SEGMENT):
         items = list(found)
@@ -170,7 +175,7 @@ def _read_places(data: bytes, at: int) -> tuple[list[Container | None], int]:
 
 
 def _usual(container: Container) -> Container:
-    """As an array or as a bit set, whichever the number of its numbers asks for."""
+    """Return the container as an array or as a bit set, whichever is usual for its cardinality."""
     kind, size, body = container.kind, container.cardinality, container.body
     if kind is Kind.BITS and size <= MAX_ARRAY:
         bits = np.unpackbits(np.frombuffer(body, np.uint8), bitorder="little")

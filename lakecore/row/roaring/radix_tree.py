@@ -42,7 +42,7 @@ class Leaf:
 
 @dataclass(slots=True)
 class Branch:
-    """`children` by their byte; `places` of kind 2 only."""
+    """An inner node: `children` and `places` are found by their byte; only kind 2 has `places`."""
 
     kind: int
     prefix: bytes
@@ -50,7 +50,7 @@ class Branch:
     places: dict[int, int] = field(default_factory=dict)
 
     def add(self, byte: int, child: RadixNode) -> None:
-        """A child that was not there."""
+        """Add a child for a byte that has none."""
         if len(self.children) == _CAPACITY[self.kind]:
             self.kind += 1
             self.places = {b: i for i, b in enumerate(sorted(self.children))} if self.kind == _PLACED else {}
@@ -63,7 +63,7 @@ RadixNode: TypeAlias = "Leaf | Branch"
 
 
 def leaves(node: RadixNode | None) -> list[Leaf]:
-    """In the order of keys."""
+    """Return the leaves in the order of keys."""
     found: list[Leaf] = []
     waiting = [] if node is None else [node]
     while waiting:
@@ -76,7 +76,7 @@ def leaves(node: RadixNode | None) -> list[Leaf]:
 
 
 def insert(node: RadixNode | None, leaf: Leaf, depth: int = 0) -> RadixNode:
-    """The node that stands for `node` (changed in place) once it has a leaf of a new key."""
+    """Return the node that replaces `node` (changed in place) once it has a leaf of a new key."""
     if node is None:
         return leaf
     prefix = node.key[depth:] if isinstance(node, Leaf) else node.prefix
@@ -101,12 +101,12 @@ def _below(node: Branch, leaf: Leaf, depth: int) -> Branch:
 
 
 def _common(left: bytes, right: bytes) -> int:
-    """Number of bytes at the front that are equal."""
+    """Return the number of equal bytes at the beginning."""
     return next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), len(left))
 
 
 def tree_bytes(node: RadixNode) -> bytes:
-    """The serialised node with all below it."""
+    """Return the serialised node with everything below it."""
     parts: list[bytes] = []
     _write(node, parts)
     return b"".join(parts)
@@ -134,12 +134,12 @@ def _write(node: RadixNode, parts: list[bytes]) -> None:
 
 
 def _turned(data: bytes, width: int) -> bytes:
-    """Each `width` bytes the other way round."""
+    """Return the bytes with each group of `width` bytes reversed."""
     return b"".join(data[i : i + width][::-1] for i in range(0, len(data), width))
 
 
 def read_tree(data: bytes, at: int, path: bytes = b"") -> tuple[RadixNode, int]:
-    """The node that begins at `at`, below the bytes `path` of its keys, and where it ends.
+    """Return the node that begins at `at`, below the bytes `path` of its keys, and its end.
 
     Raises ValueError, IndexError or struct.error where the bytes break the format; at most six nodes deep.
     """
@@ -162,7 +162,7 @@ def read_tree(data: bytes, at: int, path: bytes = b"") -> tuple[RadixNode, int]:
 
 
 def _children(kind: int, count: int, body: bytes) -> tuple[list[int], dict[int, int]]:
-    """The bytes of the children in ascending order; the places of kind 2."""
+    """Return the bytes of the children in ascending order, and the places of kind 2."""
     places: dict[int, int] = {}
     if len(body) != _BODY[kind]:
         raise ValueError("the tree ends after the bitmap")
