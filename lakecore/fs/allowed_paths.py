@@ -48,7 +48,7 @@ def is_below(path: str, root: str) -> bool:
 
 
 def declared_roots(option: Option[tuple[str, ...] | None], raw: Mapping[str, str]) -> tuple[str, ...] | None:
-    """Return the plain paths that a catalog option names. Raises InvalidOptionError for what is no location."""
+    """Return the plain paths that a catalog option names. Raises InvalidOptionError for other text."""
     texts = option.read(raw)
     if texts is None:
         return None

@@ -39,7 +39,9 @@ _WIDTHS = {"?": 1, "b": 1, "h": 2, "i": 4, "f": 4, "q": 8, "d": 8}
 
 
 def null_bits_size(arity: int) -> int:
-    """Return the bytes of the header and null bits of a row: bit i + 8 marks field i, in whole 8-byte words."""
+    """Return the bytes of the header and null bits of a row: bit i + 8 marks field i, in whole 8-byte
+    words.
+    """
     return (arity + 63 + 8) // 64 * 8
 
 

@@ -67,7 +67,9 @@ def decode_binary_row(data: bytes, row_type: RowType, path: str = "binary row") 
 
 
 def encode_row(values: Sequence[Any], row_type: RowType) -> bytes:
-    """Return the serialised row of `values`. Raises InvalidInputError for a value that its type cannot hold."""
+    """Return the serialised row of `values`. Raises InvalidInputError for a value that its type cannot
+    hold.
+    """
     return struct.pack(">i", len(row_type.fields)) + encode_binary_row(values, row_type)
 
 

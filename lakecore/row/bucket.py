@@ -1,4 +1,6 @@
-"""This module computes the bucket of each row by the bucket function of the table (`bucket-function.type`)."""
+"""This module computes the bucket of each row by the bucket function of the table
+(`bucket-function.type`).
+"""
 
 from __future__ import annotations
 

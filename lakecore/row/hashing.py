@@ -173,7 +173,9 @@ def _hive_bytes(array: pa.Array) -> Hashes:
 
 
 def _hive_decimal(value: Decimal | None) -> int:
-    """Return 31 * hash(unscaled) + scale of the value without trailing zeros and with a scale of at least 0."""
+    """Return 31 * hash(unscaled) + scale of the value without trailing zeros and with a scale of at least
+    0.
+    """
     if value is None:
         return 0
     sign, digits, exponent = value.as_tuple()

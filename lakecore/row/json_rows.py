@@ -1,4 +1,6 @@
-"""This module converts batches to JSON lines and back, by the conventions of `json_text` and `json_values`."""
+"""This module converts batches to JSON lines and back, by the conventions of `json_text` and
+`json_values`.
+"""
 
 from __future__ import annotations
 

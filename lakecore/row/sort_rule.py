@@ -150,7 +150,9 @@ def _hilbert_word(column: pa.Array) -> Words:
 
 
 def _text_words(column: pa.Array, count: int) -> list[Words]:
-    """Return the first `count` bytes of each value as words, with zeros where it is shorter. Nulls are zeros."""
+    """Return the first `count` bytes of each value as words, with zeros where it is shorter. Nulls are
+    zeros.
+    """
     width = -(-count // _WORD_BYTES) * _WORD_BYTES
     plain = pc.fill_null(pc.cast(column, pa.large_binary()), b"")
     if not len(plain):

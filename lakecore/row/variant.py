@@ -343,7 +343,9 @@ def array_bytes(parts: Sequence[bytes]) -> bytes:
 
 
 def object_bytes(fields: Mapping[str, bytes], keys: VariantKeys) -> bytes:
-    """Return the bytes of an object of values that use `keys`, with its fields in the order of their names."""
+    """Return the bytes of an object of values that use `keys`, with its fields in the order of their
+    names.
+    """
     names = sorted(fields)
     return _container(_OBJECT, [keys.id(name) for name in names], [fields[name] for name in names])
 

@@ -1,4 +1,4 @@
-"""This module lists the files of a directory whose names end with a number: snapshots, schemas, changelogs."""
+"""This module lists files of a directory whose names end with a number: snapshots, schemas, changelogs."""
 
 from __future__ import annotations
 

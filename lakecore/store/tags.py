@@ -23,7 +23,7 @@ class TagStore:
     paths: TablePaths
 
     def load(self, name: str) -> Snapshot:
-        """Return the snapshot of a tag. Raises NotFoundError that names the existing tags, CorruptDataError."""
+        """Return the snapshot of a tag. Raises NotFoundError naming the existing tags, CorruptDataError."""
         return self.open(name).snapshot
 
     def open(self, name: str) -> Tag:

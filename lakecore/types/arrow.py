@@ -63,7 +63,7 @@ _PLAIN: dict[TypeRoot, pa.DataType] = {
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
-    """Return the Arrow type of values of `kind`, without field ids inside (nested fields carry nullability)."""
+    """Return the Arrow type of values of `kind`, without field ids (nested fields carry nullability)."""
     return _convert(kind, None, 1)
 
 
@@ -105,7 +105,7 @@ def row_type_from_arrow(schema: pa.Schema) -> RowType:
 
 
 def type_from_arrow(kind: pa.DataType) -> DataType:
-    """Return the data type that holds values of an Arrow type. Raises InvalidInputError when there is none."""
+    """Return the data type that holds values of an Arrow type. Raises InvalidInputError if there is none."""
     return _from_arrow(kind, count())
 
 
