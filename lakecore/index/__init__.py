@@ -1,1 +1,1 @@
-"""File indexes, deletion vectors and hash indexes: bytes to answers and back. No IO."""
+"""This package encodes and searches file indexes, deletion vectors and hash indexes. No IO."""

@@ -32,7 +32,7 @@ __all__ = ["BitmapRules", "BitmapWriter", "search"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Entries: TypeAlias = dict[Any, int]
-"""Value -> offset."""
+"""The offset of the bitmap of each value."""
 
 _V1, _V2 = 1, 2
 _HEAD = struct.Struct(">bii?")
@@ -44,18 +44,22 @@ _MAX_BODY = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class BitmapRules:
-    """`block_size`: bytes of a block of entries (version 2)."""
+    """The options of a bitmap index. `block_size` is the number of bytes of a block of entries (version
+    2).
+    """
 
     version: int = _V2
     block_size: int = 16 << 10
 
     def check(self, key: str) -> None:
-        """Raises InvalidOptionError naming `key`, the prefix of the options."""
+        """Raise InvalidOptionError that names `key`, the prefix of the options, if the version is not
+        known.
+        """
         if self.version not in (_V1, _V2):
             raise InvalidOptionError(f"option {key}.version={self.version}: must be 1 or 2")
 
     def check_width(self, key: str, width: int) -> None:
-        """Raises InvalidOptionError unless a block holds a value of `width` bytes."""
+        """Raise InvalidOptionError that names `key` unless a block has room for a value of `width` bytes."""
         least = _INT.size + _PAIR.size + width
         if self.block_size < least:
             raise InvalidOptionError(
@@ -78,7 +82,9 @@ class BitmapWriter:
         self._log.add(array)
 
     def encode(self) -> bytes:
-        """Raises InvalidOptionError when a block is too small for one value."""
+        """Return the bytes of the index. Raises InvalidOptionError when a block is too small for one
+        value.
+        """
         distinct = self._log.distinct()
         groups = _Groups.of(distinct)
         nulls = encode_roaring(BitMap(groups.nulls.astype(np.uint32)))
@@ -96,7 +102,9 @@ class BitmapWriter:
         return b"".join((head, place, entries, *body))
 
     def _places(self, groups: _Groups, body: list[bytes]) -> tuple[Ints, Ints]:
-        """Offset and length of each value; appends the bitmaps of those with several rows to `body`."""
+        """Return the offset and the length of each value, and append the bitmaps of those with several rows
+        to `body`.
+        """
         offsets, lengths = -1 - groups.first, np.full(len(groups.first), _UNKNOWN, np.int64)
         start = sum(map(len, body))
         several = groups.counts > 1
@@ -150,13 +158,15 @@ class _Groups:
 
 
 def _with_numbers(keys: pa.Array, *columns: Ints) -> pa.Array:
-    """Each key with the int32 of every column behind it."""
+    """Return each key followed by its number of every column as int32."""
     numbers = np.stack(columns, axis=1).astype(">i4").tobytes()
     return joined_pairs(keys, fixed_binary(numbers, 4 * len(columns)))
 
 
 def search(data: bytes, kind: AtomicType, rows: int, query: Query, path: str) -> BitMap | None:
-    """Rows that hold what is asked for; None for ranges. `rows`: of the file. Raises CorruptDataError."""
+    """Return the rows that match the query, or None for ranges. `rows` is the number of rows of the file.
+    Raises CorruptDataError.
+    """
     if isinstance(query, Range):
         return None
     try:
@@ -251,7 +261,7 @@ class _Reader:
         self._body = at + 4 + size
 
     def _read_entries(self, at: int, count: int, *, lengths: bool) -> tuple[Entries, int]:
-        """Entries from `at` on, and where they end."""
+        """Return the entries that begin at `at`, and their end."""
         if not 0 <= count <= len(self._data):
             raise ValueError(f"it has {count} entries")
         extra = 8 if lengths else 4

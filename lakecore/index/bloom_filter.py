@@ -43,7 +43,9 @@ class BloomFilterRules:
 
     @property
     def bits(self) -> int:
-        """A multiple of 8; always some more than asked for (rule of the format)."""
+        """Return the number of bits: a multiple of 8, always some more than asked for (rule of the
+        format).
+        """
         wanted = int(-self.items * math.log(self.fpp) / (math.log(2) * math.log(2)))
         return wanted + (8 - wanted % 8)
 
@@ -52,7 +54,7 @@ class BloomFilterRules:
         return max(1, math.floor(self.bits / self.items * math.log(2) + 0.5))
 
     def check(self, key: str) -> None:
-        """Raises InvalidOptionError naming `key`, the prefix of the options."""
+        """Raise InvalidOptionError that names `key`, the prefix of the options, if a rule is out of range."""
         if self.items <= 0 or not 0 < self.fpp < 1:
             raise InvalidOptionError(
                 f"option {key}: items={self.items} must be above 0, fpp={self.fpp} between 0 and 1"
@@ -65,8 +67,8 @@ class BloomFilterRules:
 
 
 class BloomFilterWriter:
-    """Takes a column batch by batch. Memory: the filter, `bits / 8` bytes, whatever the number of rows; of a
-    small one, a byte for each bit.
+    """A writer of the filter of one column, to which batches are added. It needs the memory of the filter,
+    `bits / 8` bytes whatever the number of rows; for a small filter, one byte for each bit.
     """
 
     def __init__(self, kind: AtomicType, rules: BloomFilterRules) -> None:
@@ -91,7 +93,7 @@ class BloomFilterWriter:
 
 
 def search(data: bytes, kind: AtomicType, query: Query, path: str) -> BitMap | None:
-    """No rows where none of the values can be in the file; None (unknown) else.
+    """Return no rows where none of the values can be in the file, and None (unknown) otherwise.
 
     Raises CorruptDataError.
     """
@@ -125,7 +127,9 @@ def search(data: bytes, kind: AtomicType, query: Query, path: str) -> BitMap | N
 def _value_bits(
     values: tuple[Any, ...], kind: AtomicType, functions: int, bits: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """For each function and value, the byte to look at and the bit in it: the same in many files."""
+    """Return, for each function and value, the byte that has its bit, and the bit in it. They are the same
+    for many files.
+    """
     positions = np.stack(list(_positions(_value_hashes(values, kind), functions, bits)))
     return positions >> 3, _bit(positions)
 
@@ -134,7 +138,9 @@ def _value_bits(
 def _bits_of_one(
     values: tuple[Any, ...], kind: AtomicType, functions: int, bits: int
 ) -> tuple[tuple[int, int], ...]:
-    """The same for one value, by the bytes of the whole blob: without numpy a look takes a microsecond."""
+    """Return the same as `_value_bits` for one value, by the bytes of the whole blob: without numpy a search
+    takes a microsecond.
+    """
     places, wanted = _value_bits(values, kind, functions, bits)
     return tuple(zip((places[:, 0] + _HEAD.size).tolist(), wanted[:, 0].tolist(), strict=True))
 
@@ -144,7 +150,7 @@ def _bit(positions: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
 
 
 def _positions(hashes: Hashes, functions: int, bits: int) -> Iterator[Hashes]:
-    """Of each hash function in turn, the bit of each hash. 32-bit arithmetic that wraps."""
+    """Yield, for each hash function in turn, the bit of each hash, by 32-bit arithmetic that wraps around."""
     first = hashes.astype(np.int32)
     second = (hashes >> np.int64(32)).astype(np.int32)
     combined = first.copy()
@@ -160,21 +166,21 @@ def _column_hashes(array: pa.Array, kind: AtomicType) -> Hashes:
 
 
 def _value_hashes(values: tuple[Any, ...], kind: AtomicType) -> Hashes:
-    """Of stored values."""
+    """Return the hashes of stored values."""
     if width_of(kind) is None:
         return xxhash64(pa.array(values, pa.large_binary())).view(np.int64)
     return _long_hash(_raw(np.array(values, np.int64), kind))
 
 
 def _raw(numbers: Hashes, kind: AtomicType) -> Hashes:
-    """What is hashed: the number, or the bits of a float as a signed number."""
+    """Return what is hashed: the number, or the bits of a float as a signed number."""
     if kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
         return float_bits(numbers, kind).astype(np.int64)
     return numbers
 
 
 def _long_hash(keys: Hashes) -> Hashes:
-    """Thomas Wang's hash of 64-bit integers, with signed shifts (rule of the format)."""
+    """Return Thomas Wang's hash of 64-bit integers, with signed shifts (rule of the format)."""
     with np.errstate(over="ignore"):
         keys = ~keys + (keys << 21)
         keys = keys ^ (keys >> 24)

@@ -1,8 +1,9 @@
-"""File index `bsi`: integers, dates, times, timestamps and short decimals as bit slices.
+"""This module writes and searches the file index `bsi`: integers, dates, times, timestamps and short decimals
+as bit slices.
 
-Bytes: version, row count, then two halves, values from 0 up and values below 0 by their absolute value.
-A half: present?, version, lowest and highest value, the rows that are in it, number of slices, slices.
-The lowest value is always 0: writers of the format begin to compare with it.
+Bytes: version, row count, then two halves, values from 0 up and values below 0 by their absolute value. A
+half: present?, version, lowest and highest value, the rows that are in it, number of slices, slices. The
+lowest value is always 0: writers of the format begin to compare with it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ _LOWEST = -(1 << 63)
 
 
 class BsiWriter:
-    """Takes a column batch by batch. Memory: the bitmaps, at most 128 of them."""
+    """A writer of the index of one column, to which batches are added. It needs the memory of the bitmaps, at
+    most 128 of them.
+    """
 
     def __init__(self, kind: AtomicType) -> None:
         self._kind = kind
@@ -39,7 +42,9 @@ class BsiWriter:
         self._halves = (_HalfWriter(), _HalfWriter())
 
     def add(self, array: pa.Array) -> None:
-        """Raises UnsupportedError for the lowest 64-bit number, which the format cannot hold."""
+        """Add the values of a batch. Raises UnsupportedError for the lowest 64-bit number, which the format
+        cannot represent.
+        """
         try:
             numbers, valid = stored_numbers(array, self._kind)
         except OverflowError as err:
@@ -93,7 +98,9 @@ class _Half:
 
 
 def search(data: bytes, rows: int, query: Query, path: str) -> BitMap | None:
-    """Rows that may hold what is asked for. `rows`: of the data file. Raises CorruptDataError."""
+    """Return the rows that may match the query. `rows` is the number of rows of the data file. Raises
+    CorruptDataError.
+    """
     above, below = _decode(data, rows, path)
     present = above.numbers.rows | below.numbers.rows
     match query:

@@ -1,4 +1,6 @@
-"""All file indexes of one data file, made while its rows pass by; every row counts, retracting ones too."""
+"""This module builds all file indexes of one data file while its rows are written; every row counts, retract
+rows too.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ class FileIndexBuilder:
         self._indexes = [(spec, _writer(spec.kind, spec.rules)) for spec in specs]
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """The next rows of the file; columns by their names.
+        """Add the next rows of the file; columns are found by name.
 
         Raises UnsupportedError for a value that an index cannot hold.
         """
@@ -59,7 +61,7 @@ class FileIndexBuilder:
         return out
 
     def encode(self) -> bytes:
-        """The container of all of them."""
+        """Return the container of all indexes."""
         return encode_container(self.blobs())
 
 
@@ -76,7 +78,7 @@ def _writer(kind: AtomicType, rules: Rules) -> _Writer:
 
 
 def _values_of(maps: pa.MapArray, key: str) -> pa.Array:
-    """Per row the value under `key`; null where the map or the key is missing."""
+    """Return the value of `key` in the map of each row; it is null where the map or the key is missing."""
     offsets = maps.offsets.to_numpy()
     low, high = int(offsets[0]), int(offsets[-1])
     found = np.flatnonzero(

@@ -1,8 +1,9 @@
-"""The container of a file index: all index blobs of one data file, found by column and type.
+"""This module defines the container of a file index: it has all index blobs of one data file, which are found
+by column and type.
 
 Layout, big-endian: magic, version, length of the head; per column its name and per type where its blob lies
-(-1: nothing was indexed), and room that readers skip; then the blobs. Names are in modified UTF-8; the
-order is free.
+(-1: nothing was indexed), and room that readers skip; then the blobs. Names are in modified UTF-8; the order
+is free.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ Blobs = Mapping[str, Mapping[str, bytes | None]]
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Where a blob lies, from the start of the container. `start` -1: it is empty."""
+    """The position of a blob, counted from the start of the container. If `start` is -1, the blob is
+    empty.
+    """
 
     start: int
     length: int
@@ -42,7 +45,8 @@ class Blob:
 
 
 def encode_container(blobs: Blobs, mark: bytes = b"") -> bytes:
-    """Columns and types in the order given. Raises ValueError for a name of more than 65535 bytes.
+    """Return the container, with columns and types in the order given. Raises ValueError for a name of more
+    than 65535 bytes.
 
     `mark`: bytes at the end of the head, where the format leaves room that readers skip; it tells two
     containers of the same indexes apart.
@@ -66,7 +70,9 @@ def encode_container(blobs: Blobs, mark: bytes = b"") -> bytes:
 
 
 def head_length(data: bytes, size: int, path: str) -> int:
-    """Bytes of the head, by the first `FIXED_HEAD` bytes of a container of `size` bytes."""
+    """Return the number of bytes of the head, which the first `FIXED_HEAD` bytes of a container of `size`
+    bytes record.
+    """
     try:
         magic, version, length = _FIXED.unpack_from(data)
     except struct.error as err:
@@ -81,7 +87,8 @@ def head_length(data: bytes, size: int, path: str) -> int:
 
 
 def decode_head(head: bytes, size: int, path: str) -> Mapping[str, Mapping[str, Blob]]:
-    """Column -> index type -> where its blob lies. `head`: at least the whole head; `size`: of everything.
+    """Return the position of the blob of each column and index type. `head` is at least the whole head;
+    `size` is that of the container.
 
     Raises CorruptDataError, also for blobs that do not lie inside.
     """
@@ -139,6 +146,6 @@ _ODD = re.compile("[\U00010000-\U0010ffff]")
 
 
 def _to_odd(match: re.Match[str]) -> str:
-    """A character beyond 16 bits as two surrogates: modified UTF-8 encodes each of them."""
+    """Return a character beyond 16 bits as two surrogates: modified UTF-8 encodes each of them."""
     code = ord(match[0]) - 0x10000
     return chr(0xD800 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))

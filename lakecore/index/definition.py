@@ -47,10 +47,10 @@ class IndexType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NoRules:
-    """A type of index without options."""
+    """The rules of a type of index that has no options."""
 
     def check(self, key: str) -> None:
-        """Nothing can be wrong."""
+        """Accept everything, because there are no options."""
 
 
 Rules: TypeAlias = BloomFilterRules | BitmapRules | RangeBitmapRules | NoRules
@@ -68,7 +68,7 @@ class IndexSpec:
 
     @property
     def name(self) -> str:
-        """What it is called in a container."""
+        """Return the name that the index has in a container."""
         return self.column if self.key is None else f"{self.column}[{self.key}]"
 
 
@@ -87,7 +87,7 @@ _ROOTS = {
 
 
 def can_index(kind: DataType, index: IndexType) -> bool:
-    """Can an index of this type hold values of `kind`?"""
+    """Return whether an index of this type can index values of `kind`."""
     if not isinstance(kind, AtomicType) or kind.root not in _ROOTS[index]:
         return False
     if kind.root is TypeRoot.DECIMAL:
@@ -98,7 +98,7 @@ def can_index(kind: DataType, index: IndexType) -> bool:
 
 
 def index_specs(schema: TableSchema) -> tuple[IndexSpec, ...]:
-    """The indexes that new files of a table get, ordered by column and type.
+    """Return the indexes that new files of a table get, ordered by column and type.
 
     Raises InvalidOptionError naming the option: an unknown column or type of index, a value that cannot be;
     UnsupportedError for a column whose type no such index can hold.
@@ -122,7 +122,7 @@ def _own_settings(
     option: str,
     parts: list[str],
 ) -> dict[str, str]:
-    """Where an option of one column belongs."""
+    """Return the settings to which an option of one column belongs."""
     kind, name = _index_type(option, parts[0]), parts[1]
     column, key = _split(name)
     found = settings.get((kind, column, key))
@@ -162,7 +162,7 @@ def _index_type(option: str, text: str) -> IndexType:
 
 
 def _split(name: str) -> tuple[str, str | None]:
-    """`m[key]` -> ("m", "key")."""
+    """Split `m[key]` into ("m", "key"), and a plain name into itself and None."""
     at = name.find("[")
     return (name[:at], name[at + 1 : -1]) if at >= 0 and name.endswith("]") else (name, None)
 

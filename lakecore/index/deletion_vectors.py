@@ -32,7 +32,7 @@ _FILE_VERSION = 1
 _MAGIC_V1 = struct.pack(">i", 1581511376)
 _MAGIC_V2 = struct.pack("<i", 1681511377)
 _FRAME = 4
-"""Bytes of the size in front, and of the checksum behind."""
+"""The bytes of the size in front of a vector and of the checksum behind it."""
 VECTOR_FRAME = 2 * _FRAME
 """How much longer than its recorded length a vector can be."""
 _MAP_HEAD = struct.Struct("<qi")
@@ -49,7 +49,7 @@ class VectorLayout(Enum):
 def encode_vectors(
     vectors: Mapping[str, BitMap], layout: VectorLayout
 ) -> tuple[bytes, tuple[DeletionRange, ...]]:
-    """An index file with the vector of each data file, in order, and where each lies.
+    """Return an index file with the vector of each data file, in order, and the range of each.
 
     Raises UnsupportedError for a position that V1 cannot hold.
     """
@@ -64,7 +64,7 @@ def encode_vectors(
 
 
 def encode_vector(positions: BitMap, layout: VectorLayout, name: str) -> bytes:
-    """One vector: size, magic, bitmap, checksum. `name` is the data file's, for errors."""
+    """Return one vector: size, magic, bitmap, checksum. `name` is that of the data file, for errors."""
     packed = BitMap(positions)
     packed.run_optimize()
     body = packed.serialize()
@@ -82,7 +82,7 @@ def encode_vector(positions: BitMap, layout: VectorLayout, name: str) -> bytes:
 
 
 def decode_vectors(data: bytes, ranges: Mapping[str, DeletionRange], path: str) -> dict[str, BitMap]:
-    """The vectors at these places of an index file. Raises CorruptDataError naming `path`."""
+    """Return the vectors at these ranges of an index file. Raises CorruptDataError naming `path`."""
     if data[:1] != bytes([_FILE_VERSION]):
         raise CorruptDataError(
             path, f"has deletion vectors of version {data[:1].hex()}; this release reads version 01"
@@ -94,7 +94,8 @@ def decode_vectors(data: bytes, ranges: Mapping[str, DeletionRange], path: str) 
 
 
 def decode_place(data: bytes, place: DeletionRange, path: str) -> BitMap:
-    """The vector at one place of an index file; `data` is what lies there, up to VECTOR_FRAME bytes more.
+    """Return the vector at one range of an index file; `data` begins there and has up to VECTOR_FRAME bytes
+    more.
 
     Raises CorruptDataError naming `path`, also when it deletes other than `place.cardinality` rows.
     """
@@ -115,7 +116,7 @@ def decode_place(data: bytes, place: DeletionRange, path: str) -> BitMap:
 
 
 def decode_vector(data: bytes, path: str, *, recorded: int | None = None) -> BitMap:
-    """The vector that `data` begins with. `recorded`: its length by the index manifest.
+    """Return the vector that `data` begins with. `recorded` is its length in the index manifest.
 
     Raises CorruptDataError naming `path` for a wrong magic, length or checksum; UnsupportedError for
     positions from 2^32 on.
@@ -140,7 +141,7 @@ def decode_vector(data: bytes, path: str, *, recorded: int | None = None) -> Bit
 
 
 def _first_map(maps: bytes, path: str) -> bytes | None:
-    """The bitmap of the positions below 2^32; None when there is no bitmap."""
+    """Return the bitmap of the positions below 2^32, or None when there is no bitmap."""
     count = int.from_bytes(maps[:8], "little", signed=True)
     if len(maps) < 8 or count < 0:
         raise CorruptDataError(path, "contains a 64-bit deletion vector that is cut off")

@@ -22,7 +22,9 @@ _NULL = -1
 
 @dataclass(frozen=True, slots=True)
 class DistinctValues:
-    """`values` in order: numbers (numpy) or large binary (Arrow). `codes`: per row its value, -1 for null."""
+    """The different values of a column in order, as numbers (numpy) or large binary (Arrow). `codes` has, per
+    row, the index of its value, -1 for null.
+    """
 
     values: Any
     codes: Codes
@@ -32,7 +34,9 @@ class DistinctValues:
 
 
 class ValueLog:
-    """Memory: each batch's different values once, and 2 to 4 bytes a row."""
+    """A log of the values of a column. It needs memory for the different values of each batch, and 2 to 4
+    bytes per row.
+    """
 
     def __init__(self, kind: AtomicType) -> None:
         self._kind = kind
@@ -45,7 +49,7 @@ class ValueLog:
         self._codes.append(codes.astype(np.int16 if len(values) < 1 << 15 else np.int32))
 
     def distinct(self) -> DistinctValues:
-        """All of it. Memory on top: 8 bytes a row."""
+        """Return the different values of all batches. It needs 8 more bytes of memory per row."""
         if width_of(self._kind) is None:
             values, ranks = _ranked_texts(self._values)
         else:
@@ -74,7 +78,7 @@ class ValueLog:
 
 
 def _ranked_numbers(parts: list[Any]) -> tuple[Any, Codes]:
-    """The values of all parts in order, and for each value of each part its place."""
+    """Return the values of all parts in order, and for each value of each part its position there."""
     if len(parts) == 1:
         return parts[0], np.arange(len(parts[0]))
     joined = np.concatenate(parts) if parts else np.zeros(0, np.int64)
@@ -93,7 +97,7 @@ def _ranked_texts(parts: list[Any]) -> tuple[Any, Codes]:
 
 
 def _sorted_texts(values: pa.Array) -> tuple[pa.Array, Codes]:
-    """Different values in order, and the place of each there."""
+    """Return the different values in order, and the position of each value there."""
     order = pc.array_sort_indices(values).to_numpy()
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))

@@ -1,4 +1,4 @@
-"""The serialised bitmaps of many groups of rows at once, in the portable Roaring form.
+"""This module serialises the bitmaps of many groups of rows at once, in the portable Roaring form.
 
 Rules of the form: rows lie in containers by their upper 16 bits, each a sorted array of the lower ones; a
 container of more than 4,096 rows is a bit set, and one whose runs take fewer bytes holds runs.
@@ -23,8 +23,8 @@ _CONTAINER_WORDS = 4
 
 
 def encode_groups(rows: npt.NDArray[np.uint32], counts: Ints) -> tuple[bytes, Ints]:
-    """One bitmap a group, joined, and the bytes of each. Group i is the next `counts[i]` (not 0) of `rows`,
-    which are in order within it.
+    """Return one bitmap per group, joined, and the number of bytes of each. Group i has the next `counts[i]`
+    (not 0) rows of `rows`, which are in order within it.
 
     Groups of arrays only are made by array operations, the others one by one: these are long, or few.
     """
@@ -49,7 +49,9 @@ def encode_groups(rows: npt.NDArray[np.uint32], counts: Ints) -> tuple[bytes, In
 
 
 def _arrays(rows: npt.NDArray[np.uint32], counts: Ints, starts: Ints, sizes: Ints) -> tuple[bytes, Ints]:
-    """Groups whose containers (`starts` in `rows`, `sizes`) are all arrays, as 16-bit words."""
+    """Return the bitmaps of groups whose containers (`starts` in `rows`, `sizes`) are all arrays, as 16-bit
+    words.
+    """
     firsts = np.cumsum(counts) - counts
     group = np.searchsorted(firsts, starts, side="right") - 1
     containers = np.bincount(group, minlength=len(counts))
@@ -69,7 +71,7 @@ def _arrays(rows: npt.NDArray[np.uint32], counts: Ints, starts: Ints, sizes: Int
 
 
 def _put_long(words: Any, places: Ints, numbers: Ints) -> None:
-    """32-bit numbers, the lower half first."""
+    """Write 32-bit numbers as two words, the lower half first."""
     words[places] = numbers & 0xFFFF
     words[places + 1] = numbers >> 16
 
@@ -77,7 +79,9 @@ def _put_long(words: Any, places: Ints, numbers: Ints) -> None:
 def _mixed(
     rows: npt.NDArray[np.uint32], counts: Ints, other: npt.NDArray[np.bool_], body: bytes, lengths: Ints
 ) -> tuple[bytes, Ints]:
-    """`body`: the bitmaps of the groups that are not in `other`; those are put between."""
+    """Return the bitmaps of all groups: `body` has those of groups that are not in `other`, and the bitmaps
+    of `other` are put between them.
+    """
     out = np.zeros(len(counts), np.int64)
     out[~other] = lengths
     before = np.append(0, np.cumsum(out))

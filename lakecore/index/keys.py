@@ -1,4 +1,6 @@
-"""Single values inside index blobs: fixed-width numbers big-endian, text as int32 length and bytes."""
+"""This module encodes single values inside index blobs: numbers of fixed width are big-endian, text is an
+int32 length and bytes.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ class KeyCodec:
         return width_of(self.kind)
 
     def encode(self, distinct: DistinctValues) -> pa.Array:
-        """Each value, in order, as large binary."""
+        """Return each value, in order, as large binary."""
         width = self.width
         if width is not None:
             return fixed_binary(encode_numbers(distinct.values, self.kind), width)
@@ -39,7 +41,7 @@ class KeyCodec:
         return joined_pairs(sizes, distinct.values)
 
     def read(self, data: bytes, at: int) -> tuple[Any, int]:
-        """The value at `at`, and where it ends. Raises IndexError or struct.error at the end of the data."""
+        """Return the value at `at`, and its end. Raises IndexError or struct.error at the end of the data."""
         width = self.width
         if width is not None:
             if len(data) - at < width or at < 0:
@@ -54,26 +56,28 @@ class KeyCodec:
 
 
 def fixed_binary(data: bytes, width: int) -> pa.Array:
-    """Pieces of `width` bytes as large binary. No copy."""
+    """Return pieces of `width` bytes as large binary, without a copy."""
     count = len(data) // width
     offsets = pa.py_buffer(np.arange(0, len(data) + 1, width, dtype=np.int64))
     return pa.Array.from_buffers(pa.large_binary(), count, [None, offsets, pa.py_buffer(data)])
 
 
 def joined_pairs(first: pa.Array, second: pa.Array) -> pa.Array:
-    """Each value of `first` with that of `second` behind it."""
+    """Return each value of `first` followed by that of `second`."""
     return pc.binary_join_element_wise(first, second, pa.scalar(b"", pa.large_binary()))
 
 
 def offsets_of(values: pa.Array) -> npt.NDArray[np.int64]:
-    """Where each value of a large binary array begins, and where the last ends."""
+    """Return the offset of each value of a large binary array, and the end of the last one."""
     if not len(values):
         return np.zeros(1, np.int64)
     return np.frombuffer(values.buffers()[1], "<i8", len(values) + 1, 8 * values.offset)
 
 
 def bytes_of(values: pa.Array, first: int = 0, end: int | None = None) -> bytes:
-    """The values from `first` up to `end`, one behind the other. `values`: large binary without nulls."""
+    """Return the bytes of the values from `first` up to `end`, joined. `values` is large binary without
+    nulls.
+    """
     offsets = offsets_of(values)
     start, stop = int(offsets[first]), int(offsets[len(values) if end is None else end])
     return values.buffers()[2].slice(start, stop - start).to_pybytes() if stop > start else b""

@@ -36,17 +36,17 @@ _ASKED = 32
 
 @dataclass(frozen=True, slots=True)
 class Nulls:
-    """Rows without a value."""
+    """The query for rows that have no value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """Rows with a value."""
+    """The query for rows that have a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """Rows with one of `values`."""
+    """The query for rows that have one of `values`."""
 
     values: tuple[Any, ...]
 
@@ -72,7 +72,7 @@ Query: TypeAlias = Nulls | Present | Among | Without | Range
 
 
 def query_of(leaf: Leaf, kind: AtomicType) -> Query | None:
-    """The question for a column stored as `kind`; None where indexes cannot help.
+    """Return the query for a column stored as `kind`, or None where indexes cannot help.
 
     The same is asked of many files. Not so for floats: -0.0 and 0.0 are equal, their questions are not.
     """
@@ -103,17 +103,19 @@ def _query(leaf: Leaf, kind: AtomicType) -> Query | None:
 
 
 def _among(stored: tuple[Any, ...]) -> Query:
-    """Each value costs a search: many are asked for as a range."""
+    """Return the query for stored values. Each value costs a search, so many of them are searched as a
+    range.
+    """
     return Among(stored) if len(stored) <= _MAX_VALUES else Range(low=min(stored), high=max(stored))
 
 
 def _is_nan(value: Any) -> bool:
-    """NaN equals nothing in a predicate, but is a value of an index."""
+    """Return whether a value is NaN, which equals nothing in a predicate, but is a value of an index."""
     return bool(value != value)
 
 
 def _exact(values: tuple[Any, ...], kind: AtomicType) -> tuple[Any, ...]:
-    """As stored. Zero is two values of a float: a predicate takes them for one."""
+    """Return values as they are stored. Zero is two values of a float, which a predicate takes for one."""
     found = [stored_value(value, kind) for value in values]
     if kind.root in _FLOATS and any(value == 0 for value in values):
         found += [stored_value(zero, kind) for zero in (-0.0, 0.0)]
@@ -121,7 +123,7 @@ def _exact(values: tuple[Any, ...], kind: AtomicType) -> tuple[Any, ...]:
 
 
 def _coarse(kind: AtomicType) -> bool:
-    """Are several values of the column one value of the index?"""
+    """Return whether several values of the column are one value of the index."""
     return kind.root in _TIMESTAMPS and kind.precision > COARSE_DIGITS
 
 
@@ -144,7 +146,9 @@ def _compare(op: Comparison, value: Any, kind: AtomicType) -> Query:
 
 
 def _prefix(prefix: bytes) -> Query:
-    """Texts that begin with `prefix` lie between it and the next bytes of that length."""
+    """Return the range of texts that begin with `prefix`: they lie between it and the next bytes of that
+    length.
+    """
     kept = prefix.rstrip(bytes([_BYTE_END]))
     after = kept[:-1] + bytes([kept[-1] + 1]) if kept else None
     return Range(low=prefix, high=after, high_open=True)

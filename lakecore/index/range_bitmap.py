@@ -1,4 +1,5 @@
-"""File index `range-bitmap`: a sorted dictionary of the values, and the rows of each code as bit slices.
+"""This module writes and searches the file index `range-bitmap`: a sorted dictionary of the values, and the
+rows of each code as bit slices.
 
 Bytes: head (version, row count, number of values, lowest and highest value, length of the dictionary),
 dictionary, slices. The dictionary lies in chunks: heads hold the first value, the rest follows behind all
@@ -43,12 +44,16 @@ _UNCHUNKED = (TypeRoot.BOOLEAN, TypeRoot.TINYINT, TypeRoot.SMALLINT)
 
 @dataclass(frozen=True, slots=True)
 class RangeBitmapRules:
-    """`chunk_size`: bytes of values in a chunk beside its first; None: 0 for short types, else 16 KB."""
+    """The options of a range bitmap. `chunk_size` is the number of bytes of values in a chunk beside its
+    first; None stands for 0 for short types and 16 KB for others.
+    """
 
     chunk_size: int | None = None
 
     def check(self, key: str) -> None:
-        """Raises InvalidOptionError naming `key`, the prefix of the options."""
+        """Raise InvalidOptionError that names `key`, the prefix of the options, if the chunk size is too
+        large.
+        """
         if self.chunk_size is not None and self.chunk_size > _MAX_CHUNK:
             raise InvalidOptionError(
                 f"option {key}.chunk-size={self.chunk_size}: must be at most {_MAX_CHUNK} bytes"
@@ -99,7 +104,9 @@ class RangeBitmapWriter:
         return b"".join((head, *offsets, *heads, *bodies))
 
     def _places(self, sizes: npt.NDArray[np.int64], total: int) -> tuple[bytes, tuple[int, int]]:
-        """Offsets of the values where they vary in width; and the last two numbers of a chunk's head."""
+        """Return the offsets of the values if they vary in width, and the last two numbers of a chunk's
+        head.
+        """
         width = self._codec.width
         if width is not None:
             return b"", (total, width)
@@ -108,8 +115,9 @@ class RangeBitmapWriter:
 
 
 def _chunks(sizes: npt.NDArray[np.int64], limit: int, *, fixed: bool) -> Iterator[tuple[int, int]]:
-    """First value and end of each chunk: values behind the first fill at most `limit` bytes, and so do the
-    offsets of values that vary in width."""
+    """Yield the first value and the end of each chunk: values after the first have at most `limit` bytes, and
+    so have the offsets of values that vary in width.
+    """
     ends = np.cumsum(sizes)
     first = 0
     while first < len(sizes):
@@ -121,7 +129,9 @@ def _chunks(sizes: npt.NDArray[np.int64], limit: int, *, fixed: bool) -> Iterato
 
 
 def _encode_slices(distinct: DistinctValues) -> bytes:
-    """Rule of the format: as many slices as the highest code has bits, at least one; 64 without any value."""
+    """Return the bit slices. Rule of the format: there are as many slices as the highest code has bits, at
+    least one; 64 if there is no value.
+    """
     count = max((len(distinct) - 1).bit_length(), 1) if len(distinct) else _MAX_SLICES
     rows = np.flatnonzero(distinct.codes >= 0).astype(np.uint32)
     slices = [BitMap() for _ in range(count)]
@@ -136,7 +146,9 @@ def _encode_slices(distinct: DistinctValues) -> bytes:
 
 
 def search(data: bytes, kind: AtomicType, rows: int, query: Query, path: str) -> BitMap | None:
-    """Rows that may hold what is asked for. `rows`: of the data file. Raises CorruptDataError."""
+    """Return the rows that may match the query. `rows` is the number of rows of the data file. Raises
+    CorruptDataError.
+    """
     try:
         return _Reader(data, KeyCodec(kind), rows, path).search(query)
     except (struct.error, IndexError, ValueError) as err:
@@ -211,7 +223,9 @@ class _Dictionary:
         self._chunks = [chunk for _, chunk in found]
 
     def find(self, value: Any) -> tuple[int, bool]:
-        """The code of `value`, or of the next higher one (there may be none); and whether it is there."""
+        """Return the code of `value`, or of the next higher one (there may be none), and whether `value` is
+        there.
+        """
         chunk = bisect_right(self._firsts, value) - 1
         if chunk < 0:
             return 0, False

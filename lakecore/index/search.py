@@ -45,7 +45,7 @@ class FileIndex:
 
 
 def embedded_index(file: DataFile) -> FileIndex | None:
-    """The indexes that the manifest holds; None without any. Raises CorruptDataError."""
+    """Return the indexes that the manifest holds, or None if it has none. Raises CorruptDataError."""
     data = file.embedded_index
     if data is None:
         return None
@@ -57,7 +57,8 @@ def embedded_index(file: DataFile) -> FileIndex | None:
 def stored_columns(
     names: Iterable[str], schema: TableSchema, file_schema: TableSchema
 ) -> dict[str, DataField]:
-    """Columns of `schema` by name -> the fields that files of another schema store the same values in.
+    """Return, for columns of `schema` by name, the fields in which files of another schema store the same
+    values.
 
     A column that was added later, or whose type has changed, is left out.
     """
@@ -72,7 +73,8 @@ def stored_columns(
 
 
 def matching_rows(predicate: Predicate, columns: Mapping[str, DataField], index: FileIndex) -> BitMap | None:
-    """A superset of the positions of rows for which the predicate is true; None: nothing is known.
+    """Return a superset of the positions of rows for which the predicate is true, or None if nothing is
+    known.
 
     `columns`: predicate column -> the field of the file's schema that stores just its values; columns that
     are not in it decide nothing. Raises CorruptDataError.
@@ -124,7 +126,9 @@ def _both(left: BitMap | None, right: BitMap | None) -> BitMap | None:
 
 
 def _leaf(leaf: Leaf, name: str, stored: DataType, index: FileIndex) -> BitMap | None:
-    """`name`: of the indexes in the container; `stored`: the type of the values."""
+    """Return the rows that may match a leaf. `name` is that of the indexes in the container; `stored` is the
+    type of the values.
+    """
     if not isinstance(stored, AtomicType) or name not in index.head:
         return None
     query = query_of(leaf, stored)

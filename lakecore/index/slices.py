@@ -33,7 +33,7 @@ class Slices:
         return found
 
     def below(self, value: int) -> BitMap:
-        """Rows with a number less than `value`."""
+        """Return the rows with a number less than `value`."""
         if value <= 0:
             return BitMap()
         if value >> len(self.slices):
@@ -48,7 +48,7 @@ class Slices:
         return less
 
     def within(self, low: int, high: int) -> BitMap:
-        """Rows with a number from `low` to `high`, both included."""
+        """Return the rows with a number from `low` to `high`, both included."""
         return self.below(high + 1) - self.below(low)
 
 
@@ -70,7 +70,9 @@ def add_bits(slices: Sequence[BitMap], rows: npt.NDArray[np.uint32], numbers: np
 def _planes(
     places: npt.NDArray[np.uint32], numbers: npt.NDArray[np.uint64], bits: int
 ) -> npt.NDArray[np.uint8]:
-    """A bit set over the places for each bit, the lowest first: a transposed matrix of bits."""
+    """Return a bit set over the places for each bit, the lowest first, which is a transposed matrix of
+    bits.
+    """
     width = (bits + 7) // 8
     first, end = int(places[0]), int(places[-1]) + 1
     dense = np.zeros((end, width), np.uint8)
@@ -81,7 +83,7 @@ def _planes(
 
 
 def _container(key: int, plane: npt.NDArray[np.uint8], count: int) -> BitMap:
-    """The bitmap of `count` rows whose upper halves are `key`, from the bits of the lower ones."""
+    """Return the bitmap of `count` rows whose upper halves are `key`, from the bits of the lower ones."""
     if count > MAX_ARRAY:
         body = plane.tobytes().ljust(BITSET_BYTES, b"\0")
     else:

@@ -1,4 +1,5 @@
-"""Column values as indexes store them: whole numbers of a fixed width, or bytes.
+"""This module converts column values to the form that indexes store: whole numbers of a fixed width, or
+bytes.
 
 Rules of the format: TIMESTAMP and TIMESTAMP WITH LOCAL TIME ZONE as milliseconds (precision up to 3) or
 microseconds, DECIMAL as its unscaled value (precision up to 18), floats by their bits, with one NaN.
@@ -61,12 +62,14 @@ def is_text(kind: AtomicType) -> bool:
 
 
 def width_of(kind: AtomicType) -> int | None:
-    """Bytes of a value; None for text and bytes. KeyError never: other types have no index."""
+    """Return the bytes of a value, or None for text and bytes. It never raises KeyError, because other types
+    have no index.
+    """
     return _WIDTHS.get(kind.root)
 
 
 def stored_numbers(array: pa.Array, kind: AtomicType) -> tuple[Numbers, npt.NDArray[np.bool_] | None]:
-    """Values in the order of their type, 0 for null; and which rows have one (None: all)."""
+    """Return the values in the order of their type, with 0 for null, and which rows have one (None: all)."""
     array = normal_array(array, kind)
     valid = None if array.null_count == 0 else np.asarray(array.is_valid())
     return _numbers(array, kind), valid
@@ -92,18 +95,22 @@ def _numbers(array: pa.Array, kind: AtomicType) -> Numbers:
 
 
 def _flip(bits: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Bits of floats as numbers in the same order (-0.0 before 0.0, NaN last), and back."""
+    """Return the bits of floats as numbers in the same order (-0.0 before 0.0, NaN last), and such numbers as
+    bits.
+    """
     mask = _FLOAT_ORDER[bits.itemsize][1]
     return np.where(bits < 0, bits ^ mask, bits)
 
 
 def float_bits(numbers: Numbers, kind: AtomicType) -> npt.NDArray[Any]:
-    """The bits of floats, from their numbers in order."""
+    """Return the bits of floats, from their numbers in order."""
     return _flip(numbers.astype(_FLOAT_ORDER[_WIDTHS[kind.root]][0]))
 
 
 def _unscaled(array: pa.Array) -> Numbers:
-    """Low halves of 128-bit decimals. Raises OverflowError for a value that 64 bits do not hold."""
+    """Return the low halves of 128-bit decimals. Raises OverflowError for a value that does not fit into 64
+    bits.
+    """
     words = np.frombuffer(array.buffers()[1], "<i8", 2 * len(array), 16 * array.offset).reshape(-1, 2)
     low = words[:, 0].copy()
     wide = words[:, 1] != low >> 63
@@ -117,12 +124,12 @@ def _unscaled(array: pa.Array) -> Numbers:
 
 
 def stored_texts(array: pa.Array, kind: AtomicType) -> pa.Array:
-    """Text and bytes as large binary."""
+    """Return text and bytes as large binary."""
     return normal_array(array, kind).cast(pa.binary()).cast(pa.large_binary())
 
 
 def stored_value(value: Any, kind: AtomicType) -> Any:
-    """One value of a predicate (see `predicate.tree`) as an index stores it."""
+    """Return one value of a predicate (see `predicate.tree`) as an index stores it."""
     array = arrow_values([value], arrow_type(kind))
     if width_of(kind) is None:
         return stored_texts(array, kind)[0].as_py()
@@ -130,7 +137,7 @@ def stored_value(value: Any, kind: AtomicType) -> Any:
 
 
 def encode_numbers(numbers: Numbers | Sequence[int], kind: AtomicType) -> bytes:
-    """Big-endian, one after another."""
+    """Return the numbers as big-endian bytes, one after another."""
     width = _WIDTHS[kind.root]
     values = np.asarray(numbers, np.int64)
     if kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
@@ -139,7 +146,7 @@ def encode_numbers(numbers: Numbers | Sequence[int], kind: AtomicType) -> bytes:
 
 
 def decode_numbers(stored: npt.NDArray[Any], kind: AtomicType) -> Numbers:
-    """Numbers in order, from big-endian values of the width of `kind`."""
+    """Return numbers in order, from big-endian values of the width of `kind`."""
     native = stored.astype(stored.dtype.newbyteorder("="))
     if kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
         native = _flip(native)

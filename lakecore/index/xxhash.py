@@ -1,4 +1,4 @@
-"""xxHash64 (seed 0) of many byte strings at once."""
+"""This module computes xxHash64 (seed 0) of many byte strings at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ _STRIPE = 32
 
 
 def xxhash64(array: pa.Array) -> Words:
-    """The hash of each value of a large binary array without nulls. Cost: per byte, whatever the lengths."""
+    """Return the hash of each value of a large binary array without nulls. The cost grows with the bytes,
+    whatever the lengths.
+    """
     offsets = np.frombuffer(array.buffers()[1], "<i8", len(array) + 1, 8 * array.offset)
     data = array.buffers()[2]
     raw = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
@@ -98,7 +100,7 @@ class _Hashing:
 
 
 def _view(data: npt.NDArray[np.uint8], dtype: str) -> Any:
-    """The value at every position."""
+    """Return a view of the value at every position."""
     size = np.dtype(dtype).itemsize
     return np.ndarray((len(data) - size + 1,), dtype, data, strides=(1,))
 
