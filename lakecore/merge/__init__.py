@@ -1,1 +1,3 @@
-"""Merging sorted runs of a primary-key table into one: Arrow batches in, Arrow batches out."""
+"""This package merges the sorted runs of a primary-key table into one: Arrow batches in, Arrow batches
+out.
+"""

@@ -1,4 +1,4 @@
-"""One window's rows in merge order, group by group, and the fold of each group into one row.
+"""This module has the rows of one window in merge order, group by group, and folds each group into one row.
 
 What every merge engine but deduplicate works on; changelogs look at the same groups. A group is all rows of
 one key in the window. Rule of the format: a row alone in its group is not given to the engine, it passes as
@@ -43,29 +43,31 @@ class Groups:
 
     @property
     def rows(self) -> Indices:
-        """Places in `batch`, in merge order."""
+        """Return the places in `batch`, in merge order."""
         return np.arange(self.batch.num_rows) if self.order is None else self.order
 
     @property
     def kinds(self) -> Any:
-        """The kind of each row, in merge order; where the batch has none, every row adds."""
+        """Return the kind of each row, in merge order; where the batch has none, every row adds."""
         if KIND_NAME not in self.batch.schema.names:
             return np.zeros(len(self.last), np.int8)
         return self.batch.column(KIND_NAME).to_numpy()[self.rows]
 
     @property
     def starts(self) -> Indices:
-        """The place in merge order of the first row of each group."""
+        """Return the place in merge order of the first row of each group."""
         return np.flatnonzero(np.append(True, self.last[:-1])) if len(self.last) else np.empty(0, np.int64)
 
     @property
     def run_of_rows(self) -> Indices:
-        """The run of each row, in merge order."""
+        """Return the run of each row, in merge order."""
         numbers = np.repeat([run for run, _ in self.runs], [count for _, count in self.runs])
         return np.asarray(numbers[self.rows])
 
     def nearest(self, levels: Sequence[int]) -> Groups:
-        """The groups without rows above the lowest level above 0 that has the key. `levels`: of the runs."""
+        """Return the groups without rows above the lowest level above 0 that has the key. `levels` are those
+        of the runs.
+        """
         if max(levels) <= 0 or not len(self.last):
             return self
         level = np.asarray(levels)[self.run_of_rows]
@@ -81,7 +83,7 @@ class Groups:
         return Groups(batch=self.batch, order=self.rows[counts], last=last, had_several=sizes > 1)
 
     def chunks(self) -> Iterator[Groups]:
-        """The same groups in parts of about 65,536 rows; no group is divided. Copies each part."""
+        """Yield the same groups in parts of about 65,536 rows; no group is divided. It copies each part."""
         ends = np.flatnonzero(self.last) + 1
         done = 0
         while done < len(self.last):
@@ -94,7 +96,7 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """The rows of groups with several rows: `rows` (places in `batch`) and `kinds` in merge order.
+    """The rows of groups that have several rows: `rows` (places in `batch`) and `kinds` are in merge order.
 
     Group i is from `starts[i]` up to `starts[i + 1]`; `starts` has one more element than there are groups.
     """
@@ -110,18 +112,18 @@ class Several:
 
     @property
     def retracts(self) -> Bools:
-        """Rows of kind -U or -D: the odd ones."""
+        """Return which rows are of kind -U or -D (the odd kinds)."""
         return np.asarray(self.kinds & 1, bool)
 
     @property
     def groups(self) -> Indices:
-        """The group of each row."""
+        """Return the group of each row."""
         return np.repeat(np.arange(self.count), np.diff(self.starts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Picked:
-    """A column's values after a fold, as places in the window's batch; negative: null."""
+    """The values of a column after a fold, as places in the window's batch; a negative place is null."""
 
     rows: Indices
 
@@ -143,11 +145,13 @@ class Engine(Protocol):
 
     @property
     def keeps_single(self) -> bool:
-        """A row that adds, folded alone, gives its own values: such rows may be folded with all others."""
+        """Return whether a row that adds, folded alone, keeps its own values: such rows may be folded with
+        all others.
+        """
         ...
 
     def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Columns that folding `columns` looks at besides them."""
+        """Return the columns that folding `columns` needs besides them."""
         ...
 
     def fold(self, several: Several, columns: Sequence[str]) -> Folded:
@@ -211,7 +215,9 @@ def fold(
 
 
 class _Target:
-    """Puts columns together from single rows and folded groups. `places`: of the latter; None: all."""
+    """A builder of columns from single rows and folded groups. `places` are those of the folded groups; None:
+    all.
+    """
 
     def __init__(
         self, batch: pa.RecordBatch, picked: Indices, places: Indices | None, present: Bools
@@ -223,7 +229,7 @@ class _Target:
         self._places = places
 
     def take(self, names: Sequence[str], picked: Picked) -> Mapping[str, pa.Array]:
-        """Columns that are picked alike."""
+        """Return columns that are picked alike."""
         indices = self._index(picked.rows)
         taken = pc.take(self.batch.select(list(names)), indices, boundscheck=bool(indices.null_count))
         return dict(zip(names, taken.columns, strict=True))

@@ -27,7 +27,7 @@ _SIGNED = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
 
 def integer_view(column: pa.Array) -> np.ndarray[Any, Any] | None:
-    """The values as a numpy array ordered like the column; None when nulls or the type forbid it.
+    """Return the values as a numpy array ordered like the column, or None when nulls or the type forbid it.
 
     Costs no copy, except for booleans, floats and decimals.
     """
@@ -50,7 +50,7 @@ def integer_view(column: pa.Array) -> np.ndarray[Any, Any] | None:
 
 
 def _total_order(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Integers in the order of the floats: -0.0 below 0.0, one NaN above everything."""
+    """Return integers in the order of the floats: -0.0 is below 0.0, and one NaN is above everything."""
     doubles = values.astype(np.float64)
     doubles[np.isnan(doubles)] = np.nan
     bits = doubles.view(np.int64)
@@ -58,13 +58,13 @@ def _total_order(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _short_decimal(column: pa.Array) -> np.ndarray[Any, Any]:
-    """The low word of each 128-bit value: it holds any value of up to 18 digits."""
+    """Return the low word of each 128-bit value, which represents any value of up to 18 digits."""
     words = np.frombuffer(column.buffers()[1], dtype=np.int64, count=2 * (len(column) + column.offset))
     return np.ascontiguousarray(words[2 * column.offset :: 2])
 
 
 def concat(parts: Sequence[KeyArray]) -> KeyArray:
-    """One array from arrays of one kind."""
+    """Return one array from arrays of one kind."""
     if len(parts) == 1:
         return parts[0]
     if all(isinstance(part, np.ndarray) for part in parts):
@@ -73,7 +73,7 @@ def concat(parts: Sequence[KeyArray]) -> KeyArray:
 
 
 class Keys:
-    """The keys of consecutive rows of one sorted run: one array per key column."""
+    """The keys of consecutive rows of one sorted run, with one array per key column."""
 
     __slots__ = ("__dict__", "columns")
 
@@ -82,7 +82,9 @@ class Keys:
 
     @classmethod
     def of(cls, columns: Sequence[pa.Array]) -> Keys:
-        """Keys from columns of a batch. Plain encoding is needed: dictionary columns are decoded."""
+        """Return keys from columns of a batch. They must have plain encoding, so dictionary columns are
+        decoded.
+        """
         return cls([_comparable(column) for column in columns])
 
     def __len__(self) -> int:
@@ -92,7 +94,7 @@ class Keys:
         return Keys([column[start:stop] for column in self.columns])
 
     def at(self, row: int) -> KeyTuple:
-        """One key as Python values."""
+        """Return one key as Python values."""
         return tuple(_value(column, row) for column in self.columns)
 
     @cached_property
@@ -104,7 +106,7 @@ class Keys:
         return self.at(len(self) - 1)
 
     def count_up_to(self, bound: KeyTuple) -> int:
-        """How many leading rows have a key <= `bound`. Binary search, column by column."""
+        """Return the number of leading rows with a key <= `bound`, by binary search, column by column."""
         low, high = 0, len(self)
         for column, value in zip(self.columns, bound, strict=True):
             if low == high:
@@ -113,7 +115,7 @@ class Keys:
         return high
 
     def strictly_increasing(self) -> bool:
-        """Every key is above the one before it."""
+        """Return whether every key is above the one before it."""
         first = self.columns[0]
         if len(self.columns) == 1 and isinstance(first, np.ndarray):
             return bool((first[1:] > first[:-1]).all())
@@ -140,7 +142,7 @@ def _value(column: KeyArray, row: int) -> Any:
 
 
 class _Values(Sequence[Any]):
-    """An Arrow array as a sequence of Python values, for `bisect`."""
+    """A sequence of the Python values of an Arrow array, for `bisect`."""
 
     def __init__(self, column: pa.Array) -> None:
         self._column = column
@@ -162,7 +164,9 @@ def _equal_range(column: KeyArray, value: Any, low: int, high: int) -> tuple[int
 
 
 def _neighbours(column: KeyArray) -> tuple[Any, Any]:
-    """For each row but the first: is it above the row before, is it equal to it."""
+    """Return, for each row but the first, whether it is above the row before and whether it is equal to
+    it.
+    """
     after, before = column[1:], column[:-1]
     if isinstance(column, np.ndarray):
         return after > before, after == before

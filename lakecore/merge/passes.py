@@ -30,10 +30,10 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def run_limit(columns: int, width: int) -> int:
-    """How many runs may be open at once. `width`: bytes of a decoded row.
+    """Return how many runs may be open at once. `width` is the number of bytes of a decoded row.
 
-    Every open run holds a page of each column, compressed and decoded; writers end a page at a megabyte or
-    at 20,000 rows.
+    Every open run holds a page of each column, compressed and decoded; writers end a page at a megabyte or at
+    20,000 rows.
     """
     held = min(columns * _PAGE_BYTES, _PAGE_ROWS * max(width, 1)) * _COPIES
     return max(_FEWEST_RUNS, _PAGES_BUDGET // held)
@@ -55,7 +55,9 @@ class Scratch:
         self.close()
 
     def close(self) -> None:
-        """What cannot be removed is left to the system's care of temporary files. Twice does no harm."""
+        """Remove the files. What cannot be removed is left to the system's care of temporary files. A second
+        call does nothing.
+        """
         for path in self._paths:
             with suppress(LakeError):
                 self._file_io.delete(path)
@@ -79,7 +81,7 @@ class Scratch:
     def store_pieces(
         self, pieces: Iterable[pa.RecordBatch | None], rows: int
     ) -> tuple[str, tuple[int | None, ...]]:
-        """Several runs in one file: its path, and where each of them is (None: it has no rows).
+        """Store several runs in one file; return its path, and the offset of each run (None: it has no rows).
 
         In batches of at most `rows`. Raises UnavailableError (disk full).
         """
@@ -97,14 +99,14 @@ class Scratch:
         return path, tuple(offsets)
 
     def read_piece(self, path: str, offset: int) -> Batches:
-        """The batches of one of `store_pieces`. The file stays until `close`."""
+        """Yield the batches of one run that `store_pieces` stored. The file stays until `close`."""
         with self._file_io.open_input(path) as source:
             source.seek(offset)
             with pa.ipc.open_stream(source) as reader:
                 yield from reader
 
     def read(self, path: str) -> Batches:
-        """The batches of a stored run; its file goes away with the last one."""
+        """Yield the batches of a stored run; its file is deleted after the last one."""
         with self._file_io.open_input(path) as source:
             if source.size():
                 with pa.ipc.open_stream(source) as reader:
@@ -132,7 +134,7 @@ class Scratch:
 
 
 def _write_run(output: Any, batches: Iterable[pa.RecordBatch], rows: int) -> None:
-    """A stream of Arrow IPC; nothing where there are no batches."""
+    """Write a stream of Arrow IPC, or nothing if there are no batches."""
     writer: Any = None
     for batch in batches:
         writer = writer or pa.ipc.new_stream(output, batch.schema, options=_OPTIONS)
@@ -149,7 +151,7 @@ def reduce_runs(
     merge: Callable[[Sequence[Batches]], Batches],
     scratch: Scratch,
 ) -> list[Batches]:
-    """At most `limit` runs, oldest first, with the same rows but those that `merge` leaves out.
+    """Return at most `limit` runs, oldest first, with the same rows but those that `merge` leaves out.
 
     Groups of neighbours are merged, so that age still decides between rows equal in all else.
     """
@@ -164,7 +166,8 @@ def reduce_runs(
 
 
 def stage_runs(runs: Sequence[Batches], limit: int, rows: int, scratch: Scratch) -> list[Batches]:
-    """The same runs. When they are more than `limit`, from local disk, each in batches so much smaller.
+    """Return the same runs. If they are more than `limit`, they are read from local disk, in batches that are
+    smaller in proportion.
 
     `rows`: of a batch where `limit` runs are open. Costs a copy of all rows, one run at a time.
     """

@@ -1,4 +1,6 @@
-"""Columns of a fixed width without nulls as numpy arrays, to pick and put values without building arrays."""
+"""This module converts columns of a fixed width without nulls to numpy arrays, to pick and put values without
+building arrays.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,10 @@ _WIDTHS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
 
 def plain_values(column: pa.Array) -> np.ndarray[Any, Any] | None:
-    """The values, without a copy but of booleans; None for nulls, text, bytes and nested types.
+    """Return the values, without a copy except for booleans, or None for nulls, text, bytes and nested types.
 
-    Numbers and booleans are those of numpy, dates and times whole numbers. Decimals only move: their 16
-    bytes are in the place of a complex number.
+    Numbers and booleans are those of numpy, dates and times whole numbers. Decimals only move: their 16 bytes
+    are in the place of a complex number.
     """
     kind = column.type
     if column.null_count:
@@ -29,7 +31,7 @@ def plain_values(column: pa.Array) -> np.ndarray[Any, Any] | None:
 
 
 def plain_array(values: np.ndarray[Any, Any], kind: pa.DataType) -> pa.Array:
-    """The column of such values; `values` must not change any more."""
+    """Return the column of such values; `values` must not change any more."""
     if pa.types.is_boolean(kind):
         return pa.array(values, kind)
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])

@@ -1,4 +1,6 @@
-"""The order of one window's rows: by key, and within a key by sequence fields and sequence number."""
+"""This module orders the rows of one window: by key, and within a key by sequence fields and sequence
+number.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ class SequenceColumn:
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """`rows`: indices in merge order, the winner of a key last. `same[i]`: rows i and i+1 share their key.
+    """The merge order of rows: `rows` are indices, and the winner of a key comes last. `same[i]` tells
+    whether rows i and i+1 share their key.
 
     `keys`: the key columns in merge order.
     """
@@ -63,7 +66,7 @@ def order_rows(keys: Sequence[KeyArray], sequence: Sequence[SequenceColumn]) -> 
 
 
 def in_total_order(values: pa.Array) -> pa.Array:
-    """Integers in place of floats: these tie -0.0 with 0.0, and NaN with nothing."""
+    """Return integers in place of floats, which tie -0.0 with 0.0, and NaN with nothing."""
     if not pa.types.is_floating(values.type):
         return values
     bits = integer_view(pc.fill_null(values, 0.0))
@@ -82,7 +85,7 @@ def _order_by_key(keys: Sequence[KeyArray]) -> Indices:
 
 
 def _sorted_with_places(values: Any) -> Indices:
-    """A stable argsort.
+    """Return a stable argsort.
 
     Concatenated runs are nearly sorted, which a merging sort makes use of: four times as fast as any other.
     For rows in any order, value and place in one word sort faster than places by value, if both fit.
@@ -102,7 +105,7 @@ def _sorted_with_places(values: Any) -> Indices:
 
 
 def _packed(keys: Sequence[Any]) -> Any | None:
-    """Several integer columns as one, when the values of this window leave enough bits; else None."""
+    """Return several integer columns as one, if the values of this window leave enough bits, else None."""
     packed: Any = np.zeros(len(keys[0]), np.int64)
     bits = 0
     for column in keys:
@@ -134,7 +137,7 @@ def _same(columns: Sequence[KeyArray]) -> Bools:
 
 
 def _out_of_sequence(earlier: Indices, later: Indices, sequence: Sequence[SequenceColumn]) -> Bools:
-    """For each pair: does the row placed earlier belong after the other one."""
+    """Return, for each pair, whether the row placed earlier belongs after the other one."""
     tied: Any = np.ones(len(earlier), bool)
     wrong: Any = np.zeros(len(earlier), bool)
     for column in sequence:
@@ -145,7 +148,7 @@ def _out_of_sequence(earlier: Indices, later: Indices, sequence: Sequence[Sequen
 
 
 def _compare(column: SequenceColumn, earlier: Indices, later: Indices) -> tuple[Bools, Bools]:
-    """(earlier > later, earlier == later) in the order of the column."""
+    """Return (earlier > later, earlier == later) in the order of the column."""
     plain = integer_view(column.values)
     if plain is not None:
         left, right = plain[earlier], plain[later]

@@ -1,4 +1,6 @@
-"""Rows of any number in order: sorted in a buffer, spilled to local disk as runs, merged."""
+"""This module sorts any number of rows: they are sorted in a buffer, spilled to local disk as runs, and
+merged.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ _MOST_RUNS = 64
 
 
 def keyed(batch: pa.RecordBatch, rule: SortRule) -> pa.RecordBatch:
-    """The batch with its sort keys behind its columns."""
+    """Return the batch with its sort keys after its columns."""
     keys = rule.keys([batch.column(name) for name in rule.columns])
     fields = [pa.field(f"{KEY_NAME}{number}", key.type) for number, key in enumerate(keys)]
     return pa.RecordBatch.from_arrays([*batch.columns, *keys], schema=pa.schema([*batch.schema, *fields]))
@@ -46,7 +48,7 @@ class RowSorter:
         self._names: tuple[str, ...] = ()
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Raises UnavailableError when the disk is full."""
+        """Add rows. Raises UnavailableError when the disk is full."""
         if not batch.num_rows:
             return
         numbers = pa.array(np.arange(self._rows, self._rows + batch.num_rows, dtype=np.int64))
@@ -59,7 +61,7 @@ class RowSorter:
             self._runs.append(self._scratch.store(self._drain(), _MAX_CHUNK_ROWS))
 
     def sorted(self) -> Iterator[pa.RecordBatch]:
-        """All rows, once."""
+        """Yield all rows, once."""
         if not self._runs:
             yield from self._drain()
             return
@@ -82,7 +84,7 @@ class RowSorter:
             yield from (batch,) if len(parts) == 1 else self._ordered(batch)
 
     def _ordered(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """In order, in batches of about a megabyte."""
+        """Yield the rows of a batch in order, in batches of about a megabyte."""
         keys = Keys.of([batch.column(name) for name in self._names])
         rows = order_rows(keys.columns, ()).rows
         step = min(max(_CHUNK_BYTES * batch.num_rows // max(batch.nbytes, 1), 1), _MAX_CHUNK_ROWS)

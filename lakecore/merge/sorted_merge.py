@@ -1,4 +1,4 @@
-"""The streaming merge of sorted runs: window by window, whole columns at a time.
+"""This module merges sorted runs as a stream: window by window, whole columns at a time.
 
 The latest row of a key wins (merge engine deduplicate), or an `Engine` folds the rows of a key.
 """
@@ -24,7 +24,7 @@ __all__ = ["Evidence", "MergeEvidence", "MergeSpec", "MergedWindow", "group_rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSpec:
-    """How rows of one key become one."""
+    """The rules by which rows of one key become one row."""
 
     key_columns: tuple[str, ...]
     """The names of the key columns in key order, `_KEY_` or value columns alike."""
@@ -82,7 +82,8 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeEvidence:
-    """What an engine made of a window. `rows`: every input row in merge order; `results`: those of the batch.
+    """The account of an engine for one window. `rows` are all input rows in merge order, `results` those of
+    the batch.
 
     Both have the key and sequence columns, those of `MergeSpec.shown`, `_SEQUENCE_NUMBER` and `_VALUE_KIND`,
     or all columns (`MergeSpec.gone`). `groups`: for each result, which key of the window it is of. `ignored`:
@@ -136,7 +137,7 @@ def _folded(parts: Sequence[Part], spec: MergeSpec, engine: Engine) -> MergedWin
 
 
 def _folded_evidence(groups: Groups, found: FoldedGroups, left_out: Bools, spec: MergeSpec) -> MergeEvidence:
-    """Needs all columns in what was folded."""
+    """Return the evidence of folded groups. It needs all columns in what was folded."""
     batch, rows = groups.batch, groups.rows
     system = (SEQUENCE_NAME, KIND_NAME)
     names = list(dict.fromkeys((*spec.key_columns, *spec.sequence_columns, *spec.shown, *system)))
@@ -177,7 +178,7 @@ def _ordered(parts: Sequence[Part], batch: pa.RecordBatch, spec: MergeSpec) -> O
 
 
 def _verdicts(kinds: Any, last: Bools, spec: MergeSpec, *, alone: bool) -> tuple[Bools, Bools]:
-    """(lost, dropped) of rows in merge order. `alone`: every key has a single row."""
+    """Return (lost, dropped) of rows in merge order. `alone` tells that every key has a single row."""
     retracts = is_retract(kinds)
     dropped = np.zeros(len(kinds), bool)
     if not retracts.any():
@@ -192,7 +193,7 @@ def _verdicts(kinds: Any, last: Bools, spec: MergeSpec, *, alone: bool) -> tuple
 
 
 def _last_unless(ignored: Bools, last: Bools) -> Bools:
-    """Which rows are the last of their key when `ignored` rows do not count."""
+    """Return which rows are the last of their key when `ignored` rows do not count."""
     group = np.concatenate(([0], np.cumsum(last)[:-1]))
     counted = np.flatnonzero(~ignored)
     ends = np.append(group[counted][1:] != group[counted][:-1], True) if len(counted) else np.empty(0, bool)
@@ -226,7 +227,9 @@ def _evidence(
 
 
 def _sorted_key(column: pa.Array, order: Ordered | None, number: int) -> pa.Array:
-    """A key column in merge order; the one that was made for comparing keys, where that is the same."""
+    """Return a key column in merge order; the one that was made for comparing keys, where that is the
+    same.
+    """
     if order is not None and pa.types.is_signed_integer(column.type):
         return pa.array(order.keys[number])
     return _sorted(column, order)

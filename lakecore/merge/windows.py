@@ -23,7 +23,7 @@ class Part:
 
 
 class _Cursor:
-    """The unread rest of a run: one batch at a time."""
+    """The rest of a run that is not read yet, one batch at a time."""
 
     def __init__(self, number: int, batches: Iterator[pa.RecordBatch], key_columns: Sequence[str]) -> None:
         self._number = number
@@ -66,10 +66,11 @@ class _Cursor:
 
 
 def windows(runs: Sequence[Iterator[pa.RecordBatch]], key_columns: Sequence[str]) -> Iterator[list[Part]]:
-    """Parts of consecutive windows, each in the order of `runs`. At most one batch per run is held.
+    """Yield the parts of consecutive windows, each in the order of `runs`. At most one batch per run is in
+    memory.
 
-    A window ends at the smallest last key among the loaded batches, so every other run has already shown
-    all its rows up to there. Raises CorruptDataError for a run whose keys do not increase.
+    A window ends at the smallest last key among the loaded batches, so every other run has already shown all
+    its rows up to there. Raises CorruptDataError for a run whose keys do not increase.
     """
     cursors = [_Cursor(number, iter(run), key_columns) for number, run in enumerate(runs)]
     while True:

@@ -87,10 +87,8 @@ UNREAD = frozenset({
     "lakecore/cli",
     "lakecore/compact",
     "lakecore/format",
-    "lakecore/index",
     "lakecore/jobs",
     "lakecore/maintain",
-    "lakecore/merge",
     "lakecore/verify",
 })  # fmt: skip
 """Packages some of whose docstrings have no verb yet. It only shrinks."""

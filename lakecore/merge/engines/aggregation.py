@@ -1,4 +1,6 @@
-"""Merge engine aggregation: a function of each column over the rows of a key, in merge order."""
+"""This module has the merge engine `aggregation`, which applies a function of each column to the rows of a
+key, in merge order.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class Aggregation:
 
     @classmethod
     def of(cls, table: str, schema: TableSchema, options: TableOptions) -> Aggregation:
-        """Raises InvalidOptionError for functions that do not fit, naming the column."""
+        """Return the engine of a table. Raises InvalidOptionError for functions that do not fit, naming the
+        column.
+        """
         raw = schema.options
         remove = REMOVE_ON_DELETE.read(raw)
         rules = {}
@@ -57,15 +61,15 @@ class Aggregation:
 
     @property
     def keeps_single(self) -> bool:
-        """Functions change values: an empty text is no part of a list."""
+        """Return False: functions change values, as an empty text is no part of a list."""
         return False
 
     def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Each column is folded on its own."""
+        """Return no columns, because each column is folded on its own."""
         return ()
 
     def fold(self, several: Several, columns: Sequence[str]) -> Folded:
-        """Raises UnsupportedError for a retraction that a function cannot take."""
+        """Fold the rows of each key. Raises UnsupportedError for a retraction that a function cannot take."""
         steps = np.where(several.retracts, int(Step.RETRACT), int(Step.ADD)).astype(np.int8)
         deletes = several.kinds == RowKind.DELETE
         if self.remove_on_delete:

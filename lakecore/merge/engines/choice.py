@@ -13,7 +13,9 @@ __all__ = ["engine_of"]
 
 
 def engine_of(table: str, schema: TableSchema, options: TableOptions) -> Engine | None:
-    """None: deduplicate. `table`: for messages. Raises InvalidOptionError for options of no sense."""
+    """Return the engine of a table, or None for deduplicate. `table` is its name for messages. Raises
+    InvalidOptionError for options of no sense.
+    """
     match options.merge_engine:
         case MergeEngine.DEDUPLICATE:
             return None

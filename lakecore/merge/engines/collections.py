@@ -1,4 +1,4 @@
-"""Aggregate functions of arrays and maps: collect, merge_map, merge_map_with_keytime."""
+"""This module has the aggregate functions of arrays and maps: collect, merge_map, merge_map_with_keytime."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Collect:
 
 
 class _Collected:
-    """The steps of `collect` over places of elements."""
+    """The steps of `collect`, which work on places of elements."""
 
     def __init__(self, rule: Collect, elements: Elements) -> None:
         kind = rule.type.element
@@ -163,7 +163,7 @@ class MergeMapWithKeyTime:
 
 
 def _with_nulls(merged: Callable[[Step, Places, Places], Places]) -> StepFunction:
-    """The steps of a map, given how two maps become one."""
+    """Return the steps of a map, given a function that merges two maps."""
 
     def step(code: Step, kept: Places | None, places: Places | None) -> Places | None:
         if code is Step.SET:

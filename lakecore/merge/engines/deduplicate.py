@@ -20,15 +20,15 @@ class Deduplicate:
 
     @property
     def keeps_single(self) -> bool:
-        """The last of one row is that row."""
+        """Return True: the last of one row is that row."""
         return True
 
     def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """The order of rows is enough."""
+        """Return no columns, because the order of rows is enough."""
         return ()
 
     def fold(self, several: Several, columns: Sequence[str]) -> Folded:
-        """The last row of each group that counts."""
+        """Return the last row of each group that counts."""
         last = several.starts[1:] - 1
         if self.ignore_retracts and several.retracts.any():
             counted = np.flatnonzero(~several.retracts)

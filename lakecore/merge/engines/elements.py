@@ -20,7 +20,7 @@ from lakecore.merge.row_order import Bools
 __all__ = ["Elements", "Places", "StepFunction", "folded_lists"]
 
 Places: TypeAlias = Sequence[int]
-"""Places of elements in `Elements.values`; of a map: of its entries."""
+"""Places of elements in `Elements.values`; for a map, those of its entries."""
 StepFunction: TypeAlias = Callable[[Step, Places | None, Places | None], Places | None]
 StepsOf: TypeAlias = "Callable[[Elements], StepFunction]"
 _STEPS = tuple(Step)
@@ -49,7 +49,9 @@ class Elements:
 
 
 def _fold(events: Events, elements: Elements, step: StepFunction) -> list[Places | None]:
-    """`step(code, kept, places)` over the events of each group, from None."""
+    """Apply `step(code, kept, places)` to the events of each group, starting from None, and return the last
+    result of each.
+    """
     steps, starts = events.steps.tolist(), events.starts.tolist()
     results: list[Places | None] = []
     for group in range(events.count):
@@ -61,7 +63,7 @@ def _fold(events: Events, elements: Elements, step: StepFunction) -> list[Places
 
 
 def _lists(results: Sequence[Places | None], elements: Elements, kind: pa.DataType) -> pa.Array:
-    """The arrays (or maps) of type `kind` that hold the elements at these places."""
+    """Return the arrays (or maps) of type `kind` that have the elements at these places."""
     offsets: list[int | None] = []
     places: list[int] = []
     for result in results:

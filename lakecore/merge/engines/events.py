@@ -1,4 +1,6 @@
-"""What happens to one column of many keys: steps in merge order, and reductions over those of each key."""
+"""This module describes what happens to one column of many keys: steps in merge order, and reductions over
+those of each key.
+"""
 
 from __future__ import annotations
 
@@ -46,47 +48,47 @@ class Events:
 
     @property
     def count(self) -> int:
-        """Groups."""
+        """Return the number of groups."""
         return len(self.starts) - 1
 
     @cached_property
     def sizes(self) -> Indices:
-        """Events of each group."""
+        """Return the number of events of each group."""
         return np.diff(self.starts)
 
     @cached_property
     def groups(self) -> Indices:
-        """The group of each event."""
+        """Return the group of each event."""
         return np.repeat(np.arange(self.count), self.sizes)
 
     @cached_property
     def places(self) -> Indices:
-        """The number of each event."""
+        """Return the number of each event."""
         return np.arange(len(self))
 
     @cached_property
     def has_late(self) -> bool:
-        """Whether any step is OLDER."""
+        """Return whether any step is OLDER."""
         return bool((self.steps == Step.OLDER).any())
 
     @cached_property
     def only_adds(self) -> bool:
-        """Whether every step is ADD, as in most tables."""
+        """Return whether every step is ADD, as in most tables."""
         return not self.steps.any()
 
     @cached_property
     def retracts(self) -> Bools:
-        """Which steps are RETRACT."""
+        """Return which steps are RETRACT."""
         return np.asarray(self.steps == Step.RETRACT)
 
     @cached_property
     def has_retracts(self) -> bool:
-        """Whether any step is RETRACT."""
+        """Return whether any step is RETRACT."""
         return bool(self.retracts.any())
 
     @cached_property
     def settled(self) -> Events:
-        """Without what a later SET makes void. Columns share it."""
+        """Return the events without those that a later SET makes void. Columns share the result."""
         sets = self.steps == Step.SET
         if not sets.any():
             return self
@@ -94,7 +96,9 @@ class Events:
 
     @cached_property
     def rounds(self) -> tuple[tuple[Indices, Indices], ...] | None:
-        """(groups, events): the second of each group that has one, then the third, …; None: too many."""
+        """Return pairs (groups, events): the second event of each group that has one, then the third, …; None
+        if there are too many.
+        """
         if int(self.sizes.max(initial=0)) > _MOST_ROUNDS:
             return None
         found: list[tuple[Indices, Indices]] = []
@@ -106,30 +110,32 @@ class Events:
 
     @cached_property
     def latest(self) -> Picked:
-        """The row that speaks last in each group, none where it retracts. Columns share what it picks."""
+        """Return the row of the last event of each group, or none where it retracts. Columns share the
+        result.
+        """
         return Picked(self.unless_retracted(self.last_where(self.steps != Step.OLDER)))
 
     def keep(self, wanted: Bools) -> Events:
-        """Only some of the events."""
+        """Return only the events that are `wanted`."""
         if wanted.all():
             return self
         before = np.concatenate(([0], np.cumsum(wanted)))
         return Events(self.rows[wanted], self.steps[wanted], before[self.starts])
 
     def last_where(self, wanted: Bools) -> Indices:
-        """The last event of each group that is `wanted`; -1: none."""
+        """Return the last event of each group that is `wanted`; -1 where there is none."""
         if wanted.all():
             return np.where(self.sizes > 0, self.starts[1:] - 1, -1)
         return np.asarray(self.reduce(np.maximum, np.where(wanted, self.places, -1), -1))
 
     def first_where(self, wanted: Bools) -> Indices:
-        """The first event of each group that is `wanted`; -1: none."""
+        """Return the first event of each group that is `wanted`; -1 where there is none."""
         none = len(self)
         first = self.reduce(np.minimum, np.where(wanted, self.places, none), none)
         return np.asarray(np.where(first == none, -1, first))
 
     def reduce(self, ufunc: Any, values: Any, empty: Any) -> Any:
-        """One value a group; `empty` where a group has no event."""
+        """Return one value per group; `empty` where a group has no event."""
         some = self.sizes > 0
         if some.all() and len(some):
             return ufunc.reduceat(values, self.starts[:-1])
@@ -139,7 +145,8 @@ class Events:
         return out
 
     def best(self, ranks: Indices, *, largest: bool) -> Indices:
-        """The event of each group with the largest (else the smallest) rank, the first of them; -1: none.
+        """Return the first event of each group with the largest rank (or the smallest); -1 where there is
+        none.
 
         `ranks`: integers, one an event.
         """
@@ -159,25 +166,25 @@ class Events:
         return found
 
     def picks(self, events: Indices) -> Indices:
-        """The rows of `events`; -1 stays."""
+        """Return the rows of `events`; -1 stays."""
         if not len(self):
             return np.full(len(events), -1, np.int64)
         rows: Indices = self.rows[events]
         return rows if events.min(initial=0) >= 0 else np.where(events < 0, -1, rows)
 
     def unless_retracted(self, events: Indices) -> Indices:
-        """The rows of `events`, -1 for those that retract; -1 stays."""
+        """Return the rows of `events`, and -1 for those that retract; -1 stays."""
         if not len(self) or not self.has_retracts:
             return self.picks(events)
         gone = (events < 0) | (self.steps[events] == Step.RETRACT)
         return np.where(gone, -1, self.rows[events])
 
     def with_value(self, column: pa.Array) -> Events:
-        """Those whose rows have a value in `column`."""
+        """Return the events whose rows have a value in `column`."""
         return self.keep(self.valid(column)) if column.null_count else self
 
     def valid(self, column: pa.Array) -> Bools:
-        """Which events have a value in `column`."""
+        """Return which events have a value in `column`."""
         if not column.null_count:
             return np.ones(len(self), bool)
         return np.asarray(column.is_valid().to_numpy(zero_copy_only=False)[self.rows])
@@ -188,9 +195,9 @@ class Aggregate(Protocol):
 
     @property
     def retracts(self) -> bool:
-        """RETRACT is understood; else it never comes."""
+        """Return whether RETRACT is supported; if not, `fold` never receives it."""
         ...
 
     def fold(self, column: pa.Array, events: Events) -> Column:
-        """One value a group from `column` of the whole batch."""
+        """Return one value per group from `column` of the whole batch."""
         ...

@@ -22,15 +22,17 @@ class FirstRow:
 
     @property
     def keeps_single(self) -> bool:
-        """The first of one row is that row."""
+        """Return True: the first of one row is that row."""
         return True
 
     def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """The order of rows is enough."""
+        """Return no columns, because the order of rows is enough."""
         return ()
 
     def fold(self, several: Several, columns: Sequence[str]) -> Folded:
-        """Raises UnsupportedError for -U and -D, unless they are ignored."""
+        """Return the first row of each group. Raises UnsupportedError for -U and -D, unless they are
+        ignored.
+        """
         retracts = several.retracts
         if not retracts.any():
             first = several.starts[:-1]

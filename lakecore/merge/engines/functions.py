@@ -1,4 +1,6 @@
-"""Aggregate functions by name (options `fields.<name>.aggregate-function`), with the options they obey."""
+"""This module finds aggregate functions by name (options `fields.<name>.aggregate-function`), with the
+options that they obey.
+"""
 
 from __future__ import annotations
 
@@ -41,18 +43,18 @@ _DEFAULT_FUNCTION = "fields.default-aggregate-function"
 
 
 def field_option(raw: Mapping[str, str], field: str, name: str, parse: Callable[[str], T], default: T) -> T:
-    """Option `fields.<field>.<name>`. Raises InvalidOptionError."""
+    """Return the option `fields.<field>.<name>`. Raises InvalidOptionError."""
     return Option(f"fields.{field}.{name}", parse, default, "An option of one column.").read(raw)
 
 
 def function_name(raw: Mapping[str, str], field: str) -> str | None:
-    """The aggregate function that the options give a column; None: the engine's own default."""
+    """Return the aggregate function that the options give a column, or None for the engine's own default."""
     return field_option(raw, field, "aggregate-function", str, None) or raw.get(_DEFAULT_FUNCTION)
 
 
 @dataclass(frozen=True, slots=True)
 class FieldRule:
-    """A column, its function, and whether retractions pass it by (option `ignore-retract`)."""
+    """A column, its function, and whether retractions are ignored (option `ignore-retract`)."""
 
     field: str
     name: str
@@ -60,7 +62,7 @@ class FieldRule:
     ignores_retracts: bool = False
 
     def fold(self, column: pa.Array, events: Events) -> Column:
-        """Raises UnsupportedError for a retraction that the function cannot take."""
+        """Fold the column. Raises UnsupportedError for a retraction that the function cannot take."""
         if events.has_retracts and self.ignores_retracts:
             events = events.keep(~events.retracts)
         elif events.has_retracts and not self.function.retracts:
@@ -72,7 +74,9 @@ class FieldRule:
 
 
 def field_rule(field: DataField, raw: Mapping[str, str], name: str) -> FieldRule:
-    """The rule of a column. Raises InvalidOptionError for an unknown function, or one not for its type."""
+    """Return the rule of a column. Raises InvalidOptionError for an unknown function, or one that does not
+    fit its type.
+    """
     ignores = field_option(raw, field.name, "ignore-retract", parse_bool, False)
     make = _FUNCTIONS.get(name)
     if make is None:

@@ -26,7 +26,9 @@ _SLOT_BITS = 26
 
 
 def check_hll(data: bytes) -> None:
-    """Raises ValueError, IndexError or struct.error where the bytes are no sketch. Cost: as its slots."""
+    """Raise ValueError, IndexError or struct.error if the bytes are no sketch. The cost grows with the
+    slots.
+    """
     words, version, family, log_slots, log_table, flags, low, mode = struct.unpack_from("<8B", data)
     state, kind = mode & 3, mode >> 2 & 3
     if (version, family) != (1, 7) or not 4 <= log_slots <= 21 or kind > 2:
@@ -72,7 +74,7 @@ def _check_slots(data: bytes, kind: int, log_slots: int, low: int, log_table: in
 
 
 def _slot_values(data: bytes, kind: int, count: int) -> tuple[Any, int]:
-    """The stored value of each slot, and where they end."""
+    """Return the stored value of each slot, and the end of the values."""
     if kind == 2:
         values = np.frombuffer(data, np.uint8, count, 40)
         if (values > 63).any():
@@ -90,7 +92,7 @@ def _slot_values(data: bytes, kind: int, count: int) -> tuple[Any, int]:
 def _check_exceptions(
     data: bytes, at: int, places: Any, low: int, count: int, slots: int, log_table: int | None
 ) -> None:
-    """`places`: the slots that say their value is among the exceptions."""
+    """Check the exceptions. `places` are the slots whose value is recorded among the exceptions."""
     if count != len(places) or (log_table is not None and count and not 2 <= log_table <= 18):
         raise ValueError(f"{count} exceptions for {len(places)} slots")
     if not count:

@@ -1,8 +1,8 @@
-"""In which order Java's HashMap and HashSet list their entries.
+"""This module computes in which order Java's HashMap and HashSet list their entries.
 
-Functions like `collect` (distinct) and `nested_update` put the elements of an array into such a map, and
-what is read back in another order is another array. An entry's place is its hash modulo the size of the
-table, which doubles as entries come; entries of one place keep the order in which they came.
+Functions like `collect` (distinct) and `nested_update` put the elements of an array into such a map, and what
+is read back in another order is another array. An entry's place is its hash modulo the size of the table,
+which doubles as entries come; entries of one place keep the order in which they came.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class JavaMap(Generic[V]):
         return None if entry is None else entry[1]
 
     def put(self, key: Hashable, code: int, value: V) -> None:
-        """`code`: Java's hash of the key. An entry that is there keeps its place."""
+        """Put a value under a key. `code` is Java's hash of the key. An entry that exists keeps its place."""
         spread = code ^ (code & _MASK) >> 16
         known = key in self._entries
         self._entries[key] = (spread, value)
@@ -56,7 +56,8 @@ class JavaMap(Generic[V]):
             self._grow_if_full()
 
     def compute(self, key: Hashable, code: int, make: Callable[[], V]) -> V:
-        """The value that is there, else that of `make` (computeIfAbsent), placed before the others.
+        """Return the value of the key if there is one, else that of `make` (computeIfAbsent), which is placed
+        before the others.
 
         A map takes its entries by `put` or by this, not by both.
         """
@@ -102,7 +103,9 @@ class JavaMap(Generic[V]):
 
 
 def identities(values: pa.Array, kind: DataType) -> list[Hashable]:
-    """What makes two values equal in a Java map: content, bits of floats; byte arrays never are."""
+    """Return what makes two values equal in a Java map: content, or the bits of floats; two byte arrays are
+    never equal.
+    """
     plain = array_values(values, kind)
     if not isinstance(kind, AtomicType) or kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
         return [None if value is None else repr(value) for value in plain]
@@ -112,7 +115,9 @@ def identities(values: pa.Array, kind: DataType) -> list[Hashable]:
 
 
 def java_hashes(values: pa.Array, kind: DataType) -> list[int]:
-    """`hashCode` of each value; 0 for null, and where Java's depends on the object alone (bytes, nested)."""
+    """Return the `hashCode` of each value; it is 0 for null, and where Java's depends on the object alone
+    (bytes, nested).
+    """
     function = _hash_function(kind)
     if function is None:
         return [0] * len(values)
@@ -159,7 +164,7 @@ def _decimal(value: Decimal, scale: int) -> int:
 
 
 def _text(value: str) -> int:
-    """Murmur3 over whole words, then over single, signed bytes."""
+    """Return the hash of a text: Murmur3 over whole words, then over single, signed bytes."""
     data = value.encode()
     whole = len(data) & ~3
     code = 42

@@ -1,4 +1,4 @@
-"""Aggregate functions of arrays of rows: nested_update and nested_partial_update.
+"""This module has the aggregate functions of arrays of rows: nested_update and nested_partial_update.
 
 Rules of 2.0 (before, keys and limit were not looked at in the first value, nor updates made at the limit).
 With a key the rows come in the order of a Java hash map over the binary form of their keys.
@@ -47,7 +47,7 @@ class NestedRows:
     nulls: NullKeys = NullKeys.MERGE
 
     def keys(self, rows: pa.Array) -> tuple[list[Hashable], list[int]]:
-        """Key and Java hash of each row; the key is None for a row that is left out.
+        """Return the key and the Java hash of each row; the key is None for a row that is left out.
 
         Raises UnsupportedError for a null in a key where that is an error.
         """
@@ -75,7 +75,8 @@ class NestedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NestedUpdate:
-    """Rows of arrays one after another, or by key the last one of each.
+    """The function nested_update, which collects the rows of arrays one after another, or the last row of
+    each key.
 
     `sequence`: fields that decide which of two rows with one key stays (nulls first; the later of equals).
     `limit`: how many rows a column may have; more are left out.
@@ -93,7 +94,7 @@ class NestedUpdate:
         return folded_lists(column, events, some, None, self._keyed if self.rows.key else self._plain)
 
     def _plain(self, elements: Elements) -> StepFunction:
-        """A retraction takes out every row that equals one of its rows."""
+        """Return the steps without a key: a retraction removes every row that equals one of its rows."""
         keys = identities(elements.values, self.rows.row)
 
         def present(places: Places) -> list[int]:
@@ -143,7 +144,7 @@ class NestedUpdate:
         return _steps(add, without)
 
     def _ranks(self, rows: pa.Array) -> list[int] | None:
-        """The order of the rows by their sequence fields."""
+        """Return the order of the rows by their sequence fields."""
         if not self.sequence or not len(rows):
             return None
         table = pa.table({name: rows.field(self.rows.row.names.index(name)) for name in self.sequence})
@@ -164,7 +165,9 @@ class NestedUpdate:
 
 
 def _that_matter(column: pa.Array, events: Events) -> Events:
-    """Without nulls that change nothing. Rule of the format: a late null puts rows that were set in order."""
+    """Return the events without nulls that change nothing. Rule of the format: a late null puts rows that
+    were set in order.
+    """
     return events.keep(events.valid(column) | (events.steps == Step.SET) | (events.steps == Step.OLDER))
 
 
@@ -185,7 +188,9 @@ def _steps(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NestedPartialUpdate:
-    """By key: values that are not null replace those of the row before."""
+    """The function nested_partial_update: values of a key that are not null replace those of the row
+    before.
+    """
 
     rows: NestedRows
     retracts: bool = False

@@ -1,4 +1,4 @@
-"""Aggregate functions sum and product.
+"""This module has the aggregate functions sum and product.
 
 Rules of the format: a result that does not fit an integer type is an error (Java Paimon before 2.0 wraps
 around, and what is lost so cannot be found again); a decimal that does not fit becomes null, and the next
@@ -71,7 +71,9 @@ class Sum:
         return pa.array(total.astype(kind.to_pandas_dtype()), mask=empty if empty.any() else None)
 
     def _decimals(self, column: pa.Array, events: Events, empty: Bools) -> pa.Array:
-        """128-bit numbers as four words of 32 bits, each summed on its own; carries come last."""
+        """Return sums of 128-bit numbers: they are added as four words of 32 bits, each on its own; carries
+        come last.
+        """
         taken = column.take(pa.array(events.rows))
         if len(events) and not events.has_retracts:
             pairs = np.frombuffer(taken.buffers()[1], np.int64).reshape(-1, 2)[: len(taken)]
@@ -182,13 +184,13 @@ def _truncated(kept: int, value: int) -> int:
 
 
 def _fitted(value: Decimal, kind: AtomicType) -> Decimal | None:
-    """Rounded to the scale of the type; None when there are too many digits."""
+    """Return the value rounded to the scale of the type, or None when it has too many digits."""
     rounded = value.quantize(Decimal(1).scaleb(-(kind.scale or 0)), context=_EXACT)
     return rounded if len(rounded.as_tuple().digits) <= (kind.precision or 0) else None
 
 
 def _bound(values: Any, events: Events) -> float:
-    """More than the size of any sum on the way: the largest value times the longest group."""
+    """Return more than the size of any intermediate sum: the largest value times the longest group."""
     if not len(values):
         return 0.0
     largest = max(abs(float(values.min())), abs(float(values.max())))
@@ -196,7 +198,7 @@ def _bound(values: Any, events: Events) -> float:
 
 
 def _decimal128(words: Any, kind: pa.DataType, empty: Bools) -> pa.Array:
-    """`words`: 16 bytes a value, least significant first."""
+    """Return decimals from `words`: 16 bytes per value, least significant first."""
     valid = pa.py_buffer(np.packbits(~empty, bitorder="little").tobytes()) if empty.any() else None
     return pa.Array.from_buffers(kind, len(empty), [valid, pa.py_buffer(words.tobytes())])
 
@@ -227,7 +229,9 @@ def _multiplied(values: Any, divide: Bools, events: Events) -> Any:
 
 
 def _steps(values: Any, events: Events, step: Callable[[Any, Any], Any], ufunc: Any) -> Any:
-    """One step of every group at a time, while there are many; long groups are finished one by one."""
+    """Apply one step of every group at a time, while there are many groups; long groups are finished one by
+    one.
+    """
     starts, sizes = events.starts[:-1], np.diff(events.starts)
     out = np.zeros(events.count, values.dtype)
     out[sizes > 0] = values[starts[sizes > 0]]

@@ -42,7 +42,8 @@ _PREFIX, _SUFFIX = "fields.", ".sequence-group"
 
 @dataclass(frozen=True, slots=True)
 class SequenceGroup:
-    """`sequence`: its sequence columns in order; `fields`: the columns they order, with their functions.
+    """A sequence group: `sequence` has its sequence columns in order, `fields` the columns that they order,
+    with their functions.
 
     `fields[name]` None: the value of the winning row, null or not. `removes`: its -D rows delete the key.
     """
@@ -64,7 +65,9 @@ class PartialUpdate:
 
     @classmethod
     def of(cls, table: str, schema: TableSchema, options: TableOptions) -> PartialUpdate:
-        """Raises InvalidOptionError for options that contradict each other or name no column."""
+        """Return the engine of a table. Raises InvalidOptionError for options that contradict each other or
+        name no column.
+        """
         remove = REMOVE_ON_DELETE.read(schema.options)
         groups = _groups(schema)
         _check(table, schema, options, groups)
@@ -72,17 +75,21 @@ class PartialUpdate:
 
     @property
     def keeps_single(self) -> bool:
-        """Rows without a sequence do not count for its group, unless they are alone."""
+        """Return whether there are no groups: rows without a sequence do not count for its group, unless they
+        are alone.
+        """
         return not self.groups
 
     def needed(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Sequence columns of the groups of `columns`, and of groups that may delete the key."""
+        """Return the sequence columns of the groups of `columns`, and of groups that may delete the key."""
         wanted = set(columns)
         used = [group for group in self.groups if group.removes or wanted & {*group.fields, *group.sequence}]
         return tuple(name for group in used for name in group.sequence)
 
     def fold(self, several: Several, columns: Sequence[str]) -> Folded:
-        """Raises UnsupportedError for a retraction where no option says what becomes of it."""
+        """Fold the rows of each key. Raises UnsupportedError for a retraction if no option says what becomes
+        of it.
+        """
         retracts = several.retracts
         starts = several.starts[:-1]
         if self.groups:
@@ -122,11 +129,13 @@ class PartialUpdate:
         return Folded(found, np.full(several.count, int(RowKind.INSERT), np.int8))
 
     def _folds(self, name: str) -> bool:
-        """Keys and system columns are those of the last row."""
+        """Return whether a column is folded. Keys and system columns are taken from the last row."""
         return name not in self.keys and not name.startswith("_KEY_") and name != SEQUENCE_NAME
 
     def _system(self, name: str, several: Several) -> Column | None:
-        """Keys and system columns are those of the last row; rows that are ignored have number 0."""
+        """Return a key or system column, which is that of the last row, or None for others; rows that are
+        ignored have number 0.
+        """
         if self._folds(name):
             return None
         ends = several.starts[1:] - 1
@@ -168,7 +177,7 @@ class PartialUpdate:
         resets: Bools,
         columns: Sequence[str],
     ) -> dict[str, Column]:
-        """The columns of one group: `wins` are rows that count, `late` those with a lower sequence."""
+        """Return the columns of one group: `wins` are rows that count, `late` those with a lower sequence."""
         retracts = several.retracts
         adds = np.full(len(retracts), int(Step.ADD), np.int8)
         taken = np.where(retracts, int(Step.RETRACT), int(Step.ADD)).astype(np.int8)
@@ -196,13 +205,14 @@ class PartialUpdate:
 
 
 def _kinds(several: Several, deleted: Bools) -> Any:
-    """A key whose last row deleted it, or that met no insert, leaves a delete."""
+    """Return the row kinds: a key whose last row deleted it, or that has no insert, becomes a delete."""
     added = np.logical_or.reduceat(~several.retracts, several.starts[:-1])
     return np.where(deleted | ~added, int(RowKind.DELETE), int(RowKind.INSERT)).astype(np.int8)
 
 
 def _events(several: Several, resets: Bools, wanted: Bools, steps: Any) -> Events:
-    """SET where rows put all their values in place, then the steps of the rows that are `wanted`.
+    """Return events: SET where rows put all their values in place, then the steps of the rows that are
+    `wanted`.
 
     A row that begins a key as a retraction does both.
     """
@@ -215,7 +225,7 @@ def _events(several: Several, resets: Bools, wanted: Bools, steps: Any) -> Event
 
 
 def _ranks(several: Several, sequence: tuple[str, ...]) -> Indices:
-    """Integers in the order of the sequence columns' values; 0 where all of them are null."""
+    """Return integers in the order of the sequence columns' values; 0 where all of them are null."""
     ranks: Any = np.zeros(len(several.rows), np.int64)
     for name in sequence:
         column = in_total_order(several.batch.column(name).take(pa.array(several.rows)))

@@ -19,7 +19,7 @@ __all__ = ["Extreme", "FirstNonNull", "FirstValue", "LastNonNull", "LastValue", 
 
 @dataclass(frozen=True, slots=True)
 class PrimaryKey:
-    """The value of the last row, even of a retraction."""
+    """The value of the last row, also if that is a retraction."""
 
     retracts: bool = True
 
@@ -29,7 +29,7 @@ class PrimaryKey:
 
 @dataclass(frozen=True, slots=True)
 class LastValue:
-    """The last value, null or not; nothing after a retraction."""
+    """The last value, null or not; null after a retraction."""
 
     retracts: bool = True
 
@@ -94,7 +94,9 @@ class FirstNonNull:
 
 
 def _first_with_late(events: Events, valid: Any, group: int) -> int:
-    """One key with late rows, step by step: whether a value was met decides what a late row does."""
+    """Return the first value of one key with late rows, step by step: the effect of a late row depends on
+    whether a value came before.
+    """
     kept, met = -1, False
     for i in range(int(events.starts[group]), int(events.starts[group + 1])):
         row, step = int(events.rows[i]) if valid[i] else -1, events.steps[i]
@@ -127,7 +129,9 @@ class Extreme:
         return Picked(events.picks(events.best(ranks, largest=self.largest)))
 
     def _of_numbers(self, column: pa.Array, events: Events) -> pa.Array | None:
-        """Where the order of the type is that of numpy: the value itself, not where it is."""
+        """Return the extreme values themselves, not their places, if numpy orders the type as the format
+        does.
+        """
         values = None if pa.types.is_decimal(column.type) else plain_values(column)
         if values is None or events.rounds is None or not events.sizes.all():
             return None
@@ -142,7 +146,7 @@ class Extreme:
 
 
 def _ranks(values: pa.Array) -> Any:
-    """Integers in the order of the values, which hold no nulls."""
+    """Return integers in the order of the values, which have no nulls."""
     view = integer_view(values)
     if view is not None:
         return view

@@ -42,7 +42,8 @@ class Standings:
 def standings(
     several: Several, ranks: Sequence[Indices], removing: Sequence[int], taking: Bools
 ) -> Standings:
-    """`ranks`: the order of each group's sequences, 0 without. `removing`: groups whose -D rows delete a key.
+    """Return which rows count for each group. `ranks` is the order of each group's sequences, 0 for rows
+    without; `removing` are groups whose -D rows delete a key.
 
     `taking`: rows that are not ignored. A retraction that begins a key puts its values in place first,
     ignored or not.
@@ -69,7 +70,7 @@ def standings(
 
 
 def _wins(rank: Indices, segments: Indices, taking: Bools) -> Bools:
-    """Rows with a sequence that is not below the highest before it in its segment.
+    """Return the rows with a sequence that is not below the highest before it in its segment.
 
     The first row of a segment sets the mark, whether it is taken or not: it put its values in place.
     """
@@ -90,13 +91,13 @@ def _first_of_each(hits: Bools, groups: Indices) -> Bools:
 
 
 def _renumbered(groups: Indices, removed: Bools) -> Indices:
-    """Segments: a key, cut before every row that removed it."""
+    """Return the segment of each row: a key is one segment, cut before every row that removed it."""
     starts = np.append(True, groups[1:] != groups[:-1])
     return np.asarray(np.cumsum(starts | removed) - 1)
 
 
 def _after(first: Bools, groups: Indices) -> Bools:
-    """Rows after the row of their group that `first` marks; rows of other groups are done."""
+    """Return the rows after the row of their group that `first` marks; rows of other groups are done."""
     marked = np.full(int(groups[-1]) + 1, len(groups), np.int64)
     places = np.flatnonzero(first)
     marked[groups[places]] = places

@@ -20,7 +20,8 @@ __all__ = ["SetUnion", "united32"]
 
 @dataclass(frozen=True, slots=True)
 class SetUnion:
-    """`unite(older, newer, name)`: bytes of the union. `field`: the name, for messages.
+    """A union of serialised sets. `unite(older, newer, name)` returns the bytes of the union; `field` is the
+    name for messages.
 
     A key with one value keeps its bytes. Cost: one union a value, as many as a key has.
     """
@@ -47,5 +48,7 @@ class SetUnion:
 
 
 def united32(older: bytes, newer: bytes, path: str) -> bytes:
-    """The union of 32-bit bitmaps, runs where these are smaller. Raises CorruptDataError naming `path`."""
+    """Return the union of 32-bit bitmaps, with runs where these are smaller. Raises CorruptDataError naming
+    `path`.
+    """
     return encode_roaring(decode_roaring(older, 0, path)[0] | decode_roaring(newer, 0, path)[0])

@@ -1,4 +1,6 @@
-"""Unions of serialised HLL and theta sketches of Apache DataSketches (optional: extra `sketches`)."""
+"""This module unites serialised HLL and theta sketches of Apache DataSketches (optional: extra
+`sketches`).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ _NOTHING = bytes([1, 3, 3, 0, 0, 0x1E, 0, 0])
 
 
 def check_library(field: str, function: str) -> None:
-    """Raises UnsupportedError where the library is not installed."""
+    """Raise UnsupportedError if the library is not installed."""
     if find_spec("datasketches") is None:
         raise UnsupportedError(
             f"field {field}: function {function} needs the package datasketches; run pip "
@@ -30,7 +32,8 @@ def check_library(field: str, function: str) -> None:
 
 
 def united_hll(older: bytes, newer: bytes, path: str) -> bytes:
-    """Both sketches as one, as small as the newer one allows. Raises CorruptDataError naming `path`.
+    """Return the union of both sketches, as small as the newer one allows. Raises CorruptDataError naming
+    `path`.
 
     Rule of the format: at most as many slots as the newer sketch has, 4 bits each, in the compact form. The
     library for Java keeps other figures for the estimate (bytes 8 to 16) where coupons meet slots: out of
@@ -52,7 +55,9 @@ def united_hll(older: bytes, newer: bytes, path: str) -> bytes:
 
 
 def united_theta(older: bytes, newer: bytes, path: str) -> bytes:
-    """Both sketches as one of at most 4096 hashes, in order. Raises CorruptDataError naming `path`."""
+    """Return the union of both sketches with at most 4096 hashes, in order. Raises CorruptDataError naming
+    `path`.
+    """
     from datasketches import compact_theta_sketch, theta_union
 
     try:
@@ -65,7 +70,7 @@ def united_theta(older: bytes, newer: bytes, path: str) -> bytes:
 
 
 def _compact(data: bytes) -> bytes:
-    """A sketch in the compact form. The updatable one is a hash table with zeros and dirty values.
+    """Return a sketch in the compact form. The updatable one is a hash table with zeros and dirty values.
 
     Format: u8 words of the head, u8 3, u8 form, u8 log2 of the nominal size, u8 log2 of the table, u8 flags,
     u16 seed, u32 count, f32 sampling, i64 theta, the hashes.
@@ -84,7 +89,9 @@ def _compact(data: bytes) -> bytes:
 
 
 def _as_stored(data: bytearray) -> bytes:
-    """With the parts of the head that the library leaves out and other writers of the format fill in."""
+    """Return the sketch with the parts of the head that the library leaves out and other writers of the
+    format fill in.
+    """
     if data[5] & _EMPTY:
         return _NOTHING
     if data[0] == 1:

@@ -1,4 +1,4 @@
-"""Aggregate function listagg: texts of a key joined by a delimiter.
+"""This module has the aggregate function listagg, which joins the texts of a key by a delimiter.
 
 Rule of the format (2.0; before, blank texts of spaces were joined too): a blank text is left out.
 """
@@ -78,7 +78,7 @@ def _blank(texts: pa.Array) -> Bools:
 
 
 def _late_first(events: Events) -> Events:
-    """Late rows come before the others, the last of them first."""
+    """Return the events with late rows before the others, the last of them first."""
     late = events.steps == Step.OLDER
     if not late.any():
         return events

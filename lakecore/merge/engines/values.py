@@ -30,7 +30,7 @@ def fold_values(
     others: pa.Array | None = None,
     finish: Callable[[Any], Any] | None = None,
 ) -> pa.Array:
-    """`step(code, kept, value)` over the events of each group that is `chosen`, from None.
+    """Apply `step(code, kept, value)` to the events of each group that is `chosen`, starting from None.
 
     Values are internal values (`lakecore.row.values`). `others`: the values of the other groups, else null.
     `finish`: applied to a result that is not None.
@@ -49,7 +49,9 @@ def fold_values(
 
 
 def spliced(others: pa.Array, made: pa.Array, chosen: Bools) -> pa.Array:
-    """`others` (one value a group) with the values of `made`, in turn, for the groups that are `chosen`."""
+    """Return `others` (one value per group) with the values of `made`, in turn, for the groups that are
+    `chosen`.
+    """
     if chosen.all():
         return made
     places = np.arange(len(chosen))
