@@ -6,7 +6,15 @@ import time
 import uuid
 from typing import Protocol
 
-__all__ = ["Clock", "SystemClock"]
+__all__ = ["Clock", "SystemClock", "local_ms"]
+
+
+def local_ms(now_ms: int) -> int:
+    """What the clock on the wall shows at `now_ms`, in milliseconds since it showed 1970-01-01T00:00.
+
+    It takes the time zone of the process, as Java writers do for the creation time of files.
+    """
+    return now_ms + time.localtime(now_ms / 1000).tm_gmtoff * 1000
 
 
 class Clock(Protocol):

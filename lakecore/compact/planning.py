@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
+from lakecore.clock import local_ms
 from lakecore.compact.engine.naming import place_name
 from lakecore.compact.engine.schedule import scheduled
 from lakecore.compact.engine.target import RewriteTarget
@@ -57,6 +57,8 @@ from lakecore.verify.digest.shape import ProofMode
 from lakecore.write.options import FileRules
 
 __all__ = ["Planner", "RoundPlan"]
+
+_HOUR_MS = 3_600_000
 
 AnyPick = TypeVar("AnyPick", BucketPick, JoinPick, FreshPick, SortPick)
 
@@ -219,7 +221,7 @@ class Planner:
             key_of=key_order(reading.schema.key_type),
             now_ms=now,
             expired=self._expired(now),
-            hour=time.localtime(now / 1000).tm_hour,
+            hour=local_ms(now) // _HOUR_MS % 24,
         )
 
     @property

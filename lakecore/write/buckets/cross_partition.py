@@ -10,7 +10,6 @@ MB at a billion keys, three times that while they are sorted.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakecore.clock import local_ms
 from lakecore.errors import InvalidInputError
 from lakecore.fs.file_io import FileIO
 from lakecore.metadata.manifest.data_file import DataFile
@@ -57,7 +57,7 @@ def remembers(raw: Mapping[str, str], now_ms: int) -> Callable[[Sequence[DataFil
     time.
     """
     ttl = INDEX_TTL.read(raw)
-    local = now_ms + time.localtime(now_ms / 1000).tm_gmtoff * 1000
+    local = local_ms(now_ms)
 
     def counts(files: Sequence[DataFile]) -> bool:
         return ttl is None or any(local <= (file.creation_time or local) + ttl for file in files)

@@ -6,12 +6,12 @@ follow one another in the commit; each column of blobs, and all vectors, roll at
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pyarrow as pa
 
+from lakecore.clock import local_ms
 from lakecore.format.blob.file import BlobWriter, Buffer
 from lakecore.format.blob.lists import encode_blobs
 from lakecore.fs.file_io import FileIO
@@ -228,7 +228,7 @@ class BlobFiles:
                 max_sequence_number=writer.rows - 1,
                 schema_id=self._spec.schema.id,
                 level=0,
-                creation_time=now + time.localtime(now / 1000).tm_gmtoff * 1000,
+                creation_time=local_ms(now),
                 delete_row_count=0,
                 file_source=self._spec.source,
                 value_stats_cols=(),

@@ -7,7 +7,6 @@ Append and compaction write through this. Rows arrive in file order; the caller 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from lakecore.clock import local_ms
 from lakecore.errors import LakeError
 from lakecore.format.blob.sidecar import REFERENCES_SUFFIX, Pack, encode_packs, referred_packs
 from lakecore.format.data_writer import DataFileWriter, WriterOptions, open_shredding_writer, open_writer
@@ -294,8 +294,7 @@ class RollingWriter:
 
     def _creation_time(self) -> int:
         """Return the creation time. Rule of the format: the writer's local wall clock, as if it were UTC."""
-        now = self._now_ms()
-        return now + time.localtime(now / 1000).tm_gmtoff * 1000
+        return local_ms(self._now_ms())
 
 
 @contextmanager

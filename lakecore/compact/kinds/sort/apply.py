@@ -8,12 +8,12 @@ makes may be due for the next.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lakecore.clock import local_ms
 from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles, earlier_commits, names_in
 from lakecore.compact.engine.deletion_vectors import VectorUpkeep
 from lakecore.compact.engine.driver import MAX_COMMITS, Driver, RunSettings
@@ -222,8 +222,7 @@ class ClusterRun:
         if policy is not None and policy.idle_ms is not None and where.partitions and not self._bucketed:
             asked = frozenset(entries.partitions[code] for code in np.unique(entries.partition).tolist())
             now = self._target.clock.now_ms()
-            local_now = now + time.localtime(now / 1000).tm_gmtoff * 1000
-            self._history = idle_places(scanner.live_entries(snapshot), asked, policy, local_now)
+            self._history = idle_places(scanner.live_entries(snapshot), asked, policy, local_ms(now))
             if self._history:
                 self.scope = ScanFilter(serialized=asked | self._history)
                 entries = scanner.live_entries(snapshot, self.scope)
