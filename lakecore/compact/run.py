@@ -10,7 +10,7 @@ from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles, earl
 from lakecore.compact.engine.deletion_vectors import VectorUpkeep
 from lakecore.compact.engine.driver import MAX_COMMITS, Driver, RunSettings
 from lakecore.compact.engine.outcome import Outcome, Progress
-from lakecore.compact.engine.refusal import PickFailure, failure_of
+from lakecore.compact.engine.refusal import PickFailure, duplicate_commit, failure_of
 from lakecore.compact.engine.request import CompactRequest
 from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import Strategy
@@ -153,11 +153,7 @@ class CompactRun:
             raise
         if result.duplicate:
             folding.abort()
-            raise CommitConflictError(
-                f"commit {self._next_identifier()} of {request.commit_user} is already in snapshot "
-                f"{result.snapshot_ids[-1]}: another run with the same commit user and identifier is active; "
-                "let that run finish"
-            )
+            raise duplicate_commit(request.commit_user, self._next_identifier(), result.snapshot_ids[-1])
         self._commits += 1
         self._folded = frozenset(file.file_name for pick in folded.picks for file in pick.files)
         folding.clean(folded)

@@ -111,12 +111,11 @@ def _message(proven: ProvenPick) -> CommitMessage:
 
 def _concerned(picks: Iterable[ProvenPick], err: CommitConflictError) -> list[ProvenPick]:
     """Picks that name a file of the conflict; when no file tells, those of its buckets."""
-    conflicts = list(err.args[1]) if len(err.args) > 1 else []
-    named = {tuple(conflict) for conflict in conflicts}
+    named = set(err.files)
     found = [proven for proven in picks if named & _names(proven)]
     if found:
         return found
-    places = {(partition, bucket) for partition, bucket, _ in conflicts}
+    places = {(partition, bucket) for partition, bucket, _ in err.files}
     return [p for p in picks if (p.pick.place.partition, p.pick.place.bucket) in places]
 
 

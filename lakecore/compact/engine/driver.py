@@ -21,10 +21,10 @@ from lakecore.compact.engine.commit import commit_picks
 from lakecore.compact.engine.deletion_vectors import VectorUpkeep
 from lakecore.compact.engine.licence import levels_of, licensed
 from lakecore.compact.engine.outcome import Outcome, Progress, ProvenPick
-from lakecore.compact.engine.refusal import PickFailure, failure_of
+from lakecore.compact.engine.refusal import PickFailure, duplicate_commit, failure_of
 from lakecore.compact.engine.schedule import COMMIT_PICKS
 from lakecore.compact.engine.work import UnitFunction, UnitResult, WorkPick
-from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, ProofError
+from lakecore.errors import CommitUncertainError, LakeError, ProofError
 from lakecore.executor import Executor
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.snapshot import BATCH_IDENTIFIER
@@ -173,11 +173,7 @@ class Driver:
         self._uncertain = False  # only now: an interruption before this line removes nothing
         self.outcome = self.outcome.lost(tuple(proven.pick for proven in landed.lost))
         if landed.duplicate:
-            raise CommitConflictError(
-                f"commit {self._identifier} of {self._settings.commit_user} is already in "
-                f"snapshot {landed.snapshots[-1]}: another run with the same commit user and "
-                "identifier is active; let that run finish"
-            )
+            raise duplicate_commit(self._settings.commit_user, self._identifier, landed.snapshots[-1])
         for proven, error in landed.refused:
             run.fail(proven.pick, error)
         run.finished += len(run.ready) - len(landed.refused)

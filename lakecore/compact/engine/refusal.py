@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakecore.compact.engine.work import WorkPick
-from lakecore.errors import ProofError, most_severe
+from lakecore.errors import CommitConflictError, ProofError, most_severe
 from lakecore.metadata.manifest.data_file import DataFile
 
-__all__ = ["PickFailure", "failure_of"]
+__all__ = ["PickFailure", "duplicate_commit", "failure_of"]
 
 _NAMED_FILES = 8
 
@@ -27,6 +27,14 @@ class PickFailure:
         moved = (before for before, _ in pick.moved)
         files = dict.fromkeys((*pick.replaced, *pick.announced, *pick.required_files, *moved))
         return cls(pick.name, tuple(files), error)
+
+
+def duplicate_commit(user: str, identifier: int, snapshot_id: int) -> CommitConflictError:
+    """The error of a run whose commit another run of the same name has made: the first to commit goes on."""
+    return CommitConflictError(
+        f"commit {identifier} of {user} is already in snapshot {snapshot_id}: another run with the same "
+        "commit user and identifier is active; let that run finish"
+    )
 
 
 def failure_of(table: str, failures: Sequence[PickFailure]) -> Exception:

@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 from lakecore.commit.support import check_committable
 from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles, earlier_commits, names_in
 from lakecore.compact.engine.cleanup import remove, sweep
+from lakecore.compact.engine.driver import MAX_COMMITS
 from lakecore.compact.engine.naming import place_name
+from lakecore.compact.engine.refusal import duplicate_commit
 from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import Place
 from lakecore.compact.kinds.file_index.plan import (
@@ -49,12 +51,10 @@ from lakecore.scan.filters import EVERYTHING, ScanFilter
 from lakecore.verify.proof.commit_check import Bucket, CommitClaim, check_commit
 from lakecore.verify.proof.snapshot_check import SnapshotCheck
 
-__all__ = ["COMMIT_FILES", "MAX_COMMITS", "IndexOutcome", "IndexRequest", "IndexRun"]
+__all__ = ["COMMIT_FILES", "IndexOutcome", "IndexRequest", "IndexRun"]
 
 logger = logging.getLogger(__name__)
 
-MAX_COMMITS = 1000
-"""Commits of one run; each takes the next identifier."""
 COMMIT_FILES = 4096
 _MAX_ROUNDS = 8
 
@@ -320,11 +320,7 @@ class IndexRun:
                 self._made -= {path for file in left for path in self._index_paths(file)}
             self._uncertain = False
             if landed.duplicate:
-                raise CommitConflictError(
-                    f"commit {self._identifier} of {self._request.commit_user} is already in "
-                    f"snapshot {landed.snapshot_ids[-1]}: another run with the same commit user "
-                    "and identifier is active; let that run finish"
-                )
+                raise duplicate_commit(self._request.commit_user, self._identifier, landed.snapshot_ids[-1])
             self._count(left, results, landed.snapshot_ids)
             break
         return lost

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from lakecore.commit.request import Preconditions
 from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles, earlier_commits
 from lakecore.compact.engine.cleanup import belongs, remove, sweep
+from lakecore.compact.engine.driver import MAX_COMMITS
 from lakecore.compact.engine.naming import place_name
-from lakecore.compact.engine.refusal import PickFailure, failure_of
+from lakecore.compact.engine.refusal import PickFailure, duplicate_commit, failure_of
 from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import Place, UnitTable
 from lakecore.compact.kinds.rescale.claims import commit_faults
@@ -49,8 +50,6 @@ __all__ = ["RescaleOutcome", "RescaleRequest", "RescaleRun"]
 
 logger = logging.getLogger(__name__)
 
-MAX_COMMITS = 1000
-"""Commits of one run; each takes the next identifier."""
 COMMIT_PICKS = 64
 _MAX_ROUNDS = 4
 _MOST_TARGETS = 64
@@ -310,8 +309,7 @@ class RescaleRun:
                 )
             except CommitConflictError as err:
                 self._uncertain = False
-                conflicts = err.args[1] if len(err.args) > 1 else ()
-                gone = {partition for partition, _, _ in conflicts}
+                gone = {partition for partition, _, _ in err.files}
                 if not gone.intersection(moved.pick.partition for moved in left):
                     raise
                 logger.warning("%s; %d partitions are planned again", err, len(gone))
@@ -323,11 +321,7 @@ class RescaleRun:
                 raise
             if result.duplicate:
                 self._uncertain = False
-                raise CommitConflictError(
-                    f"commit {self._identifier} of {self._request.commit_user} is already in "
-                    f"snapshot {result.snapshot_ids[-1]}: another run with the same commit user "
-                    "and identifier is active; let that run finish"
-                )
+                raise duplicate_commit(self._request.commit_user, self._identifier, result.snapshot_ids[-1])
             self._count(left, result.snapshot_ids)
             self._uncertain = False  # only now: an interruption before this line removes nothing
             break
