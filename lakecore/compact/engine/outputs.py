@@ -1,4 +1,4 @@
-"""The new files of a unit that rewrites files of an append table: how they are written and described."""
+"""The new files of a unit: how they are written and described."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakecore.metadata.manifest.data_file import DataFile, FileSource
 from lakecore.verify.digest.columns import StoredFile
 from lakecore.write.files.rolling import FileSpec
 
-__all__ = ["AppendUnit", "file_spec", "numbered", "stored"]
+__all__ = ["AppendUnit", "compacted_files", "file_spec", "numbered", "stored"]
 
 
 class AppendUnit(Protocol):
@@ -30,21 +30,26 @@ class AppendUnit(Protocol):
     def file_prefix(self) -> str: ...
 
 
+def compacted_files(
+    table: UnitTable, directory: str, prefix: str, *, keyed: bool, level: int = 0
+) -> FileSpec:
+    """The files that one attempt at a unit writes to a bucket; their names are `prefix` and the attempt's."""
+    return FileSpec(
+        directory=directory,
+        name_prefix=f"{prefix}-{attempt_name(table.clock)}",
+        schema=table.schema,
+        keyed=keyed,
+        level=level,
+        source=FileSource.COMPACT,
+        target_size=table.reading.options.target_file_size,
+        options=table.schema.options,
+    )
+
+
 def file_spec(unit: AppendUnit, first_sequence: int) -> FileSpec:
     """Rule of the format: sequence numbers go on from the first input's."""
-    schema = unit.table.schema
-    attempt = attempt_name(unit.table.clock)
-    return FileSpec(
-        directory=unit.bucket_dir,
-        name_prefix=f"{unit.file_prefix}-{attempt}",
-        schema=schema,
-        keyed=False,
-        source=FileSource.COMPACT,
-        target_size=unit.table.reading.options.target_file_size,
-        options=schema.options,
-        first_sequence=first_sequence,
-        tracked=unit.table.reading.options.row_tracking,
-    )
+    spec = compacted_files(unit.table, unit.bucket_dir, unit.file_prefix, keyed=False)
+    return replace(spec, first_sequence=first_sequence, tracked=unit.table.reading.options.row_tracking)
 
 
 def numbered(unit: AppendUnit, files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:

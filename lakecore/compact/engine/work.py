@@ -65,6 +65,11 @@ class Unit(Protocol):
         """How many input rows it is expected to read; an estimate when a pick is cut."""
         ...
 
+    @property
+    def output_level(self) -> int:
+        """The level of its new files; 0 in tables without levels."""
+        ...
+
     def with_second_thread(self) -> Unit:
         """The same work, decoding in one thread and encoding in another where it can."""
         ...
@@ -118,6 +123,11 @@ class WorkPick:
         deleted = (vector.place.cardinality or 0 for vector in self.deletions if vector is not None)
         held = sum(file.row_count for file in (*self.replaced, *self.announced))
         return held - sum(deleted) - self.shared_rows
+
+    @property
+    def output_level(self) -> int:
+        """The highest level that its units write to."""
+        return max((unit.output_level for unit in self.units), default=0)
 
     @property
     def size(self) -> int:

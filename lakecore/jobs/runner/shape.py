@@ -59,7 +59,7 @@ def planned_shape(
     for pick in picks:
         size = sum(file.file_size for file in pick.replaced)
         outputs = -(-size // target_size) if pick.rows else 0
-        for level, count in ((_output_level(pick), outputs), *((after.level, 1) for _, after in pick.moved)):
+        for level, count in ((pick.output_level, outputs), *((after.level, 1) for _, after in pick.moved)):
             levels[level] = levels.get(level, 0) + count
             run = (codes.get(pick.place.partition, -1), pick.place.bucket, level)
             fresh += bool(count) and (level == 0 or run not in runs)
@@ -75,13 +75,6 @@ def planned_shape(
         bytes=shape.bytes + added[0],
         rows=shape.rows + added[1] + moved,
     )
-
-
-def _output_level(pick: WorkPick) -> int:
-    """Return the output level of a pick; units of tables without keys have none, and such tables have one
-    level.
-    """
-    return max((int(getattr(unit, "output_level", 0)) for unit in pick.units), default=0)
 
 
 def _sorted_runs(entries: ManifestEntries) -> int:

@@ -46,6 +46,10 @@ class JoinUnit:
     overlap: bool = False
 
     @property
+    def output_level(self) -> int:
+        return 0
+
+    @property
     def rows(self) -> int:
         return sum(file.row_count for file in self.files)
 

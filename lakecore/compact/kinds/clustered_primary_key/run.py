@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 
 import pyarrow as pa
 
-from lakecore.compact.engine.naming import attempt_name
-from lakecore.compact.engine.outputs import stored
+from lakecore.compact.engine.outputs import compacted_files, stored
 from lakecore.compact.engine.work import UnitResult
 from lakecore.compact.kinds.primary_key.run import run_unit as run_merge
 from lakecore.compact.kinds.primary_key.unit import MergeUnit
 from lakecore.compact.kinds.sort.run import SortUnit, keyed_rows, tally
 from lakecore.merge.passes import Scratch
 from lakecore.merge.row_sorter import RowSorter
-from lakecore.metadata.manifest.data_file import FileSource
 from lakecore.metadata.row_kind import KIND_NAME, SEQUENCE_NAME, is_retract
 from lakecore.verify.proof.certificate import DropCertifier
 from lakecore.verify.proof.pick_proof import UnitProof, check_outputs
@@ -64,16 +63,5 @@ def _sort(unit: SortUnit, sorter: RowSorter, writer: RollingWriter, certifier: D
 
 
 def _spec(unit: SortUnit) -> FileSpec:
-    schema = unit.table.schema
-    attempt = attempt_name(unit.table.clock)
-    return FileSpec(
-        directory=unit.bucket_dir,
-        name_prefix=f"{unit.file_prefix}-{attempt}",
-        schema=schema,
-        keyed=True,
-        level=unit.output_level,
-        source=FileSource.COMPACT,
-        target_size=unit.table.reading.options.target_file_size,
-        options=schema.options,
-        clustering_columns=unit.rule.columns,
-    )
+    spec = compacted_files(unit.table, unit.bucket_dir, unit.file_prefix, keyed=True, level=unit.output_level)
+    return replace(spec, clustering_columns=unit.rule.columns)

@@ -42,6 +42,10 @@ class BlobUnit:
         return min(map(first_row, self.files))
 
     @property
+    def output_level(self) -> int:
+        return 0
+
+    @property
     def rows(self) -> int:
         return max(first_row(file) + file.row_count for file in self.files) - self.first
 

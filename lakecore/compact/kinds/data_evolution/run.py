@@ -43,6 +43,10 @@ class JoinedUnit:
     file_prefix: str
 
     @property
+    def output_level(self) -> int:
+        return 0
+
+    @property
     def rows(self) -> int:
         return sum(rows.count for rows in row_ranges(self.files))
 

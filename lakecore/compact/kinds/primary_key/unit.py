@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from pyroaring import BitMap
 
-from lakecore.compact.engine.naming import attempt_name
+from lakecore.compact.engine.outputs import compacted_files
 from lakecore.compact.engine.work import UnitTable
 from lakecore.compact.kinds.primary_key.mode import Derivation
 from lakecore.merge.engines.deduplicate import Deduplicate
@@ -164,17 +164,6 @@ def stored(unit: MergeUnit, file: DataFile) -> StoredFile:
 
 
 def _files(unit: MergeUnit, prefix: str, source: FileSource, *, changelog: bool) -> FileSpec:
-    reading = unit.table.reading
-    attempt = attempt_name(unit.table.clock)
-    return FileSpec(
-        directory=unit.bucket_dir,
-        name_prefix=f"{prefix}-{attempt}",
-        schema=unit.table.schema,
-        keyed=True,
-        level=unit.output_level,
-        source=source,
-        target_size=reading.options.target_file_size,
-        options=unit.table.schema.options,
-        changelog=changelog,
-        clustering_columns=() if unit.rule is None or changelog else unit.rule.columns,
-    )
+    spec = compacted_files(unit.table, unit.bucket_dir, prefix, keyed=True, level=unit.output_level)
+    columns = () if unit.rule is None or changelog else unit.rule.columns
+    return replace(spec, source=source, changelog=changelog, clustering_columns=columns)
