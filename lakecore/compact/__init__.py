@@ -2,10 +2,12 @@
 
 Rooms, from top to bottom. Each imports only what stands below it.
 
-- `run` (one compaction of one table), above `planning` (which kind a table is of, and its picks).
+- `compaction`: what a compaction of one table does, round by round.
+- `planning`: which kind a table is of, and the picks that its rules ask for.
 - `kinds`: one package for each way to rewrite files: what to rewrite (`plan`, pure), how one unit does it on
   an executor (`run`), and how plans become units (`apply`).
-- `engine`: what all kinds share: picks and their results, the driver that runs, proves and commits picks, the
-  names of the files of an attempt, the removal of what was not committed. It knows no kind.
+- `engine`: what all kinds share: the run with its one loop over rounds, picks and their results, the driver
+  that runs, proves and commits picks, the names of the files of an attempt, the removal of what was not
+  committed. It knows no kind.
 - `pool`: one executor and one memory budget for the units of many tables.
 """

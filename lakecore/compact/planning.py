@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from lakecore.clock import local_ms
 from lakecore.compact.engine.naming import place_name
+from lakecore.compact.engine.run import RoundPlan
 from lakecore.compact.engine.schedule import scheduled
 from lakecore.compact.engine.target import RewriteTarget
-from lakecore.compact.engine.work import Place, Strategy, UnitFunction, UnitTable, WorkPick
+from lakecore.compact.engine.work import Place, Strategy, UnitTable, WorkPick
 from lakecore.compact.kinds.append import apply as append_apply
 from lakecore.compact.kinds.append import run as append_run
 from lakecore.compact.kinds.append.plan import JoinPick, JoinRequest, plan_joins
@@ -56,26 +57,11 @@ from lakecore.scan.support import check_row_ids
 from lakecore.verify.digest.shape import ProofMode
 from lakecore.write.options import FileRules
 
-__all__ = ["Planner", "RoundPlan"]
+__all__ = ["Planner"]
 
 _HOUR_MS = 3_600_000
 
 AnyPick = TypeVar("AnyPick", BucketPick, JoinPick, FreshPick, SortPick)
-
-
-@dataclass(frozen=True, slots=True)
-class RoundPlan:
-    """Picks planned from one snapshot, and the function that runs their units.
-
-    `outdated`: buckets, with their names, whose picks would rewrite files of a newer schema than the job
-    knows, and so lose what only that schema can hold. They are left out. `live`: what was planned from.
-    """
-
-    picks: tuple[WorkPick, ...]
-    function: UnitFunction
-    table: UnitTable
-    outdated: Mapping[Place, str]
-    live: ManifestEntries
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -155,7 +155,7 @@ def test_the_same_job_started_twice_with_several_commits(
 ) -> None:
     """The second try removes what the first has not committed: the first must not commit it afterwards."""
     settings = functools.partial(RunSettings, commit_picks=1)
-    monkeypatch.setattr("lakecore.compact.run.RunSettings", settings)
+    monkeypatch.setattr("lakecore.compact.engine.run.RunSettings", settings)
 
     class Overtaken(SerialExecutor):
         """The second try runs, whole, once this one has done so many units."""

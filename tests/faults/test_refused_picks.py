@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
-from lakecore.compact import run as rounds
 from lakecore.compact.engine import claims, driver
+from lakecore.compact.engine import run as engine_run
 from lakecore.compact.kinds.postpone import apply as postpone_apply
 from lakecore.compact.kinds.primary_key import run as keyed_run
 from lakecore.errors import LakeError, ProofError
@@ -78,7 +78,7 @@ def test_a_refused_bucket_does_not_hold_back_the_others(
     table = spread(catalog, **options)
     rows = rows_of(table)
     settings = partial(driver.RunSettings, commit_picks=commit_picks)
-    monkeypatch.setattr(rounds, "RunSettings", settings)
+    monkeypatch.setattr(engine_run, "RunSettings", settings)
     job = compact.Job(table="d.k", strategy=Strategy.UNIVERSAL if options else Strategy.FULL)
     with monkeypatch.context() as patched:
         refuse_bad(patched, where)

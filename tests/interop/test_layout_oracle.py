@@ -14,8 +14,9 @@ import pytest
 
 import lakecore
 from lakecore.compact.engine.request import CompactRequest
+from lakecore.compact.engine.run import RewriteRun
 from lakecore.compact.engine.target import RewriteTarget
-from lakecore.compact.kinds.sort.apply import ClusterRun
+from lakecore.compact.kinds.sort.apply import Clustering
 from lakecore.jobs import compact, rescale
 from tests.lakecore.compact.test_cluster import Meddling
 from tests.support.oracle import Oracle, OracleError, findings
@@ -104,7 +105,7 @@ def clustering_picks(lake: Any, *, full: bool) -> dict[str, Any]:
     )
     request = CompactRequest(strategy=STRATEGIES[full], commit_user="x", identifier=1)
     found = {}
-    for pick in ClusterRun(target, request, None, None).plan().picks:
+    for pick in RewriteRun(target, request, Clustering(target, request, None), None).plan().picks:
         (unit,) = pick.units
         names = sorted(file.file_name for file in pick.replaced)
         found[pick.place.partition.hex()] = [unit.output_level, names]

@@ -101,3 +101,7 @@ class Outcome:
             dropped=self.dropped + tuple(places.values()),
             lost_places=self.lost_places + tuple(places),
         )
+
+    def with_lost(self, count: int) -> Outcome:
+        """With the first `count` of what was dropped: the rest is planned again."""
+        return replace(self, dropped=self.dropped[:count], lost_places=self.lost_places[:count])

@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from lakecore.compact.engine.outcome import Outcome
+from lakecore.compact.engine.run import RewriteRun
 from lakecore.compact.engine.work import Strategy, WorkPick
-from lakecore.compact.kinds.sort.apply import ClusterRun
-from lakecore.compact.run import CompactRun
 from lakecore.errors import explain
 from lakecore.jobs.runner.shape import Shape
 from lakecore.maintain.forecast.plan import Forecast
@@ -86,7 +85,7 @@ class Report:
         return raw | lists | told
 
 
-def with_run(report: Report, run: CompactRun | ClusterRun, planned: Sequence[WorkPick]) -> Report:
+def with_run(report: Report, run: RewriteRun, planned: Sequence[WorkPick]) -> Report:
     """Return `report` with the figures of `run`. `planned` are the picks of a dry run."""
     outcome = run.outcome
     snapshots = run.landed.ids + outcome.snapshots
@@ -108,7 +107,7 @@ def with_run(report: Report, run: CompactRun | ClusterRun, planned: Sequence[Wor
         warnings=report.warnings + outcome.notes,
         planned=tuple(_planned_text(pick) for pick in planned),
         nothing_to_do=report.error is None and run.picks_planned == 0,
-        in_order=run.in_order if isinstance(run, ClusterRun) else 0,
+        in_order=run.kind.in_order,
     )
 
 

@@ -6,20 +6,22 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 
 from lakecore.clock import Clock
+from lakecore.compact.compaction import Compaction
 from lakecore.compact.engine.full_due import announces_nothing, full_is_due
 from lakecore.compact.engine.outcome import Progress
 from lakecore.compact.engine.request import CompactRequest
+from lakecore.compact.engine.run import RewriteRun
 from lakecore.compact.engine.schedule import COMMIT_PICKS
 from lakecore.compact.engine.strategy import Strategy
 from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import WorkPick
-from lakecore.compact.kinds.sort.apply import ClusterRun
+from lakecore.compact.kinds.sort.apply import Clustering
 from lakecore.compact.kinds.sort.plan import clusters
 from lakecore.compact.pool.pool import PlanBudget
 from lakecore.compact.pool.weight import plan_bytes
-from lakecore.compact.run import CompactRun
 from lakecore.errors import InvalidInputError, LakeError
 from lakecore.executor import Executor
 from lakecore.jobs.compact import sort_marks
@@ -40,8 +42,6 @@ from lakecore.table import Table
 __all__ = ["CompactTask"]
 
 logger = logging.getLogger(__name__)
-
-Work = CompactRun | ClusterRun
 
 
 class CompactTask:
@@ -92,7 +92,7 @@ class CompactTask:
             holds = HoldStore(lake.file_io, lake.warehouse, self._clock)
             place_hold_for(error, holds, self._job.table, "compact", self._job.owner)
 
-    def _run(self, run: Work, table: Table, lake: Lake) -> tuple[Report, LakeError | None]:
+    def _run(self, run: RewriteRun, table: Table, lake: Lake) -> tuple[Report, LakeError | None]:
         started_ms = self._clock.now_ms()
         executor = MeteredExecutor(self._executor)
         started = self._clock.monotonic() - self._executor.startup_seconds
@@ -108,8 +108,6 @@ class CompactTask:
             self._hold(err, lake)
         if run.outcome.snapshots:
             table.tag_after_commit(wrote=False)
-        if isinstance(run, ClusterRun) and run.new_marks:
-            sort_marks.add(lake, table.name, run.new_marks)
         seconds = round(max(0, self._clock.monotonic() - started - self._executor.startup_seconds), 6)
         report = replace(self._report.failed(error), seconds=seconds)
         report = self._shaped(with_run(report, run, planned), run, table)
@@ -120,7 +118,7 @@ class CompactTask:
         return report, error
 
     def _forecast(
-        self, report: Report, run: Work, planned: Sequence[WorkPick], table: Table, lake: Lake
+        self, report: Report, run: RewriteRun, planned: Sequence[WorkPick], table: Table, lake: Lake
     ) -> Report:
         """Add to the report what the picks would leave and take."""
         from lakecore.jobs.runner import forecast
@@ -131,9 +129,9 @@ class CompactTask:
             rows=sum(pick.rows for pick in planned),
         )
         keyed = _has_levels(table)
-        after = planned_shape(run.before, planned, table.options.target_file_size, keyed=keyed)
+        after = planned_shape(run.kind.before, planned, table.options.target_file_size, keyed=keyed)
         target = target_of(table, lake, self._clock)
-        found = forecast.forecast_of(target, _kind(run), work, self._executor.name)
+        found = forecast.forecast_of(target, run.kind.name, work, self._executor.name)
         count = snapshots_of(target)
         folds = any(pick.place.bucket < 0 for pick in planned)  # a commit of their own
         left = None if folds else count + -(-len(planned) // COMMIT_PICKS)
@@ -141,14 +139,14 @@ class CompactTask:
         return replace(report, before=replace(report.before, snapshots=count), after=after, forecast=found)
 
     def _remember(
-        self, report: Report, run: Work, table: Table, lake: Lake, started_ms: int, memory: int
+        self, report: Report, run: RewriteRun, table: Table, lake: Lake, started_ms: int, memory: int
     ) -> None:
         """Add the figures of the run to the history of the table."""
         from lakecore.jobs.runner import forecast
 
         forecast.remember(
             target_of(table, lake, self._clock),
-            _kind(run),
+            run.kind.name,
             forecast.Work(files=report.files_in + report.moved, bytes=report.bytes_in, rows=report.rows_in),
             self._executor.name,
             started_ms=started_ms,
@@ -164,7 +162,7 @@ class CompactTask:
             },
         )
 
-    def _compact_run(self, table: Table, where: ScanFilter, lake: Lake, ends: ExitStack) -> Work:
+    def _compact_run(self, table: Table, where: ScanFilter, lake: Lake, ends: ExitStack) -> RewriteRun:
         """Build the run of the table; `ends` releases what the run will hold."""
         job = self._job
         if job.order_strategy is OrderStrategy.NONE and job.order_by:
@@ -207,9 +205,11 @@ class CompactTask:
         on_begin = begin if job.lease_ms and not job.dry_run else None
         order = None if job.order_strategy is OrderStrategy.NONE else (job.order_strategy, job.order_by)
         if order is None and not clusters(table.schema):
-            return CompactRun(target, request, self._on_progress, on_begin)
+            return RewriteRun(target, request, Compaction(target, request), self._on_progress, on_begin)
         marks = {} if order is None or job.force else sort_marks.load(lake, table.name)
-        return ClusterRun(target, request, order, self._on_progress, on_begin, marks)
+        remember = partial(sort_marks.add, lake, table.name)
+        clustering = Clustering(target, request, order, marks, remember)
+        return RewriteRun(target, request, clustering, self._on_progress, on_begin)
 
     def _put_off(self, table: Table) -> tuple[str, ...]:
         """Return what the requested compaction leaves undone."""
@@ -239,26 +239,19 @@ class CompactTask:
             return job.wait_ms
         return max(0, min(job.wait_ms, job.until_ms - self._clock.now_ms()))
 
-    def _shaped(self, report: Report, run: Work, table: Table) -> Report:
+    def _shaped(self, report: Report, run: RewriteRun, table: Table) -> Report:
         """Add the table before and after the run to the report; after an error, `after` is what could still
         be read.
         """
         keyed = _has_levels(table)
-        before = after = Shape.of(run.before, keyed=keyed)
+        before = after = Shape.of(run.kind.before, keyed=keyed)
         try:
             latest = table.snapshots.latest() if run.outcome.snapshots else None
             if latest is not None:
-                after = Shape.of(table.scanner.live_entries(latest, run.scope), keyed=keyed)
+                after = Shape.of(table.scanner.live_entries(latest, run.kind.scope), keyed=keyed)
         except LakeError as err:
             logger.warning("%s: its figures after the compaction could not be read: %s", table.name, err)
         return replace(report, before=before, after=after)
-
-
-def _kind(run: Work) -> str:
-    """Return which history tells how long the run takes."""
-    from lakecore.jobs.runner import forecast
-
-    return forecast.SORT if isinstance(run, ClusterRun) else forecast.COMPACT
 
 
 def _has_levels(table: Table) -> bool:

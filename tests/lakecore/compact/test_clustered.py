@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakecore.compact import run as rounds
+from lakecore.compact import compaction
 from lakecore.compact.kinds.clustered_primary_key.plan import ClusteredRequest, bounds_of, plan_clustered
 from lakecore.compact.kinds.primary_key import run as merge_run
 from lakecore.compact.kinds.sort.plan import CutPolicy
@@ -177,13 +177,13 @@ def test_rows_marked_during_a_compaction_stay_marked(monkeypatch: pytest.MonkeyP
     def meddle() -> None:
         put(table, rows(7, 2, 9))
         with monkeypatch.context() as patch:
-            patch.setattr(rounds, "_CLUSTERED_ROUNDS", 1)
+            patch.setattr(compaction, "_CLUSTERED_ROUNDS", 1)
             assert len(compacted(catalog, table, Strategy.UNIVERSAL, ProofMode.KEYS).snapshots) == 1
 
     catalog = memory_catalog("clustered-meddled")
     table = table_in(catalog)
     with monkeypatch.context() as patch:
-        patch.setattr(rounds, "_CLUSTERED_ROUNDS", 1)
+        patch.setattr(compaction, "_CLUSTERED_ROUNDS", 1)
         for number in range(2):
             put(table, rows(number, number, 2))
             compacted(catalog, table, Strategy.UNIVERSAL, ProofMode.KEYS)

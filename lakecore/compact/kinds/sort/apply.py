@@ -7,21 +7,19 @@ makes may be due for the next.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from lakecore.clock import local_ms
-from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles, earlier_commits, names_in
-from lakecore.compact.engine.deletion_vectors import VectorUpkeep
-from lakecore.compact.engine.driver import MAX_COMMITS, Driver, RunSettings
+from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles, names_in
 from lakecore.compact.engine.naming import place_name
-from lakecore.compact.engine.outcome import Outcome, Progress
 from lakecore.compact.engine.request import CompactRequest
+from lakecore.compact.engine.run import PlannedRound, RewriteRun, Round, RoundPlan
 from lakecore.compact.engine.target import RewriteTarget
-from lakecore.compact.engine.work import Place, Strategy, UnitTable, WorkPick
+from lakecore.compact.engine.work import Place, Strategy, UnitTable
 from lakecore.compact.kinds.sort.incremental import (
     ClusterPolicy,
     ClusterRequest,
@@ -32,161 +30,97 @@ from lakecore.compact.kinds.sort.marks import Marks, marked_partitions, marks_of
 from lakecore.compact.kinds.sort.plan import CutPolicy, SortPick, plan_sorts, sort_rule
 from lakecore.compact.kinds.sort.run import run_unit
 from lakecore.compact.kinds.sort.units import UnitMaker
-from lakecore.executor import Executor, SerialExecutor
+from lakecore.executor import Executor
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.options import CLUSTERING_COLUMNS, BucketMode
-from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
+from lakecore.metadata.snapshot import Snapshot
 from lakecore.row.sort_rule import OrderStrategy, SortRule
 from lakecore.scan.change_scanner import Deletions
 from lakecore.scan.filters import ScanFilter
 from lakecore.scan.support import check_compactable, check_row_ids
-from lakecore.store.indexes import IndexStore
 from lakecore.verify.digest.shape import ProofMode
 
-__all__ = ["ClusterPlan", "ClusterRun"]
-
-logger = logging.getLogger(__name__)
-
-_MAX_ROUNDS = 4
+__all__ = ["Clustering"]
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterPlan:
-    """Picks planned from one snapshot. `outdated`: partitions, by name, with files of a newer schema."""
+class Clustering:
+    """What a clustering of one table does (`lakecore.compact.engine.run.Kind`).
 
-    picks: tuple[WorkPick, ...]
-    table: UnitTable
-    outdated: dict[Place, str]
-
-
-class ClusterRun:
-    """One run over one table, with what it saw and did, also after an exception.
-
-    `landed`: what an earlier run of the same name had committed. `before`: live files of `scope` at first.
-    `picks_planned`: 0 when there was nothing to do. The proof mode of the request does not count: every
-    column is compared. `order`: whole partitions are rewritten in it, whatever the strategy; None: those runs
-    that incremental clustering picks. `marks`: partitions that are in order, and are left alone; `in_order`:
-    how many of them; `new_marks`: those that are in order after this run. `on_begin` is called once, before
-    anything is written; what it raises ends the run.
+    The proof mode of the request does not count: every column is compared. `order`: whole partitions are
+    rewritten in it, whatever the strategy; None: those runs that incremental clustering picks. `marks`:
+    partitions that are in order, and are left alone. `on_sorted` gets those that are in order after the run.
     """
+
+    name = "sort-compact"
+    seed = ""
+    max_rounds = 4
+    retries_lost = True
+    one_vector_file = False
 
     def __init__(
         self,
         target: RewriteTarget,
         request: CompactRequest,
         order: tuple[OrderStrategy, Sequence[str]] | None,
-        on_progress: Callable[[Progress], None] | None,
-        on_begin: Callable[[], None] | None = None,
         marks: Marks | None = None,
+        on_sorted: Callable[[Marks], None] | None = None,
     ) -> None:
         self._target = target
         self._request = request
         self._order = order
-        self._on_progress = on_progress
-        self._on_begin = on_begin
+        self._marks = marks
+        self._on_sorted = on_sorted
         self._rule = SortRule(OrderStrategy.NONE, ())
         self._policy: ClusterPolicy | None = None
         self._history: frozenset[bytes] = frozenset()
         self._done: frozenset[str] = frozenset()
-        self.outcome = Outcome()
-        self.landed = EarlierCommits()
         self.before: ManifestEntries = ManifestEntries.empty()
-        self.picks_planned = 0
         self.scope = request.where
         self.in_order = 0
-        self.new_marks: Marks = {}
-        self._marks = marks
 
-    def plan(self) -> ClusterPlan:
-        """What the first round would do; nothing is written, and no row is read."""
-        plan = self._plan(self._start(), None, SerialExecutor(), "none")
-        self.picks_planned = len(plan.picks)
-        return plan
-
-    def run(self, executor: Executor) -> None:
-        """Put the rows in order. Raises UnsupportedError, InvalidInputError before anything is touched; else
-        what units and commits raise.
-        """
-        snapshot, request = self._start(), self._request
-        names = RunFiles.of(
-            (self._target.reading.options.data_file_prefix,),
-            (self._target.reading.paths.root, request.commit_user, request.identifier),
-            self._target.clock.fresh_id(),
-        )
-        self._rounds(snapshot, names, executor)
-        if snapshot is not None and not self.outcome.snapshots:
-            self._target.scanner.snapshots.catch_up_latest(snapshot.id)
-        if self.outcome.snapshots and request.named:
-            names.remove_older(self._target.scanner.manifests, self.outcome.directories, self.landed)
-        latest = self._target.scanner.snapshots.latest()
-        if self._policy is None and latest is not None and (self.outcome.snapshots or self._done):
-            live = self._target.scanner.live_entries(latest, request.where)
-            self.new_marks = marks_of(live, names.shared[0], self._order_name)
-
-    def _start(self) -> Snapshot | None:
-        """The snapshot to plan from, after all checks."""
-        reading, request = self._target.reading, self._request
+    def check(self) -> None:
+        """Raises UnsupportedError, InvalidInputError for tables and columns that cannot be sorted."""
+        reading = self._target.reading
         if self._order is None:
             self._policy = ClusterPolicy.of(self._target.name, reading.schema, reading.options)
             self._rule = self._policy.rule
         else:
             self._rule = sort_rule(self._target.name, reading.schema, reading.options, *self._order)
         check_compactable(self._target.name, reading.schema, reading.options)
-        snapshot = self._target.scanner.snapshots.latest()
-        if snapshot is not None and request.named:
-            identifiers = range(request.identifier, request.identifier + MAX_COMMITS)
-            self.landed = earlier_commits(
-                self._target.scanner.snapshots, snapshot, request.commit_user, identifiers
-            )
-            self._done = names_in(self._target.scanner.manifests, self.landed.snapshots)
+
+    def start(self, snapshot: Snapshot, landed: EarlierCommits) -> None:
+        """Files that an earlier run of the same name made are in order."""
+        self._done = names_in(self._target.scanner.manifests, landed.snapshots)
+
+    def prepare(
+        self, run: RewriteRun, snapshot: Snapshot | None, prefixes: tuple[str, ...], executor: Executor
+    ) -> Snapshot | None:
+        """Nothing must come before the first round."""
         return snapshot
 
-    def _rounds(self, snapshot: Snapshot | None, names: RunFiles, executor: Executor) -> None:
-        driver: Driver | None = None
-        lost: frozenset[Place] | None = None
-        if self._on_begin is not None and self._picks(snapshot, lost, executor.parallelism)[0]:
-            self._on_begin()
-            snapshot = self._target.scanner.snapshots.latest()
-        for number in range(_MAX_ROUNDS):
-            plan = self._plan(snapshot, lost, executor, f"{names.own[0]}-{number}")
-            self.picks_planned += len(plan.picks) + len(plan.outdated)
-            self.outcome = self.outcome.left_out(plan.outdated)
-            if not plan.picks:
-                break
-            logger.info(
-                "%s: sorting (%s): %d picks are compacted", self._target.name, self._rule, len(plan.picks)
-            )
-            driver = driver or self._driver(plan, names)
-            driver.outcome = self.outcome
-            before = len(self.outcome.lost_places)
-            try:
-                live = ManifestEntries.empty()  # files without a key: no unit drops deletes
-                driver.run(plan.picks, executor, run_unit, self._upkeep(snapshot), live)
-            finally:
-                self.outcome = driver.outcome
-            again = self.outcome.lost_places[before:]
-            if not again or self.outcome.stopped or self.outcome.picks_left or number == _MAX_ROUNDS - 1:
-                break
-            self.outcome = replace(
-                self.outcome,
-                dropped=self.outcome.dropped[:before],
-                lost_places=self.outcome.lost_places[:before],
-            )
-            lost = frozenset(again)
-            snapshot = self._target.scanner.snapshots.latest()
+    def plan(self, view: Round) -> PlannedRound:
+        """What is to be sorted; rows are sampled only when the plan is built."""
+        picks, entries = self._picks(view.snapshot, view.again, view.executor.parallelism)
+        return PlannedRound(bool(picks), partial(self._built, picks, entries, view))
 
-    def _plan(
-        self, snapshot: Snapshot | None, lost: frozenset[Place] | None, executor: Executor, prefix: str
-    ) -> ClusterPlan:
-        """`lost`: buckets that another commit touched; None in the first round."""
-        parallelism = 1 if prefix == "none" else executor.parallelism
-        picks, entries = self._picks(snapshot, lost, parallelism)
+    def finish(self, run: RewriteRun, names: RunFiles) -> None:
+        """Tell which partitions are in order now."""
+        latest = self._target.scanner.snapshots.latest()
+        if self._policy is not None or latest is None or not (run.outcome.snapshots or self._done):
+            return
+        live = self._target.scanner.live_entries(latest, self._request.where)
+        found = marks_of(live, names.shared[0], self._order_name)
+        if found and self._on_sorted is not None:
+            self._on_sorted(found)
+
+    def _built(self, picks: Sequence[SortPick], entries: ManifestEntries, view: Round) -> RoundPlan:
         table = self._unit_table(entries)
         known = [pick for pick in picks if max(file.schema_id for file in pick.files) <= table.schema.id]
         outdated = {p.place: place_name(p.place, table.schema) for p in picks if p not in known}
         check_row_ids(self._target.name, self._target.reading.options, (f for p in known for f in p.files))
-        maker = UnitMaker(table=table, rule=self._rule, executor=executor, prefix=prefix)
-        return ClusterPlan(tuple(maker.work_picks(known)), table, outdated)
+        maker = UnitMaker(table=table, rule=self._rule, executor=view.executor, prefix=view.file_prefix)
+        no_deletes = ManifestEntries.empty()  # files without a key: no unit drops deletes
+        return RoundPlan(tuple(maker.work_picks(known)), run_unit, table, outdated, no_deletes)
 
     def _picks(
         self, snapshot: Snapshot | None, lost: frozenset[Place] | None, parallelism: int
@@ -256,22 +190,3 @@ class ClusterRun:
     def _unit_table(self, entries: ManifestEntries) -> UnitTable:
         table = self._target.unit_table(entries, ProofMode.FULL)
         return replace(table, shape=replace(table.shape, positional=False, sorted_by=str(self._rule)))
-
-    def _upkeep(self, snapshot: Snapshot | None) -> VectorUpkeep:
-        scanner, reading = self._target.scanner, self._target.reading
-        store = IndexStore(reading.file_io, reading.paths, reading.schema, self._target.clock)
-        files = () if snapshot is None else scanner.index_files(snapshot)
-        return VectorUpkeep.of(store, files, one_per_bucket=False)
-
-    def _driver(self, plan: ClusterPlan, names: RunFiles) -> Driver:
-        request, target = self._request, self._target
-        first = self.landed.next_identifier(request.identifier) if request.named else request.identifier
-        settings = RunSettings(
-            table=self._target.name,
-            commit_user=request.commit_user,
-            identifier=request.identifier if request.identifier == BATCH_IDENTIFIER else first,
-            file_prefixes=names.own,
-            until_ms=request.until_ms,
-        )
-        shape = plan.table.shape
-        return Driver(target.reading, shape, target.committer, target.clock, settings, self._on_progress)

@@ -1,0 +1,106 @@
+"""The compaction of a table, as a kind of rewriting: it plans by the table's rules until nothing is due."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles
+from lakecore.compact.engine.request import CompactRequest
+from lakecore.compact.engine.run import PlannedRound, RewriteRun, Round
+from lakecore.compact.engine.target import RewriteTarget
+from lakecore.compact.engine.work import Strategy
+from lakecore.compact.kinds.postpone.apply import fold_picks
+from lakecore.compact.kinds.postpone.assign import assign_buckets
+from lakecore.compact.planning import Planner
+from lakecore.executor import Executor
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.options import BucketMode
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.scan.support import check_compactable, check_index_files
+
+__all__ = ["Compaction"]
+
+_MAX_ROUNDS = 16
+_CLUSTERED_ROUNDS = 2
+
+
+class Compaction:
+    """What a compaction of one table does (`lakecore.compact.engine.run.Kind`)."""
+
+    name = "compact"
+    retries_lost = False
+    in_order = 0
+
+    def __init__(self, target: RewriteTarget, request: CompactRequest) -> None:
+        self._target = target
+        self._request = request
+        self._assigned = False
+        self.seed = request.proof_seed or target.clock.fresh_id()
+        self.scope = request.where
+        self.before: ManifestEntries = ManifestEntries.empty()
+
+    @property
+    def max_rounds(self) -> int:
+        """After a full compaction a second look would only see what others wrote meanwhile.
+
+        Append tables need several. Files in another order than the key's are merged after level 0.
+        """
+        if self._target.reading.options.pk_clustering_override:
+            return _CLUSTERED_ROUNDS
+        full = self._request.strategy is Strategy.FULL and self._target.reading.keyed
+        return 1 if full else _MAX_ROUNDS
+
+    @property
+    def one_vector_file(self) -> bool:
+        return self._target.reading.options.bucket_mode is not BucketMode.BUCKET_UNAWARE
+
+    def check(self) -> None:
+        """Raises UnsupportedError for tables that this release does not compact."""
+        check_compactable(self._target.name, self._target.reading.schema, self._target.reading.options)
+
+    def start(self, snapshot: Snapshot, landed: EarlierCommits) -> None:
+        """Raises UnsupportedError for index files that a compaction would have to keep up to date."""
+        reading = self._target.reading
+        if reading.keyed and not reading.options.deletion_vectors:
+            check_index_files(self._target.name, snapshot.id, self._target.scanner.index_files(snapshot))
+
+    def prepare(
+        self, run: RewriteRun, snapshot: Snapshot | None, prefixes: tuple[str, ...], executor: Executor
+    ) -> Snapshot | None:
+        """Assign buckets to postponed rows before compacting."""
+        if not self._postpones:
+            return snapshot
+        found = assign_buckets(run, snapshot, prefixes, executor)
+        self._assigned = bool(run.commits)
+        return found
+
+    def plan(self, view: Round) -> PlannedRound:
+        """Picks by the rules of the table. Raises InvalidOptionError, UnsupportedError."""
+        snapshot, scanner, where = view.snapshot, self._target.scanner, self._request.where
+        if view.again is not None:
+            where = replace(where, serialized=frozenset(place.partition for place in view.again))
+        entries = ManifestEntries.empty() if snapshot is None else scanner.live_entries(snapshot, where)
+        if view.again is None and not self._assigned:
+            self.before = entries
+        deletions = {} if snapshot is None else scanner.deletions(snapshot)
+        plan = self._planner(view.executor).plan(entries, view.file_prefix, view.lost, deletions)
+        if view.dry and self._postpones:
+            plan = replace(plan, picks=(*fold_picks(plan.table, self.before), *plan.picks))
+        return PlannedRound(bool(plan.picks), lambda: plan)
+
+    def finish(self, run: RewriteRun, names: RunFiles) -> None:
+        """Nothing is left to do."""
+
+    @property
+    def _postpones(self) -> bool:
+        return self._target.reading.options.bucket_mode is BucketMode.POSTPONE
+
+    def _planner(self, executor: Executor) -> Planner:
+        request = self._request
+        return Planner(
+            target=self._target,
+            strategy=request.strategy,
+            proof=request.proof,
+            engine=executor,
+            seed=self.seed,
+        )

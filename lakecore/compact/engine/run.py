@@ -1,0 +1,296 @@
+"""One run of a kind of rewriting over one table: plan, run units, prove, commit, and look again.
+
+Promises: those of `lakecore.compact.engine.driver`. A run that is started again under its name goes on where
+the first stopped: its commits are numbered, and files that the first did not commit are removed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles, earlier_commits
+from lakecore.compact.engine.deletion_vectors import VectorUpkeep
+from lakecore.compact.engine.driver import MAX_COMMITS, Driver, RunSettings
+from lakecore.compact.engine.outcome import Outcome, Progress
+from lakecore.compact.engine.refusal import PickFailure, failure_of
+from lakecore.compact.engine.request import CompactRequest
+from lakecore.compact.engine.target import RewriteTarget
+from lakecore.compact.engine.work import Place, UnitFunction, UnitTable, WorkPick
+from lakecore.executor import Executor, SerialExecutor
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.metadata.snapshot import BATCH_IDENTIFIER, Snapshot
+from lakecore.scan.filters import ScanFilter
+from lakecore.store.indexes import IndexStore
+from lakecore.verify.proof.second_decoder import SecondDecoders
+
+__all__ = ["Kind", "PlannedRound", "RewriteRun", "Round", "RoundPlan"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundPlan:
+    """Picks planned from one snapshot, and the function that runs their units."""
+
+    picks: tuple[WorkPick, ...]
+    function: UnitFunction
+    table: UnitTable
+    outdated: Mapping[Place, str]
+    """Buckets, with their names, whose picks would rewrite files of a newer schema than the job knows, and so
+    lose what only that schema can hold. They are left out."""
+    live: ManifestEntries
+    """Live files of all buckets of the picks; empty where no unit drops deletes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRound:
+    """What a kind chose, before its picks are built: that may read rows, to sample them."""
+
+    has_picks: bool
+    build: Callable[[], RoundPlan]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """From which snapshot a round plans, and for whom. `executor`: where units will run."""
+
+    snapshot: Snapshot | None
+    executor: Executor
+    file_prefix: str
+    """Begins the names of new files."""
+    again: frozenset[Place] | None = None
+    """Buckets that are planned again; None in the first round."""
+    lost: frozenset[Place] = frozenset()
+    """Buckets that other commits touched while this run worked on them, and that are left alone."""
+    dry: bool = False
+    """Only a report is wanted: nothing is written."""
+
+
+class Kind(Protocol):
+    """One way to rewrite files of a table: it decides what is done, and the run does it."""
+
+    before: ManifestEntries
+    """Live files of `scope` at the start."""
+
+    @property
+    def name(self) -> str:
+        """Which history of earlier runs tells how long it takes."""
+        ...
+
+    @property
+    def seed(self) -> str:
+        """Chooses the rows that are decoded a second time."""
+        ...
+
+    @property
+    def max_rounds(self) -> int:
+        """How often to plan at most."""
+        ...
+
+    @property
+    def retries_lost(self) -> bool:
+        """Whether later rounds plan what other commits had touched; else what the round before had picked."""
+        ...
+
+    @property
+    def one_vector_file(self) -> bool:
+        """Whether a bucket has one file of deletion vectors at most."""
+        ...
+
+    @property
+    def scope(self) -> ScanFilter:
+        """What the run is about."""
+        ...
+
+    @property
+    def in_order(self) -> int:
+        """Partitions that are left alone, because an earlier run put their rows in order."""
+        ...
+
+    def check(self) -> None:
+        """Raises UnsupportedError, InvalidInputError for tables and requests that it is not made for."""
+        ...
+
+    def start(self, snapshot: Snapshot, landed: EarlierCommits) -> None:
+        """Look at the first snapshot, and at what an earlier run of the same name committed."""
+        ...
+
+    def prepare(
+        self, run: RewriteRun, snapshot: Snapshot | None, prefixes: tuple[str, ...], executor: Executor
+    ) -> Snapshot | None:
+        """Do what must come before the first round; the snapshot to plan from then."""
+        ...
+
+    def plan(self, view: Round) -> PlannedRound:
+        """What a round does. Nothing is written."""
+        ...
+
+    def finish(self, run: RewriteRun, names: RunFiles) -> None:
+        """Do what comes after the last round; not called after an exception."""
+        ...
+
+
+class RewriteRun:
+    """One run over one table, with what it saw and did, also after an exception.
+
+    `on_begin` is called once, before anything is written; what it raises ends the run.
+    """
+
+    def __init__(
+        self,
+        target: RewriteTarget,
+        request: CompactRequest,
+        kind: Kind,
+        on_progress: Callable[[Progress], None] | None,
+        on_begin: Callable[[], None] | None = None,
+    ) -> None:
+        self.target = target
+        self.request = request
+        self.kind = kind
+        self._on_progress = on_progress
+        self._on_begin = on_begin
+        self.decoders = SecondDecoders(target.reading.file_io, kind.seed)
+        self.outcome = Outcome()
+        self.landed = EarlierCommits()
+        """What an earlier run of the same name had committed."""
+        self.picks_planned = 0
+        """0 when there was nothing to do."""
+        self.commits = 0
+        """Commits that the kind made by itself, before the first round."""
+        self.committed: frozenset[str] = frozenset()
+        """Names of the files of these commits."""
+        self.refused: dict[bytes, PickFailure] = {}
+        """Partitions that the kind could not prepare, and why."""
+
+    def plan(self) -> RoundPlan:
+        """What the first round would do; nothing is written, and no row is read."""
+        view = Round(snapshot=self._start(), executor=SerialExecutor(), file_prefix="none", dry=True)
+        plan = self.kind.plan(view).build()
+        self.picks_planned = len(plan.picks)
+        return plan
+
+    def run(self, executor: Executor) -> None:
+        """Do it. Raises UnsupportedError, InvalidInputError before anything is touched; else what units and
+        commits raise.
+        """
+        request, target = self.request, self.target
+        snapshot = self._start()
+        options = target.reading.options
+        names = RunFiles.of(
+            (options.data_file_prefix, options.changelog_file_prefix),
+            (target.reading.paths.root, request.commit_user, request.identifier),
+            target.clock.fresh_id(),
+        )
+        self._rounds(self.kind.prepare(self, snapshot, names.own, executor), names, executor)
+        if snapshot is not None and not self.outcome.snapshots:
+            target.scanner.snapshots.catch_up_latest(snapshot.id)
+        if self.outcome.snapshots and request.named:
+            names.remove_older(target.scanner.manifests, self.outcome.directories, self.landed)
+        self.kind.finish(self, names)
+        if self.refused:
+            left = self.outcome.picks_left + len(self.refused)
+            self.outcome = replace(self.outcome, picks_left=left)
+            self.picks_planned += len(self.refused)
+            raise failure_of(target.name, list(self.refused.values()))
+
+    def begin(self, planned: Snapshot | None) -> Snapshot | None:
+        """Before the first effect: ask leave. The latest snapshot, if it is another than was planned from."""
+        begin, self._on_begin = self._on_begin, None
+        if begin is None:
+            return None
+        begin()
+        latest = self.target.scanner.snapshots.latest()
+        return None if latest is None or (planned is not None and latest.id == planned.id) else latest
+
+    def next_identifier(self) -> int:
+        """The identifier of this run's next commit."""
+        first = self.landed.next_identifier(self.request.identifier)
+        return first if first == BATCH_IDENTIFIER else first + self.commits
+
+    def _start(self) -> Snapshot | None:
+        """The snapshot to plan from, after all checks."""
+        request, snapshots = self.request, self.target.scanner.snapshots
+        self.kind.check()
+        snapshot = snapshots.latest()
+        if snapshot is None:
+            return None
+        if request.named:
+            identifiers = range(request.identifier, request.identifier + MAX_COMMITS)
+            self.landed = earlier_commits(snapshots, snapshot, request.commit_user, identifiers)
+        self.kind.start(snapshot, self.landed)
+        return snapshot
+
+    def _rounds(self, snapshot: Snapshot | None, names: RunFiles, executor: Executor) -> None:
+        driver: Driver | None = None
+        again: frozenset[Place] | None = None
+        for number in range(self.kind.max_rounds):
+            view = Round(
+                snapshot=snapshot,
+                executor=executor,
+                file_prefix=f"{names.own[0]}-{number}",
+                again=again,
+                lost=frozenset(self.outcome.lost_places),
+            )
+            plan, snapshot = self._planned(view)
+            self.picks_planned += len(plan.picks) + len(plan.outdated)
+            self.outcome = self.outcome.left_out(plan.outdated)
+            if not plan.picks:
+                break
+            logger.info("%s: round %d has %d picks", self.target.name, number, len(plan.picks))
+            driver = driver or self._driver(plan, names)
+            lost_before = len(self.outcome.lost_places)
+            self._drive(driver, plan, snapshot, executor)
+            again = self._again(plan, lost_before)
+            if not again or number == self.kind.max_rounds - 1:
+                break
+            if self.kind.retries_lost:
+                self.outcome = self.outcome.with_lost(lost_before)
+            snapshot = self.target.scanner.snapshots.latest()
+
+    def _planned(self, view: Round) -> tuple[RoundPlan, Snapshot | None]:
+        """The plan of a round and its snapshot: a newer one where another commit came before `begin`."""
+        planned = self.kind.plan(view)
+        if planned.has_picks and (fresh := self.begin(view.snapshot)) is not None:
+            view = replace(view, snapshot=fresh)
+            planned = self.kind.plan(view)
+        return planned.build(), view.snapshot
+
+    def _drive(self, driver: Driver, plan: RoundPlan, snapshot: Snapshot | None, executor: Executor) -> None:
+        driver.outcome = self.outcome
+        try:
+            driver.run(plan.picks, executor, plan.function, self._upkeep(snapshot), plan.live)
+        finally:
+            self.outcome = driver.outcome
+
+    def _again(self, plan: RoundPlan, lost_before: int) -> frozenset[Place]:
+        """The buckets that the next round plans; none when the run is over."""
+        if self.outcome.stopped or self.outcome.picks_left:
+            return frozenset()
+        if self.kind.retries_lost:
+            return frozenset(self.outcome.lost_places[lost_before:])
+        return frozenset(pick.place for pick in plan.picks)
+
+    def _upkeep(self, snapshot: Snapshot | None) -> VectorUpkeep:
+        scanner, reading = self.target.scanner, self.target.reading
+        store = IndexStore(reading.file_io, reading.paths, reading.schema, self.target.clock)
+        files = () if snapshot is None else scanner.index_files(snapshot)
+        return VectorUpkeep.of(store, files, one_per_bucket=self.kind.one_vector_file)
+
+    def _driver(self, plan: RoundPlan, names: RunFiles) -> Driver:
+        request, target = self.request, self.target
+        settings = RunSettings(
+            table=target.name,
+            commit_user=request.commit_user,
+            identifier=self.next_identifier(),
+            file_prefixes=names.own,
+            until_ms=request.until_ms,
+            committed=self.committed,
+        )
+        driver = Driver(
+            target.reading, plan.table.shape, target.committer, target.clock, settings, self._on_progress
+        )
+        driver.decoders = self.decoders
+        return driver

@@ -1,0 +1,92 @@
+"""Assign buckets to postponed rows, in a commit of its own, before the buckets are compacted."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from lakecore.compact.engine.refusal import duplicate_commit
+from lakecore.compact.engine.run import RewriteRun
+from lakecore.compact.kinds.postpone.apply import Folded, Folding
+from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError, ProofError
+from lakecore.executor import Executor
+from lakecore.metadata.snapshot import Snapshot
+from lakecore.verify.proof.pick_proof import proof_properties
+from lakecore.verify.proof.snapshot_check import SnapshotCheck
+
+__all__ = ["assign_buckets"]
+
+logger = logging.getLogger(__name__)
+
+_FOLD_TRIES = 3
+
+
+def assign_buckets(
+    run: RewriteRun, snapshot: Snapshot | None, prefixes: tuple[str, ...], executor: Executor
+) -> Snapshot | None:
+    """The snapshot after the commit; on a conflict, try again with the rows still unassigned."""
+    snapshots = run.target.scanner.snapshots
+    for attempt in range(_FOLD_TRIES):
+        try:
+            if snapshot is None or not _assign(run, snapshot, prefixes, executor):
+                return snapshot
+            break
+        except CommitConflictError as err:
+            if attempt == _FOLD_TRIES - 1:
+                raise
+            logger.info("%s: the postponed rows are assigned to buckets again: %s", run.target.name, err)
+            snapshot = snapshots.latest()
+    return snapshots.latest()
+
+
+def _assign(run: RewriteRun, snapshot: Snapshot, prefixes: tuple[str, ...], executor: Executor) -> bool:
+    """False when there was nothing to do, or the executor was cancelled."""
+    target, request = run.target, run.request
+    live = target.scanner.live_entries(snapshot, request.where)
+    run.kind.before = live
+    if (live.bucket < 0).any() and (fresh := run.begin(snapshot)) is not None:
+        return _assign(run, fresh, prefixes, executor)
+    table = target.unit_table(live, request.proof, run.kind.seed, whole=True)
+    folding = Folding(table, live, prefixes, executor, run.decoders, run.refused.keys())
+    if not folding.folds:
+        return False
+    try:
+        folded = folding.run()
+    except ProofError:
+        run.refused |= folding.refused
+        if not folding.refused:
+            raise
+        return _assign(run, snapshot, prefixes, executor)  # the other partitions
+    run.picks_planned += len(folding.folds)
+    if folded is None:
+        run.outcome = replace(run.outcome, picks_left=len(folding.folds))
+        return False
+    _commit(run, folding, folded)
+    return True
+
+
+def _commit(run: RewriteRun, folding: Folding, folded: Folded) -> None:
+    """Raises CommitConflictError, CommitUncertainError (delete nothing), UnavailableError."""
+    user, identifier = run.request.commit_user, run.next_identifier()
+    try:
+        result = run.target.committer.commit(
+            folded.messages,
+            commit_user=user,
+            identifier=identifier,
+            properties=proof_properties(pick.proof for pick in folded.picks if pick.proof is not None),
+            examine=SnapshotCheck(folded.messages),
+        )
+    except CommitUncertainError:
+        raise
+    except LakeError:  # an interruption may come after landing: it removes nothing
+        folding.abort()
+        raise
+    if result.duplicate:
+        folding.abort()
+        raise duplicate_commit(user, identifier, result.snapshot_ids[-1])
+    run.commits += 1
+    run.committed = frozenset(file.file_name for pick in folded.picks for file in pick.files)
+    folding.clean(folded)
+    committed = run.outcome.committed(folded.picks, result.snapshot_ids, result.notes)
+    directories = committed.directories | folded.directories
+    run.outcome = replace(committed, directories=directories, decoded=run.decoders.report())
