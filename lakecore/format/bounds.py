@@ -1,5 +1,5 @@
-"""The smallest and largest value and null count per column of a file, from Arrow batches or a parquet
-footer.
+"""This module finds the smallest and largest value and the null count per column of a file, from Arrow
+batches or a parquet footer.
 
 Floats are ordered as in the format: -0.0 < 0.0 and NaN above everything.
 """
@@ -91,7 +91,9 @@ class FloatFlags:
             _mark(self._marks[self._names[i]], batch.column(i))
 
     def correct(self, name: str, bounds: ColumnBounds) -> ColumnBounds:
-        """Correct the bounds of a column whose NaNs were left out and whose zeros may have either sign."""
+        """Return correct the bounds of a column whose NaNs were left out and whose zeros may have either
+        sign.
+        """
         marks = self._marks.get(name)
         if marks is None:
             return bounds
@@ -106,7 +108,9 @@ class FloatFlags:
 
 
 def _mark(marks: _Marks, column: pa.Array) -> None:
-    """Most columns hold neither: that takes one look for the smallest value and one for the largest."""
+    """Record which of NaN and zeros a column has. Most columns have neither, which one look at the smallest
+    value and one at the largest tells.
+    """
     if column.null_count == len(column):
         return
     values = _slots(column)
@@ -122,7 +126,7 @@ def _mark(marks: _Marks, column: pa.Array) -> None:
 
 
 def _slots(column: pa.Array) -> npt.NDArray[Any]:
-    """The values of a column of floats, without a copy; what lies under nulls too."""
+    """Return the values of a column of floats, without a copy, including those at null positions."""
     dtype = np.float32 if column.type == pa.float32() else np.float64
     return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * np.dtype(dtype).itemsize)
 

@@ -34,7 +34,9 @@ _NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 def canonical(array: pa.Array, kind: DataType, path: str) -> pa.Array:
-    """`array` as `arrow_type(kind)`; free when it is already. Raises CorruptDataError for other values."""
+    """Return `array` as `arrow_type(kind)`, at no cost if it is already. Raises CorruptDataError for other
+    values.
+    """
     target = arrow_type(kind)
     padded = path.endswith(".orc") and _holds_char(kind)
     if array.type == target and not padded:
@@ -55,7 +57,7 @@ def without_trailing_spaces(array: pa.Array, kind: DataType) -> pa.Array:
 
 
 def _holds_char(kind: DataType) -> bool:
-    """ORC knows no blanks at the end of a CHAR: its readers cut them off."""
+    """Return whether a type contains a CHAR, which ORC reads without trailing spaces."""
     match kind:
         case AtomicType(root=TypeRoot.CHAR):
             return True
@@ -69,7 +71,7 @@ def _holds_char(kind: DataType) -> bool:
 
 
 def same_lists(array: pa.Array, target: pa.DataType, values: pa.Array) -> pa.Array:
-    """The lists (or maps) of `array` over converted child `values` (the whole child, not a slice)."""
+    """Return the lists (or maps) of `array` over converted child `values` (the whole child, not a slice)."""
     buffers = array.buffers()[:2]
     return pa.Array.from_buffers(target, len(array), buffers, -1, array.offset, children=[values])
 
@@ -137,7 +139,8 @@ def _atomic(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
 
 
 def _timestamp(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
-    """Digits below the target's unit are cut towards the past, as the format stores them.
+    """Return timestamps in the target's unit. Digits below it are cut towards the past, as the format stores
+    them.
 
     The zone is a label: both kinds hold a number since the epoch, so it is replaced and never applied. Raises
     UnsupportedError for times that nanoseconds cannot hold.

@@ -34,7 +34,7 @@ _DAMAGE = (
 
 
 def _is_of_storage(text: str) -> bool:
-    """Whether the ORC reader says that reading failed, and not that the file ends too early."""
+    """Return whether the ORC reader reports that reading failed, and not that the file ends too early."""
     return "Arrow error: IOError" in text and "out of bounds" not in text
 
 

@@ -1,4 +1,6 @@
-"""Data files of any format as Arrow batches, columns as stored. Bounded memory: no whole-file buffers."""
+"""This module reads data files of any format as Arrow batches, with columns as stored. Memory is bounded: it
+has no whole-file buffers.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,11 @@ _HADOOP_CODECS = {"gz", "bz2", "deflate", "snappy", "lz4", "zst", "zstd"}
 
 
 class DataFileReader(Protocol):
-    """One open data file."""
+    """A reader of one open data file."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns, with their stored names and the types that `batches` yields."""
+        """Return the columns, with their stored names and the types that `batches` yields."""
         ...
 
     @property
@@ -36,7 +38,7 @@ class DataFileReader(Protocol):
 
     @property
     def row_groups(self) -> int:
-        """The number of row groups (parquet), stripes (orc) or 1 (avro)."""
+        """Return the number of row groups (parquet), stripes (orc) or 1 (avro)."""
         ...
 
     def row_bytes(self, columns: Collection[str] | None = None) -> int:

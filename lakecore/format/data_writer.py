@@ -1,4 +1,6 @@
-"""Arrow batches to a data file of any format, as the other implementations of the table format read it."""
+"""This module writes Arrow batches to a data file of any format, as the other implementations of the table
+format read it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ __all__ = ["DataFileWriter", "WriterOptions", "WrittenFile", "open_shredding_wri
 
 
 class DataFileWriter(Protocol):
-    """One new data file. After an error call `abort`."""
+    """A writer of one new data file. After an error call `abort`."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows; columns are those of the schema, in its order."""

@@ -23,11 +23,11 @@ class RowsReader:
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns with their stored names."""
+        """Return the columns with their stored names."""
         return self._source.schema
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Rows in file order. Raises CorruptDataError."""
+        """Yield the rows in file order. Raises CorruptDataError."""
         if isinstance(self._source, FilePages):
             start, stop = self._span or (0, self._source.num_rows)
             return self._source.batches(columns, start, stop, BATCH_ROWS)
@@ -54,7 +54,7 @@ def open_rows(
 
 
 def _within(batches: Iterator[pa.RecordBatch], start: int, stop: int) -> Iterator[pa.RecordBatch]:
-    """Ends with the batch of the last row."""
+    """Yield the rows from `start` to `stop`; it ends with the batch of the last row."""
     first = 0
     for batch in batches:
         low, high = max(start - first, 0), min(stop - first, batch.num_rows)

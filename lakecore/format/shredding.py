@@ -29,7 +29,7 @@ class StoredLayout(Protocol):
 
     @property
     def schema(self) -> pa.Schema:
-        """The stored columns."""
+        """Return the stored columns."""
         ...
 
     def stored(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -44,11 +44,11 @@ class StoredLayout(Protocol):
 
 
 class Shredder(Protocol):
-    """Chooses the layouts of the files of one writer, one after another."""
+    """An object that chooses the layouts of the files of one writer, one after another."""
 
     @property
     def sample_rows(self) -> int:
-        """The number of rows of the next file that `shape` needs."""
+        """Return the number of rows of the next file that `shape` needs."""
         ...
 
     def shape(self, sample: Sequence[pa.RecordBatch]) -> StoredLayout:

@@ -55,7 +55,7 @@ class StatsMode:
 
     @classmethod
     def parse(cls, text: str) -> StatsMode:
-        """`none`, `counts`, `full` or `truncate(16)`. Raises ValueError."""
+        """Parse `none`, `counts`, `full` or `truncate(16)`. Raises ValueError."""
         clean = text.strip().lower()
         match = re.fullmatch(r"truncate\(\s*(\d+)\s*\)", clean)
         if match and int(match[1]) > 0:
@@ -74,7 +74,8 @@ _NONE = StatsMode(StatsKind.NONE)
 def stats_modes(
     row_type: RowType, raw: Mapping[str, str], default: str, *, thin_keys: Collection[str] = ()
 ) -> tuple[StatsMode, ...]:
-    """The mode of each column by table options. `default`: metadata.stats-mode or what stands for it.
+    """Return the mode of each column by table options. `default` is metadata.stats-mode or what stands for
+    it.
 
     `thin_keys`: key columns of parquet and ORC files in thin mode, which keep 128 code points unless they
     have a mode of their own. Raises InvalidOptionError naming the option.
@@ -91,7 +92,7 @@ def stats_modes(
 def key_modes(
     key_type: RowType, raw: Mapping[str, str], default: str, kind: str, *, thin: bool = False
 ) -> tuple[StatsMode, ...]:
-    """Modes of the key statistics of a file of format `kind`, as Java Paimon 1.4.2 chooses them.
+    """Return the modes of the key statistics of a file of format `kind`, as Java Paimon 1.4.2 chooses them.
 
     Avro files treat keys as the table treats its columns; others keep 128 code points of them. In thin mode
     there are no key columns, so a mode set for the value column counts.
@@ -108,7 +109,7 @@ def _own_mode(column: str, raw: Mapping[str, str], otherwise: StatsMode) -> Stat
 def simple_stats(
     bounds: Mapping[str, ColumnBounds], row_type: RowType, modes: Sequence[StatsMode], *, dense: bool = True
 ) -> tuple[SimpleStats, tuple[str, ...] | None]:
-    """Statistics of the columns of `row_type` and the names of those that have some.
+    """Return the statistics of the columns of `row_type` and the names of those that have some.
 
     Names are None when every column is covered. A key column of a thin file takes the bounds of its value
     column. `dense` false (key statistics, or metadata.stats-dense-store=false): no column is left out.
@@ -154,7 +155,8 @@ def _apply(column: ColumnBounds, mode: StatsMode) -> ColumnBounds:
 
 
 def _round_up(text: str, length: int) -> str | None:
-    """The shortest text of at most `length` code points above or equal to `text`; None when there is none.
+    """Return the shortest text of at most `length` code points above or equal to `text`, or None when there
+    is none.
 
     Cut text is raised by incrementing its last code point that can be, as the format asks.
     """

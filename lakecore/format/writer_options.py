@@ -19,7 +19,8 @@ BLOCK_SIZE: Option[int | None] = Option(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterOptions:
-    """Codec and layout of one file. `block_size`: bytes of a parquet row group or an ORC stripe.
+    """The codec and layout of one file. `block_size` is the number of bytes of a parquet row group or an ORC
+    stripe.
 
     `dictionary_columns`: parquet columns to encode with a dictionary; None decides by the first rows.
     """
@@ -31,7 +32,9 @@ class WriterOptions:
 
     @classmethod
     def from_options(cls, raw: Mapping[str, str], compression: str | None = None) -> WriterOptions:
-        """From table options; `compression` overrides theirs (codec per level). Raises InvalidOptionError."""
+        """Return the options of a table; `compression` overrides theirs (codec per level). Raises
+        InvalidOptionError.
+        """
         return cls(
             compression=compression or COMPRESSION.read(raw),
             zstd_level=ZSTD_LEVEL.read(raw),
@@ -41,7 +44,7 @@ class WriterOptions:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A finished file: bytes, rows, and bounds of every column by its stored name."""
+    """A finished file, which has bytes, rows, and bounds of every column by its stored name."""
 
     size: int
     rows: int

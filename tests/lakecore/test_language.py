@@ -86,7 +86,6 @@ def names(tree: ast.Module) -> Iterator[str]:
 UNREAD = frozenset({
     "lakecore/cli",
     "lakecore/compact",
-    "lakecore/format",
     "lakecore/jobs",
     "lakecore/maintain",
     "lakecore/verify",

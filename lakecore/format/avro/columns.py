@@ -1,4 +1,6 @@
-"""Avro types as Arrow columns: the schema to decode with, and raw Python values to the column's type."""
+"""This module converts Avro types to Arrow columns: it chooses the schema to decode with, and converts raw
+Python values to the column's type.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ class _Kind:
 
 @dataclass(frozen=True, slots=True)
 class AvroColumn:
-    """One top-level field of an avro file."""
+    """A column that is one top-level field of an avro file."""
 
     field: pa.Field
     kind: _Kind
@@ -214,6 +216,6 @@ def _map(key: _Kind, value: _Kind) -> _Kind:
 
 
 def _relist(array: pa.Array, final: pa.DataType, values: pa.Array) -> pa.Array:
-    """The same lists over other values (of the whole child, not of a slice)."""
+    """Return the same lists over other values (of the whole child, not of a slice)."""
     buffers = array.buffers()[:2]
     return pa.Array.from_buffers(final, len(array), buffers, -1, array.offset, children=[values])

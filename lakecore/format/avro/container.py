@@ -1,6 +1,7 @@
-"""The avro container file: header, codec, blocks and sync markers of metadata files.
+r"""This module reads and writes the avro container file: header, codec, blocks and sync markers of metadata
+files.
 
-Spec: `Obj\\x01`, a map of metadata, 16 sync bytes; then blocks of count, size, data, sync. A block of a
+Spec: `Obj\x01`, a map of metadata, 16 sync bytes; then blocks of count, size, data, sync. A block of a
 manifest holds about 64 KB before compression.
 """
 
@@ -55,7 +56,7 @@ DAMAGE = (
 
 @dataclass(frozen=True, slots=True)
 class AvroBlock:
-    """`count` records in `data`, still compressed."""
+    """A block of `count` records; `data` is still compressed."""
 
     count: int
     data: bytes
@@ -73,7 +74,7 @@ class AvroContainer:
 
     @property
     def count(self) -> int:
-        """The number of records in all blocks, as their headers say."""
+        """Return the number of records in all blocks, as their headers record it."""
         return sum(block.count for block in self.blocks)
 
     def all_records(self) -> Iterator[dict[str, Any]]:

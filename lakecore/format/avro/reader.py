@@ -1,4 +1,4 @@
-"""Avro data files: records through fastavro, then whole columns through Arrow.
+"""This module reads Avro data files: records are decoded through fastavro, then whole columns through Arrow.
 
 The schema in the header is replaced before decoding by one without logical types and maps (a map has the
 bytes of an array of key-value records), so that fastavro makes no Python value that Arrow cannot take whole.
@@ -56,7 +56,7 @@ class AvroReader:
 
     @cached_property
     def num_rows(self) -> int:
-        """The number of rows, counted from the block headers."""
+        """Return the number of rows, counted from the block headers."""
         with corrupt_data_errors(self._path):
             self._source.seek(self._body)
             return sum(_block_counts(self._source))
@@ -100,7 +100,9 @@ class AvroReader:
         return iter(stream)
 
     def _rooted(self, record: dict[str, Any]) -> Any:
-        """Rule of the format: records behind a union carry the number of their branch."""
+        """Return the record as it is written. Rule of the format: records behind a union carry the number of
+        their branch.
+        """
         return ["null", record] if self._nullable else record
 
 
@@ -160,7 +162,9 @@ def _header_bytes(header: dict[str, Any]) -> bytes:
 
 
 def _root_record(schema: Any) -> dict[str, Any]:
-    """The record behind the root: vector files (and all files before 0.9) have a union with null there."""
+    """Return the record of the root schema: vector files (and all files before 0.9) have a union with null
+    there.
+    """
     branches = schema if isinstance(schema, list) else [schema]
     for branch in branches:
         if isinstance(branch, dict) and branch.get("type") == "record":
@@ -178,7 +182,7 @@ def _block_counts(source: Any) -> Iterator[int]:
 
 
 def _varint(source: Any) -> int | None:
-    """The next zigzag integer, or None at the end of the file."""
+    """Return the next zigzag integer, or None at the end of the file."""
     value = shift = 0
     while byte := source.read(1):
         value |= (byte[0] & 127) << shift

@@ -67,7 +67,7 @@ AvroNode = AvroAtom | AvroArray | AvroMap | AvroUnion | AvroRecord
 
 
 def parse_avro_schema(text: bytes | str, path: str) -> AvroNode:
-    """The tree of a writer's schema. Raises CorruptDataError naming `path`."""
+    """Return the tree of a writer's schema. Raises CorruptDataError naming `path`."""
     try:
         return _tree(text)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
@@ -127,7 +127,9 @@ def _lookup(name: str, named: Mapping[str, AvroNode | None], space: str) -> Avro
 
 
 def _counted(items: AvroNode) -> AvroNode:
-    """Items of an array take a byte at least, or a damaged count could not be told from a true one."""
+    """Return the items of an array. They take a byte at least: otherwise a damaged count could not be told
+    from a true one.
+    """
     if _smallest(items) == 0:
         raise ValueError("the items of an array take no bytes")
     return items

@@ -65,7 +65,7 @@ def raw_values(column: pa.Array) -> list[Any]:
 
 
 def _record(name: str, fields: list[pa.Field]) -> dict[str, Any]:
-    """Nested records are called `<parent>_<field>`."""
+    """Return a record type. Nested records are called `<parent>_<field>`."""
     return {
         "type": "record",
         "name": name,
@@ -98,7 +98,9 @@ def _type(kind: pa.DataType, name: str) -> Any:
 
 
 def _map(kind: pa.DataType, name: str) -> Any:
-    """String keys make an avro map, others an array of key-value records (rule of the format)."""
+    """Return the type of a map: with string keys an avro map, with others an array of key-value records (rule
+    of the format).
+    """
     if pa.types.is_string(kind.key_type):
         return {"type": "map", "values": _optional(kind.item_field, f"{name}_value")}
     key = {"name": "key", "type": ["null", _type(kind.key_type, f"{name}_key")]}
@@ -111,7 +113,7 @@ def _map(kind: pa.DataType, name: str) -> Any:
 
 
 def _unscaled(value: Decimal, scale: int) -> bytes:
-    """Shortest big-endian two's complement."""
+    """Return the shortest big-endian two's complement."""
     sign, digits, exponent = value.as_tuple()
     number = int("".join(map(str, digits))) * int(10 ** (scale + int(exponent))) * (-1 if sign else 1)
     size = ((number if number >= 0 else ~number).bit_length() + 8) // 8

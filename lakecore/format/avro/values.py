@@ -1,4 +1,5 @@
-"""Avro bytes to Python values and back, one value at a time: for small files and single records.
+"""This module converts Avro bytes to Python values and back, one value at a time: for small files and single
+records.
 
 Every count and length is checked against the bytes that are left, so damage ends in an error, soon and small.
 """

@@ -1,4 +1,4 @@
-"""Avro records decoded in lock-step: one lane per block, one record per lane and step, in numpy.
+"""This module decodes Avro records in lock-step: one lane per block, one record per lane and step, in numpy.
 
 A record cannot be found without decoding the one before it, but blocks are independent. Each step of the
 machine handles one field of one record in every block at once. `compile_root` turns a schema into such steps;
@@ -26,7 +26,7 @@ U64: TypeAlias = npt.NDArray[np.uint64]
 I64: TypeAlias = npt.NDArray[np.int64]
 
 LANE_PADDING = 16
-"""Spare bytes behind the last block: a lane reads words of eight bytes from any position."""
+"""The number of spare bytes after the last block: a lane reads words of eight bytes from any position."""
 
 _ONE = np.uint64(1)
 _LOW_BIT = 1
@@ -50,7 +50,8 @@ _FIXED_SIZES = {"boolean": 1, "float": 4, "double": 8}
 
 @dataclass(frozen=True, slots=True)
 class LaneOutput:
-    """Where values go: columns by field name. `required`: fields that must be there and not null.
+    """The columns, by field name, to which values are written. `required` are fields that must be present and
+    not null.
 
     `longs`: values. `starts`, `lengths`: where bytes lie in the buffer. `sparse`: fields that are usually
     empty, as lists of (record, start, length) for those that are not; an array's bytes are its avro encoding.
@@ -65,7 +66,7 @@ class LaneOutput:
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """The inflated blocks, one behind the other, as bytes and as the word at every position."""
+    """The inflated blocks, one after the other, as bytes and as the word at every position."""
 
     data: npt.NDArray[np.uint8]
     words: U64
@@ -73,17 +74,19 @@ class Lanes:
 
 
 Step: TypeAlias = Callable[[Lanes, I64, I64], I64]
-"""From (lanes, positions, numbers of the records being decoded) to the positions behind the field."""
+"""The type of a step: from (lanes, positions, numbers of the records being decoded) to the positions after
+the field.
+"""
 
 
 def lanes_of(data: npt.NDArray[np.uint8], out: LaneOutput) -> Lanes:
-    """`data` ends with LANE_PADDING spare bytes."""
+    """Return the lanes over `data`, which ends with LANE_PADDING spare bytes."""
     words = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
     return Lanes(data, words, out)
 
 
 def compile_root(schema: AvroNode, out: LaneOutput) -> Step:
-    """Steps for whole records; fields are named by their path, as `_FILE._LEVEL`.
+    """Return the steps for whole records; fields are named by their path, as `_FILE._LEVEL`.
 
     Raises ValueError where a required field is missing, and for types that have no lock-step form (maps,
     unions of more than null and a type).
@@ -167,7 +170,9 @@ def decode_blocks(run: Step, skip: Skip, lanes: Lanes, ends: I64, counts: I64) -
 
 
 def _decode_rest(run: Step, skip: Skip, lanes: Lanes, rest: tuple[I64, I64, I64, I64], found: I64) -> None:
-    """`rest`: of each lane the position, the number of the next record, the records left and the end."""
+    """Decode the rest of each lane. `rest` has, for each lane, the position, the number of the next record,
+    the records left and the end.
+    """
     places, numbers = [], []
     data = memoryview(lanes.data)  # type: ignore[arg-type]
     for at, record, left, end in zip(*(part.tolist() for part in rest), strict=False):
@@ -185,7 +190,7 @@ def _decode_rest(run: Step, skip: Skip, lanes: Lanes, rest: tuple[I64, I64, I64,
 
 
 def _check_wanted(node: AvroNode, name: str, out: LaneOutput) -> None:
-    """A wanted field of another type would leave its output unwritten."""
+    """Raise an error for a wanted field of another type, which would leave its output unwritten."""
     is_long = isinstance(node, AvroAtom) and node.kind in ("int", "long", "enum")
     is_bytes = isinstance(node, AvroAtom) and node.kind in ("bytes", "string")
     is_optional = isinstance(node, AvroUnion)
@@ -198,7 +203,9 @@ def _check_wanted(node: AvroNode, name: str, out: LaneOutput) -> None:
 
 
 def _must_be(inner: AvroNode, name: str, out: LaneOutput) -> bool:
-    """Records (which writers before 0.9 made optional) and required fields are never null."""
+    """Return whether a field is never null: records (which writers before 0.9 made optional) and required
+    fields are not.
+    """
     return isinstance(inner, AvroRecord) or name in out.required
 
 
@@ -206,7 +213,7 @@ def _must_be(inner: AvroNode, name: str, out: LaneOutput) -> bool:
 
 
 def _varint(lanes: Lanes, at: I64) -> tuple[U64, I64]:
-    """Varints without the zigzag undone, and the positions behind them."""
+    """Return varints without undoing the zigzag, and the positions after them."""
     word = lanes.words[at]
     seen = int(np.bitwise_or.reduce(word))
     if not seen & 0x80:
@@ -231,7 +238,7 @@ def _fold(raw: U64, mask: U64) -> U64:
 
 
 def _long_varint(lanes: Lanes, at: I64) -> tuple[U64, I64]:
-    """Some varints have nine or ten bytes."""
+    """Return varints of which some have nine or ten bytes, and the positions after them."""
     word = lanes.words[at]
     stop = ~word & _CONTINUES
     mask = np.where(stop == 0, ~np.uint64(0), (stop - _ONE) & ~stop)
@@ -322,7 +329,9 @@ def _skip_fixed(size: int) -> Step:
 
 
 def _optional(inner: Step, present: int, *, required: bool) -> Step:
-    """`present` is the byte of the branch that is not null; the other is 2 - `present`."""
+    """Return the step of an optional value. `present` is the byte of the branch that is not null; the other
+    is 2 - `present`.
+    """
 
     def run(lanes: Lanes, at: I64, record: I64) -> I64:
         branch = lanes.data[at]
@@ -387,7 +396,9 @@ def _elements(element: Step, lanes: Lanes, at: I64, record: I64, count: I64) -> 
 
 
 def _skip_present_long(general: Step) -> Step:
-    """An optional integer that is there, in at most seven bytes: null counts. Else the general way."""
+    """Return a step that skips optional integers that are present and take at most seven bytes, as null
+    counts do; for others it calls `general`.
+    """
 
     def run(lanes: Lanes, at: I64, record: I64) -> I64:
         word = lanes.words[at]
@@ -405,7 +416,8 @@ def _skip_present_long(general: Step) -> Step:
 
 
 def optional_longs(lanes: Lanes, name: str, count: int) -> I64:
-    """Arrays of optional integers that were found in `out.sparse[name]`, a row each; -1 where there is none.
+    """Return arrays of optional integers that were found in `out.sparse[name]`, one per row; -1 where there
+    is none.
 
     `count` is the number of records.
     """

@@ -1,4 +1,6 @@
-"""Avro data files: whole columns to raw Python values, then records through fastavro."""
+"""This module writes Avro data files: it converts whole columns to raw Python values, then records through
+fastavro.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ _RECORDS = 1024
 
 
 class AvroWriter:
-    """One avro container. Costs some microseconds a value."""
+    """A writer of one avro container. It costs some microseconds per value."""
 
     def __init__(self, output: OutputFile, schema: pa.Schema, options: WriterOptions) -> None:
         if options.compression not in _CODECS:
@@ -74,7 +76,7 @@ class AvroWriter:
 
     @property
     def size_estimate(self) -> int:
-        """Bytes written; the open block is left out."""
+        """Return the bytes written; the open block is left out."""
         return self._sink.written
 
     def close(self) -> WrittenFile:
@@ -98,7 +100,7 @@ class _Body:
         self.written = 0
 
     def open(self, header: bytes) -> None:
-        """From now on bytes reach the file, behind `header`."""
+        """Write `header`, and let all later bytes reach the file."""
         self._opened = True
         self.write(header)
 
@@ -112,7 +114,7 @@ class _Body:
         return False
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing, because nothing is buffered."""
 
 
 def _header(record: dict[str, Any], codec: str, sync: bytes) -> bytes:

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 View: TypeAlias = tuple[str, int, int]
-"""Table, field id, row id."""
+"""The target of a view: table, field id, row id."""
 
 _REFERENCE, _REFERENCE_VERSION = 0x424C4F4244455343, 2
 _VIEW, _VIEW_VERSION = 0x424C4F4256494557, 1
@@ -39,12 +39,12 @@ _ROW = struct.Struct("<iq")
 
 
 def is_reference(value: bytes) -> bool:
-    """Are these bytes a reference to others?"""
+    """Return whether these bytes are a reference to others."""
     return len(value) >= _HEAD.size + _PLACE.size and struct.unpack_from("<q", value, 1)[0] == _REFERENCE
 
 
 def is_old_reference(value: bytes) -> bool:
-    """May they be one of the first version, which nothing marks?"""
+    """Return whether the bytes may be a reference of the first version, which nothing marks."""
     if len(value) < _OLD_HEAD.size + _PLACE.size:
         return False
     version, length = _OLD_HEAD.unpack_from(value)
@@ -52,13 +52,15 @@ def is_old_reference(value: bytes) -> bool:
 
 
 def encode_reference(path: str, offset: int, length: int) -> bytes:
-    """A reference to bytes of a file."""
+    """Return a reference to bytes of a file."""
     uri = (f"file:{path}" if path.startswith("/") else path).encode()
     return _HEAD.pack(_REFERENCE_VERSION, _REFERENCE, len(uri)) + uri + _PLACE.pack(offset, length)
 
 
 def decode_reference(value: bytes) -> tuple[str, int, int] | None:
-    """Path, offset and length (-1: up to the end) of bytes that are a reference; None for a damaged one."""
+    """Return the path, offset and length (-1: up to the end) of bytes that are a reference, or None for a
+    damaged one.
+    """
     version, _, length = _HEAD.unpack_from(value)
     if version > _REFERENCE_VERSION or not 0 <= length <= len(value) - _HEAD.size - _PLACE.size:
         return None
@@ -68,7 +70,7 @@ def decode_reference(value: bytes) -> tuple[str, int, int] | None:
 
 
 def encode_view(table: str, field_id: int, row_id: int) -> bytes:
-    """The value of a view column. `table`: `database.table`."""
+    """Return the value of a view column. `table` is `database.table`."""
     name = table.encode()
     return _HEAD.pack(_VIEW_VERSION, _VIEW, len(name)) + name + _ROW.pack(field_id, row_id)
 
@@ -80,7 +82,7 @@ def is_view(value: bytes) -> bool:
 
 
 def decode_view(value: bytes) -> View | None:
-    """None for bytes that are no view."""
+    """Return the target of a view, or None for bytes that are no view."""
     if len(value) < _HEAD.size + _ROW.size:
         return None
     version, magic, length = _HEAD.unpack_from(value)

@@ -1,4 +1,5 @@
-"""Blob files: one column, each value in a record of its own, and behind them where they lie.
+"""This module reads and writes blob files: they have one column, each value in a record of its own, and after
+them an index of the records.
 
 Layout, little-endian: per value a magic, the bytes, the length of the record (int64) and a CRC-32 of all
 that; then the lengths of all records as zigzag varints of their differences, how many bytes that took (int32)
@@ -49,7 +50,9 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class BlobIndex:
-    """Per row of a blob file, where its bytes start and how many there are (or NULL, OLDER)."""
+    """The index of a blob file: where the bytes of each row start, and how many there are (or NULL,
+    OLDER).
+    """
 
     starts: Ints
     sizes: Ints
@@ -75,7 +78,9 @@ def load_blob_index(file_io: FileIO, path: str) -> BlobIndex:
 
 
 def decode_lengths(data: bytes) -> Ints:
-    """Lengths from the zigzag varints of their differences. Raises ValueError for one that does not end."""
+    """Return the lengths from the zigzag varints of their differences. Raises ValueError for one that does
+    not end.
+    """
     raw = np.frombuffer(data, np.uint8)
     if not len(raw):
         return np.zeros(0, np.int64)
@@ -102,14 +107,14 @@ def _located(lengths: Ints, body: int, path: str) -> BlobIndex:
 
 
 class BlobSource:
-    """The bytes of one blob file, by the places of its index."""
+    """A reader of the bytes of one blob file, by the places of its index."""
 
     def __init__(self, file_io: FileIO, path: str) -> None:
         self._path = path
         self._source: Any = file_io.open_input(path)
 
     def read(self, start: int, size: int) -> bytes:
-        """One value, of which memory holds one copy where it is large. Raises CorruptDataError where the
+        """Return one value, of which memory has one copy if it is large. Raises CorruptDataError where the
         record is not the one that was written.
         """
         if size > _PIECE:
@@ -126,7 +131,7 @@ class BlobSource:
         return content[len(_MAGIC) :]
 
     def pieces(self, start: int, size: int) -> Iterator[bytes]:
-        """The same in pieces of 1 MB, which count only when the last one has come."""
+        """Yield one value in pieces of 1 MB, which are valid only when the last one has been read."""
         if size <= _PIECE:
             yield self.read(start, size)
             return
@@ -150,7 +155,9 @@ class BlobSource:
         return found
 
     def _check(self, checksum: int, tail: bytes, start: int, size: int) -> None:
-        """`checksum`: of the record up to its tail. Python writers leave the length out of theirs."""
+        """Raise CorruptDataError for a wrong checksum. `checksum` is that of the record up to its tail;
+        Python writers leave the length out of theirs.
+        """
         length, stated = _TAIL.unpack(tail)
         if length != size + _FRAME or stated not in (checksum, zlib.crc32(tail[:8], checksum)):
             raise CorruptDataError(self._path, f"has a damaged value at byte {start}")
@@ -160,7 +167,7 @@ class BlobSource:
 
 
 class BlobWriter:
-    """One new blob file. After an error call `abort`."""
+    """A writer of one new blob file. After an error call `abort`."""
 
     def __init__(self, output: OutputFile) -> None:
         self._output = output

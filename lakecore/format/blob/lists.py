@@ -29,14 +29,18 @@ _TEXT = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 
 @dataclass(frozen=True, slots=True)
 class BlobList:
-    """Where the blobs of one record lie: (offset in the record, size), None for a null. `keys`: of a map."""
+    """The places of the blobs of one record: (offset in the record, size), or None for a null. `keys` are
+    those of a map.
+    """
 
     places: tuple[tuple[int, int] | None, ...]
     keys: tuple[Any, ...] = ()
 
 
 def key_codec(kind: DataType) -> str | None:
-    """How keys of a map are packed; None: as UTF-8. Raises UnsupportedError for types that cannot be keys."""
+    """Return how keys of a map are packed, or None for UTF-8. Raises UnsupportedError for types that cannot
+    be keys.
+    """
     if isinstance(kind, AtomicType) and kind.root in _TEXT:
         return None
     if isinstance(kind, AtomicType) and kind.root in _NUMBERS:
@@ -45,7 +49,9 @@ def key_codec(kind: DataType) -> str | None:
 
 
 def decode_blobs(record: bytes, kind: DataType, path: str) -> BlobList:
-    """Raises CorruptDataError naming `path`, UnsupportedError for a null among the keys."""
+    """Return the places of the blobs of a record. Raises CorruptDataError naming `path`, UnsupportedError for
+    a null among the keys.
+    """
     mapped = isinstance(kind, MapType)
     try:
         magic, version, count = _HEAD.unpack_from(record)
@@ -92,7 +98,7 @@ def _keys(record: bytes, lengths: Sequence[int], kind: DataType, at: int) -> tup
 
 
 def encode_blobs(value: Sequence[Any], kind: DataType) -> bytes:
-    """The record of one list (of bytes and None), or of one map (pairs of a key and such)."""
+    """Return the record of one list (of bytes and None), or of one map (pairs of a key and bytes or None)."""
     if not isinstance(kind, MapType):
         index = encode_lengths([NULL if blob is None else len(blob) for blob in value])
         parts = [_HEAD.pack(_LIST_MAGIC, _VERSION, len(value)), *filter(None, value), index]

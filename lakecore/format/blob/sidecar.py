@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 Pack = tuple[str, str]
-"""Directory and name, as references tell them."""
+"""The directory and name of a pack, as references name them."""
 
 PACK_SUFFIX = ".managed.blob"
 REFERENCES_SUFFIX = ".blobref"
@@ -40,8 +40,8 @@ _COUNT = struct.Struct(">Bi")
 
 
 def referred_packs(batch: pa.RecordBatch, columns: Sequence[str]) -> set[Pack]:
-    """The packs that rows of a key-value file refer to in `columns`. Retracting rows have no blobs, whatever
-    they hold.
+    """Return the packs that rows of a key-value file refer to in `columns`. Retract rows have no blobs,
+    whatever their columns contain.
     """
     if not columns:
         return set()
@@ -51,7 +51,9 @@ def referred_packs(batch: pa.RecordBatch, columns: Sequence[str]) -> set[Pack]:
 
 
 def packs_of(column: pa.Array) -> set[Pack]:
-    """The packs that references of a column (BLOB, or lists or maps of it) lie in; other files are none."""
+    """Return the packs that references of a column (BLOB, or lists or maps of it) point to; other files are
+    left out.
+    """
     references = _references(column).drop_null()
     uris = pc.unique(pc.binary_slice(references, _HEAD, -_TAIL)).to_pylist()
     found = (uri.decode(errors="replace").rpartition("/") for uri in uris)
@@ -59,7 +61,7 @@ def packs_of(column: pa.Array) -> set[Pack]:
 
 
 def _references(column: pa.Array) -> pa.Array:
-    """The references of a column, one after another."""
+    """Return the references of a column, one after another."""
     if pa.types.is_map(column.type):
         low, high = column.offsets[0].as_py(), column.offsets[-1].as_py()
         return column.items.slice(low, high - low)
@@ -71,7 +73,7 @@ def _normal(uri: str) -> str:
 
 
 def encode_packs(packs: Iterable[Pack]) -> bytes:
-    """The sidecar of a file whose rows refer to these packs."""
+    """Return the sidecar of a file whose rows refer to these packs."""
     found = sorted(set(packs))
     parts = [_COUNT.pack(_VERSION, len(found)), *(_text(text) for pack in found for text in pack)]
     body = b"".join(parts)

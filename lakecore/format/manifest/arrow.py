@@ -1,4 +1,5 @@
-"""Manifests kept as parquet or orc files (option `manifest.format`, until release 2.0): rows in and out.
+"""This module reads and writes manifests that are parquet or orc files (option `manifest.format`, until
+release 2.0).
 
 They hold the same columns as the avro ones. They are rare and small, so plain Python rows will do.
 """
@@ -21,7 +22,7 @@ from lakecore.format.corruption import corrupt_data_errors
 __all__ = ["ManifestFormat", "arrow_records", "encode_arrow", "is_orc", "is_parquet"]
 
 ManifestFormat = str
-"""`avro`, `parquet` or `orc`."""
+"""The format of manifests: `avro`, `parquet` or `orc`."""
 
 _NESTED_ID_BASE = 536870911
 _NESTED_ID_STEP = 1024
@@ -38,7 +39,7 @@ def is_orc(data: bytes) -> bool:
 
 
 def arrow_records(data: bytes, path: str) -> tuple[list[dict[str, Any]], frozenset[str]]:
-    """The rows of a parquet or orc manifest, and the dotted names of its columns.
+    """Return the rows of a parquet or orc manifest, and the dotted names of its columns.
 
     Raises CorruptDataError naming `path`.
     """
@@ -64,7 +65,7 @@ def _names(fields: Any, prefix: str) -> list[str]:
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """Timestamps as milliseconds, at any depth of structs."""
+    """Return the array with timestamps as milliseconds, at any depth of structs."""
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     if pa.types.is_timestamp(array.type):
@@ -77,7 +78,7 @@ def _plain(array: pa.Array) -> pa.Array:
 
 
 def encode_arrow(rows: Sequence[dict[str, Any]], schema_text: str, kind: ManifestFormat) -> bytes:
-    """A whole parquet or orc file of `rows`; columns as in the avro schema `schema_text`."""
+    """Return a whole parquet or orc file of `rows`; its columns are as in the avro schema `schema_text`."""
     fields = json.loads(schema_text)["fields"]
     schema = pa.schema([_field(field, index - 1, kind) for index, field in enumerate(fields)])
     table = pa.Table.from_pylist(list(rows), schema=schema)

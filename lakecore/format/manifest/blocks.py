@@ -51,7 +51,9 @@ class BlockSource:
     cache: dict[int, bytes] = field(default_factory=dict, repr=False)
 
     def files(self, at: Ints) -> list[DataFile]:
-        """Cost: 30 us a file, and 60 us for each block they lie in unless it was used lately."""
+        """Return the files of the entries at these positions. The cost is 30 us per file, and 60 us for each
+        of their blocks unless it was used lately.
+        """
         out: list[Any] = [None] * len(at)
         read = _record_decoder(self.blocks[0][0].schema) if len(at) else None
         for places, number in self._by_block(at):
@@ -64,11 +66,11 @@ class BlockSource:
 
     @property
     def schema_text(self) -> bytes:
-        """The schema of the records, as their writer spelled it."""
+        """Return the schema of the records, as their writer spelled it."""
         return self.blocks[0][0].schema_text if self.blocks else b""
 
     def records(self, at: Ints) -> list[bytes]:
-        """The bytes of the records at these positions, in this order. Cost: 1 us a record."""
+        """Return the bytes of the records at these positions, in this order. The cost is 1 us per record."""
         out = [b""] * len(at)
         for places, number in self._by_block(at):
             data = self._inflated(number)
@@ -83,7 +85,9 @@ class BlockSource:
         return self.words.select(at)
 
     def times(self, at: Ints) -> Ints:
-        """Cost: the blocks are inflated again, then about 0.5 us a file."""
+        """Return the creation times of the files. The blocks are inflated again, which then costs about 0.5
+        us per file.
+        """
         out = np.full(len(at), NO_TIME, np.int64)
         for places, numbers in self._runs(at):
             try:
@@ -95,7 +99,9 @@ class BlockSource:
         return out
 
     def stats(self, at: Ints, part: StatsPart) -> Iterator[tuple[Ints, StatsRows]]:
-        """Cost: the blocks are inflated again, then about 1 us a file."""
+        """Yield statistics of the files. The blocks are inflated again, which then costs about 1 us per
+        file.
+        """
         for places, numbers in self._runs(at):
             try:
                 yield places, self._stats(at[places], numbers, part)
@@ -125,7 +131,9 @@ class BlockSource:
         )
 
     def _decode(self, at: Ints, numbers: Sequence[int], out: LaneOutput) -> Lanes:
-        """In lock-step, a lane for each entry. `numbers`: the blocks they lie in, in the order of `at`."""
+        """Decode the entries in lock-step, with a lane for each entry. `numbers` are those of their blocks,
+        in the order of `at`.
+        """
         parts = [self._inflate(number) for number in numbers]
         data = np.frombuffer(b"".join([*parts, bytes(LANE_PADDING)]), np.uint8)
         base = np.zeros(max(numbers) + 1, np.int64)
@@ -136,14 +144,16 @@ class BlockSource:
         return lanes
 
     def _runs(self, at: Ints) -> Iterator[tuple[Ints, list[int]]]:
-        """Pieces of bounded size: the places in `at` that lie in some blocks, and the blocks."""
+        """Yield pieces of bounded size: the places in `at` whose entries are in some blocks, and these
+        blocks.
+        """
         blocks = list(self._by_block(at))
         for low in range(0, len(blocks), _STATS_BLOCKS):
             chunk = blocks[low : low + _STATS_BLOCKS]
             yield np.concatenate([places for places, _ in chunk]), [number for _, number in chunk]
 
     def _by_block(self, at: Ints) -> Iterator[tuple[Ints, int]]:
-        """The places in `at` that lie in one block, and the number of the block."""
+        """Yield the places in `at` whose entries are in one block, and the number of the block."""
         numbers = self.block[at]
         order = np.argsort(numbers, kind="stable")
         for places in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1):
@@ -169,7 +179,9 @@ def _no_columns(count: int) -> tuple[Ints, tuple[tuple[str, ...] | None, ...]]:
 
 
 def _columns(lanes: Lanes, count: int) -> tuple[Ints, tuple[tuple[str, ...] | None, ...]]:
-    """Which columns have statistics, as codes into distinct lists; None where all have (or none: no row)."""
+    """Return which columns have statistics, as codes into distinct lists; None where all have them (or there
+    is no row).
+    """
     known: dict[bytes | None, int] = {None: 0}
     out = np.zeros(count, np.int32)
     data = lanes.data

@@ -1,7 +1,8 @@
-"""Many avro manifests at once, straight into columns: the fast way to a plan over very many files.
+"""This module decodes many avro manifests at once, straight into columns: the fast way to a plan over very
+many files.
 
-Blocks are inflated in a thread while the ones before are decoded in lock-step (`avro_lanes`). Of each
-entry the columns of `ManifestEntries` and its file name are kept, and where its record lies in its block.
+Blocks are inflated in a thread while the ones before are decoded in lock-step (`avro_lanes`). Of each entry
+the columns of `ManifestEntries` and its file name are kept, and where its record lies in its block.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ _REQUIRED = frozenset((*(name for name, default in _LONGS.items() if default is 
 
 
 def decode_columns(containers: Iterable[AvroContainer], known: frozenset[str]) -> ManifestEntries:
-    """The entries of manifests, in order. `known`: columns that a rewrite keeps.
+    """Return the entries of manifests, in order. `known` are the columns that a rewrite keeps.
 
     Iterates over `containers` in another thread, to read ahead. Raises CorruptDataError naming the file,
     UnsupportedError for another version or codec, and whatever the iteration raises.
@@ -88,7 +89,7 @@ class _Group:
 
 
 def _inflated(containers: Iterable[AvroContainer]) -> Iterator[_Group]:
-    """Groups in order; the first ones are small, so that decoding starts early."""
+    """Yield groups in order; the first ones are small, so that decoding starts early."""
     blocks: list[_Block] = []
     parts: list[bytes] = []
     size, target = 0, _FIRST_GROUP_SIZE
@@ -122,7 +123,9 @@ def _group(blocks: list[_Block], parts: list[bytes]) -> _Group:
 
 
 def _decode_group(group: _Group) -> ManifestEntries:
-    """In lock-step; where that fails, for damage or a rare schema, one by one, which says what is wrong."""
+    """Decode a group in lock-step; where that fails, for damage or a rare schema, decode one manifest after
+    the other, which explains what is wrong.
+    """
     try:
         return _lock_step(group)
     except (ValueError, IndexError) as err:
@@ -141,7 +144,9 @@ def _one_by_one(group: _Group) -> ManifestEntries:
 
 
 def _lock_step(group: _Group) -> ManifestEntries:
-    """Raises ValueError or IndexError for damage, and for schemas that have no lock-step form."""
+    """Decode a group in lock-step. Raises ValueError or IndexError for damage, and for schemas that have no
+    lock-step form.
+    """
     counts = np.array([block.count for _, block in group.blocks], np.int64)
     records = int(counts.sum())
     out = LaneOutput(
@@ -167,7 +172,7 @@ def _lock_step(group: _Group) -> ManifestEntries:
 
 
 def _column(count: int, default: int | None) -> I64:
-    """Room for values; filled only where a record may lack one."""
+    """Return space for values, which is filled only where a record may lack one."""
     return np.empty(count, np.int64) if default is None else np.full(count, default, np.int64)
 
 
@@ -214,7 +219,7 @@ def _narrow(column: I64, low: int, high: int, dtype: type) -> Ints:
 
 
 def _coded(words: ByteWords) -> tuple[tuple[bytes, ...], Ints]:
-    """The distinct strings, and the number of each lane's."""
+    """Return the distinct strings, and the number of the string of each lane."""
     _, first, codes = np.unique(words.hashes(), return_index=True, return_inverse=True)
     if words.same(np.arange(len(words)), first[codes]).all():
         return tuple(words.select(first).to_list()), codes.astype(np.int32)
@@ -224,7 +229,7 @@ def _coded(words: ByteWords) -> tuple[tuple[bytes, ...], Ints]:
 
 
 def _extra_hashes(lanes: Lanes, count: int) -> Ints:
-    """`extra_hash` of each file."""
+    """Return the `extra_hash` of each file."""
     out = np.zeros(count, np.uint64)
     for name, weight in zip(_EXTRAS, EXTRA_WEIGHTS, strict=True):
         for record, start, length in lanes.out.sparse[name]:

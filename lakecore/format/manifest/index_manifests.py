@@ -29,13 +29,15 @@ _write_record = encoder(parse_avro_schema(INDEX_MANIFEST_SCHEMA, "the index mani
 
 
 def decode_index_manifest(data: bytes, path: str) -> tuple[IndexFile, ...]:
-    """Every index file. Raises CorruptDataError naming `path`, UnsupportedError for another version."""
+    """Return every index file. Raises CorruptDataError naming `path`, UnsupportedError for another
+    version.
+    """
     records, unknown = decode_records(data, path, _KNOWN)
     return tuple(_index_file(record, path, has_unknown_columns=unknown) for record in records)
 
 
 def encode_index_manifest(files: Sequence[IndexFile], kind: ManifestFormat = "avro") -> bytes:
-    """A complete index manifest; one of no files is a file too."""
+    """Return a complete index manifest, also for no files."""
     records = [_record(file) for file in files]
     if kind != "avro":
         return encode_arrow(records, INDEX_MANIFEST_SCHEMA, kind)
@@ -93,7 +95,7 @@ def _global_index(record: Mapping[str, Any] | None) -> GlobalIndex | None:
 
 
 def _record(file: IndexFile) -> dict[str, Any]:
-    """Every column of the format, in its order."""
+    """Return every column of the format, in its order."""
     ranges = [
         {"f0": item.data_file, "f1": item.offset, "f2": item.length, "_CARDINALITY": item.cardinality}
         for item in file.deletions

@@ -1,4 +1,4 @@
-"""Manifests and manifest lists: bytes to values and back.
+"""This module converts manifests and manifest lists from bytes to values and back.
 
 Reading takes avro, parquet and orc of every release since 0.4, resolves columns by name and remembers whether
 there are columns it does not know. Writing makes the columns of release 2.0 in their exact order.
@@ -64,12 +64,15 @@ _write_line = encoder(parse_avro_schema(MANIFEST_LIST_SCHEMA, "the manifest list
 
 
 def decode_manifest(data: bytes, path: str) -> ManifestEntries:
-    """The entries of one manifest. Raises CorruptDataError, or UnsupportedError for another version."""
+    """Return the entries of one manifest. Raises CorruptDataError, or UnsupportedError for another
+    version.
+    """
     return decode_manifests([(data, path)])
 
 
 def decode_manifests(files: Iterable[tuple[bytes, str]]) -> ManifestEntries:
-    """The entries of several manifests, given as (bytes, path), in order. Errors as `decode_manifest`.
+    """Return the entries of several manifests, given as (bytes, path), in order. Raises the same errors as
+    `decode_manifest`.
 
     Cost: some 50 us an entry for a few; about 1 us for very many, which are decoded together.
     """
@@ -84,7 +87,9 @@ def decode_manifests(files: Iterable[tuple[bytes, str]]) -> ManifestEntries:
 
 
 def count_entries(data: bytes, path: str) -> int | None:
-    """What the heads of a manifest's blocks say; None for other formats than avro. Cheap."""
+    """Return the number of entries that the heads of a manifest's blocks record, or None for other formats
+    than avro. It is cheap.
+    """
     return open_container(data, path).count if is_avro(data) else None
 
 
@@ -130,7 +135,9 @@ def _decode_avro(containers: Iterator[AvroContainer]) -> ManifestEntries:
 
 
 def decode_manifest_list(data: bytes, path: str) -> tuple[ManifestFile, ...]:
-    """The manifests of one manifest list, in its order. Errors as `decode_manifest`."""
+    """Return the manifests of one manifest list, in its order. Raises the same errors as
+    `decode_manifest`.
+    """
     records, unknown = decode_records(data, path, _KNOWN_LINE)
     return tuple(manifest_file_from_record(record, path, has_unknown_columns=unknown) for record in records)
 
@@ -138,7 +145,9 @@ def decode_manifest_list(data: bytes, path: str) -> tuple[ManifestFile, ...]:
 def encode_manifest(
     entries: ManifestEntries | Sequence[ManifestEntry], kind: ManifestFormat = "avro"
 ) -> bytes:
-    """One manifest of all `entries`: avro with zstd unless the table keeps parquet or orc manifests."""
+    """Return one manifest of all `entries`: avro with zstd unless the table keeps parquet or orc
+    manifests.
+    """
     rows = entries if isinstance(entries, ManifestEntries) else ManifestEntries.from_rows(entries)
     (data,) = [data for _, data in encode_manifests(rows, None, kind)] or [_encode_rows([], kind)]
     return data
@@ -147,7 +156,7 @@ def encode_manifest(
 def encode_manifests(
     entries: ManifestEntries, target_size: int | None, kind: ManifestFormat = "avro"
 ) -> Iterator[tuple[ManifestEntries, bytes]]:
-    """Manifests that end once they reach `target_size` bytes (None: never), each with its entries.
+    """Yield manifests that end once they reach `target_size` bytes (None: never), each with its entries.
 
     Nothing comes out for no entries. Cost: 3 us for an entry that was read from a manifest of the present
     schema (its record is copied), 70 us for another.
@@ -179,7 +188,7 @@ def _encode_rows(rows: Sequence[ManifestEntry], kind: ManifestFormat) -> bytes:
 
 
 def encode_manifest_list(files: Sequence[ManifestFile], kind: ManifestFormat = "avro") -> bytes:
-    """A manifest list; an empty one is a file too."""
+    """Return a manifest list, also for no manifests."""
     records = [manifest_file_to_record(file) for file in files]
     if kind != "avro":
         return encode_arrow(records, MANIFEST_LIST_SCHEMA, kind)
@@ -194,7 +203,9 @@ def _encoded(write: Encode, records: Iterable[dict[str, Any]]) -> Iterator[bytes
 
 
 def _entry_bytes(entries: ManifestEntries) -> Iterator[bytes]:
-    """The avro records of entries: copied where they are stored in the present schema, else encoded."""
+    """Yield the avro records of entries: they are copied if they are stored in the present schema, else
+    encoded.
+    """
     for low in range(0, len(entries), _COPIED_ROWS):
         part = entries.select(slice(low, low + _COPIED_ROWS))
         out = [b""] * len(part)
@@ -211,12 +222,14 @@ def _entry_bytes(entries: ManifestEntries) -> Iterator[bytes]:
 
 
 def _with_kind(record: bytes, kind: int) -> bytes:
-    """A record begins with `_VERSION` and `_KIND`, a byte each; the kind may have been turned."""
+    """Return the record with another kind. A record begins with `_VERSION` and `_KIND`, a byte each."""
     return record[:1] + bytes([2 * kind]) + record[2:]
 
 
 def decode_records(data: bytes, path: str, known: frozenset[str]) -> tuple[list[dict[str, Any]], bool]:
-    """Rows of a metadata file in any of its formats as dicts, and whether it has columns beyond `known`."""
+    """Return the rows of a metadata file in any of its formats as dicts, and whether it has columns beyond
+    `known`.
+    """
     if is_parquet(data) or is_orc(data):
         records, names = arrow_records(data, path)
         return records, not known.issuperset(names)

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 def check_version(record: Record, expected: int, path: str, what: str) -> None:
-    """Raises UnsupportedError unless `_VERSION` is the one this release knows."""
+    """Raise UnsupportedError unless `_VERSION` is the one that this release knows."""
     version = record.get("_VERSION")
     if version != expected:
         raise UnsupportedError(

@@ -166,7 +166,7 @@ INDEX_MANIFEST_SCHEMA = _root(
 
 
 def known_fields(schema_text: str) -> frozenset[str]:
-    """Dotted names of every field of a schema of ours."""
+    """Return the dotted names of every field of a schema of ours."""
     return frozenset(_json_names(json.loads(schema_text), ""))
 
 
@@ -185,7 +185,7 @@ def _json_names(node: Any, prefix: str) -> Iterable[str]:
 
 @lru_cache(KNOWN_SCHEMAS)
 def has_unknown_fields(schema_text: bytes, known: frozenset[str]) -> bool:
-    """Would a rewrite in the schema behind `known` lose columns of a writer's schema?"""
+    """Return whether a rewrite in the schema of `known` would lose columns of a writer's schema."""
     return not known.issuperset(_names(parse_avro_schema(schema_text, "the avro schema"), ""))
 
 

@@ -1,4 +1,5 @@
-"""The end of an ORC file as values: types, stripes, statistics; and its chunks of compressed bytes.
+"""This module reads the end of an ORC file as values (types, stripes, statistics), and its chunks of
+compressed bytes.
 
 Source: the specification of ORC v1. Chunks are written here as they are, without compression.
 """
@@ -68,20 +69,20 @@ class Chunks:
     block: int
 
     def unpacked(self, data: bytes) -> bytes:
-        """Raises ValueError and errors of codecs for damage."""
+        """Return the bytes decompressed. Raises ValueError and errors of codecs for damage."""
         if self.codec == 0:
             return data
         return b"".join(self._parts(data))
 
     def packed(self, data: bytes) -> bytes:
-        """As they are, in chunks."""
+        """Return the bytes in chunks that are not compressed."""
         if self.codec == 0:
             return data
         parts = (data[at : at + self.block] for at in range(0, len(data), self.block))
         return b"".join((len(part) << 1 | 1).to_bytes(_CHUNK_HEADER, "little") + part for part in parts)
 
     def position(self, at: int) -> list[int]:
-        """Where byte `at` of what was `packed` lies, as row indexes say it."""
+        """Return the position of byte `at` of what was `packed`, in the form of row indexes."""
         if self.codec == 0:
             return [at]
         return [at // self.block * (self.block + _CHUNK_HEADER), at % self.block]
@@ -129,7 +130,9 @@ _CODECS: Mapping[int, Callable[[bytes, int], bytes]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Stripe:
-    """Where a stripe lies: its index, its data, its footer. `raw`: as the footer has it."""
+    """The place of a stripe: its index, its data, its footer. `raw` is its message in the footer of the
+    file.
+    """
 
     offset: int
     index: int
@@ -150,7 +153,7 @@ class Stripe:
         )
 
     def moved(self, offset: int, index: int, data: int, footer: int) -> Message:
-        """Its description after it was written anew."""
+        """Return the description of the stripe after it was written again."""
         numbers = (_ST_OFFSET, _ST_INDEX, _ST_DATA, _ST_FOOTER)
         out = self.raw.without(*numbers)
         for number, value in zip(numbers, (offset, index, data, footer), strict=True):
@@ -164,7 +167,7 @@ class Stripe:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One stream of a column, from the start of its stripe."""
+    """One stream of a column, which is placed from the start of its stripe."""
 
     kind: int
     column: int
@@ -174,7 +177,9 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class StripeFooter:
-    """The streams of a stripe in their order, encodings of columns, the zone of its writer ("" for none)."""
+    """The streams of a stripe in their order, the encodings of its columns, and the zone of its writer (""
+    for none).
+    """
 
     streams: tuple[Stream, ...]
     encodings: tuple[int, ...]
@@ -193,7 +198,7 @@ class StripeFooter:
         return cls(tuple(streams), encodings, zones[-1].decode() if zones else "", raw)
 
     def changed(self, streams: Sequence[tuple[int, int, int]], zone: str) -> bytes:
-        """With other streams (kind, column, length) and zone."""
+        """Return the bytes of the footer with other streams (kind, column, length) and zone."""
         out = Message()
         for kind, column, length in streams:
             out.extend(_SF_STREAMS, [Message().add(1, kind).add(2, column).add(3, length)])
@@ -219,27 +224,33 @@ class Tail:
     ending: bytes
 
     def times(self) -> list[int]:
-        """Columns of timestamps."""
+        """Return the columns of timestamps."""
         return [i for i, kind in enumerate(self.kinds) if kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_INSTANT)]
 
     def count(self, column: int) -> int | None:
-        """Values of a column that are not null; None when the file does not say."""
+        """Return the number of values of a column that are not null, or None when the file does not record
+        it.
+        """
         stats = self.footer.all(_FT_STATISTICS)
         return Message.decode(stats[column]).find(_STATS_COUNT) if column < len(stats) else None
 
     def span(self, column: int) -> tuple[int, int] | None:
-        """Milliseconds that the timestamps of a column lie between; None when the file does not say."""
+        """Return the range of milliseconds of the timestamps of a column, or None when the file does not
+        record it.
+        """
         stats = self.footer.all(_FT_STATISTICS)
         found = Message.decode(stats[column]).messages(_STATS_TIMES) if column < len(stats) else []
         low, high = ([signed(v) for one in found for n in both for v in one.ints(n)] for both in _BOUNDS)
         return (min(low), max(high)) if low and high else None
 
     def within(self, column: int) -> set[int]:
-        """A column and all columns in it."""
+        """Return a column and all columns in it."""
         return {column}.union(*(self.within(child) for child in self.children[column]))
 
     def with_types(self, kinds: Mapping[int, int], stripes: Sequence[Message]) -> bytes:
-        """The end of a file of other stripes, some columns of other kinds, without statistics."""
+        """Return the end of a file that has other stripes and some columns of other kinds, without
+        statistics.
+        """
         footer = Message()
         for number, wire, value in self.footer.without(_FT_STRIPES, _FT_STATISTICS, _FT_TYPES).fields:
             footer.fields.append((number, wire, value))
@@ -250,7 +261,7 @@ class Tail:
         return self.ended(footer, Message())
 
     def ended(self, footer: Message, metadata: Message) -> bytes:
-        """Metadata, footer and postscript as the last bytes of a file."""
+        """Return metadata, footer and postscript as the last bytes of a file."""
         parts = [self.chunks.packed(part.encode()) for part in (metadata, footer)]
         script = Message()
         lengths = {_PS_METADATA: len(parts[0]), _PS_FOOTER: len(parts[1])}
@@ -263,7 +274,7 @@ class Tail:
 
 
 def read_tail(source: Any) -> Tail:
-    """The end of an open file. Raises ValueError and errors of codecs when it is none.
+    """Return the end of an open file. Raises ValueError and errors of codecs when it is none.
 
     One read for most files; another one when the footers are longer than 64 kB.
     """
@@ -299,7 +310,9 @@ def read_tail(source: Any) -> Tail:
 
 
 def stripe_footer(source: Any, tail: Tail, stripe: Stripe) -> StripeFooter:
-    """Raises as `read_tail`. The footer of the last stripe mostly was read with the tail."""
+    """Return the footer of a stripe. That of the last stripe was mostly read with the tail. Raises the errors
+    of `read_tail`.
+    """
     at = stripe.end - stripe.footer
     start = tail.size - len(tail.ending)
     held = at >= start

@@ -20,7 +20,7 @@ from lakecore.errors import UnsupportedError
 __all__ = ["BASE_SECONDS", "base_seconds", "is_named", "offsets"]
 
 BASE_SECONDS = 1_420_070_400
-"""2015-01-01 00:00:00 in UTC, from which ORC counts."""
+"""The second 2015-01-01 00:00:00 in UTC, from which ORC counts."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86_400
@@ -48,7 +48,7 @@ Seconds = npt.NDArray[np.int64]
 
 
 def is_named(zone: str) -> bool:
-    """Is it in the tz database, where pyarrow looks too? "" stands for UTC."""
+    """Return whether the zone is in the tz database, which pyarrow uses too. "" stands for UTC."""
     try:
         ZoneInfo(zone or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -57,7 +57,7 @@ def is_named(zone: str) -> bool:
 
 
 def offsets(zone: str, seconds: Seconds) -> Seconds:
-    """Seconds to add to UTC at these instants. Raises UnsupportedError for an unknown zone."""
+    """Return the seconds to add to UTC at these instants. Raises UnsupportedError for an unknown zone."""
     starts, values = _table(zone)
     if len(starts) == 1:
         return np.full(len(seconds), values[0])
@@ -67,13 +67,15 @@ def offsets(zone: str, seconds: Seconds) -> Seconds:
 
 
 def base_seconds(zone: str) -> int:
-    """2015-01-01 00:00:00 in that zone. Raises UnsupportedError."""
+    """Return the second 2015-01-01 00:00:00 in that zone. Raises UnsupportedError."""
     return BASE_SECONDS - int(offsets(zone, np.array([BASE_SECONDS]))[0])
 
 
 @lru_cache(maxsize=32)
 def _table(zone: str) -> tuple[Seconds, Seconds]:
-    """Instants from which an offset holds, and the offsets. A tenth of a second for a zone."""
+    """Return the instants from which an offset holds, and the offsets. It takes a tenth of a second per
+    zone.
+    """
     fixed = _FIXED.fullmatch(zone)
     if zone in ("", "UTC", "GMT", "Z") or fixed:
         return np.array([np.iinfo(np.int64).min]), np.array([_fixed(fixed)])
@@ -98,7 +100,7 @@ def _table(zone: str) -> tuple[Seconds, Seconds]:
 
 
 def _change(rules: ZoneInfo, low: int, high: int, before: int) -> int:
-    """The first second with another offset than `before`, which `low` has and `high` has not."""
+    """Return the first second with another offset than `before`, which `low` has and `high` has not."""
     while high - low > 1:
         middle = (low + high) // 2
         if _at(rules, middle) == before:

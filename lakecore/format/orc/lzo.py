@@ -26,7 +26,7 @@ class _Block:
         return self.byte() | self.byte() << 8
 
     def length(self, bits: int, most: int) -> int:
-        """A length that goes on in further bytes when its bits are 0."""
+        """Return a length, which continues in further bytes when its bits are 0."""
         if bits:
             return bits
         while (more := self.byte()) == 0:
@@ -50,7 +50,9 @@ class _Block:
 
 
 def decompress(data: bytes, limit: int) -> bytes:
-    """Raises ValueError, IndexError for what is no block of at most `limit` bytes."""
+    """Return the block decompressed. Raises ValueError, IndexError for what is no block of at most `limit`
+    bytes.
+    """
     block = _Block(data, limit)
     state = 0
     if data and data[0] > 17:
@@ -73,7 +75,9 @@ def decompress(data: bytes, limit: int) -> bytes:
 
 
 def _match(block: _Block, code: int, state: int) -> tuple[int, int, int] | None:
-    """How far back, how many bytes, and how many literals follow; None at the end."""
+    """Return how far back a match is, how many bytes it has, and how many literals follow; None at the
+    end.
+    """
     if code >= 64:
         return (code >> 2 & 7) + (block.byte() << 3) + 1, (code >> 5) + 1, code & 3
     if code >= 32:

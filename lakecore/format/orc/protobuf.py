@@ -1,4 +1,4 @@
-"""Protocol Buffers without a schema: the footers of ORC files, read and written back.
+"""This module reads and writes Protocol Buffers without a schema: the footers of ORC files.
 
 A message is a list of fields in their order. What a reader of this module does not know survives a rewrite.
 """
@@ -21,13 +21,15 @@ Value: TypeAlias = int | bytes
 
 @dataclass(slots=True)
 class Message:
-    """`fields`: number, wire type and value, an int for a varint and bytes for anything else."""
+    """A message. `fields` has number, wire type and value of each field; the value is an int for a varint and
+    bytes for anything else.
+    """
 
     fields: list[tuple[int, int, Value]] = field(default_factory=list)
 
     @classmethod
     def decode(cls, data: bytes | memoryview) -> Message:
-        """Raises ValueError when the bytes are not a message."""
+        """Return the message of these bytes. Raises ValueError when they are not a message."""
         return cls(list(_fields(bytes(data))))
 
     def encode(self) -> bytes:
@@ -41,21 +43,21 @@ class Message:
         return bytes(out)
 
     def number(self, number: int, default: int = 0) -> int:
-        """The last value of a field that holds a varint."""
+        """Return the last value of a field of varints, or `default` if there is none."""
         found = self.find(number)
         return default if found is None else found
 
     def find(self, number: int) -> int | None:
-        """The same; None when it is not there."""
+        """Return the last value of a field of varints, or None when there is none."""
         values = [value for n, _, value in self.fields if n == number and isinstance(value, int)]
         return values[-1] if values else None
 
     def all(self, number: int) -> list[bytes]:
-        """The values of a repeated field of bytes."""
+        """Return the values of a repeated field of bytes."""
         return [value for n, _, value in self.fields if n == number and isinstance(value, bytes)]
 
     def ints(self, number: int) -> list[int]:
-        """The values of a repeated field of varints, packed or not."""
+        """Return the values of a repeated field of varints, packed or not."""
         out: list[int] = []
         for n, _, value in self.fields:
             if n == number:
@@ -66,7 +68,7 @@ class Message:
         return [Message.decode(value) for value in self.all(number)]
 
     def without(self, *numbers: int) -> Message:
-        """The message lacking these fields."""
+        """Return the message without these fields."""
         return Message([one for one in self.fields if one[0] not in numbers])
 
     def add(self, number: int, value: Value) -> Message:
@@ -92,7 +94,7 @@ def varint(value: int) -> bytes:
 
 
 def unsigned(data: bytes) -> list[int]:
-    """Packed varints. Raises ValueError."""
+    """Return the values of packed varints. Raises ValueError."""
     out, at = [], 0
     while at < len(data):
         value, at = _varint(data, at)
@@ -101,12 +103,12 @@ def unsigned(data: bytes) -> list[int]:
 
 
 def zigzag(value: int) -> int:
-    """A signed number as the varint of an sint64 has it."""
+    """Return a signed number as the varint of an sint64."""
     return (value << 1 ^ value >> 63) & _WORD
 
 
 def signed(value: int) -> int:
-    """The inverse of `zigzag`."""
+    """Return the number whose `zigzag` is `value`."""
     return value >> 1 ^ -(value & 1)
 
 

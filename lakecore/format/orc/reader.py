@@ -1,4 +1,4 @@
-"""ORC data files, read by stripes and row batches."""
+"""This module reads ORC data files, by stripes and row batches."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _ROWS = 65536
 
 
 class OrcReader:
-    """One ORC file. Timestamps come out in nanoseconds; those of a batch with times outside 1677..2262 in
-    microseconds (see `orc_times`).
+    """A reader of one ORC file. Timestamps are nanoseconds; those of a batch with times outside 1677..2262
+    are microseconds (see `orc_times`).
     """
 
     def __init__(self, file_io: FileIO, path: str) -> None:
@@ -44,7 +44,9 @@ class OrcReader:
         return int(self.file.nstripes)
 
     def row_bytes(self, columns: Collection[str] | None = None) -> int:
-        """By the size of the file, taking it for compressed to an eighth."""
+        """Return the bytes of a row by the size of the file, which is assumed to be compressed to an
+        eighth.
+        """
         return int(self._source.size()) * _EXPANSION // max(self.num_rows, 1) + 1
 
     def batches(
@@ -53,7 +55,7 @@ class OrcReader:
         batch_size: int = _ROWS,
         row_groups: Sequence[int] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Rows in file order; see DataFileReader."""
+        """Yield the rows in file order; see DataFileReader."""
         wanted = list(self.schema.names if columns is None else columns)
         with corrupt_data_errors(self._path):
             for batch in self._stored(wanted, batch_size, row_groups):
@@ -95,7 +97,9 @@ class OrcReader:
     def _read(
         self, source: Any, columns: list[str], batch_size: int, stripes: Sequence[int] | None
     ) -> Iterator[pa.RecordBatch]:
-        """Streams within a stripe where all are read, which ORCFile itself cannot."""
+        """Yield batches. Streams are read within a stripe if all stripes are read, which ORCFile itself
+        cannot do.
+        """
         file = self.file if source is self._source else orc.ORCFile(source)
         if stripes is not None:
             return (file.read_stripe(stripe, columns=columns) for stripe in stripes)
@@ -114,7 +118,8 @@ class OrcReader:
 
 
 def unreadable_times(file_io: FileIO, path: str) -> dict[str, int]:
-    """Columns of an ORC file with times that Java cannot read, and how many: as earlier lakecore wrote them.
+    """Return the columns of an ORC file with times that Java cannot read, and how many, as earlier lakecore
+    wrote them.
 
     None of other formats. Reads the end of the file; columns only where they hold times before 1970.
     """
@@ -129,7 +134,7 @@ def unreadable_times(file_io: FileIO, path: str) -> dict[str, int]:
 
 
 def _check_names(fields: Iterable[pa.Field]) -> None:
-    """pyarrow decodes names when they are asked for. Raises UnicodeDecodeError."""
+    """Decode all names, which pyarrow decodes only when they are read. Raises UnicodeDecodeError."""
     for field in fields:
         assert field.name is not None
         _check_names(field.type.field(i) for i in range(field.type.num_fields))

@@ -53,7 +53,9 @@ Make = Callable[[Any, int], Any]
 
 
 def is_early(column: pa.Array) -> bool:
-    """Is there a time before 1970 with a part of a millisecond? Costs a pass over times, however deep."""
+    """Return whether there is a time before 1970 with a part of a millisecond. It costs a pass over the
+    times, at any depth.
+    """
     kind = column.type
     if pa.types.is_struct(kind):
         return any(is_early(leaf) for leaf in column.flatten())
@@ -109,12 +111,12 @@ class OrcStripes:
 
     @property
     def pending(self) -> int:
-        """Bytes of rows that wait for the end of their stripe."""
+        """Return the bytes of rows that wait for the end of their stripe."""
         return self._raw
 
     @property
     def written(self) -> int:
-        """Bytes of the file so far."""
+        """Return the bytes of the file written so far."""
         return self._offset
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -134,7 +136,9 @@ class OrcStripes:
             self.cut()
 
     def _choose_zone(self, batch: pa.RecordBatch, timed: Sequence[str]) -> None:
-        """One in whose last second before 1970 nothing lies. Ends the stripe to change it."""
+        """Choose a zone without a time in its last second before 1970. It ends the stripe to change the
+        zone.
+        """
         taken: set[int] = set()
 
         def note(_: str, times: pa.Array) -> pa.Array:
@@ -167,7 +171,7 @@ class OrcStripes:
         self._details.append(Message().extend(1, found).encode())
 
     def end(self) -> bytes:
-        """The last bytes of the file."""
+        """Return the last bytes of the file."""
         self.cut()
         footer = self._head.footer.without(_FT_CONTENT, _FT_STRIPES, _FT_ROWS, _FT_STATISTICS)
         footer.add(_FT_CONTENT, self._offset - len(b"ORC")).extend(_FT_STRIPES, self._stripes)
@@ -185,7 +189,7 @@ class OrcStripes:
 
 
 class _Part:
-    """A file of one stripe in memory, being written."""
+    """A file of one stripe that is being written in memory."""
 
     def __init__(self, make: Make, schema: pa.Schema) -> None:
         self.sink = pa.BufferOutputStream()
@@ -198,7 +202,7 @@ class _Part:
 
 
 class _Stripe:
-    """The stripe of such a file."""
+    """The stripe of a file that is in memory."""
 
     def __init__(self, data: bytes) -> None:
         source = BufferedTail(0, data)
@@ -213,7 +217,7 @@ class _Stripe:
         return self._data[start : start + stream.length]
 
     def find(self, kind: int, column: int) -> bytes:
-        """A stream; empty when there is none."""
+        """Return the bytes of a stream, which are empty when there is none."""
         found = [
             self.bytes_of(one) for one in self.footer.streams if (one.kind, one.column) == (kind, column)
         ]
@@ -268,7 +272,9 @@ class _Merged:
         return chunks.packed(entries.encode())
 
     def statistics(self, column: int, found: Message) -> Message:
-        """Those of a column as the file has it."""
+        """Return the statistics of a column as the file records them, with bounds of times where the parts
+        have those of integers.
+        """
         if column not in self._columns:
             return found
         bounds = [(one.find(1), one.find(2)) for one in found.messages(_STATS_INTS)]
@@ -280,7 +286,7 @@ class _Merged:
 
 
 def _pairs(main: Tail, other: Tail) -> Iterator[tuple[int, int]]:
-    """Ids of the same columns in both."""
+    """Yield the ids of the same columns in both."""
     names = [one.all(3) for one in (main.footer.messages(4)[0], other.footer.messages(4)[0])]
     places = dict(zip(names[1], other.children[0], strict=True))
     for name, column in zip(names[0], main.children[0], strict=True):
@@ -289,7 +295,7 @@ def _pairs(main: Tail, other: Tail) -> Iterator[tuple[int, int]]:
 
 
 def _times(low: int, high: int) -> Message:
-    """Bounds of timestamps in milliseconds, of the local time and of UTC."""
+    """Return the bounds of timestamps in milliseconds, of the local time and of UTC."""
     out = Message()
     for number, value in ((1, low), (2, high), (3, low), (4, high)):
         out.add(number, zigzag(value))
@@ -297,7 +303,7 @@ def _times(low: int, high: int) -> Message:
 
 
 def _total(parts: Sequence[Sequence[Message]]) -> list[Message]:
-    """Statistics of all stripes: of several only counts and, of timestamps, bounds."""
+    """Return the statistics of all stripes: of several stripes only counts and, for timestamps, bounds."""
     if len(parts) <= 1:
         return list(parts[0]) if parts else []
     return [_sum(column) for column in zip(*parts, strict=True)]
@@ -324,14 +330,14 @@ def _changed(
 
 
 def _leaves(column: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """A column with its timestamps changed, however deep."""
+    """Return a column with its timestamps changed, at any depth."""
     if pa.types.is_timestamp(column.type):
         return change(column)
     return map_leaves(column, lambda child: _leaves(child, change)) if has_times(column.type) else column
 
 
 def _split(times: pa.Array) -> tuple[Any, Any, Any]:
-    """Seconds rounded down, nanoseconds after them, and where there are none."""
+    """Return seconds rounded down, nanoseconds after them, and where there are none."""
     ticks = _TICKS[times.type.unit]
     numbers = times.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     seconds = numbers // ticks
@@ -340,14 +346,14 @@ def _split(times: pa.Array) -> tuple[Any, Any, Any]:
 
 
 def _seconds(_: str, times: pa.Array, zone: int) -> pa.Array:
-    """As they are stored: rounded towards 1970 of the zone, since 2015."""
+    """Return the seconds in stored form: rounded towards 1970 of the zone, since 2015."""
     seconds, nanos, null = _split(times)
     before = seconds < (0 if times.type.tz else zone)
     return pa.array(seconds + (before & (nanos >= _MILLI)) - BASE_SECONDS, pa.int64(), mask=null)
 
 
 def _nanos(column: str, times: pa.Array, zone: int) -> pa.Array:
-    """Times of 2015 with the same nanoseconds. Raises UnsupportedError."""
+    """Return times of 2015 with the same nanoseconds. Raises UnsupportedError."""
     seconds, nanos, null = _split(times)
     last = (seconds + 1 == (0 if times.type.tz else zone)) & (nanos >= _MILLI)
     if (last & (nanos % _MILLI != 0)).any():

@@ -55,7 +55,7 @@ def _item(key: bytes, value: bytes) -> bytes:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Number, wire type and encoded value of each field; a postscript has but numbers and bytes."""
+    """Yield number, wire type and encoded value of each field; a postscript has only numbers and bytes."""
     at = 0
     while at < len(message):
         tag, at = _number(message, at)

@@ -1,4 +1,4 @@
-"""Timestamps of ORC files, exactly.
+"""This module reads timestamps of ORC files exactly.
 
 A timestamp is stored as two numbers: seconds since 2015 in the zone of the writer (DATA), rounded towards
 1970, and nanoseconds (SECONDARY). pyarrow puts them together to nanoseconds since 1970, which hold the years
@@ -58,7 +58,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 def has_times(kind: pa.DataType) -> bool:
-    """Is there a timestamp in a type?"""
+    """Return whether a type contains a timestamp."""
     if pa.types.is_timestamp(kind):
         return True
     return any(has_times(kind.field(i).type) for i in range(kind.num_fields)) if kind.num_fields else False
@@ -81,7 +81,7 @@ class _View:
         self._put(0, len(piece), piece)
 
     def take(self, start: int, length: int) -> None:
-        """A piece of the source."""
+        """Add a piece of the source to the view."""
         if self._pieces and self._pieces[-1][2] is None and sum(self._pieces[-1][:2]) == start:
             before, size, _ = self._pieces[-1]
             self._pieces[-1] = before, size + length, None
@@ -121,7 +121,7 @@ class _View:
         return self._size
 
     def close(self) -> None:
-        """The source stays open."""
+        """Close the view; the source stays open."""
         self.closed = True
 
 
@@ -141,8 +141,8 @@ class OrcTimes:
 
     @classmethod
     def of(cls, source: Any) -> OrcTimes | None:
-        """None where pyarrow is right about all columns. Reads the end of the file, and then the footers of
-        all stripes. Raises as `read_tail`.
+        """Return the views of a file, or None if pyarrow is right about all columns. It reads the end of the
+        file, and then the footers of all stripes. Raises the errors of `read_tail`.
         """
         tail = read_tail(source)
         if not tail.stripes or not tail.times():
@@ -157,20 +157,22 @@ class OrcTimes:
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """The first rows of the stripes."""
+        """Return the first rows of the stripes."""
         return (0, *self.ends[:-1])
 
     def columns(self, schema: pa.Schema) -> frozenset[str]:
-        """Names of the columns that hold one to be read apart."""
+        """Return the names of the columns that contain a timestamp to be read apart."""
         found = zip(schema.names, self.tail.children[0], strict=True)
         return frozenset(name for name, column in found if self.apart & self.tail.within(column))
 
     def open(self, *, nanos: bool) -> Any:
-        """A fresh view as a file of pyarrow."""
+        """Return a fresh view as a file of pyarrow."""
         return pa.PythonFile(self.view(nanos=nanos), mode="r")
 
     def view(self, *, nanos: bool) -> _View:
-        """The file with seconds as LONG; or with times in 2015 that have the nanoseconds of those stored."""
+        """Return the file with seconds as LONG, or with times in 2015 that have the nanoseconds of those
+        stored.
+        """
         view = _View(self.source)
         view.append(_MAGIC)
         stripes = []
@@ -197,7 +199,7 @@ class OrcTimes:
         return stream.kind, stream.column, view.size() - before
 
     def join(self, seconds: pa.RecordBatch, nanos: pa.RecordBatch, row: int) -> pa.RecordBatch:
-        """The batch from both views that begins with a row of the file; batches end with stripes.
+        """Return the batch that begins with a row of the file, from both views; batches end with stripes.
 
         Raises ValueError when they do not fit together, OverflowError for times beyond all years.
         """
@@ -216,7 +218,7 @@ class OrcTimes:
 
 
 def count_unreadable(nanos: pa.Array) -> int:
-    """How many times of a column of the view of nanoseconds Java cannot read.
+    """Return the number of times of a column, in the view of nanoseconds, that Java cannot read.
 
     Pyarrow stores times before 1970 with nanoseconds below 0; Java takes those that are whole milliseconds.
     """
@@ -241,7 +243,9 @@ def _sound(tail: Tail, column: int) -> bool:
 
 
 def _zeros(chunks: Chunks, count: int, old: bool) -> bytes:
-    """At least so many zeros as a stream of seconds: runs of the second (or first) run length encoding."""
+    """Return at least so many zeros as a stream of seconds: runs of the second (or first) run length
+    encoding.
+    """
     count = min(count, _MOST_VALUES)
     return chunks.packed(_ZEROS_V1 * (count // _RUN_V1 + 1) if old else _ZEROS * (count // _RUN + 1))
 
@@ -260,14 +264,15 @@ def _joined(seconds: pa.Array, nanos: pa.Array, zone: str) -> pa.Array:
 
 
 def instants(stored: Numbers, nanos: Numbers, zone: str) -> tuple[Numbers, Numbers]:
-    """Stored numbers as seconds since 1970 (of UTC) and nanoseconds after them, 0 to 999,999,999."""
+    """Return stored numbers as seconds since 1970 (of UTC) and nanoseconds after them, 0 to 999,999,999."""
     seconds = stored + base_seconds(zone)
     seconds = seconds - ((seconds < 0) & (nanos > _SECOND_DIGITS))
     return seconds + nanos // _NANOS, nanos % _NANOS
 
 
 def _times(stored: pa.Array, nanos: pa.Array, zone: str) -> pa.Array:
-    """Nanoseconds where they hold all of these times, else microseconds: digits below are cut.
+    """Return the times in nanoseconds if these can represent all of them, else in microseconds, with the
+    digits below cut.
 
     (A column of nine digits is refused then, see `canonical`; one of fewer has none below.)
     """
@@ -288,6 +293,6 @@ def _times(stored: pa.Array, nanos: pa.Array, zone: str) -> pa.Array:
 
 
 def _nanos(times: pa.Array) -> Numbers:
-    """The nanoseconds of times in 2015, below 0 for those before it."""
+    """Return the nanoseconds of times in 2015, below 0 for those before it."""
     numbers: Numbers = times.view(pa.int64()).fill_null(BASE_SECONDS * _NANOS).to_numpy(zero_copy_only=False)
     return numbers - BASE_SECONDS * _NANOS

@@ -80,7 +80,7 @@ class OrcWriter:
 
     @property
     def size_estimate(self) -> int:
-        """Bytes written, and half of what waits in memory for its stripe."""
+        """Return the bytes written, and half of what waits in memory for its stripe."""
         if self._stripes is not None:
             return self._stripes.written + int(self._stripes.pending * _RATIO)
         return self._sink.written + int(self._pending * _RATIO)
@@ -120,7 +120,7 @@ class OrcWriter:
         self._sink.check()
 
     def _ended(self) -> bytes:
-        """The last stripe and the end of the file, not written."""
+        """Return the last stripe and the end of the file, which are not written."""
         self._sink.hold()
         self._end()
         return self._sink.held()
@@ -134,7 +134,7 @@ class OrcWriter:
         return OrcStripes(self._output.write, head, self._make, self._stripe_bytes)
 
     def _note(self, size: int) -> None:
-        """A stripe that reached the sink no longer waits."""
+        """Count the bytes that wait for their stripe. A stripe that reached the sink no longer waits."""
         self._pending = 0 if self._sink.written > self._seen else self._pending + size
         self._seen = self._sink.written
 
@@ -181,14 +181,16 @@ class _Sink:
         return self.written
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing, because nothing is buffered."""
 
     def close(self) -> None:
-        """The output is closed by the file's writer."""
+        """Do nothing: the file's writer closes the output."""
 
 
 def _whole(column: pa.Array) -> pa.Array:
-    """A copy if a row type in it is a slice: pyarrow's ORC writer takes nulls of other rows for its own."""
+    """Return a copy if a row type in the column is a slice, because pyarrow's ORC writer takes nulls of other
+    rows for its own.
+    """
     return column.take(pa.array(np.arange(len(column)))) if _is_cut(column) else column
 
 
@@ -204,7 +206,7 @@ def _is_cut(column: pa.Array) -> bool:
 
 
 def _stored_field(field: pa.Field) -> pa.Field:
-    """Field ids are attributes in ORC; ORC has no TIME."""
+    """Return the field as ORC stores it: field ids are attributes in ORC, and ORC has no TIME."""
     ids = {_ID_KEY: field.metadata[FIELD_ID_KEY]} if field.metadata else None
     return pa.field(field.name, _stored_type(field.type), field.nullable, ids)
 

@@ -1,8 +1,8 @@
-"""INT96 timestamps (precision above 6), exactly.
+"""This module reads and writes INT96 timestamps (precision above 6) exactly.
 
 pyarrow wraps INT96 silently outside 1677..2262, and cannot tell such a value from one before 1970 as
-parquet-mr writes it (a negative time of day). So the footer is rewritten: the same bytes are read as
-12-byte values, and these are converted here with a check.
+parquet-mr writes it (a negative time of day). So the footer is rewritten: the same bytes are read as 12-byte
+values, and these are converted here with a check.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ _FOOTER_WRITES = 3
 
 
 def as_bytes(footer: bytes) -> Any | None:
-    """The footer as pyarrow FileMetaData with INT96 columns as 12-byte values; None when there are none."""
+    """Return the footer as pyarrow FileMetaData with INT96 columns as 12-byte values, or None when there are
+    none.
+    """
     meta = decode_struct(footer)
     elements: list[Struct] = meta[_SCHEMA].value.values
     touched = [e for e in elements if _ELEMENT_TYPE in e and e[_ELEMENT_TYPE].value == _INT96]
@@ -63,7 +65,9 @@ def as_bytes(footer: bytes) -> Any | None:
 
 
 def with_groups(footer: bytes) -> Any | None:
-    """The footer as pyarrow FileMetaData with maps of nullable keys as groups; None when there are none."""
+    """Return the footer as pyarrow FileMetaData with maps of nullable keys as groups, or None when there are
+    none.
+    """
     meta = decode_struct(footer)
     return _metadata(meta) if without_nullable_key_maps(meta[_SCHEMA].value.values) else None
 
@@ -80,7 +84,8 @@ def _retype(chunk: Struct) -> None:
 
 
 def timestamps(array: pa.Array) -> pa.Array:
-    """12-byte leaves as timestamp[ns]; where nanoseconds cannot hold all values of a leaf, as timestamp[us].
+    """Return 12-byte leaves as timestamp[ns], or as timestamp[us] where nanoseconds cannot represent all
+    values of a leaf.
 
     Digits are cut then: a column of nine digits is refused (`canonical`), one of fewer has none to lose. The
     format writes no other fixed-size binary of 12 bytes. Raises OverflowError for values beyond all years.
@@ -116,19 +121,19 @@ def _decode(array: pa.Array) -> pa.Array:
 
 
 def has_nanos(kind: pa.DataType) -> bool:
-    """Does a type hold nanosecond timestamps somewhere? The format stores them as INT96."""
+    """Return whether a type contains nanosecond timestamps. The format stores them as INT96."""
     if pa.types.is_timestamp(kind):
         return bool(kind.unit == "ns")
     return any(has_nanos(kind.field(i).type) for i in range(kind.num_fields)) if kind.num_fields else False
 
 
 def stored_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with every nanosecond timestamp as 12 bytes."""
+    """Return the schema with every nanosecond timestamp as 12 bytes."""
     return pa.schema([field.with_type(_stored_type(field.type)) for field in schema])
 
 
 def stored_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch as `stored_schema` has it."""
+    """Return a batch in the types of `stored_schema`."""
     return pa.RecordBatch.from_arrays([_encode(column) for column in batch.columns], schema=schema)
 
 
@@ -157,7 +162,9 @@ class FooterSink:
 
 
 def _int96_footer(footer: bytes) -> bytes:
-    """12-byte columns become INT96, without statistics: INT96 has no order."""
+    """Return the footer in which 12-byte columns are INT96, without statistics, because INT96 has no
+    order.
+    """
     meta = decode_struct(footer)
     for element in meta[_SCHEMA].value.values:
         if (
@@ -179,7 +186,7 @@ def _int96_footer(footer: bytes) -> bytes:
 
 
 def _annotated(element: Struct) -> bool:
-    """Decimals of 12 bytes are annotated; timestamps stored here are not."""
+    """Return whether a column is annotated: decimals of 12 bytes are, timestamps stored here are not."""
     return _ELEMENT_CONVERTED in element or _ELEMENT_LOGICAL in element
 
 

@@ -28,7 +28,7 @@ def fill_null_rows(array: pa.Array) -> pa.Array:
 
 
 def _filled(array: pa.Array, hidden: pa.BooleanArray | None) -> pa.Array:
-    """`hidden`: rows that are null further up."""
+    """Return the array without nulls. `hidden` are rows that are null further up."""
     kind = array.type
     if not pa.types.is_struct(kind):
         return map_children(array, kind, lambda child, _: fill_null_rows(child))
@@ -46,7 +46,7 @@ def _filled(array: pa.Array, hidden: pa.BooleanArray | None) -> pa.Array:
 
 
 def _without_nulls(array: pa.Array) -> pa.Array:
-    """Nulls become whatever lies there."""
+    """Return the array with nulls replaced by the values at their positions."""
     kind = array.type
     if pa.types.is_struct(kind):
         return pa.StructArray.from_arrays([array.field(i) for i in range(kind.num_fields)], fields=list(kind))

@@ -35,7 +35,9 @@ def _is(element: Struct, converted: int) -> bool:
 
 
 def pairs_of(array: pa.Array) -> Any | None:
-    """The lists of pairs of a map that was read as a group, null where the map is; None: it is none."""
+    """Return the lists of pairs of a map that was read as a group, null where the map is null; None if it is
+    no such group.
+    """
     kind = array.type
     if not pa.types.is_struct(kind) or kind.num_fields != 1 or not pa.types.is_list(kind.field(0).type):
         return None

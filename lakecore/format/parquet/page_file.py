@@ -17,7 +17,7 @@ from lakecore.format.parquet.thrift_compact import Field, Struct, ThriftList, Wi
 __all__ = ["PageFile", "ReadBytes", "page_file"]
 
 ReadBytes = Callable[[int, int], bytes]
-"""(offset, size) -> exactly that many bytes of the original file."""
+"""The type of a function (offset, size) -> exactly that many bytes of the original file."""
 
 # field ids of parquet.thrift
 _FILE_ROWS, _ROW_GROUPS = 3, 4
@@ -46,7 +46,7 @@ class PageFile:
         self.size += len(stretch) if isinstance(stretch, bytes) else stretch[1]
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes, fewer at the end."""
+        """Return the next bytes, fewer at the end."""
         stop = self.size if size < 0 else min(self._position + size, self.size)
         parts = []
         while self._position < stop:
@@ -73,10 +73,10 @@ class PageFile:
         return True
 
     def close(self) -> None:
-        """The original is closed by who opened it."""
+        """Do nothing: the original is closed by its owner."""
 
     def _part(self, stop: int) -> bytes:
-        """From the position to `stop` or to the end of its stretch."""
+        """Return the bytes from the position to `stop` or to the end of its stretch."""
         which = bisect_right(self._starts, self._position) - 1
         begin, stretch = self._position - self._starts[which], self._stretches[which]
         length = stop - self._position
@@ -88,7 +88,8 @@ class PageFile:
 def page_file(
     meta: Struct, group: RowGroupPages, span: tuple[int, int], wanted: Container[int], read: ReadBytes
 ) -> tuple[PageFile, bytes]:
-    """The file and its footer: rows `span` of `group`, of the `wanted` leaf columns; the others are empty.
+    """Return the file and its footer: it has rows `span` of `group`, of the `wanted` leaf columns; the others
+    are empty.
 
     `span` must begin and end at pages of every wanted column. Reads nothing yet.
     """
@@ -111,7 +112,9 @@ def page_file(
 
 
 def _chunk(column: ColumnPages, span: tuple[int, int], file: PageFile) -> Struct:
-    """Its number of values stays that of the whole chunk, an upper bound: readers stop at the last page."""
+    """Return the column chunk. Its number of values stays that of the whole chunk, an upper bound: readers
+    stop at the last page.
+    """
     first, last = column.covering(*span)
     old = column.chunk[_META_DATA].value
     meta = {key: value for key, value in old.items() if key not in _META_OPTIONAL}
@@ -130,7 +133,7 @@ def _chunk(column: ColumnPages, span: tuple[int, int], file: PageFile) -> Struct
 
 
 def _empty_chunk(chunk: Struct) -> Struct:
-    """A column that is not read: it must only be there."""
+    """Return the chunk of a column that is not read, which must only be present."""
     meta = {key: value for key, value in chunk[_META_DATA].value.items() if key not in _META_OPTIONAL}
     meta.pop(_DICTIONARY_AT, None)
     meta[_PAGES_AT] = Field(WireType.I64, len(MAGIC))

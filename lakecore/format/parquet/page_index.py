@@ -36,7 +36,7 @@ class ColumnPages:
     first_rows: NDArray[np.int64]
 
     def covering(self, start: int, stop: int) -> tuple[int, int]:
-        """Pages [first, last) that hold rows [start, stop) of the group; start < stop."""
+        """Return the pages [first, last) that have rows [start, stop) of the group; start < stop."""
         first = int(np.searchsorted(self.first_rows, start, "right")) - 1
         last = int(np.searchsorted(self.first_rows, stop, "left"))
         return first, last
@@ -44,7 +44,9 @@ class ColumnPages:
 
 @dataclass(frozen=True, slots=True)
 class RowGroupPages:
-    """A row group: its first row in the file, its rows, and its leaf columns in order of the schema."""
+    """The pages of a row group: its first row in the file, its rows, and its leaf columns in order of the
+    schema.
+    """
 
     group: Struct
     first_row: int
@@ -53,7 +55,9 @@ class RowGroupPages:
 
 
 def read_row_groups(source: Any, meta: Struct) -> tuple[RowGroupPages, ...] | None:
-    """Page locations of every column; None when the file has no offset index. Raises ValueError on damage."""
+    """Return the page locations of every column, or None when the file has no offset index. Raises ValueError
+    on damage.
+    """
     groups = []
     first_row = 0
     for group in meta[_ROW_GROUPS].value.values:
@@ -72,7 +76,8 @@ def read_row_groups(source: Any, meta: Struct) -> tuple[RowGroupPages, ...] | No
 def page_bounds(
     source: Any, column: ColumnPages, kind: pa.DataType
 ) -> tuple[Sequence[Any], Sequence[Any]] | None:
-    """Lowest and highest value of each page, as values that compare as keys do (text as UTF-8 bytes).
+    """Return the lowest and highest value of each page, as values that compare as keys do (text as UTF-8
+    bytes).
 
     They may be shortened text: still below and above every value. None when there are none: no column index,
     pages of nulls only, or a type without order here.

@@ -1,4 +1,4 @@
-"""The page locations of a parquet offset index, decoded all at once. No IO.
+"""This module decodes all page locations of a parquet offset index at once. No IO.
 
 An offset index is one thrift list of structs (offset, compressed size, first row) without optional fields.
 Their headers are bytes below 128, so that headers and numbers alike can be read as one sequence of
@@ -17,7 +17,7 @@ from lakecore.format.parquet.thrift_compact import decode_struct
 __all__ = ["PageLocations", "page_locations"]
 
 PageLocations = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
-"""Offsets in the file, sizes in bytes, first rows within the row group."""
+"""The page locations: offsets in the file, sizes in bytes, first rows within the row group."""
 
 # field ids of parquet.thrift
 _LOCATIONS = 1
@@ -36,7 +36,8 @@ _LONGEST = 9
 
 
 def page_locations(data: bytes) -> PageLocations:
-    """The pages of one column chunk in file order. Raises ValueError where the bytes are no offset index.
+    """Return the pages of one column chunk in file order. Raises ValueError where the bytes are no offset
+    index.
 
     Cost: a few numpy steps for all pages where they have the usual form, else some microseconds a page.
     """
@@ -53,7 +54,7 @@ def page_locations(data: bytes) -> PageLocations:
 
 
 def _usual(data: bytes) -> PageLocations | None:
-    """None where the list has another form, or is cut off."""
+    """Return the pages, or None if the list has another form or is cut off."""
     start, count = _list_head(data)
     if count == 0:
         return None
@@ -74,7 +75,7 @@ def _usual(data: bytes) -> PageLocations | None:
 
 
 def _list_head(data: bytes) -> tuple[int, int]:
-    """Where the first struct begins, and how many there are; 0 where this is no list of structs."""
+    """Return where the first struct begins, and how many there are; 0 if this is no list of structs."""
     if len(data) < 2 or data[0] != _LIST_FIELD:
         return 0, 0
     head = data[1]
@@ -90,7 +91,7 @@ def _list_head(data: bytes) -> tuple[int, int]:
 
 
 def _numbers(words: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[np.uint64] | None:
-    """The variable-length integers that end at `ends`; None where one is longer than 63 bits."""
+    """Return the variable-length integers that end at `ends`, or None if one is longer than 63 bits."""
     starts = np.concatenate(([0], ends[:-1] + 1))
     lengths = ends - starts + 1
     if int(lengths.max()) > _LONGEST:

@@ -1,8 +1,8 @@
-"""Reading a range of rows of a parquet file by its pages, for cutting one huge bucket into units.
+"""This module reads a range of rows of a parquet file by its pages, to cut one huge bucket into units.
 
 pyarrow has no page filter. So the wanted pages are put together as a file with a rewritten footer, and
-pyarrow streams that. Columns whose pages begin at the same rows share such a file; others get their own
-and are cut to the same rows.
+pyarrow streams that. Columns whose pages begin at the same rows share such a file; others get their own and
+are cut to the same rows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["FilePages", "KeyPage"]
 
 @dataclass(frozen=True, slots=True)
 class KeyPage:
-    """A page of the first key column. `first_row` counts from the start of the file.
+    """A page of the first key column. `first_row` is counted from the start of the file.
 
     `low` and `high` are bounds of as many key columns as the page pins down, compared like keys; text is
     UTF-8 bytes and may be shortened.
@@ -50,7 +50,7 @@ class KeyPage:
 
 
 class FilePages:
-    """An open parquet file with page indexes."""
+    """A reader of an open parquet file that has page indexes."""
 
     def __init__(
         self, path: str, source: Any, meta: Struct, groups: tuple[RowGroupPages, ...], file: Any
@@ -68,7 +68,9 @@ class FilePages:
 
     @classmethod
     def open(cls, file_io: FileIO, path: str) -> FilePages | None:
-        """None when the file has no page index. Raises NotFoundError, CorruptDataError."""
+        """Return the pages of a file, or None when it has no page index. Raises NotFoundError,
+        CorruptDataError.
+        """
         source = file_io.open_input(path)
         pages = None
         try:
@@ -90,7 +92,8 @@ class FilePages:
         self._source.close()
 
     def key_pages(self, columns: Sequence[str]) -> tuple[KeyPage, ...] | None:
-        """Pages by the first of `columns` (stored names of the key); None when it has no bounds.
+        """Return the pages by the first of `columns` (stored names of the key), or None when it has no
+        bounds.
 
         A further key column narrows a page that holds one value of those before it, if its pages align.
         """
@@ -106,7 +109,7 @@ class FilePages:
     def batches(
         self, columns: Sequence[str], start: int, stop: int, batch_size: int, buffer_size: int = BUFFER_SIZE
     ) -> Iterator[pa.RecordBatch]:
-        """Rows [start, stop) of the file. Decodes only the pages that hold them.
+        """Yield rows [start, stop) of the file. Only the pages that contain them are decoded.
 
         Holds a page and a buffer of `buffer_size` bytes of each column.
         """
@@ -119,7 +122,9 @@ class FilePages:
                         yield self._maps.restored(batch)
 
     def page_starts(self) -> list[int]:
-        """Rows at which pages of all columns begin, ascending: the first of every row group, and others."""
+        """Return the rows at which pages of all columns begin, ascending: the first of every row group, and
+        others.
+        """
         found: list[int] = []
         for group in self._groups:
             rows = reduce(np.intersect1d, (column.first_rows[:-1] for column in group.columns))
@@ -127,7 +132,8 @@ class FilePages:
         return found
 
     def file_from(self, start: int) -> PageFile:
-        """All columns from row `start`, one of `page_starts`, to the end of its row group, as a parquet file.
+        """Return all columns from row `start`, one of `page_starts`, to the end of its row group, as a
+        parquet file.
 
         It reads from this one, which must stay open.
         """
@@ -170,7 +176,9 @@ class FilePages:
         batch_size: int,
         buffer_size: int,
     ) -> Iterator[pa.RecordBatch]:
-        """Rows of one group: one virtual file per set of columns whose pages cover the same rows."""
+        """Yield rows of one group: there is one virtual file per set of columns whose pages cover the same
+        rows.
+        """
         if not len(schema):
             yield from _empty_batches(rows[1] - rows[0], batch_size)
             return
@@ -197,7 +205,9 @@ class FilePages:
             left -= count
 
     def _span(self, group: RowGroupPages, name: str, rows: tuple[int, int]) -> tuple[int, int]:
-        """Rows that the pages of a column hold around `rows`; nested columns: the widest leaf's."""
+        """Return the rows that the pages of a column have around `rows`; for nested columns, those of the
+        widest leaf.
+        """
         firsts, ends = [], []
         for i in self._leaves[name]:
             pages = group.columns[i]
@@ -230,7 +240,7 @@ class FilePages:
 
 
 class _Stream:
-    """Batches of one virtual file, taken in any portions."""
+    """The batches of one virtual file, which are taken in any portions."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], skip: int) -> None:
         self._batches = batches
@@ -238,7 +248,7 @@ class _Stream:
         self._rest: pa.RecordBatch | None = None
 
     def take(self, count: int) -> pa.RecordBatch:
-        """At most `count` rows, at least one unless the file ended too early."""
+        """Return at most `count` rows, at least one unless the file ended too early."""
         batch = self._rest
         while batch is None or batch.num_rows == 0:
             batch = next(self._batches, None)
@@ -251,7 +261,7 @@ class _Stream:
         return batch.slice(0, count)
 
     def give_back(self, batch: pa.RecordBatch) -> None:
-        """Rows of the last `take` that another column did not have yet."""
+        """Put back rows of the last `take` that another column did not have yet."""
         if batch.num_rows and self._rest is not None:
             self._rest = pa.concat_batches([batch, self._rest]) if self._rest.num_rows else batch
 
@@ -263,7 +273,7 @@ def _empty_batches(rows: int, batch_size: int) -> Iterator[pa.RecordBatch]:
 
 
 def _leaf_ranges(schema: pa.Schema) -> dict[str, range]:
-    """Leaf columns of every top-level column."""
+    """Return the leaf columns of every top-level column."""
     out: dict[str, range] = {}
     at = 0
     for field in schema:

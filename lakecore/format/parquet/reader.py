@@ -1,4 +1,6 @@
-"""Parquet data files. One thread, buffered column streams instead of whole row groups in memory."""
+"""This module reads Parquet data files with one thread and buffered column streams, instead of whole row
+groups in memory.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,8 @@ _MAGIC = b"PAR1"
 
 
 class ParquetReader:
-    """One parquet file. INT96 timestamps come out in nanoseconds, in a batch with times outside 1677..2262 in
-    microseconds.
+    """A reader of one parquet file. INT96 timestamps are nanoseconds; those of a batch with times outside
+    1677..2262 are microseconds.
     """
 
     def __init__(self, file_io: FileIO, path: str, buffer_size: int = BUFFER_SIZE) -> None:
@@ -53,7 +55,8 @@ class ParquetReader:
         return int(self.file.metadata.num_row_groups)
 
     def row_bytes(self, columns: Collection[str] | None = None) -> int:
-        """By the uncompressed size of the columns; values in a dictionary count for at least 8 bytes.
+        """Return the bytes of a row by the uncompressed size of the columns; values in a dictionary count for
+        at least 8 bytes.
 
         Of the whole row when the file lacks one of `columns`: it may be there under another name.
         """
@@ -70,7 +73,7 @@ class ParquetReader:
 
     @property
     def metadata(self) -> Any:
-        """The footer (pyarrow FileMetaData)."""
+        """Return the footer (pyarrow FileMetaData)."""
         return self.file.metadata
 
     def batches(
@@ -79,7 +82,7 @@ class ParquetReader:
         batch_size: int = 65536,
         row_groups: Sequence[int] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Rows in file order; see DataFileReader."""
+        """Yield the rows in file order; see DataFileReader."""
         with corrupt_data_errors(self._path):
             for batch in self._stored(columns, batch_size, row_groups):
                 yield self._maps.restored(batch)
@@ -97,7 +100,9 @@ class ParquetReader:
             yield with_timestamps(batch, self.file.schema_arrow)
 
     def _coded(self, columns: Sequence[str] | None) -> Any:
-        """The file, opened so that text of few values comes as codes, where it has some among `columns`."""
+        """Return the file, opened so that text of few values is read as codes, if it has some among
+        `columns`.
+        """
         coded = [
             name
             for name in dictionary_string_columns(self.file.metadata)
@@ -113,8 +118,8 @@ class ParquetReader:
 
 
 def with_timestamps(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch whose INT96 columns were read as bytes (`parquet_int96.as_bytes`), by the types of `schema` but
-    for times that nanoseconds cannot hold (`parquet_int96.timestamps`).
+    """Return a batch, whose INT96 columns were read as bytes (`parquet_int96.as_bytes`), in the types of
+    `schema` except for times that nanoseconds cannot represent (`parquet_int96.timestamps`).
     """
     arrays = [parquet_int96.timestamps(array) for array in batch.columns]
     named = zip(batch.schema.names, arrays, strict=True)
@@ -125,7 +130,7 @@ def with_timestamps(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def open_parquet(
     source: Any, metadata: Any = None, buffer_size: int = BUFFER_SIZE, coded: Sequence[str] = ()
 ) -> Any:
-    """A pyarrow ParquetFile that streams: no pre-buffering, small reads. Page checksums are verified.
+    """Return a pyarrow ParquetFile that streams: no pre-buffering, small reads. Page checksums are verified.
 
     `coded`: columns that it hands out as codes (`read_batches` makes text of them). Maps with nullable keys,
     which pyarrow refuses, come as groups (`canonical` makes maps of them).
@@ -148,7 +153,7 @@ def open_parquet(
 def read_batches(
     file: Any, columns: Sequence[str] | None, batch_size: int, row_groups: Sequence[int] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of an open ParquetFile with exactly `columns`, in that order."""
+    """Yield batches of an open ParquetFile with exactly `columns`, in that order."""
     groups = None if row_groups is None else list(row_groups)
     wanted = None if columns is None else list(columns)
     if groups == []:
@@ -164,7 +169,7 @@ def read_batches(
 
 
 def read_footer(source: Any) -> bytes:
-    """The thrift bytes of a parquet footer. Raises ValueError when the file does not end with one."""
+    """Return the thrift bytes of a parquet footer. Raises ValueError when the file does not end with one."""
     size = source.size()
     source.seek(max(size - _TAIL, 0))
     tail = source.read(_TAIL)

@@ -1,4 +1,5 @@
-"""Thrift compact protocol without a schema: parquet footers and page indexes, read and written back.
+"""This module reads and writes the Thrift compact protocol without a schema: parquet footers and page
+indexes.
 
 A struct is a dict of field id to Field. What a reader of this module does not know survives a rewrite.
 """
@@ -16,7 +17,7 @@ _LONG_LIST = 15
 
 
 class WireType(IntEnum):
-    """Types as the protocol numbers them. TRUE and FALSE carry their value in the type."""
+    """The types as the protocol numbers them. TRUE and FALSE carry their value in the type."""
 
     TRUE = 1
     FALSE = 2
@@ -34,7 +35,7 @@ class WireType(IntEnum):
 
 @dataclass(slots=True)
 class Field:
-    """One value of a struct. `value`: bool, int, bytes (BINARY, DOUBLE), ThriftList or a struct."""
+    """One value of a struct. `value` is a bool, int, bytes (BINARY, DOUBLE), ThriftList or a struct."""
 
     type: WireType
     value: Any
@@ -42,7 +43,7 @@ class Field:
 
 @dataclass(slots=True)
 class ThriftList:
-    """A list or set with its element type."""
+    """A list or set, which has an element type."""
 
     type: WireType
     values: list[Any]
@@ -55,7 +56,7 @@ _BOOLEANS = (WireType.TRUE, WireType.FALSE)
 
 
 def decode_struct(data: bytes | memoryview) -> Struct:
-    """The struct at the start of `data`. Raises ValueError when the bytes are not one."""
+    """Return the struct at the start of `data`. Raises ValueError when the bytes are not one."""
     try:
         return _Reader(bytes(data)).struct(0)
     except IndexError as err:
@@ -63,7 +64,7 @@ def decode_struct(data: bytes | memoryview) -> Struct:
 
 
 def encode_struct(struct: Struct) -> bytes:
-    """The bytes of a struct; fields in the order of their ids."""
+    """Return the bytes of a struct, with its fields in the order of their ids."""
     out = bytearray()
     _write_struct(out, struct)
     return bytes(out)

@@ -1,4 +1,6 @@
-"""Parquet data files: page index, aligned pages, dictionaries where they pay, INT96 above microseconds."""
+"""This module writes Parquet data files with page index, aligned pages, dictionaries where they pay, and
+INT96 above microseconds.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,7 @@ class ParquetWriter:
 
     @property
     def size_estimate(self) -> int:
-        """Bytes written, and what the open row group will add by the ratio seen so far."""
+        """Return the bytes written, and what the open row group will add by the ratio seen so far."""
         return 0 if self._open is None else self._open.size_estimate
 
     def close(self) -> WrittenFile:
@@ -157,7 +159,9 @@ class _Encoder:
         self._encoded_bytes = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """pyarrow makes a row group of what it is given at once, so batches wait until one is full."""
+        """Add a batch. Batches wait until a row group is full, because pyarrow makes a row group of what it
+        is given at once.
+        """
         self._waiting.append(batch)
         self._waiting_bytes += batch.nbytes
         self._waiting_rows += batch.num_rows
@@ -180,7 +184,9 @@ class _Encoder:
         self._drain()
 
     def abandon(self) -> None:
-        """pyarrow finishes a file that is open when its writer goes, and prints what goes wrong with that."""
+        """Mark the file as closed: otherwise pyarrow finishes it when its writer is deleted, and prints
+        errors of that.
+        """
         self._writer.is_open = False
         self._sink.closed = True
 
@@ -198,7 +204,9 @@ class _Encoder:
             self._buffer.flush()
 
     def _known_ratio(self) -> float:
-        """Encoded bytes per byte in memory; before the first row group is done, from the first rows."""
+        """Return encoded bytes per byte in memory; before the first row group is done, the ratio is taken
+        from the first rows.
+        """
         if not self._ratio and self._sample is not None:
             sink = pa.BufferOutputStream()
             with pq.ParquetWriter(sink, self._schema, **self._arguments) as writer:
@@ -228,14 +236,16 @@ class _Counted:
         return self.written
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing, because nothing is buffered."""
 
     def close(self) -> None:
-        """The output is closed by the file's writer."""
+        """Do nothing: the file's writer closes the output."""
 
 
 def _worth_dictionary(sample: pa.RecordBatch) -> list[str]:
-    """Columns that repeat themselves: few distinct values among the first rows. Of rows: paths of fields."""
+    """Return the columns that repeat themselves, with few distinct values among the first rows; for rows,
+    paths of fields.
+    """
     return [
         path
         for name, column in zip(sample.schema.names, sample.columns, strict=True)
@@ -254,7 +264,8 @@ def _fields(path: str, column: pa.Array) -> Iterator[tuple[str, pa.Array]]:
 
 
 def _page_rows(sample: pa.RecordBatch) -> int:
-    """The same number in all columns, so that pages align. A reader holds a decoded page of every column, a
-    merge that of every run: together they stay near 2 MB a run."""
+    """Return the rows of a page, the same number in all columns, so that pages align. A reader has a decoded
+    page of every column in memory, a merge has that of every run: together they stay near 2 MB per run.
+    """
     width = sample.nbytes // max(sample.num_rows, 1) + 1
     return int(min(max(_PAGE_BYTES // width, _PAGE_ROWS[0]), _PAGE_ROWS[1]))

@@ -1,4 +1,5 @@
-"""Rows of a file of format `row`, decoded a column at a time for all rows of some blocks at once.
+"""This module decodes the rows of a file of format `row`, a column at a time for all rows of some blocks at
+once.
 
 Spec: a row is a bit a field (1: null; bit i of the bytes in front), then the fields that are not null, each
 as its type says and in the order of the schema, little-endian. Numbers have their width, text and bytes a
@@ -59,7 +60,8 @@ _NANOS_OF_MILLI = 1_000_000
 def decode_columns(
     data: Bytes, places: tuple[Ints, Ints], fields: Sequence[tuple[str, DataType]], wanted: Sequence[str]
 ) -> dict[str, pa.Array]:
-    """Columns `wanted`, with the types of `arrow_type`, of rows at `places`: where each begins, and ends.
+    """Return the columns `wanted`, with the types of `arrow_type`, of rows at `places`: where each row
+    begins, and ends.
 
     Costs some numpy calls a field, and as many an element of the longest array of elements without a width.
     Raises ValueError, IndexError, OverflowError (a timestamp that nanoseconds cannot hold).
@@ -80,14 +82,14 @@ def decode_columns(
 
 
 def _null_bits(data: Bytes, at: Ints, fields: int) -> tuple[Any, Ints]:
-    """Whether each field is null, by row and field, and the positions behind the bits."""
+    """Return whether each field is null, by row and field, and the positions after the bits."""
     size = (fields + 7) // 8
     bits = np.unpackbits(data[at[:, None] + np.arange(size)], axis=1, bitorder="little")
     return bits.view(bool), at + size
 
 
 def _spread(values: pa.Array, present: Any) -> pa.Array:
-    """`values` at the places that are present, null elsewhere."""
+    """Return `values` at the places that are present, and null elsewhere."""
     if present.all():
         return values
     return _taken(values, np.cumsum(present) - 1, present)
@@ -98,7 +100,8 @@ def _taken(values: pa.Array, index: Ints, present: Any) -> pa.Array:
 
 
 def _strict(array: pa.Array, *, whole: bool = False) -> pa.Array:
-    """The array with parts that must not be null without nulls, which they have where a row around them is.
+    """Return the array so that parts that must not be null have no nulls, which they have where a row around
+    them is null.
 
     `whole`: so is the array itself.
     """
@@ -291,7 +294,7 @@ def _vector(data: Bytes, at: Ints, element: DataType, target: pa.DataType) -> tu
 
 
 def _width(kind: DataType) -> int:
-    """Bytes of each value, 0 for types whose values differ in size."""
+    """Return the bytes of each value, or 0 for types whose values differ in size."""
     if not isinstance(kind, AtomicType):
         return 0
     if kind.root in _FIXED:
@@ -301,13 +304,13 @@ def _width(kind: DataType) -> int:
 
 
 def _places(sizes: Ints) -> tuple[Ints, Ints]:
-    """For each element of lists of these sizes: its list and its place in it."""
+    """Return, for each element of lists of these sizes, its list and its place in it."""
     owner = np.repeat(np.arange(len(sizes)), sizes)
     return owner, np.arange(len(owner)) - (np.cumsum(sizes) - sizes)[owner]
 
 
 def _elements(data: Bytes, at: Ints, element: DataType) -> tuple[Ints, pa.Array, Ints]:
-    """Sizes of arrays, the elements of all of them, and the positions behind."""
+    """Return the sizes of arrays, the elements of all of them, and the positions after them."""
     sizes, at = _varints(data, at)
     if sizes.sum() > 8 * len(data):
         raise ValueError("an array is longer than its file")
@@ -327,7 +330,9 @@ def _elements(data: Bytes, at: Ints, element: DataType) -> tuple[Ints, pa.Array,
 
 
 def _one_by_one(data: Bytes, at: Ints, sizes: Ints, present: Any, decode: Decode) -> tuple[pa.Array, Ints]:
-    """Elements whose places are known only behind the one before: the first of each array, the second, …"""
+    """Return elements whose places are known only after the one before: the first of each array, the second,
+    …
+    """
     firsts = np.cumsum(sizes) - sizes
     parts, order = [decode(data, at[:0])[0]], [np.zeros(0, np.int64)]
     longer, place = np.flatnonzero(sizes > 0), 0

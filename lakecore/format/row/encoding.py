@@ -30,7 +30,9 @@ class Pieces:
 
 
 def encode_rows(columns: Sequence[pa.Array], rows: int) -> Pieces:
-    """The rows of some columns. Memory: some ten times what they take encoded. Raises UnsupportedError."""
+    """Return the rows of some columns, encoded. The memory is some ten times what they take encoded. Raises
+    UnsupportedError.
+    """
     null = np.zeros((rows, len(columns)), bool)
     parts = []
     for i, column in enumerate(columns):
@@ -42,14 +44,14 @@ def encode_rows(columns: Sequence[pa.Array], rows: int) -> Pieces:
 
 
 def _spread(pieces: Pieces, present: Ints) -> Pieces:
-    """Pieces of the rows that are present; nothing for the others."""
+    """Return pieces of the rows that are present, and nothing for the others."""
     sizes = np.zeros(len(present), np.int64)
     sizes[present] = pieces.sizes
     return Pieces(pieces.data, sizes)
 
 
 def _joined(parts: Sequence[Pieces]) -> Pieces:
-    """The first piece of each part, then the second of each, …"""
+    """Return the first piece of each part, then the second of each, …"""
     if len(parts) == 1:
         return parts[0]
     sizes = np.asarray(np.sum([part.sizes for part in parts], axis=0, dtype=np.int64))
@@ -63,7 +65,7 @@ def _joined(parts: Sequence[Pieces]) -> Pieces:
 
 
 def _encode(array: pa.Array) -> Pieces:
-    """Values of an array without nulls."""
+    """Return the values of an array without nulls, encoded."""
     kind = array.type
     if pa.types.is_struct(kind):
         parts = array.flatten()
@@ -100,7 +102,9 @@ def _atomic(array: pa.Array) -> Pieces:
 
 
 def _is_variant(kind: pa.StructType) -> bool:
-    """A VARIANT's parts have the ids 0 and 1, which no field of a ROW can have: its column is older."""
+    """Return whether a struct is a VARIANT: its parts have the ids 0 and 1, which no field of a ROW can have,
+    because its column is older.
+    """
     parts = [(field.name, (field.metadata or {}).get(FIELD_ID_KEY)) for field in kind]
     return parts == [("value", b"0"), ("metadata", b"1")]
 
@@ -152,7 +156,7 @@ def _decimal(array: pa.Array) -> Pieces:
 
 
 def _array(elements: pa.Array, sizes: Ints) -> Pieces:
-    """Arrays of `sizes` elements each: the size, a bit an element, the elements."""
+    """Return arrays of `sizes` elements each: the size, one bit per element, the elements."""
     present = elements.is_valid().to_numpy(zero_copy_only=False)
     firsts = np.cumsum(sizes) - sizes
     owner = np.repeat(np.arange(len(sizes)), sizes)

@@ -12,7 +12,7 @@ __all__ = ["check_row_files", "row_columns"]
 
 
 def row_columns(schema: TableSchema, path: str) -> RowType:
-    """The columns of a file in order. `schema`: the one it was written with.
+    """Return the columns of a file in order. `schema` is the one it was written with.
 
     Raises UnsupportedError where other engines take the columns for others than were written: without keys
     (data-file.thin-mode), and with row ids.
@@ -28,7 +28,8 @@ def row_columns(schema: TableSchema, path: str) -> RowType:
 
 
 def check_row_files(schema: TableSchema) -> None:
-    """May files of format row be written? Raises UnsupportedError where the other engines would misread them.
+    """Raise UnsupportedError if files of format row must not be written, because the other engines would
+    misread them.
 
     Java Paimon 2.0.0 reads those of a table with a primary key as if they had no key columns, and loses rows
     where it merges them; with row ids it takes the columns for others.

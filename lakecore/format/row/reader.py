@@ -1,4 +1,4 @@
-"""Data files of format `row`: blocks of whole rows, for lookups by the number of a row.
+"""This module reads data files of format `row`: blocks of whole rows, for lookups by the number of a row.
 
 Spec, all little-endian: blocks, each one zstd frame; the index; a footer of 32 bytes. The index is three
 lists, each with a varint of its length in bytes in front: compressed sizes, sizes and first rows of the
@@ -35,7 +35,7 @@ _EXPANSION = 4
 
 @dataclass(frozen=True, slots=True)
 class _Blocks:
-    """Where each block is, its sizes in the file and in memory, and its rows."""
+    """The place of each block, its sizes in the file and in memory, and its rows."""
 
     starts: Ints
     packed: Ints
@@ -44,12 +44,14 @@ class _Blocks:
 
 
 class RowReader:
-    """One file. Decodes all fields up to the last wanted one, some numpy calls a field and batch."""
+    """A reader of one file. It decodes all fields up to the last wanted one, with some numpy calls per field
+    and batch.
+    """
 
     row_groups = 1
 
     def __init__(self, file_io: FileIO, path: str, columns: RowType | None) -> None:
-        """`columns`: what it stores (`row_layout`); None: only its counts are asked for."""
+        """Open the file. `columns` are those it stores (`row_layout`); None: only its counts are needed."""
         self._path = path
         self._fields = [] if columns is None else [(field.name, field.type) for field in columns.fields]
         self._source = file_io.open_input(path)
@@ -62,7 +64,9 @@ class RowReader:
             raise
 
     def row_bytes(self, columns: Collection[str] | None = None) -> int:
-        """By the size of the blocks, of whole rows; decoding takes as much again some times."""
+        """Return the bytes of a row by the size of the blocks, of whole rows; decoding takes several times as
+        much.
+        """
         return int(self._blocks.sizes.sum()) * _EXPANSION // max(self.num_rows, 1) + 1
 
     def batches(
@@ -71,7 +75,7 @@ class RowReader:
         batch_size: int = 65536,
         row_groups: Sequence[int] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Rows in file order; see DataFileReader."""
+        """Yield the rows in file order; see DataFileReader."""
         if row_groups is not None and len(row_groups) == 0:
             return
         wanted = list(self.schema.names if columns is None else columns)
@@ -98,7 +102,9 @@ class RowReader:
         return pa.RecordBatch.from_arrays([found[name] for name in schema.names], schema=schema)
 
     def _runs(self, batch_size: int) -> Iterator[tuple[Bytes, Ints, Ints]]:
-        """Blocks of at least `batch_size` rows together, where their rows begin, and where these end."""
+        """Yield blocks of at least `batch_size` rows together, where their rows begin, and where these
+        end.
+        """
         parts: list[Bytes] = []
         starts: list[Ints] = []
         ends: list[Ints] = []
@@ -168,7 +174,7 @@ def _lists(data: bytes) -> Iterator[Ints]:
 
 
 def _numbers(data: bytes) -> Ints:
-    """Differences as zigzag varints."""
+    """Return the numbers whose differences are zigzag varints."""
     raw = np.frombuffer(data, np.uint8).astype(np.uint64)
     last = np.flatnonzero(raw < 128)
     if not len(raw):

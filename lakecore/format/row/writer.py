@@ -49,7 +49,7 @@ class RowWriter:
 
     @property
     def size_estimate(self) -> int:
-        """Bytes written, and a quarter of the open block."""
+        """Return the bytes written, and a quarter of the open block."""
         return sum(block[0] for block in self._blocks) + len(self._rest.data) // 4
 
     def close(self) -> WrittenFile:
@@ -73,7 +73,7 @@ class RowWriter:
         self._output.abort()
 
     def _write_blocks(self) -> None:
-        """Every block that has reached its size; the rows behind wait."""
+        """Write every block that has reached its size; the rows after them wait."""
         held = self._rest
         ends = np.cumsum(held.sizes)
         weights = ends + 4 * np.arange(1, len(ends) + 1) + 4
@@ -97,7 +97,7 @@ class RowWriter:
 
 
 def _deltas(numbers: list[int]) -> bytes:
-    """Differences as zigzag varints."""
+    """Return the differences as zigzag varints."""
     steps = [after - before for before, after in zip([0, *numbers], numbers, strict=False)]
     return b"".join(_varint(step << 1 if step >= 0 else (-step << 1) - 1) for step in steps)
 

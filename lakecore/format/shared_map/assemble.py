@@ -46,7 +46,7 @@ class _Names:
     columns: int
 
     def places(self, ids: Ints) -> Ints:
-        """Where in `texts` the keys are; -1 for ids that are none."""
+        """Return where in `texts` the keys are; -1 for ids that are none."""
         if not len(self.ids):
             return np.full(len(ids), -1, np.int64)
         at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
@@ -62,7 +62,7 @@ class ShreddedMaps:
 
     @classmethod
     def of(cls, stored: pa.Schema, metadata: Mapping[bytes, bytes] | None, path: str) -> ShreddedMaps:
-        """`metadata`: the keys and values of the file's footer.
+        """Return the shredded maps of a file. `metadata` has the keys and values of its footer.
 
         Raises UnsupportedError for a later version of the layout, ValueError and its like for bad metadata.
         """
@@ -80,7 +80,9 @@ class ShreddedMaps:
         return cls(schema, found)
 
     def restored(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A stored batch with maps in the place of groups. Raises ValueError where they break the rule."""
+        """Return a stored batch with maps in the place of groups. Raises ValueError where they break the
+        rule.
+        """
         if not any(name in self.names for name in batch.schema.names):
             return batch
         columns = [
@@ -141,7 +143,9 @@ def _names(metadata: Mapping[str, str], field: pa.Field, path: str) -> _Names:
 
 
 def _restored(group: pa.StructArray, names: _Names) -> pa.Array:
-    """The maps of a group, entries in the order of the value columns, those without a column at the end."""
+    """Return the maps of a group, with entries in the order of the value columns, and those without a column
+    at the end.
+    """
     kind = group.type
     parts = {field.name: part for field, part in zip(kind, group.flatten(), strict=True)}
     present = group.is_valid().to_numpy(zero_copy_only=False)
@@ -175,7 +179,7 @@ def _restored(group: pa.StructArray, names: _Names) -> pa.Array:
 
 
 def _mapping(mapping: pa.ListArray, present: Ints, columns: int) -> Ints:
-    """Ids of keys by row and column; -1 for rows that are null. Raises ValueError."""
+    """Return the ids of keys by row and column; -1 for rows that are null. Raises ValueError."""
     ids = np.full((len(mapping), columns), -1, np.int64)
     lengths = mapping.value_lengths().fill_null(-1).to_numpy()
     if (lengths[present] != columns).any():
@@ -188,7 +192,7 @@ def _mapping(mapping: pa.ListArray, present: Ints, columns: int) -> Ints:
 
 
 def _entries(maps: pa.MapArray) -> tuple[pa.StructArray, Ints]:
-    """The entries of all maps and the row of each."""
+    """Return the entries of all maps and the row of each."""
     offsets = maps.offsets.to_numpy()
     starts = offsets[:-1]
     counts = np.where(maps.is_valid().to_numpy(zero_copy_only=False), np.diff(offsets), 0)

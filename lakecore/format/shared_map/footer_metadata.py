@@ -38,7 +38,7 @@ _LZ4_HEADER = struct.Struct("<ii")
 
 
 def unpacked(codec: str, packed: bytes, size: int) -> bytes:
-    """The JSON of the keys, of `size` bytes. Raises KeyError for a codec that there is not, ValueError."""
+    """Return the JSON of the keys, of `size` bytes. Raises KeyError for an unknown codec, ValueError."""
     return _UNPACK[codec](packed, size)
 
 
@@ -51,7 +51,9 @@ def field_metadata(
     widest: int,
     codec: str,
 ) -> dict[str, str]:
-    """The metadata of a column of which all rows are stored. `widest`: keys of the row that has most."""
+    """Return the metadata of a column of which all rows are stored. `widest` is the number of keys of the row
+    that has most.
+    """
     ordered = {name: ids[name] for name in sorted(ids, key=lambda name: name.encode("utf-16-be"))}
     names = json.dumps(ordered, ensure_ascii=False, separators=(",", ":")).encode()
     places = {str(number): sorted(columns_of[number]) for number in sorted(columns_of)}
@@ -95,4 +97,4 @@ _PACK: Mapping[str, Callable[[bytes], bytes]] = {
     "lz4": _lz4,
 }
 PACKED = frozenset(_PACK)
-"""Codecs of data files that go with the layout (rule of the format)."""
+"""The codecs of data files that the layout supports (rule of the format)."""

@@ -29,7 +29,9 @@ class Placement(Enum):
 
 
 def placer(placement: Placement, columns: int) -> Placer:
-    """The rule for one file of that many columns. An id that a row has twice overflows the second time."""
+    """Return the rule for one file of that many columns. An id that a row has twice overflows the second
+    time.
+    """
     place = _Lru(columns) if placement is Placement.LRU else _leading(placement, columns)
 
     def placed(rows: Ints, ids: Ints) -> Ints:
@@ -92,7 +94,9 @@ class _Lru:
         return found
 
     def _row(self, ids: list[int], residents: dict[int, int]) -> dict[int, int]:
-        """Columns by id. `_order`: columns in use, from the one used longest ago, and their ids."""
+        """Return the columns by id. `_order` has the columns in use, from the one used longest ago, and their
+        ids.
+        """
         places = {number: residents[number] for number in ids if number in residents}
         used = set(places.values())
         for number in ids:

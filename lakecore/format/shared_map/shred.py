@@ -1,4 +1,5 @@
-"""MAP columns to the layout shared-shredding: the shape of the files of one writer (`stored_shape`).
+"""This module converts MAP columns to the layout shared-shredding, and chooses the layout of the files of one
+writer.
 
 `shredded_maps` reads them; there is what the layout looks like.
 """
@@ -134,7 +135,9 @@ class MapShredder:
 
 
 def _next_columns(widths: Sequence[int], most: int) -> int:
-    """Rule of the format: the widest row of recent files, or of nine in ten if few are far wider."""
+    """Return the number of columns of the next file. Rule of the format: the widest row of recent files, or
+    of nine in ten if few are far wider.
+    """
     if not widths:
         return most
     ordered = sorted(widths)
@@ -145,7 +148,7 @@ def _next_columns(widths: Sequence[int], most: int) -> int:
 
 
 class _SharedMaps:
-    """One file."""
+    """The maps of one file, which share columns."""
 
     def __init__(self, row_type: RowType, layouts: Mapping[str, MapLayout], codec: str) -> None:
         fields = [
@@ -192,7 +195,7 @@ class _Column:
         self.widest = 0
 
     def group(self, maps: pa.MapArray, kind: pa.StructType) -> pa.StructArray:
-        """Maps as `kind`. Memory: an index for each row and value column."""
+        """Return the maps as `kind`. It needs memory for an index for each row and value column."""
         valid = maps.is_valid().to_numpy(zero_copy_only=False)
         offsets = maps.offsets.to_numpy()
         counts = np.where(valid, np.diff(offsets), 0)
@@ -224,7 +227,7 @@ class _Column:
         )
 
     def _numbered(self, keys: pa.Array) -> Ints:
-        """Ids in the order of first use. Costs Python for each distinct key of a batch."""
+        """Return ids in the order of first use. It costs Python time for each distinct key of a batch."""
         coded = keys.dictionary_encode()
         numbers = [self._ids.setdefault(name, len(self._ids)) for name in coded.dictionary.to_pylist()]
         found: Ints = np.array(numbers, np.int64)[coded.indices.to_numpy()]
@@ -240,14 +243,14 @@ class _Column:
 
 
 def _lists(mapping: Ints, kind: pa.ListType) -> pa.ListArray:
-    """Rows that hold null have a list too, which nobody sees."""
+    """Return lists; rows that are null have a list too, which is hidden."""
     rows, columns = mapping.shape
     offsets = pa.array(np.arange(rows + 1) * columns, pa.int32())
     return pa.ListArray.from_arrays(offsets, pa.array(mapping.ravel()), type=kind)
 
 
 def _overflow(items: pa.Array, at: Ints, rows: Ints, ids: Ints, kind: pa.MapType, length: int) -> pa.MapArray:
-    """Rows that overflow hold maps, others null."""
+    """Return maps for rows that overflow, and null for others."""
     counts = np.bincount(rows, minlength=length)
     ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     values = view_as(items.take(pa.array(at)), kind.item_type)

@@ -101,7 +101,7 @@ def _one_by_one(array: pa.StructArray, target: pa.StructType, path: str) -> pa.A
 
 
 def _untyped(array: pa.StructArray) -> list[bytes | None]:
-    """Values of rows that have nothing but one."""
+    """Return the values of rows that have only an untyped one."""
     if array.type.get_field_index(_VALUE) < 0:
         return [None] * len(array)
     kept: list[bytes | None] = pc.if_else(
@@ -111,7 +111,7 @@ def _untyped(array: pa.StructArray) -> list[bytes | None]:
 
 
 def _whole(node: Node, row: int, metadata: bytes) -> tuple[bytes, bytes]:
-    """A value, and its dictionary as it is stored unless a key was missing there."""
+    """Return a value, and its dictionary as it is stored unless a key was missing there."""
     keys = VariantKeys.of(metadata)
     known = len(keys.names)
     value = node(row, keys)
@@ -119,7 +119,7 @@ def _whole(node: Node, row: int, metadata: bytes) -> tuple[bytes, bytes]:
 
 
 def _node(array: pa.StructArray, path: str) -> Node:
-    """Bytes of a group by its row; None: missing."""
+    """Return a function from a row of a group to its bytes, or to None if they are missing."""
     kind = array.type
     values = array.field(_VALUE).to_pylist() if kind.get_field_index(_VALUE) >= 0 else [None] * len(array)
     if not is_shredded(kind):

@@ -56,7 +56,7 @@ def _names(kind: pa.DataType) -> Any:
 
 
 def _values(group: pa.StructArray, keys: VariantDictionaries, numbers: Ints) -> pa.Array:
-    """Bytes by row; null: missing. `numbers`: of the dictionary that each row uses."""
+    """Return the bytes by row; null: missing. `numbers` are those of the dictionary that each row uses."""
     kind = group.type
     beside = group.field(_VALUE) if kind.get_field_index(_VALUE) >= 0 else pa.nulls(len(group), pa.binary())
     if beside.type != pa.binary():
@@ -79,7 +79,7 @@ def _values(group: pa.StructArray, keys: VariantDictionaries, numbers: Ints) -> 
 
 
 def _bytes(array: pa.Array) -> tuple[Ints, Ints, Ints]:
-    """Data of a binary array, and where each value begins and ends."""
+    """Return the data of a binary array, and where each value begins and ends."""
     _, bounds, data = array.buffers()
     ends = np.frombuffer(bounds, np.int32, len(array) + 1, array.offset * 4).astype(np.int64)
     raw = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
@@ -88,7 +88,9 @@ def _bytes(array: pa.Array) -> tuple[Ints, Ints, Ints]:
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
-    """Fields of some objects in any order: the row, the place among all keys, the id, the bytes."""
+    """The fields of some objects in any order, which have the row, the place among all keys, the id and the
+    bytes.
+    """
 
     rows: Ints
     ranks: Ints
@@ -120,7 +122,7 @@ def _objects(typed: pa.StructArray, beside: pa.Array, keys: VariantDictionaries,
 
 
 def _left_over(beside: pa.Array, rows: Ints, keys: VariantDictionaries, numbers: Ints) -> _Fields:
-    """Fields that have no typed column."""
+    """Return the fields that have no typed column."""
     data, start, end = _bytes(beside)
     if (end <= start)[rows].any():
         raise UnusualGroup
@@ -135,7 +137,7 @@ def _left_over(beside: pa.Array, rows: Ints, keys: VariantDictionaries, numbers:
 
 
 def _joined(parts: Sequence[_Fields], present: Ints) -> pa.Array:
-    """Objects of rows that are present, their fields in the order of the names."""
+    """Return the objects of rows that are present, with their fields in the order of the names."""
     lengths = np.array([len(part.data) for part in parts])
     data = np.concatenate([part.data for part in parts])
     before = np.cumsum(lengths) - lengths
@@ -165,14 +167,14 @@ def _lists(typed: pa.ListArray, keys: VariantDictionaries, numbers: Ints) -> pa.
 
 
 def _spread(data: Ints, bounds: Ints, present: Ints) -> pa.Array:
-    """Values of the rows that are present; others are null."""
+    """Return the values of the rows that are present; others are null."""
     sizes = np.zeros(len(present), np.int64)
     sizes[present] = np.diff(bounds)
     return ragged(data, sizes, present)
 
 
 def _encoder(kind: pa.DataType) -> Callable[[pa.Array], pa.Array] | None:
-    """None: types that are rare."""
+    """Return the encoder of a type, or None for types that are rare."""
     if pa.types.is_signed_integer(kind):
         return _integers
     if pa.types.is_string(kind):
@@ -183,7 +185,7 @@ def _encoder(kind: pa.DataType) -> Callable[[pa.Array], pa.Array] | None:
 
 
 def _cells(array: pa.Array, head: Ints | int, numbers: Ints, sizes: Ints) -> pa.Array:
-    """A byte each, then as many bytes of a number as `sizes` says."""
+    """Return the values, each a byte followed by as many bytes of a number as `sizes` says."""
     cells = np.empty((len(array), 1 + numbers.itemsize), np.uint8)
     cells[:, 0] = head
     cells[:, 1:] = np.ascontiguousarray(numbers).view(np.uint8).reshape(len(array), numbers.itemsize)

@@ -40,7 +40,7 @@ _ANY_WHOLE = AtomicType(TypeRoot.DECIMAL, precision=19)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of inference."""
+    """Return the limits of inference."""
 
     width: int
     """The number of columns that the fields and elements of a file may take."""
@@ -75,7 +75,7 @@ class Evidence:
 
     @classmethod
     def of(cls, rows: Iterable[tuple[bytes, bytes]], limits: Limits) -> Evidence:
-        """`rows`: value and metadata. What is no variant looks like nothing else."""
+        """Return the evidence of rows (value and metadata). What is no variant looks like nothing else."""
         seen: _Seen = None
         count = 0
         for value, metadata in rows:
@@ -138,7 +138,9 @@ def _merged(first: _Seen, second: _Seen) -> _Seen:
 
 
 def _merged_objects(first: _Object, second: _Object) -> _Object:
-    """Rule of the format: no more fields than that, by the order of their names."""
+    """Return the fields of both objects. Rule of the format: no more fields than the limit, by the order of
+    their names.
+    """
     fields = dict(first.fields)
     for name, (seen, count) in second.fields.items():
         before, times = fields.get(name, (None, 0))
@@ -167,7 +169,7 @@ def _wider(first: AtomicType, second: AtomicType) -> AtomicType:
 
 
 def _order(name: str) -> bytes:
-    """Names are ordered by their UTF-16 units."""
+    """Return the sort key of a name: names are ordered by their UTF-16 units."""
     return name.encode("utf-16-be", "surrogatepass")
 
 
@@ -178,7 +180,9 @@ class _Budget:
         self._left = columns
 
     def kept(self, seen: _Seen, least: int) -> DataType:
-        """The type of what looks like that. `least`: times that a field must have been there."""
+        """Return the type of what was seen. `least` is the number of times that a field must have been
+        there.
+        """
         self._left -= 1
         if self._left <= 0 or seen is None:
             return UNTYPED
@@ -200,7 +204,7 @@ class _Budget:
 
 
 def _settled(kind: AtomicType) -> AtomicType:
-    """Numbers get room for what is yet to come."""
+    """Return the final type: numbers get room for values that follow."""
     if kind.root is TypeRoot.DECIMAL:
         if not kind.scale and kind.precision <= _MIDDLE_DIGITS:
             return _BIGINT

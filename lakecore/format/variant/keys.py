@@ -29,8 +29,8 @@ class VariantDictionaries:
 
     @classmethod
     def of(cls, metadata: pa.Array, more: Iterable[str] = ()) -> tuple[VariantDictionaries, Ints]:
-        """Also the number of each row's dictionary. `more`: keys that have places too. Costs Python for each
-        distinct dictionary.
+        """Return the dictionaries and the number of each row's dictionary. `more` are keys that get places
+        too. It costs Python time for each distinct dictionary.
         """
         coded = metadata.fill_null(b"").dictionary_encode()
         lists: list[list[str]] = []
@@ -51,12 +51,12 @@ class VariantDictionaries:
         return found, coded.indices.to_numpy().astype(np.int64)
 
     def of_fields(self, dictionary: Ints, ids: Ints) -> Ints:
-        """Places of keys; -1: there is no such key."""
+        """Return the places of keys; -1 if there is no such key."""
         known = ids < self.counts[dictionary]
         found = np.full(len(ids), -1, np.int64)
         found[known] = self.ranks[(self.starts[dictionary] + ids)[known]]
         return found
 
     def ids(self, name: str) -> Ints:
-        """The id of a key in each dictionary; -1: it has none."""
+        """Return the id of a key in each dictionary; -1 if it has none."""
         return np.array([names.get(name, -1) for names in self.names], np.int64)

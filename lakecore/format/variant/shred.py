@@ -55,7 +55,7 @@ def shredded_type(kind: DataType, *, nullable: bool = True) -> RowType:
 
 
 def _group_type(kind: DataType, *, field: bool) -> RowType:
-    """Fields that an object lacks have null in both columns."""
+    """Return the type of the groups. Fields that an object lacks have null in both columns."""
     match kind:
         case RowType(fields=fields):
             parts = [
@@ -127,7 +127,9 @@ class _Rows:
 def _taken_apart(
     source: _Source, rows: _Rows, kind: DataType, whole: Ints | None = None
 ) -> tuple[pa.Array, pa.Array | None]:
-    """Columns `value` and `typed_value`. `whole`: values that may be taken apart at all; None: all."""
+    """Return the columns `value` and `typed_value`. `whole` are the values that may be taken apart at all;
+    None: all.
+    """
     may = np.ones(len(rows), bool) if whole is None else whole
     match kind:
         case RowType():
@@ -180,7 +182,9 @@ def _objects(source: _Source, rows: _Rows, kind: RowType, may: Ints) -> tuple[pa
 
 
 def _left_over(data: Ints, fields: Parts, left: Ints) -> tuple[Ints, Ints, Ints]:
-    """Objects of the fields that have no column, one for each owner that has some: bytes, ends, owners."""
+    """Return the objects of the fields that have no column, one for each owner that has some: bytes, ends,
+    owners.
+    """
     owners, counts = np.unique(fields.owner[left], return_counts=True)
     out, bounds = containers(counts, fields.ids[left], data, fields.start[left], fields.size[left])
     return out, bounds, owners
@@ -205,7 +209,9 @@ def _arrays(source: _Source, rows: _Rows, element: DataType, may: Ints) -> tuple
 
 
 def _scalars(source: VariantBytes, rows: _Rows, kind: DataType, may: Ints) -> pa.Array:
-    """Null where a value is not of the type, or would not come back as it is."""
+    """Return the typed column; it is null where a value is not of the type, or would not be read back as it
+    is.
+    """
     assert isinstance(kind, AtomicType)
     basic, header = source.basic(rows.at)
     primitive = may & (basic == 0)
@@ -228,7 +234,7 @@ def _scalars(source: VariantBytes, rows: _Rows, kind: DataType, may: Ints) -> pa
 
 
 def _integers(source: VariantBytes, at: Ints, header: Ints, fits: Ints, kind: AtomicType) -> pa.Array:
-    """Of 1, 2, 4 or 8 bytes, as few as they need."""
+    """Return integers of 1, 2, 4 or 8 bytes, as few as they need."""
     bits = 8 << np.clip(header.astype(np.int64) - _INT8, 0, 3)
     values = source.words(at + 1) << 64 - bits >> 64 - bits
     half = np.where(bits == 8, 64, bits // 2)
@@ -239,7 +245,7 @@ def _integers(source: VariantBytes, at: Ints, header: Ints, fits: Ints, kind: At
 
 
 def _decimals(source: VariantBytes, at: Ints, header: Ints, fits: Ints, kind: AtomicType) -> pa.Array:
-    """Of the column's scale, in as few bytes as they need."""
+    """Return decimals of the column's scale, in as few bytes as they need."""
     low = source.words(at + 2)
     low = np.where(header == _DECIMAL4, low << 32 >> 32, low)
     high = np.where(header == _DECIMAL16, source.words(np.where(header == _DECIMAL16, at + 10, 0)), low >> 63)
@@ -255,7 +261,7 @@ def _decimals(source: VariantBytes, at: Ints, header: Ints, fits: Ints, kind: At
 
 
 def _below(low: Ints, high: Ints, digits: int) -> Ints:
-    """Whether 128-bit numbers have at most that many digits."""
+    """Return whether 128-bit numbers have at most that many digits."""
     negative = high < 0
     upper = np.where(negative, ~high, high).view(np.uint64)
     lower = np.where(negative, ~low, low).view(np.uint64)  # (one less than the absolute value)
@@ -272,7 +278,7 @@ def _less(upper: Ints, lower: Ints, bound: int) -> Ints:
 
 
 def _texts(source: VariantBytes, rows: _Rows, short: Ints, long: Ints) -> pa.Array:
-    """Text that is no UTF-8 stays as it is, with all texts of its batch."""
+    """Return the texts. Text that is no UTF-8 stays as it is, with all texts of its batch."""
     long = long & (rows.end - rows.at > _MAX_SHORT + 5)
     fits = (short | long) & (source.sizes(rows.at) == rows.end - rows.at)
     chosen = np.flatnonzero(fits)
@@ -286,7 +292,7 @@ def _texts(source: VariantBytes, rows: _Rows, short: Ints, long: Ints) -> pa.Arr
 
 @dataclass(frozen=True, slots=True)
 class _Pieces:
-    """Bytes of some rows: from `start` to `end` of `data`."""
+    """The bytes of some rows, which are those from `start` to `end` of `data`."""
 
     rows: Ints
     data: Ints
@@ -295,7 +301,7 @@ class _Pieces:
 
 
 def _binary(length: int, *pieces: _Pieces) -> pa.Array:
-    """Rows without a piece are null."""
+    """Return a binary array, in which rows without a piece are null."""
     sizes = np.full(length, -1, np.int64)
     for piece in pieces:
         sizes[piece.rows] = piece.end - piece.start
@@ -312,7 +318,7 @@ def _group(parts: Sequence[pa.Array]) -> pa.StructArray:
 
 
 def _places(rows: Ints, length: int) -> Ints | None:
-    """For each of `length` rows which item it takes, -1: none; None: each its own."""
+    """Return, for each of `length` rows, which item it takes (-1: none); None: each takes its own."""
     if len(rows) == length:
         return None
     places = np.full(length, -1, np.int64)

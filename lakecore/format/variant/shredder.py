@@ -39,7 +39,7 @@ def _parse_schema(text: str) -> RowType | None:
 
 
 def _check(kind: DataType, path: str, depth: int) -> None:
-    """Raises ValueError for what Java does not read as typed columns."""
+    """Raise ValueError for what Java does not read as typed columns."""
     match kind:
         case RowType(fields=fields) if fields and depth:
             for field in fields:
@@ -136,12 +136,12 @@ class VariantShredder:
 
 
 def _part(column: pa.StructArray, name: str) -> pa.Array:
-    """A field, null where the row is."""
+    """Return a field, which is null where the row is."""
     return column.flatten()[column.type.get_field_index(name)]
 
 
 def _paths(row_type: RowType, above: Path) -> Iterator[Path]:
-    """VARIANT columns, also inside of ROWs."""
+    """Yield the paths of VARIANT columns, also inside of ROWs."""
     for field in row_type:
         match field.type:
             case AtomicType(root=TypeRoot.VARIANT):
@@ -156,7 +156,7 @@ def _given(row_type: RowType, schema: RowType) -> dict[Path, DataType]:
 
 
 class _Shredded:
-    """One file."""
+    """The VARIANT columns of one file, which are shredded."""
 
     def __init__(self, row_type: RowType, kinds: Mapping[Path, DataType]) -> None:
         self._kinds = kinds
