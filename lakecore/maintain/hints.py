@@ -12,7 +12,8 @@ __all__ = ["earliest_after_gap", "repair_earliest", "repair_hints", "wrong_earli
 
 
 def wrong_hints(file_io: FileIO, paths: TablePaths) -> dict[str, int | None]:
-    """Hint files that are missing or wrong, and what they should say; None: they should not be there.
+    """Return the hint files that are missing or wrong, and what they should contain (None: they should not
+    exist).
 
     Changelogs need no hints: one that is missing is right. EARLIEST may also be the first after a gap.
     """
@@ -31,7 +32,9 @@ def wrong_hints(file_io: FileIO, paths: TablePaths) -> dict[str, int | None]:
 
 
 def repair_hints(file_io: FileIO, paths: TablePaths) -> dict[str, int | None]:
-    """Correct them; what was changed. A commit at the same time can make LATEST stale again: harmless."""
+    """Correct the hints and return what was changed. A commit at the same time can make LATEST stale again,
+    which is harmless.
+    """
     wrong = wrong_hints(file_io, paths)
     for path, right in wrong.items():
         if right is None:
@@ -49,7 +52,9 @@ def _content(file_io: FileIO, path: str) -> str | None:
 
 
 def _continuous_from(ids: tuple[int, ...]) -> int | None:
-    """The first id of the unbroken row that ends with the last; None without any."""
+    """Return the first id of the sequence without gaps that ends with the last id, or None if there are no
+    ids.
+    """
     first = None
     for number in reversed(ids):
         if first is not None and number != first - 1:
@@ -59,14 +64,14 @@ def _continuous_from(ids: tuple[int, ...]) -> int | None:
 
 
 def earliest_after_gap(file_io: FileIO, paths: TablePaths) -> int | None:
-    """The first snapshot after the last gap in the ids; None without a gap."""
+    """Return the first snapshot after the last gap in the ids, or None without a gap."""
     ids = SnapshotStore(file_io, paths).list_ids()
     first = _continuous_from(ids)
     return None if not ids or first == ids[0] else first
 
 
 def wrong_earliest(file_io: FileIO, paths: TablePaths) -> int | None:
-    """The same, None where EARLIEST says so already."""
+    """Return the first snapshot after the last gap, or None without a gap or if EARLIEST is right already."""
     right = earliest_after_gap(file_io, paths)
     return None if right is None or _content(file_io, paths.earliest_hint) == str(right) else right
 

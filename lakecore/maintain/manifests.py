@@ -33,7 +33,8 @@ class ManifestCompaction:
 
 
 def compact_manifests(target: Target, author: Author, *, dry_run: bool) -> ManifestCompaction | None:
-    """A COMPACT snapshot with the same files in fewer manifests; None when they are in order.
+    """Commit a COMPACT snapshot with the same files in fewer manifests; return None when the manifests are in
+    order.
 
     A dry run guesses how many they become. Raises CommitConflictError when others were always faster.
     """
@@ -66,7 +67,9 @@ def compact_manifests(target: Target, author: Author, *, dry_run: bool) -> Manif
 
 
 def _expected(work: Sequence[ManifestFile], policy: MergePolicy) -> int:
-    """How many manifests the live entries of these will fill, if all of their entries take as much room."""
+    """Return how many manifests the live entries of these will fill, if all of their entries take as much
+    space.
+    """
     size = 0.0
     for manifest in work:
         added, deleted = manifest.num_added_files, manifest.num_deleted_files

@@ -23,7 +23,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SortMarkStore:
-    """The marks of a warehouse: by serialised partition an order and a digest of file names, both texts."""
+    """A store of the marks of a warehouse, which gives each serialised partition an order and a digest of
+    file names, both texts.
+    """
 
     file_io: FileIO
     warehouse: str
@@ -32,7 +34,7 @@ class SortMarkStore:
         object.__setattr__(self, "file_io", service_files(self.file_io, self.warehouse))
 
     def load(self, table: str) -> dict[bytes, tuple[str, str]]:
-        """What cannot be read is no mark. Costs one read."""
+        """Return the marks of a table. What cannot be read is no mark. It costs one read."""
         path = self._path(table)
         try:
             raw = json_object(self.file_io.read(path))

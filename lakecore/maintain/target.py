@@ -34,8 +34,8 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Target:
-    """One branch of a table (`paths`), in a warehouse. `schema`: the branch's latest, with options of the
-    run.
+    """One branch of a table, which has `paths` in a warehouse. `schema` is the branch's latest, with options
+    of the run.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Target:
 
     @property
     def settle_ms(self) -> int:
-        """How long a published snapshot is watched; see `lakecore.commit.publication`."""
+        """Return how long a published snapshot is watched; see `lakecore.commit.publication`."""
         return settle_ms(self.schema.options, self.paths.root)
 
     @property
@@ -80,7 +80,7 @@ class Target:
 
 
 def in_threads(function: Callable[[A], R], items: Iterable[A], threads: int = THREADS) -> Iterator[R]:
-    """Results in order; the first error is raised. Holds some thousand results at most."""
+    """Yield results in order; the first error is raised. It keeps some thousand results at most."""
     waiting = iter(items)
     first = list(islice(waiting, _FEW + 1))
     if len(first) <= _FEW:

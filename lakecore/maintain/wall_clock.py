@@ -1,4 +1,6 @@
-"""Wall clocks of time zones, as the format's options name them: `UTC`, `Europe/Berlin`, `GMT-08:00`, `+8`."""
+"""This module computes wall clocks of time zones, as the format's options name them: `UTC`, `Europe/Berlin`,
+`GMT-08:00`, `+8`.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ class WallClock:
 
     @classmethod
     def of(cls, name: str) -> WallClock:
-        """Raises InvalidInputError."""
+        """Return the wall clock of a time zone. Raises InvalidInputError."""
         match = _OFFSET.fullmatch(name.strip().upper())
         try:
             if match is not None:
@@ -39,7 +41,7 @@ class WallClock:
             ) from err
 
     def local_ms(self, utc_ms: int) -> int | None:
-        """What the wall shows then; None beyond the years that calendars know."""
+        """Return what the wall clock shows at a time, or None beyond the years that calendars know."""
         try:
             at = (_EPOCH + timedelta(milliseconds=utc_ms)).astimezone(self.zone)
         except (OverflowError, ValueError):
@@ -47,7 +49,9 @@ class WallClock:
         return utc_ms + _millis(at.utcoffset())
 
     def utc_ms(self, local_ms: int) -> int:
-        """When the wall shows that; the first time where it does twice, the leap where it never does."""
+        """Return when the wall clock shows a time; the first time where it does so twice, the leap where it
+        never does.
+        """
         wall = (_EPOCH + timedelta(milliseconds=local_ms)).replace(tzinfo=self.zone)
         return local_ms - _millis(wall.utcoffset())
 

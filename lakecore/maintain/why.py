@@ -1,4 +1,4 @@
-"""Explains what retains a snapshot or a file."""
+"""This module explains what retains a snapshot or a file."""
 
 from __future__ import annotations
 

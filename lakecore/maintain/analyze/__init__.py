@@ -1,1 +1,3 @@
-"""Statistics of a table's rows for planners of queries: made from a merged read, kept by a snapshot."""
+"""This package computes statistics of a table's rows for planners of queries: they are made from a merged
+read and kept by a snapshot.
+"""

@@ -97,7 +97,9 @@ def _commit(target: Target, statistics: Statistics, name: str, author: Author) -
 
 
 def _draft(target: Target, latest: Snapshot, lists: list[str]) -> Snapshot:
-    """`latest` once more, with the same files and an empty change. `lists`: names of what was written."""
+    """Return a snapshot like `latest`, with the same files and an empty change. `lists` are the names of the
+    manifest lists that were written.
+    """
     base = target.manifests.write_list(target.manifests.data_manifests(latest))
     lists.append(base[0])
     change = target.manifests.write_list(())

@@ -1,4 +1,5 @@
-"""What planners want to know of a column, batch by batch: distinct values, bounds, nulls, lengths. No IO.
+"""This module computes what planners need to know of a column, batch by batch: distinct values, bounds,
+nulls, lengths. No IO.
 
 Rules of the format (what Spark's ANALYZE TABLE records): lengths of texts count characters, of bytes bytes,
 the average rounded up; values of fixed width have the width of their type, decimals 8 or 16; texts and bytes
@@ -46,7 +47,7 @@ Hashes = npt.NDArray[np.uint64]
 
 
 def can_analyze(field: DataField) -> bool:
-    """Whether a column can have statistics: nested values and variants cannot."""
+    """Return whether a column can have statistics: nested values and variants cannot."""
     known = (*_WIDTHS, *_TEXTS, *_BYTES, TypeRoot.DECIMAL)
     return isinstance(field.type, AtomicType) and field.type.root in known
 
@@ -183,7 +184,7 @@ def _float_text(value: float) -> str:
 
 
 def _time_text(nanos: int, precision: int) -> str:
-    """`2024-01-01 00:00:00.123`, with as many digits as the type has."""
+    """Return a time as in `2024-01-01 00:00:00.123`, with as many digits as the type has."""
     seconds, rest = divmod(nanos, 10**9)
     text = str(np.datetime64(seconds, "s")).replace("T", " ")
     return f"{text}.{rest:09d}"[: len(text) + 1 + precision] if precision else text

@@ -30,7 +30,7 @@ class AnalyzeUnit:
 
 @dataclass(frozen=True, slots=True)
 class UnitStatistics:
-    """The number of rows, and the analyzed columns by name."""
+    """The statistics of one unit, which has a number of rows and the analyzed columns by name."""
 
     rows: int
     columns: dict[str, ColumnSketch]
@@ -81,7 +81,7 @@ def analyze_unit(unit: AnalyzeUnit) -> UnitStatistics:
 
 
 def _shares(plan: SplitPlan, count: int) -> Iterator[tuple[Split, ...]]:
-    """Neighbours, in about `count` shares of about as many bytes."""
+    """Yield neighbouring splits, in about `count` shares of about as many bytes."""
     whole = plan.size
     share: list[Split] = []
     size = 0

@@ -68,7 +68,9 @@ def tag_after_commit(
 
 
 def _tag_periods(target: Target) -> None:
-    """Deletions only where a tag is made: once a period."""
+    """Make the tags of periods that have ended. Tags are deleted only where a tag is made: once per
+    period.
+    """
     due = due_tags(target, _ZONE, latest_only=True)
     made = make(target, due, _ZONE)
     gone = (*due.surplus, *(expired(target, _ZONE) if made else ()))
@@ -77,7 +79,9 @@ def _tag_periods(target: Target) -> None:
 
 
 def _tag_write(target: Target) -> None:
-    """The tag of the day, or the one that is always moved on: in place, so that it is always there."""
+    """Make the tag of the day, or move the one that always follows the latest snapshot: it is replaced in
+    place, so that it is always there.
+    """
     latest = target.snapshots.latest()
     if latest is None:
         return
@@ -120,7 +124,7 @@ def _move(target: Target, name: str, root: Root, lifetime: Lifetime | None) -> N
 
 
 def _beyond(target: Target, newest: str) -> tuple[str, ...]:
-    """Tags beyond tag.num-retained-max, never `newest`.
+    """Return the tags beyond tag.num-retained-max, never `newest`.
 
     With names of its own making only these count. Where the option tag.batch.customized-name gives the names,
     which may be another one each time, all tags do.
@@ -148,7 +152,9 @@ def _delete(sweeper: Sweeper, names: tuple[str, ...]) -> None:
 
 
 def _sweeping(target: Target, work: Callable[[Sweeper], object]) -> None:
-    """Whatever removes files needs the table's lease. Raises UnavailableError while another chore has it."""
+    """Run work that removes files, for which it takes the table's lease. Raises UnavailableError while
+    another chore has it.
+    """
     runs = RunStore(target.file_io, target.warehouse, target.clock)
     owner = f"{_JOB} {target.clock.fresh_id()[:8]}"
     holds = HoldStore(target.file_io, target.warehouse, target.clock)

@@ -48,7 +48,8 @@ class DueTags:
 
 
 def due_tags(target: Target, zone: str, *, latest_only: bool = False) -> DueTags:
-    """What the table's options ask for now. `zone`: of commits, where the options name none.
+    """Return the tags that the table's options ask for now. `zone` is that of commits, where the options name
+    none.
 
     Costs a listing, a read of the newest automatic tag and of the snapshots after it (all where there is no
     such tag); of every automatic tag only when there are too many. `latest_only`: nothing is due unless the
@@ -103,7 +104,7 @@ def make(target: Target, due: DueTags, zone: str) -> tuple[str, ...]:
 
 
 def expired(target: Target, zone: str) -> tuple[str, ...]:
-    """Tags of any kind whose own time has passed, where the table lets them end by themselves.
+    """Return tags of any kind whose own time has passed, if the table's options expire them automatically.
 
     The newest automatic tag stays until there is a newer one: a table whose writer has stopped would lose
     them all. Costs a read of every tag.
@@ -130,18 +131,20 @@ def _last_automatic(target: Target) -> str | None:
 
 
 def newest_tag(target: Target) -> AutoTag | None:
-    """The last automatic tag, by its name. Costs a listing and a read. Raises InvalidOptionError."""
+    """Return the last automatic tag, by its name. It costs a listing and a read. Raises
+    InvalidOptionError.
+    """
     return _newest(target, _named(target, AutoTagNames.from_options(target.schema.options)))
 
 
 def _named(target: Target, names: AutoTagNames) -> dict[str, int]:
-    """Tags with automatic names, and their times in nanoseconds."""
+    """Return the tags with automatic names, and their times in nanoseconds."""
     return {name: nanos for name in target.tags.list() if (nanos := names.time_of(name)) is not None}
 
 
 def _newest(target: Target, named: dict[str, int]) -> AutoTag | None:
-    """The tag with the latest time in its name; of two (`2026-01-31`, `2026-01-31 x`) that of the newer
-    snapshot.
+    """Return the tag with the latest time in its name; of two (`2026-01-31`, `2026-01-31 x`) that of the
+    newer snapshot.
     """
     if not named:
         return None
@@ -153,7 +156,7 @@ def _newest(target: Target, named: dict[str, int]) -> AutoTag | None:
 
 
 def _opened(target: Target, named: dict[str, int]) -> Iterator[AutoTag]:
-    """Tags with their snapshots; those that vanish meanwhile are left out."""
+    """Yield the tags with their snapshots; those that are deleted meanwhile are left out."""
 
     def opened(name: str) -> AutoTag | None:
         try:
@@ -165,7 +168,7 @@ def _opened(target: Target, named: dict[str, int]) -> Iterator[AutoTag]:
 
 
 def _after(target: Target, snapshot_id: int) -> Iterator[Snapshot]:
-    """Snapshots that are younger, by id; gaps do not matter."""
+    """Yield the snapshots that are younger, by id; gaps do not matter."""
     ids = [one for one in target.snapshots.list_ids() if one > snapshot_id]
     return (snapshot for snapshot in in_threads(target.snapshots.find, ids) if snapshot is not None)
 
@@ -176,7 +179,9 @@ def _moment(snapshot: Snapshot, wall: WallClock, *, by_watermark: bool) -> Momen
 
 
 def _mark_newest(target: Target) -> None:
-    """A run that was killed after its last tag may have left out the success file."""
+    """Write the success file of the newest automatic tag, which a run that was killed after its last tag may
+    have left out.
+    """
     last = _last_automatic(target)
     if last is not None:
         mark_missing(target, [last])

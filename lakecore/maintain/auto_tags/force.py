@@ -22,8 +22,9 @@ __all__ = ["forces_snapshot"]
 
 
 def forces_snapshot(name: str, file_io: FileIO, paths: TablePaths, schema: TableSchema, clock: Clock) -> bool:
-    """Costs a listing of tags or a read of the latest snapshot where the options ask. Days and hours are UTC
-    where the options name no zone. Raises InvalidOptionError.
+    """Return whether the options need a snapshot even for an empty commit. It costs a listing of tags or a
+    read of the latest snapshot where the options ask. Days and hours are UTC where the options name no zone.
+    Raises InvalidOptionError.
     """
     target = Target(name, paths.table_path.rsplit("/", 2)[0], file_io, paths, schema, clock)
     options, now = schema.options, clock.now_ms()

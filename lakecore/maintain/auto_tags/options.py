@@ -1,4 +1,4 @@
-"""Table options of automatic tags."""
+"""This module defines the table options of automatic tags."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ WATERMARK_ZONE = Option(
 
 
 def auto_rule(raw: Mapping[str, str]) -> AutoRule:
-    """Raises InvalidOptionError. Rule of the format: the delay is shorter than the period."""
+    """Return the rule for automatic tags. Rule of the format: the delay is shorter than the period. Raises
+    InvalidOptionError.
+    """
     names, delay = AutoTagNames.from_options(raw), DELAY.read(raw)
     if delay >= names.length_ms:
         raise InvalidOptionError(
@@ -67,7 +69,9 @@ def auto_rule(raw: Mapping[str, str]) -> AutoRule:
 
 
 def num_retained(raw: Mapping[str, str]) -> int | None:
-    """Raises InvalidOptionError for a number that would keep no tag at all."""
+    """Return the number of tags to retain. Raises InvalidOptionError for a number that would keep no tag at
+    all.
+    """
     most = NUM_RETAINED.read(raw)
     if most is not None and most < 1:
         raise InvalidOptionError(

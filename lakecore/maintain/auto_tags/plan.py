@@ -15,7 +15,7 @@ __all__ = ["AutoRule", "AutoTag", "CreationMode", "Moment", "NewTag", "is_due", 
 
 
 class CreationMode(Enum):
-    """Option tag.automatic-creation."""
+    """The values of the option tag.automatic-creation."""
 
     NONE = "none"
     PROCESS_TIME = "process-time"
@@ -24,7 +24,7 @@ class CreationMode(Enum):
 
     @property
     def by_period(self) -> bool:
-        """Whether periods, not writes, make tags."""
+        """Return whether periods, not writes, make tags."""
         return self in (CreationMode.PROCESS_TIME, CreationMode.WATERMARK)
 
 
@@ -66,12 +66,13 @@ class NewTag:
 
 
 def is_due(rule: AutoRule, newest: AutoTag | None, time_ms: int) -> bool:
-    """Whether a snapshot of that time would get a tag."""
+    """Return whether a snapshot of that time would get a tag."""
     return newest is None or time_ms - rule.delay_ms >= newest.time_ms + 2 * rule.names.length_ms
 
 
 def next_tags(rule: AutoRule, newest: AutoTag | None, moments: Sequence[Moment]) -> tuple[NewTag, ...]:
-    """Tags to make, oldest first. `moments`: snapshots by id; those up to the newest tag's do not count.
+    """Return the tags to make, oldest first. `moments` are snapshots by id; those up to the newest tag's do
+    not count.
 
     Spec: without a tag yet, the first snapshot with a time gets one; then each that lies `delay_ms` and a
     whole period after the due tag's time or later. Times without a name (before 1970) make none.
@@ -95,7 +96,9 @@ def next_tags(rule: AutoRule, newest: AutoTag | None, moments: Sequence[Moment])
 
 
 def surplus(tags: Sequence[AutoTag], most: int | None) -> tuple[str, ...]:
-    """Names of the tags beyond `most`, those of the oldest snapshots. `most` None: no limit."""
+    """Return the names of the tags beyond `most`, those of the oldest snapshots. With `most` None there is no
+    limit.
+    """
     if most is None or len(tags) <= most:
         return ()
     ordered = sorted(tags, key=lambda tag: (tag.snapshot, tag.time_ms))

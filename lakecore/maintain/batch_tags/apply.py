@@ -44,19 +44,19 @@ class History:
         self.points: Sequence[Point] = _Points(sorted(self._files.keys() | self._kept), self._point)
 
     def root(self, snapshot: int) -> Root | None:
-        """What keeps a snapshot: its file, else a tag; None when it cannot be tagged."""
+        """Return the root that keeps a snapshot: its file, else a tag; None when it cannot be tagged."""
         return self._root(snapshot) if snapshot in self._kept else None
 
     @property
     def newest_ms(self) -> int | None:
-        """The highest time that a clock of the points has shown: that of the last one, or of a tag."""
+        """Return the highest time that a clock of the points has shown: that of the last one, or of a tag."""
         times = [self._clock(root) for root in self._loaded.values()]
         last = self.points[-1].clock_ms if self.points else None
         return max((time for time in (*times, last) if time is not None), default=None)
 
     @property
     def oldest(self) -> Point | None:
-        """The oldest snapshot that can be tagged."""
+        """Return the oldest snapshot that can be tagged."""
         return self._point(min(self._kept)) if self._kept else None
 
     def _point(self, snapshot: int) -> Point:
@@ -88,9 +88,9 @@ class _Points(Sequence[Point]):
 
 
 def read_history(target: Target, *, by_watermark: bool) -> History:
-    """Costs three listings and a small read of every tag; and later one of each snapshot that is asked for,
-    which are some log2 of them for each period. Raises UnavailableError when a listing disagrees with the
-    hints, NotFoundError when a tag vanishes meanwhile.
+    """Read the history of a table. It costs three listings and a small read of every tag; and later one read
+    of each snapshot that is needed, which are some log2 of them for each period. Raises UnavailableError when
+    a listing disagrees with the hints, NotFoundError when a tag is deleted meanwhile.
     """
     branch = target.paths.branch
     listed, read = named_roots(target.file_io, target.paths, branch), root_reader(target.file_io, branch)
@@ -98,7 +98,7 @@ def read_history(target: Target, *, by_watermark: bool) -> History:
 
 
 def check_series(target: Target, series: Series) -> None:
-    """Raises InvalidInputError where the table makes tags of such names by itself, by another rule."""
+    """Raise InvalidInputError if the table makes tags of such names itself, by another rule."""
     options = target.schema.options
     if not MODE.read(options).by_period:
         return
@@ -161,7 +161,9 @@ def replace_others(
 
 
 def _may_move(duty: PeriodAction, left: Sequence[PeriodAction], history: History) -> bool:
-    """Whether what the tag holds is held by others too, or nobody waits for it."""
+    """Return whether a tag may be moved: what it holds is held by others too, or no other period waits for
+    it.
+    """
     if duty.snapshot is None or history.root(duty.snapshot) is None:
         return False
     waited = any(other.snapshot == duty.found for other in left if other is not duty)

@@ -43,14 +43,14 @@ class Series:
             )
 
     def name_of(self, local_ms: int) -> str:
-        """Raises InvalidInputError for a time without a name."""
+        """Return the name of the tag of a local time. Raises InvalidInputError for a time without a name."""
         period = self.names.name_of(local_ms)
         if period is None:
             raise InvalidInputError(f"{local_ms} ms: tags can be named for the years 1970 to 9999 only")
         return self.pattern.replace(_HOLE, period)
 
     def time_of(self, name: str) -> int | None:
-        """When the period of that tag began; None for tags that are not of the series."""
+        """Return when the period of that tag began, or None for tags that are not of the series."""
         head, _, tail = self.pattern.partition(_HOLE)
         if not (name.startswith(head) and name.endswith(tail)) or len(name) < len(head) + len(tail):
             return None
@@ -83,11 +83,12 @@ class PeriodSnapshot:
 
 
 def last_before(points: Sequence[Point], end_ms: int) -> PeriodSnapshot:
-    """The snapshot before the first one whose clock has reached `end_ms`. `points`: by id, the latest last.
+    """Return the snapshot before the first one whose clock has reached `end_ms`. `points` are ordered by id,
+    the latest last.
 
     It is only given when it is certain: an unknown snapshot between the two might have been the one. Clocks
-    are taken to grow with ids, as the format assumes. Looks at some log2 of the points, and at those
-    without a clock that it meets.
+    are taken to grow with ids, as the format assumes. Looks at some log2 of the points, and at those without
+    a clock that it meets.
     """
     number = _first_at(points, end_ms)
     before = points[number - 1] if number else None
@@ -104,7 +105,9 @@ def last_before(points: Sequence[Point], end_ms: int) -> PeriodSnapshot:
 
 
 def _first_at(points: Sequence[Point], end_ms: int) -> int:
-    """The place of the first one whose clock has reached `end_ms`; their number where none has."""
+    """Return the place of the first point whose clock has reached `end_ms`, or the number of points if none
+    has.
+    """
     low, high, found = 0, len(points), len(points)
     while low < high:
         middle = (low + high) // 2
@@ -143,7 +146,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """One period: when it began, by the wall; when it counts as over, since the epoch."""
+    """A period: when it began, by the wall clock, and when it counts as over, since the epoch."""
 
     name: str
     begins_ms: int
@@ -162,7 +165,9 @@ class PeriodAction:
 
 
 def periods_between(series: Series, first_ms: int, last_ms: int) -> tuple[int, ...]:
-    """When the periods from that of `first_ms` to that of `last_ms` begin. Raises InvalidInputError."""
+    """Return when the periods from that of `first_ms` to that of `last_ms` begin. Raises
+    InvalidInputError.
+    """
     length = series.names.length_ms
     begins, ends = series.names.floor(first_ms), series.names.floor(last_ms)
     if ends < begins:
@@ -178,7 +183,9 @@ def periods_between(series: Series, first_ms: int, last_ms: int) -> tuple[int, .
 def plan(
     periods: Iterable[Period], points: Sequence[Point], tags: Mapping[str, int], *, over_ms: int | None
 ) -> tuple[PeriodAction, ...]:
-    """A duty for each period. `tags`: names to snapshots. `over_ms`: what ended by then is over."""
+    """Return an action for each period. `tags` are names and their snapshots. Periods that ended by `over_ms`
+    are over.
+    """
     return tuple(_duty(period, points, tags.get(period.name), over_ms) for period in periods)
 
 
@@ -200,7 +207,7 @@ def _duty(period: Period, points: Sequence[Point], found: int | None, over_ms: i
 def retire(
     duties: Sequence[PeriodAction], series: Series, tags: Mapping[str, int], most: int | None
 ) -> tuple[tuple[PeriodAction, ...], tuple[str, ...]]:
-    """The duties, with those left out for which there is no room; and the tags of the series to delete.
+    """Return the actions without those for which there is no room, and the tags of the series to delete.
 
     The newest `most` periods keep their tags; the newest of all is always among them. Other tags count as
     nothing.

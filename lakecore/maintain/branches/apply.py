@@ -37,13 +37,16 @@ _TAG_KEYS = ("tagCreateTime", "tagTimeRetained")
 
 
 def check_name(name: str) -> None:
-    """Raises InvalidInputError. Rule of the format: not `main`, not blank, not a number."""
+    """Raise InvalidInputError if a branch cannot have the name. Rule of the format: it is not `main`, not
+    blank, not a number.
+    """
     if name == MAIN_BRANCH or not name.strip() or name.isdigit():
         raise InvalidInputError(f"branch {name!r}: a branch name must not be main, blank or all digits")
 
 
 def create(sweeper: Sweeper, name: str, tag: str | None) -> bool:
-    """From a tag, or empty with the present schemas. False: it exists and is just that.
+    """Create a branch from a tag, or an empty one with the present schemas. Return False if it exists and is
+    the same.
 
     An interrupted creation is completed. Raises AlreadyExistsError for another branch of that name.
     """
@@ -78,7 +81,7 @@ def create(sweeper: Sweeper, name: str, tag: str | None) -> bool:
 
 
 def is_half_made(sweeper: Sweeper, name: str, tag: str | None) -> bool:
-    """Whether the branch lacks something that it gets when it is made so, and no run came to its end with it.
+    """Return whether the branch lacks something that its creation writes, and no run completed it.
 
     No branch is whole without a schema, whoever makes it. With all its schemas it could be one that was made
     without a tag, so the ledger decides. Raises AlreadyExistsError for one half made from another tag: which
@@ -108,13 +111,13 @@ def _created(name: str, tag: str | None) -> dict[str, object]:
 
 
 def _publish(target: Target, files: dict[str, bytes]) -> None:
-    """In this order."""
+    """Write the files in this order."""
     for path, data in files.items():
         publish_resolved(target.file_io, path, data, target.clock)
 
 
 def _new_branch(target: Target, branch: TablePaths, tag: str | None) -> dict[str, bytes]:
-    """Path to content, in the order in which they are written."""
+    """Return path and content of each file, in the order in which they are written."""
     read = target.file_io.read
     ids = target.schemas.list_ids()
     if tag is None:
@@ -129,7 +132,7 @@ def _new_branch(target: Target, branch: TablePaths, tag: str | None) -> dict[str
 
 
 def branch_removal(target: Target, name: str) -> tuple[Removal, RootSet]:
-    """All files of the branch, its roots first and its schemas last, and the roots that stay."""
+    """Return all files of the branch, its roots first and its schemas last, and the roots that stay."""
     check_name(name)
     branch = target.paths.with_branch(name)
     found = list(_files(target, branch.root))
@@ -145,7 +148,9 @@ def branch_removal(target: Target, name: str) -> tuple[Removal, RootSet]:
 
 
 def remove_empty(target: Target, name: str) -> bool:
-    """The directories that an interrupted deletion left, if any: to others they are a broken branch."""
+    """Remove the directories that an interrupted deletion left, and return whether there were any: to others
+    they are a broken branch.
+    """
     check_name(name)
     root = target.paths.with_branch(name).root
     if target.file_io.stat(root) is None or any(_files(target, root)):
@@ -176,8 +181,8 @@ def delete(
 
 
 def rename(name: str, new_name: str, sweeper: Sweeper, *, parameters: dict[str, object]) -> SweepResult:
-    """A copy under the new name first: one of the two is always whole. Interrupted, it goes on when run
-    again.
+    """Rename a branch. A copy under the new name is written first, so one of the two is always complete.
+    After an interruption, another call continues.
 
     Raises NotFoundError, AlreadyExistsError for another branch of the new name.
     """
@@ -218,23 +223,23 @@ def _copy(target: Target, copies: dict[str, bytes], branch: TablePaths) -> None:
 
 
 def _was_interrupted(sweeper: Sweeper, parameters: dict[str, object]) -> bool:
-    """Whether the last run of this very renaming did not come to its end by itself."""
+    """Return whether the last run of this renaming, with the same parameters, was interrupted."""
     same = [r for r in _runs(sweeper, _RENAME) if dict(r.parameters) == parameters]
     return bool(same) and _ended_early(same[-1])
 
 
 def _runs(sweeper: Sweeper, job: str) -> list[RunRecord]:
-    """Oldest first."""
+    """Return the runs of a job, oldest first."""
     return [record for record in sweeper.runs.list(sweeper.target.name) if record.job == job]
 
 
 def _ended_early(record: RunRecord) -> bool:
-    """It did not come to its end by itself."""
+    """Return whether a run was interrupted."""
     return record.state is RunState.PLANNED or bool(record.outcome.get("resumed"))
 
 
 def _removal_order(branch: TablePaths, paths: list[str]) -> list[str]:
-    """Hints, then roots from the newest, then the rest, schemas last."""
+    """Return the hints, then roots from the newest, then the rest, schemas last."""
     folders = (branch.snapshot_dir, branch.tag_dir, branch.changelog_dir, branch.consumer_dir)
 
     def place(path: str) -> tuple[int, int, str]:
@@ -273,7 +278,7 @@ class FastForward:
 
     @property
     def removal(self) -> Removal:
-        """Newest first."""
+        """Return the roots of main that the branch replaces, newest first."""
         why = f"it is replaced by branch {self._branch.branch}"
         return Removal(tuple(PlannedDeletion(root.path, 0, why) for root in self.gone))
 
@@ -296,12 +301,12 @@ class FastForward:
                     yield root
 
     def _same(self, root: Root) -> bool:
-        """Main and branch have it alike."""
+        """Return whether main and the branch have the same root."""
         place = self._branch.root + root.path.removeprefix(self._target.paths.root)
         return any(other.path == place and other.identity[1:] == root.identity[1:] for other in self._theirs)
 
     def _copy(self) -> None:
-        """Schemas, then tags, then snapshots from the oldest: what can be seen is whole."""
+        """Copy schemas, then tags, then snapshots from the oldest: what can be seen is complete."""
         storage, main = self._target.file_io, self._target.paths
         for folder in ("schema", "tag", "snapshot"):
             source = f"{self._branch.root}/{folder}"
@@ -321,7 +326,8 @@ class FastForward:
         repair_hints(storage, main)
 
     def _publish(self, place: str, data: bytes) -> None:
-        """What main had of that name and was another has been removed: another one is a commit since then.
+        """Write a file to main. Different files of that name were removed from main, so one that is there is
+        a commit made since then.
 
         The same snapshot may be written with other spaces.
         """
@@ -337,12 +343,12 @@ class FastForward:
 
 
 def fast_forward(target: Target, name: str) -> FastForward:
-    """What it would do."""
+    """Return what a fast-forward would do."""
     return FastForward(target, name)
 
 
 def _contents(target: Target, branch: TablePaths) -> dict[str, bytes]:
-    """Files of the branch, without what a killed process left beside them."""
+    """Return the files of the branch, without temporary files of a killed process."""
     paths = (path for path in _files(target, branch.root) if not is_temporary(path.rpartition("/")[2]))
     return {path: target.file_io.read(path) for path in paths}
 

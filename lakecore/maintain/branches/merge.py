@@ -44,7 +44,9 @@ class Merge:
 
 
 def plan_merge(source: Target, target: Target) -> Merge:
-    """What would be merged. Raises InvalidInputError, UnsupportedError where it cannot be proven right."""
+    """Return what would be merged. Raises InvalidInputError, UnsupportedError if it cannot be proven
+    right.
+    """
     sides = [_side(source), _side(target)]
     check_mergeable(*sides)
     left, right = sides[0].latest, sides[1].latest
@@ -102,7 +104,9 @@ def _live(target: Target, snapshot: Snapshot) -> ManifestEntries:
 
 
 def _check_files(source: Target, target: Target, planned: Merge) -> None:
-    """While the source still has its snapshot, nobody may have removed its files; else look at each."""
+    """Raise an error if files of the source are gone. While the source still has its snapshot, nobody may
+    have removed its files; otherwise each is looked up.
+    """
     now = source.snapshots.find(planned.source.id)
     if now is not None and has_same_identity(now, planned.source):
         return

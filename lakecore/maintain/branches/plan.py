@@ -27,7 +27,7 @@ _APPENDS = (CommitKind.APPEND, CommitKind.ANALYZE)
 
 @dataclass(frozen=True, slots=True)
 class BranchHistory:
-    """One of the two branches: its latest schema and its snapshots, oldest first."""
+    """The history of one of the two branches: its latest schema and its snapshots, oldest first."""
 
     branch: str
     schema: TableSchema
@@ -35,7 +35,7 @@ class BranchHistory:
 
     @property
     def latest(self) -> Snapshot:
-        """Raises UnsupportedError for a branch without snapshots."""
+        """Return the latest snapshot. Raises UnsupportedError for a branch without snapshots."""
         if not self.snapshots:
             raise UnsupportedError(
                 f"branch {self.branch!r} has no snapshot, so it cannot be merged; write to it first"
@@ -44,7 +44,7 @@ class BranchHistory:
 
 
 def check_mergeable(source: BranchHistory, target: BranchHistory) -> None:
-    """Raises InvalidInputError, UnsupportedError that name the branch and what is in the way."""
+    """Raise InvalidInputError or UnsupportedError that name the branch and what prevents the merge."""
     if source.branch == target.branch:
         raise InvalidInputError(f"branch {source.branch!r} cannot be merged into itself")
     for side in (source, target):
@@ -71,7 +71,7 @@ def check_mergeable(source: BranchHistory, target: BranchHistory) -> None:
 
 
 def _start(source: BranchHistory, target: BranchHistory) -> int:
-    """The id of the newest snapshot that both have alike; 1 without one."""
+    """Return the id of the newest snapshot that is the same in both, or 1 if there is none."""
     theirs = {_state(snapshot) for snapshot in target.snapshots}
     common = [snapshot.id for snapshot in source.snapshots if _state(snapshot) in theirs]
     return max(common, default=1)
@@ -105,7 +105,7 @@ def _check_appends(side: BranchHistory, start: int) -> None:
 def check_schemas(
     ids: Iterable[int], source: Mapping[int, TableSchema], target: Mapping[int, TableSchema], branch: str
 ) -> None:
-    """Files of `source` must mean the same in branch `branch`. Raises UnsupportedError."""
+    """Raise UnsupportedError unless files of `source` mean the same in branch `branch`."""
     for schema_id in sorted(set(ids)):
         if schema_id not in target:
             raise UnsupportedError(
@@ -120,7 +120,7 @@ def check_schemas(
 
 
 def messages_of(files: ManifestEntries, user_tracked: bool) -> tuple[CommitMessage, ...]:
-    """One message a bucket. With row tracking (`user_tracked`) rows get ids of their new branch."""
+    """Return one message per bucket. With row tracking (`user_tracked`) rows get ids of their new branch."""
     groups: dict[tuple[bytes, int, int], list[DataFile]] = defaultdict(list)
     for entry in files.rows():
         file = replace(entry.file, first_row_id=None) if user_tracked else entry.file

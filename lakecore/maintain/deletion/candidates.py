@@ -43,7 +43,7 @@ class Referenced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plain:
-    """Data files alone, in columns. `folder`: codes into `folders`."""
+    """Data files without extra files, stored in columns. `folder` has codes into `folders`."""
 
     hashes: Hashes
     names: tuple[bytes, ...]
@@ -54,7 +54,7 @@ class _Plain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Special:
-    """A data file with extra files (`extras`: names and paths), or in another root."""
+    """A data file that has extra files (`extras` are names and paths), or is in another root."""
 
     name_hash: int
     path: str

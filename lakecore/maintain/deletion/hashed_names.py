@@ -1,4 +1,6 @@
-"""Sets of names as sorted arrays of hashes: a million of them take 8 MB and a fraction of a second."""
+"""This module stores sets of names as sorted arrays of hashes: a million of them take 8 MB and a fraction of
+a second.
+"""
 
 from __future__ import annotations
 

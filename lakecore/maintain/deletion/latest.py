@@ -34,7 +34,7 @@ _DECODERS = 2
 
 
 def check_latest(target: Target) -> None:
-    """Raises CorruptDataError when the latest snapshot of the branch needs what is damaged or missing.
+    """Raise CorruptDataError when the latest snapshot of the branch needs what is damaged or missing.
 
     Raises UnavailableError when snapshots go while it is looked at. Nothing for a branch without snapshots.
     """
@@ -57,7 +57,9 @@ def check_latest(target: Target) -> None:
 
 
 def _missing(target: Target, latest: Snapshot) -> list[str]:
-    """Files that it needs and that are not there, of those that are looked for. Raises NotFoundError."""
+    """Return the files that the snapshot needs and that are missing, of those that are looked up. Raises
+    NotFoundError.
+    """
     manifests = target.manifests.data_manifests(latest)
     indexes = target.manifests.read_index(latest.index_manifest)
     step = _step(sum(file.num_added_files for file in manifests))
@@ -72,12 +74,14 @@ def _missing(target: Target, latest: Snapshot) -> list[str]:
 
 
 def _step(files: int) -> int:
-    """Every how many files one is looked at."""
+    """Return n if every n-th file is looked up."""
     return 1 if files <= _ALL_UP_TO else max(1, files // _SAMPLE)
 
 
 def _named(target: Target, manifests: Sequence[ManifestFile], step: int, first: int) -> Candidates:
-    """Decodes all manifests; keeps every `step`-th of the files that they add, from number `first` on."""
+    """Return every `step`-th of the files that the manifests add, from number `first` on. All manifests are
+    decoded.
+    """
 
     def sample(numbered: tuple[int, list[ManifestFile]]) -> Candidates:
         start, group = numbered
@@ -92,7 +96,9 @@ def _named(target: Target, manifests: Sequence[ManifestFile], step: int, first: 
 
 
 def _gone(target: Target, paths: Sequence[str], *, whole: bool) -> list[str]:
-    """Those that are not there. `whole`: all files of a directory are asked for, so it is listed."""
+    """Return the paths that are missing. `whole` tells that these are all files of a directory, so it is
+    listed.
+    """
     folders: dict[str, list[str]] = defaultdict(list)
     for path in paths:
         folders[path.rpartition("/")[0]].append(path)
@@ -108,7 +114,7 @@ def _gone(target: Target, paths: Sequence[str], *, whole: bool) -> list[str]:
 
 
 def _live(target: Target, latest: Snapshot, paths: Sequence[str]) -> Iterator[str]:
-    """Those of the paths that the snapshot still needs: a later manifest may have removed the file."""
+    """Yield the paths that the snapshot still needs: a later manifest may have removed the file."""
     if not paths:
         return
     hashes = hash_bytes([path.rpartition("/")[2].encode() for path in paths])

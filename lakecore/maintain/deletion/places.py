@@ -13,14 +13,16 @@ __all__ = ["allowed_paths", "check_removable"]
 
 
 def allowed_paths(target: Target) -> AllowedPaths:
-    """What the work on the table may touch: as its catalog says, else its own directory only."""
+    """Return what the work on the table may change: as its catalog declares, else its own directory only."""
     if isinstance(target.file_io, ConfinedFileIO):
         return target.file_io.allowed
     return AllowedPaths(warehouse=target.warehouse.rstrip("/") or "/", own=target.paths.table_path)
 
 
 def check_removable(target: Target, files: Iterable[PlannedDeletion]) -> None:
-    """Raises as `AllowedPaths.check_removable` does for the first that is not. Cost: 1 us a file."""
+    """Raise the error of `AllowedPaths.check_removable` for the first file that is not removable. The cost is
+    1 us per file.
+    """
     allowed = allowed_paths(target)
     for deletion in files:
         allowed.check_removable(deletion.path)

@@ -36,13 +36,14 @@ class QuarantinedRoots:
     places: Mapping[str, str] = field(default_factory=dict)
 
     def reach(self, target: Target) -> Reach:
-        """What the roots need; whatever cannot be read is left out."""
+        """Return what the roots need; whatever cannot be read is left out."""
         storage = cast(FileIO, _WithQuarantine(target.file_io, self.places))
         return Reach(replace(target, file_io=storage), strict=False)
 
 
 def quarantined_roots(runs: RunStore, table: str) -> QuarantinedRoots:
-    """All of a table, with its branches. Reads the lists of files of all its runs in the quarantine.
+    """Return the quarantined roots of a table, with its branches. It reads the lists of files of all its runs
+    in the quarantine.
 
     Memory: some hundred bytes a metadata file in the quarantine.
     """
@@ -65,7 +66,7 @@ def quarantined_roots(runs: RunStore, table: str) -> QuarantinedRoots:
 
 
 def _removal_of(runs: RunStore, record: RunRecord) -> Removal:
-    """Empty where the record is damaged: nobody can take that run back."""
+    """Return the removal of a run, which is empty if the record is damaged: nobody can undo that run."""
     try:
         return runs.removal(record)
     except (CorruptDataError, UnsupportedError) as err:
@@ -97,7 +98,7 @@ class _WithQuarantine:
         return getattr(self._inner, name)
 
     def read(self, path: str) -> bytes:
-        """Errors as of `FileIO.read`."""
+        """Read a file, also one that was moved to the quarantine. Raises the errors of `FileIO.read`."""
         try:
             return self._inner.read(path)
         except NotFoundError:

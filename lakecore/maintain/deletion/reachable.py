@@ -66,7 +66,7 @@ class Reach:
     _wanted: Hashes = field(default_factory=lambda: NO_NAMES)
 
     def metadata(self, roots: Sequence[Root]) -> dict[str, int]:
-        """Paths and sizes of lists, manifests, index manifests, index files and statistics."""
+        """Return the paths and sizes of lists, manifests, index manifests, index files and statistics."""
         self._load_lists(roots)
         out: dict[str, int] = {}
         for root in roots:
@@ -75,7 +75,7 @@ class Reach:
         return out
 
     def data(self, roots: Sequence[Root], wanted: Hashes) -> Referenced:
-        """Which data and changelog files among `wanted` (hashes of names) the roots reach, exactly."""
+        """Return which data and changelog files among `wanted` (hashes of names) the roots reach, exactly."""
         self._want(wanted)
         if not len(self._wanted):
             return Referenced(NO_NAMES, frozenset())
@@ -91,7 +91,7 @@ class Reach:
         return Referenced(name_set(names), frozenset(extras))
 
     def candidates(self, lists: Iterable[str], kind: EntryKind) -> Candidates:
-        """What the ADD or DELETE entries of all manifests of these lists name."""
+        """Return the files that the ADD or DELETE entries of all manifests of these lists name."""
         names = list(dict.fromkeys(lists))
         self._fetch(names)
         files = list(dict.fromkeys(file for name in names for file in self._lists[name]))
@@ -102,7 +102,7 @@ class Reach:
         return Candidates.of(self.target, entries.select(entries.kind == kind))
 
     def mentioned(self, roots: Sequence[Root]) -> NamedFiles:
-        """What any entry of the roots' manifests names."""
+        """Return the files that any entry of the roots' manifests names."""
         self._load_lists(roots)
         files = list(
             dict.fromkeys(n for root in roots for name in _all_lists(root) for n in self._list(name))
@@ -115,7 +115,9 @@ class Reach:
         )
 
     def _groups(self, names: Sequence[str], work: Callable[[list[ManifestFile]], T]) -> Iterator[T]:
-        """`work` on groups of these manifests, in order; several at once, so it keeps little of them."""
+        """Yield the results of `work` on groups of these manifests, in order; several run at once, so `work`
+        should keep little of them.
+        """
         return in_threads(work, grouped(self._manifests[name] for name in names), _DECODERS)
 
     def _entries(self, group: Sequence[ManifestFile]) -> ManifestEntries:
@@ -127,7 +129,7 @@ class Reach:
             return ManifestEntries.concat([self._read(file) for file in group])
 
     def _about_wanted(self, group: Sequence[ManifestFile]) -> list[ManifestEntries]:
-        """Of each manifest the entries about candidates, let go of the rest."""
+        """Return the entries of each manifest that are about candidates; the others are freed."""
         try:
             parts = self.target.manifests.read_each(group)
         except (NotFoundError, CorruptDataError):
@@ -144,7 +146,7 @@ class Reach:
 
     @property
     def _streams_data(self) -> bool:
-        """Whether changelogs that outlive snapshots are the data files themselves."""
+        """Return whether changelogs that outlive snapshots are the data files themselves."""
         return TableOptions.from_schema(self.target.schema).changelog_producer is ChangelogProducer.NONE
 
     def _needed(self, root: Root) -> Iterator[ManifestEntries]:
@@ -167,7 +169,9 @@ class Reach:
         return ManifestEntries.concat([part for part in parts if len(part)])
 
     def _load_entries(self, roots: Sequence[Root]) -> None:
-        """The entries about candidates of every manifest the roots name and that was not read yet."""
+        """Load the entries about candidates of every manifest that the roots name and that was not read
+        yet.
+        """
         names = dict.fromkeys(n for root in roots for name in _all_lists(root) for n in self._list(name))
         missing = [name for name in names if name not in self._about]
         parts = self._groups(missing, self._about_wanted)
@@ -195,7 +199,7 @@ class Reach:
         return missing
 
     def _optional(self, roots: Sequence[Root]) -> frozenset[str]:
-        """Lists of changelogs that went with their snapshot (rule of the format)."""
+        """Return the lists of changelogs that were deleted with their snapshot (rule of the format)."""
         needed = {n for root in roots for n in _all_lists(root) if root.kind is not RootKind.CHANGELOG}
         needed |= {
             root.snapshot.changelog_manifest_list or "" for root in roots if root.kind is not RootKind.TAG
@@ -265,7 +269,9 @@ class Reach:
         return self._index[name]
 
     def _index_places(self, file: IndexFile) -> Iterator[str]:
-        """Where an index file may be: the option index-file-in-data-file-dir can have changed."""
+        """Yield the paths that an index file may have: the option index-file-in-data-file-dir can have
+        changed.
+        """
         if file.external_path is not None:
             yield plain_path(file.external_path)
             return
@@ -276,7 +282,7 @@ class Reach:
 
 
 def grouped(files: Iterable[ManifestFile]) -> Iterator[list[ManifestFile]]:
-    """In order, in groups of at most 8 MB and 50,000 entries, or one manifest."""
+    """Yield the files in order, in groups of at most 8 MB and 50,000 entries, or one manifest."""
     group: list[ManifestFile] = []
     size = entries = 0
     for file in files:
@@ -304,6 +310,6 @@ def _all_lists(root: Root) -> tuple[str, ...]:
 
 
 def _written(entries: ManifestEntries) -> ManifestEntries:
-    """Files that writers made; where that is not recorded, any."""
+    """Return the entries of files that writers made; if that is not recorded, all entries."""
     sources = [file.file_source for file in entries.files()]
     return entries.select(np.array([source is not FileSource.COMPACT for source in sources], np.bool_))

@@ -45,7 +45,7 @@ class Root:
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """Two equal ones reach the same files: a replaced tag is another root."""
+        """Return what two roots that reach the same files have in common: a replaced tag is another root."""
         return self.path, self.snapshot.base_manifest_list, self.snapshot.delta_manifest_list
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ class NamedRoot:
 
 @dataclass(frozen=True, slots=True)
 class RootSet:
-    """All roots of a table at one look. `branches`: their names, `main` first."""
+    """All roots that a table has at one moment. `branches` are their names, `main` first."""
 
     roots: tuple[Root, ...]
     branches: tuple[str, ...]
@@ -73,19 +73,19 @@ class RootSet:
         return frozenset(root.identity for root in self.roots)
 
     def of(self, kind: RootKind, branch: str) -> tuple[Root, ...]:
-        """Of one kind and branch; snapshots and changelogs by id."""
+        """Return the roots of one kind and branch; snapshots and changelogs are ordered by id."""
         found = [root for root in self.roots if root.kind is kind and root.branch == branch]
         key = (lambda root: root.name) if kind is RootKind.TAG else (lambda root: root.snapshot.id)
         return tuple(sorted(found, key=key))
 
     def without(self, paths: Iterable[str]) -> RootSet:
-        """As it will be when these root files are gone."""
+        """Return the roots that remain when these root files are gone."""
         gone = frozenset(paths)
         return RootSet(tuple(root for root in self.roots if root.path not in gone), self.branches)
 
 
 def read_roots(file_io: FileIO, paths: TablePaths) -> RootSet:
-    """Every root of the table, of all branches, whichever branch `paths` is.
+    """Read every root of the table, of all branches, whichever branch `paths` is.
 
     A root that vanishes between the listing and its reading makes the look start over. Raises
     UnavailableError when that goes on, or when a listing disagrees with the hints; CorruptDataError for a
@@ -110,7 +110,7 @@ def _of_branch(file_io: FileIO, paths: TablePaths, branch: str) -> tuple[Root, .
 
 
 def named_roots(file_io: FileIO, paths: TablePaths, branch: str) -> tuple[NamedRoot, ...]:
-    """The roots of a branch, unread. Costs three listings. Raises as `read_roots` does."""
+    """Return the roots of a branch, unread. It costs three listings. Raises the errors of `read_roots`."""
     own = paths.with_branch(branch)
     if not SchemaStore(file_io, own).list_ids():
         if branch != MAIN_BRANCH and not _has_files(file_io, own.root):
@@ -136,7 +136,9 @@ def named_roots(file_io: FileIO, paths: TablePaths, branch: str) -> tuple[NamedR
 
 
 def root_reader(file_io: FileIO, branch: str) -> Callable[[NamedRoot], Root]:
-    """Reads roots of a branch. It raises NotFoundError for one that is gone, CorruptDataError."""
+    """Return a function that reads roots of a branch. It raises NotFoundError for one that is gone,
+    CorruptDataError.
+    """
 
     def read(named: NamedRoot) -> Root:
         snapshot = Snapshot.from_json(file_io.read(named.path), named.path)
@@ -146,7 +148,9 @@ def root_reader(file_io: FileIO, branch: str) -> Callable[[NamedRoot], Root]:
 
 
 def _has_files(file_io: FileIO, directory: str) -> bool:
-    """But for what a process left that was killed when it made the first one."""
+    """Return whether a directory has files, other than temporary ones that a killed process left when it
+    wrote its first file.
+    """
     return any(
         _has_files(file_io, status.path) if status.is_dir else not is_temporary(status.name)
         for status in file_io.list(directory)

@@ -106,7 +106,7 @@ class Removal:
 
 @dataclass(frozen=True)
 class RunStore:
-    """The runs of a warehouse."""
+    """A store of the runs of a warehouse."""
 
     file_io: FileIO
     warehouse: str
@@ -247,7 +247,7 @@ def quoted_table(table: str) -> str:
 
 
 def _check_fields(record: RunRecord) -> None:
-    """Types are checked by hand, as whoever can write into the warehouse can write a record.
+    """Check the types of the fields, because whoever can write into the warehouse can write a record.
 
     Raises TypeError, ValueError.
     """
@@ -268,7 +268,9 @@ def _check_fields(record: RunRecord) -> None:
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, PlannedDeletion]]:
-    """Line by line, so that a small file cannot become a large one in memory before it is looked at."""
+    """Yield the lines one by one, so that a small file cannot become a large one in memory before it is
+    checked.
+    """
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as unpacked:
         while line := unpacked.readline(_MOST_LINE):
             if len(line) >= _MOST_LINE:

@@ -48,7 +48,9 @@ def do_nothing() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepResult:
-    """The result of a removal: `roots` and `files` by count, `size` in bytes as far as recorded."""
+    """The result of a removal. `roots` and `files` are numbers; `size` is in bytes, as far as it was
+    recorded.
+    """
 
     run: str | None = None
     roots: int = 0
@@ -260,7 +262,9 @@ class Sweeper:
 def _split(
     files: Sequence[PlannedDeletion], reach: Reach, roots: Sequence[Root]
 ) -> tuple[tuple[PlannedDeletion, ...], tuple[PlannedDeletion, ...]]:
-    """Files that no root reaches, and those that one does: by path, by name, or as an extra file."""
+    """Return the files that no root reaches, and those that one does reach: by path, by name, or as an extra
+    file.
+    """
     if not roots:
         return tuple(files), ()
     metadata = reach.metadata(roots)
@@ -302,7 +306,9 @@ Task = tuple[FileIO, tuple[tuple[str, str | None], ...]]
 
 
 def _batch_size(files: int, parallelism: int) -> int:
-    """Work for everyone, twice; the lease is renewed after each batch, so it must not take long."""
+    """Return the size of a batch, such that each thread gets two; the lease is renewed after each batch, so
+    it must not take long.
+    """
     return min(max(-(-files // (2 * parallelism)), _BATCH), _LARGEST_BATCH)
 
 
@@ -313,7 +319,7 @@ def _batches(file_io: FileIO, pairs: Iterable[tuple[str, str | None]], size: int
 
 
 def _remove_batch(task: Task) -> int:
-    """One unit of work on the executor."""
+    """Remove the files of one unit of work on the executor."""
     file_io, pairs = task
     step = -(-len(pairs) // THREADS)
     parts = [pairs[low : low + step] for low in range(0, len(pairs), step)]
@@ -321,7 +327,7 @@ def _remove_batch(task: Task) -> int:
 
 
 def _remove_all(file_io: FileIO, pairs: Sequence[tuple[str, str | None]]) -> int:
-    """What one thread does: many small deletions cost less than handing each to a thread."""
+    """Remove the files of one thread: many small deletions cost less than handing each to a thread."""
     return sum(_remove(file_io, pair) for pair in pairs)
 
 

@@ -1,4 +1,4 @@
-"""Expires changelogs of one branch."""
+"""This module expires changelogs of one branch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ _WHY = "only expired changelogs referred to it"
 def plan(
     target: Target, retention: Retention | None, quarantined: QuarantinedRoots = _EMPTY_QUARANTINE
 ) -> ExpiryPlan:
-    """`retention` None: all of them. Errors as for snapshots."""
+    """Return what would expire. With `retention` None these are all changelogs. Raises the same errors as for
+    snapshots.
+    """
     roots = read_roots(target.file_io, target.paths)
     branch = target.paths.branch
     found = roots.of(RootKind.CHANGELOG, branch)
@@ -89,7 +91,9 @@ def _files(target: Target, gone: Sequence[Root], needs: RequiredFiles) -> list[P
 
 
 def settle(target: Target) -> None:
-    """EARLIEST as an earlier or this run leaves it; without changelogs, no hints."""
+    """Correct EARLIEST, which an earlier run or this one may have left wrong; without changelogs there are no
+    hints.
+    """
     ids, earliest = target.changelogs.list_ids(), f"{target.paths.changelog_dir}/EARLIEST"
     try:
         if ids and target.file_io.stat(earliest) is not None:

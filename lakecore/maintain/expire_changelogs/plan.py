@@ -1,4 +1,4 @@
-"""Which changelogs go. Pure.
+"""This module decides which changelogs expire. Pure.
 
 Spec: as for snapshots, counted from the latest snapshot's id; the latest changelog stays as well.
 """

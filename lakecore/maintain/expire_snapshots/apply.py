@@ -48,7 +48,8 @@ def plan(
     consumers_hold: bool = True,
     quarantined: QuarantinedRoots = _EMPTY_QUARANTINE,
 ) -> ExpiryPlan:
-    """Reads all roots, the deltas of what expires, and what the other roots have of their files.
+    """Return what would expire. It reads all roots, the deltas of the expired snapshots, and which of their
+    files the other roots have.
 
     `decoupled`: changelogs live longer than snapshots. Raises LakeError when some root cannot be read: what
     it needs is unknown, so nothing may go.
@@ -98,7 +99,8 @@ def _first_kept(found: Sequence[Root], expiry: Expiry) -> Root | None:
 def _files(
     target: Target, gone: Sequence[Root], end: Root | None, needs: RequiredFiles
 ) -> list[PlannedDeletion]:
-    """Whatever is live before the end and not at it was removed by a delta up to the end's.
+    """Return the files to delete: whatever is live before the end and not at it was removed by a delta up to
+    the end's.
 
     Where ids are missing in between, a delta is missing too: there everything live before the gap counts.
     """
@@ -122,7 +124,9 @@ def _files(
 
 
 def _write_changelogs(target: Target, changelogs: Sequence[Root]) -> None:
-    """The snapshot's own bytes, before it goes. Raises CorruptDataError where another one is in the way."""
+    """Write the bytes of each snapshot as its changelog, before the snapshot is removed. Raises
+    CorruptDataError if a different changelog exists.
+    """
     for root in changelogs:
         data = target.file_io.read(target.paths.snapshot(root.snapshot.id))
         if not publish_resolved(target.file_io, root.path, data, target.clock):
@@ -144,7 +148,7 @@ def settle(target: Target) -> None:
 
 
 def _hint(target: Target, path: str, value: int) -> None:
-    """Advisory: readers list the directory where it is wrong."""
+    """Write a hint. Hints are advisory: readers list the directory where it is wrong."""
     try:
         target.file_io.overwrite(path, str(value).encode())
     except LakeError as err:

@@ -44,7 +44,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class AgedSnapshot:
-    """A snapshot or changelog: its id and its commit time in milliseconds."""
+    """A snapshot or changelog, which has an id and a commit time in milliseconds."""
 
     id: int
     time_ms: int

@@ -1,4 +1,5 @@
-"""What the last runs of each job took: `<warehouse>/.lakecore/history/<table>/<job>.json`, one file each.
+"""This module stores what the last runs of each job took: `<warehouse>/.lakecore/history/<table>/<job>.json`,
+one file each.
 
 A run adds its estimate and its outcome, and drops the oldest beyond `KEPT`: one read and one write. Two runs
 that end at once may lose one of the two lines; only estimates depend on them.
@@ -29,7 +30,8 @@ KEPT = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryLine:
-    """One run. `work`: as in `Work`; `estimate`, `outcome`: seconds, memory and figures of the job.
+    """The record of one run. `work` is as in `Work`; `estimate` and `outcome` have seconds, memory and
+    figures of the job.
 
     `run`: its line in the ledger of removals, if it removed anything.
     """
@@ -44,7 +46,7 @@ class HistoryLine:
     run: str | None = None
 
     def past(self) -> PastRun:
-        """What an estimate learns from it."""
+        """Return what an estimate learns from the run."""
         memory = self.outcome.get("memory")
         return PastRun(
             work=Work(**{one.name: int(self.work.get(one.name, 0)) for one in fields(Work)}),
@@ -55,7 +57,7 @@ class HistoryLine:
 
 
 def _line(raw: Mapping[str, Any]) -> HistoryLine:
-    """A line of the right types. Raises ValueError, TypeError, ArithmeticError."""
+    """Return a line whose fields have the right types. Raises ValueError, TypeError, ArithmeticError."""
     line = HistoryLine(**raw)
     for name in ("table", "job", "engine"):
         if not isinstance(getattr(line, name), str):
@@ -73,7 +75,7 @@ def _line(raw: Mapping[str, Any]) -> HistoryLine:
 
 @dataclass(frozen=True)
 class HistoryStore:
-    """The histories of a warehouse."""
+    """A store of the histories of a warehouse."""
 
     file_io: FileIO
     warehouse: str
@@ -86,11 +88,11 @@ class HistoryStore:
         return f"{self.warehouse.rstrip('/')}/.lakecore/history"
 
     def lines(self, table: str, job: str) -> tuple[HistoryLine, ...]:
-        """Oldest first. What cannot be read is no line."""
+        """Return the lines, oldest first. What cannot be read is left out."""
         return self._read(self._path(table, job))
 
     def of(self, table: str | None = None) -> Iterator[HistoryLine]:
-        """All lines of a table, or of the warehouse. Costs a read for each table and job."""
+        """Yield all lines of a table, or of the warehouse. It costs a read for each table and job."""
         if table is None:
             folders = [status.path for status in self.file_io.list(self.root) if status.is_dir]
         else:
@@ -100,7 +102,7 @@ class HistoryStore:
                 yield from self._read(status.path)
 
     def past(self, table: str, job: str, engine: str) -> list[PastRun]:
-        """Earlier runs of a job on the same kind of engine."""
+        """Return the earlier runs of a job on the same kind of engine."""
         return [line.past() for line in self.lines(table, job) if line.engine == engine]
 
     def add(self, line: HistoryLine) -> None:
@@ -119,7 +121,9 @@ class HistoryStore:
             )
 
     def _read(self, path: str, *, strict: bool = False) -> tuple[HistoryLine, ...]:
-        """Damage is no line. `strict`: raises UnavailableError, as who writes then would forget the rest."""
+        """Return the lines of a file; damaged lines are left out. With `strict` it raises UnavailableError,
+        because whoever then writes would lose the rest.
+        """
         try:
             return tuple(_line(raw) for raw in json_value(self.file_io.read(path)))
         except NotFoundError:

@@ -1,4 +1,6 @@
-"""Reads the values of a forecast: recent commits, the holder of the lease, the holders of old files."""
+"""This module reads the values of a forecast: recent commits, the holder of the lease, the holders of old
+files.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def observe(target: Target) -> Environment:
 
 
 def _commits(target: Target) -> tuple[RecentCommit, ...]:
-    """The newest ones, down to the first that cannot be read."""
+    """Return the newest commits, down to the first that cannot be read."""
     found: list[RecentCommit] = []
     with suppress(LakeError):
         at = target.snapshots.latest()
@@ -46,7 +48,9 @@ def _commits(target: Target) -> tuple[RecentCommit, ...]:
 
 
 def _ours(snapshot: Snapshot) -> bool:
-    """Whether lakecore compacted: its proof is in the snapshot. Its other commits are named for it."""
+    """Return whether lakecore made the commit: a compaction has its proof in the snapshot, and other commits
+    have its name in their user.
+    """
     marked = any(key.startswith(_MARK) for key in snapshot.properties or {})
     return marked or snapshot.commit_user.startswith("lakecore-")
 

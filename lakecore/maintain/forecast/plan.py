@@ -1,4 +1,6 @@
-"""Estimates of time and memory from what earlier runs took, and the risk of a conflict. No IO, no clock."""
+"""This module estimates time and memory from what earlier runs took, and the risk of a conflict. No IO, no
+clock.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,7 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
-    """A run of the same job on the same table."""
+    """A run of the same job on the same table, which an estimate is based on."""
 
     work: Work
     seconds: float
@@ -92,7 +94,7 @@ class PastRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentCommit:
-    """A recent commit."""
+    """A commit that was made recently."""
 
     time_ms: int
     kind: str
@@ -102,11 +104,11 @@ class RecentCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """The other activity on the table."""
+    """The other activity that a table has."""
 
     now_ms: int
     commits: tuple[RecentCommit, ...] = ()
-    """Recent commits, newest first."""
+    """The recent commits, newest first."""
     inline: bool = False
     """Whether its writers may compact by themselves."""
     lease: str | None = None
@@ -117,10 +119,10 @@ class Environment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Risk:
-    """The risk of a conflict."""
+    """The risk that the run conflicts with another commit."""
 
     level: str = "none"
-    """One of none, low, medium or high."""
+    """The level, which is one of none, low, medium or high."""
     probability: float = 0.0
     """The probability of at least one commit meanwhile to which the job would lose work."""
     expected_commits: float = 0.0
@@ -135,7 +137,7 @@ class Risk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """The estimated time with a range, and the risk."""
+    """The estimated time, which has a range, and the risk."""
 
     seconds: float
     seconds_low: float
@@ -220,7 +222,7 @@ def risk_of(
 
 
 def _rate(commits: Sequence[RecentCommit], now_ms: int) -> float:
-    """Commits a second."""
+    """Return the commits per second."""
     parts = (commits, commits[:8])
     return max(
         (len(part) / max(1.0, (now_ms - part[-1].time_ms) / 1000) for part in parts if part), default=0.0
@@ -239,7 +241,7 @@ def _words(
     expected: float,
     lost: float,
 ) -> list[str]:
-    """Why, as sentences without a full stop."""
+    """Return the reasons, as sentences without a full stop."""
     words = []
     if around.lease is not None:
         words.append(f"{around.lease} holds the table's lease")

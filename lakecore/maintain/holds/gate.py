@@ -15,7 +15,7 @@ __all__ = ["HoldGate", "how_it_ends", "refusal"]
 
 @dataclass(frozen=True)
 class HoldGate:
-    """The gate of one chore on one table."""
+    """The gate that one chore on one table passes."""
 
     store: HoldStore
     table: str

@@ -24,7 +24,9 @@ _NOTE = "the table is on hold now"
 def hold_on_damage(
     store: HoldStore, table: str, job: str, by: str, *, enabled: bool = True
 ) -> Iterator[None]:
-    """A CorruptDataError or ProofError within the block puts the table on hold; it is raised all the same."""
+    """Put the table on hold if a CorruptDataError or ProofError is raised within the block; the error is
+    raised all the same.
+    """
     try:
         yield
     except LakeError as err:

@@ -89,12 +89,12 @@ what is damaged, and remove no file, as the snapshots before theirs stay.
 
 
 def effect_on(chore: str) -> HoldEffect:
-    """A chore that nobody has classified is refused."""
+    """Return what a hold does to a chore. A chore that is not classified is refused."""
     return EFFECTS.get(chore, HoldEffect.REFUSED)
 
 
 def is_damage(error: BaseException, own_directory: str) -> bool:
-    """Whether the error puts the table on hold. `own_directory`: where lakecore keeps its records.
+    """Return whether the error puts the table on hold. `own_directory` is where lakecore keeps its records.
 
     A damaged record of lakecore's own says nothing about the table.
     """
@@ -104,7 +104,9 @@ def is_damage(error: BaseException, own_directory: str) -> bool:
 
 
 def ends_with(error: BaseException) -> EndsWith:
-    """Which check can see the cause: damaged metadata every whole one, anything else a deep one."""
+    """Return which check can see the cause: for damaged metadata every complete one, for anything else a deep
+    one.
+    """
     if not isinstance(error, CorruptDataError):
         return EndsWith.DEEP_FSCK
     directory = error.path.rpartition("/")[0].rpartition("/")[2]
@@ -112,7 +114,7 @@ def ends_with(error: BaseException) -> EndsWith:
 
 
 def replaced_by(new: Hold, existing: Iterable[Hold]) -> tuple[Hold, ...]:
-    """The records that `new` makes superfluous: those of its cause, and the oldest of too many."""
+    """Return the records that `new` makes superfluous: those of its cause, and the oldest of too many."""
     if not new.automatic:
         return ()
     alike = [hold for hold in existing if hold.ends_with is new.ends_with and hold.id != new.id]
@@ -122,7 +124,9 @@ def replaced_by(new: Hold, existing: Iterable[Hold]) -> tuple[Hold, ...]:
 
 
 def ended_by_check(holds: Sequence[Hold], *, deep: bool, read_data: bool) -> tuple[Hold, ...]:
-    """The holds that end when a check of this kind finds no damage: none by one that opens no data file."""
+    """Return the holds that end when a check of this kind finds no damage: none by a check that opens no data
+    file.
+    """
     if not read_data:
         return ()
     ways = (EndsWith.FSCK, EndsWith.DEEP_FSCK) if deep else (EndsWith.FSCK,)

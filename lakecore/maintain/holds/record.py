@@ -35,7 +35,8 @@ class EndsWith(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """One reason to remove nothing from `table` (without a branch: branches share their files).
+    """One reason for which nothing may be removed from `table` (without a branch: branches share their
+    files).
 
     `id`: the name of its file. `since_ms`: since the epoch. `error_class`, `path`: of the error behind it, or
     empty. `job`: the chore that failed; `by`: the run or the person. `readable`: False for a damaged record.
@@ -54,12 +55,14 @@ class Hold:
 
     @property
     def automatic(self) -> bool:
-        """Whether lakecore placed it because of damage. Not known of a damaged record: then False."""
+        """Return whether lakecore placed it because of damage. It is not known of a damaged record, and then
+        False.
+        """
         return self.ends_with is not EndsWith.PERSON
 
     @property
     def cause(self) -> tuple[str, str, str]:
-        """Two automatic holds of one cause say the same."""
+        """Return the cause: two automatic holds of one cause have the same."""
         return self.ends_with.value, self.error_class, self.path
 
     def __str__(self) -> str:
@@ -68,7 +71,7 @@ class Hold:
         return printable(f"{since}{who}: {self.reason}")
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return the fields as plain values."""
         texts = {name: getattr(self, name) for name in _TEXTS}
         return texts | {
             "id": self.id,
@@ -79,14 +82,14 @@ class Hold:
         }
 
     def encoded(self) -> bytes:
-        """The content of its file. Every text is printable and bounded."""
+        """Return the content of its file. Every text is printable and bounded."""
         raw = self.to_json() | {name: printable(getattr(self, name), _LONGEST_TEXT) for name in _TEXTS}
         stored = {key: value for key, value in raw.items() if key not in ("id", "automatic", "readable")}
         return json.dumps({"version": 1, **stored}, indent=2, ensure_ascii=False).encode()
 
     @classmethod
     def decoded(cls, data: bytes, name: str, table: str) -> Hold:
-        """The record in file `name` of the folder of `table`. What is damaged is a hold, too."""
+        """Return the record in file `name` of the folder of `table`. A damaged file is a hold, too."""
         try:
             raw = json.loads(data)
             if not isinstance(raw, Mapping) or raw["version"] != 1 or raw["table"] != table:
@@ -103,6 +106,6 @@ class Hold:
 
     @classmethod
     def unreadable(cls, name: str, table: str, problem: str) -> Hold:
-        """What a damaged record stands for."""
+        """Return the hold that a damaged record stands for."""
         reason = f"the record {printable(name)} of a hold cannot be read ({problem}), so it counts as a hold"
         return cls(id=name, table=table, ends_with=EndsWith.PERSON, reason=reason, since_ms=0, readable=False)

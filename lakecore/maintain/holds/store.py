@@ -1,4 +1,4 @@
-"""Where holds are kept: `<warehouse>/.lakecore/holds/<table>/<id>.json`, one file a hold.
+"""This module stores holds in `<warehouse>/.lakecore/holds/<table>/<id>.json`, one file per hold.
 
 Each is published atomically under a fresh name and never changed. Who ends holds deletes the files that it
 had seen before it looked at the table, so a hold that is placed meanwhile stays.
@@ -43,7 +43,7 @@ class HoldStore:
         return f"{self.warehouse.rstrip('/')}/.lakecore/holds"
 
     def of(self, table: str) -> tuple[Hold, ...]:
-        """The holds of a table, whichever of its branches is named; the oldest first.
+        """Return the holds of a table, whichever of its branches is named; the oldest first.
 
         Cost: a listing, and a small read a hold.
         """
@@ -52,7 +52,9 @@ class HoldStore:
         return tuple(sorted((h for h in found if h is not None), key=lambda hold: (hold.since_ms, hold.id)))
 
     def all(self) -> tuple[Hold, ...]:
-        """The holds of all tables, by table. Cost: as `of`, for each table that ever had one."""
+        """Return the holds of all tables, by table. The cost is that of `of`, for each table that ever had
+        one.
+        """
         folders = [status.name for status in self.file_io.list(self.root) if status.is_dir]
         tables = sorted(urllib.parse.unquote(name) for name in folders)
         return tuple(hold for table in tables for hold in self.of(table))
@@ -79,7 +81,9 @@ class HoldStore:
         return kept, not same
 
     def _replaced_by(self, hold: Hold) -> tuple[Hold, ...]:
-        """None where the others cannot be read: to write this one down is more important."""
+        """Return the holds that `hold` replaces, or none if the others cannot be read: recording this one is
+        more important.
+        """
         try:
             return replaced_by(hold, self.of(hold.table))
         except LakeError as err:
@@ -93,7 +97,7 @@ class HoldStore:
             storage.delete_listed(self._folder(hold.table), hold.id)
 
     def _load(self, status: FileStatus, table: str) -> Hold | None:
-        """None: no hold, or one that has ended since it was listed."""
+        """Return a hold, or None if there is none, or if it has ended since it was listed."""
         if is_temporary(status.name):
             return None
         if status.is_dir or status.size > MAX_RECORD_BYTES:

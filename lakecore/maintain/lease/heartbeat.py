@@ -21,7 +21,7 @@ _BEATS = 3
 
 
 class Heartbeat:
-    """Renews leases, each three times in its length. The thread starts with the first lease."""
+    """A thread that renews leases, each three times in its length. It starts with the first lease."""
 
     def __init__(self) -> None:
         self._leases: dict[int, Lease] = {}

@@ -155,7 +155,7 @@ def holder(file_io: FileIO, warehouse: str, table: str, now_ms: int) -> str | No
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where the leases of one table are."""
+    """The paths of the leases of one table."""
 
     file_io: FileIO
     warehouse: str
@@ -167,7 +167,7 @@ class _Places:
         return f"{self.warehouse.rstrip('/')}/.lakecore/leases/{name}"
 
     def numbers(self) -> list[int]:
-        """In order."""
+        """Return the numbers in order."""
         found = (whole_number(status.name) for status in self.file_io.list(self.folder))
         return sorted(number for number in found if number is not None and number < _MOST_LEASES)
 
@@ -184,7 +184,9 @@ class _Record:
     process: ProcessMark | None = None
 
     def holds(self, now_ms: int) -> bool:
-        """A time that is too far away for a lease is no time, and an ended process holds nothing."""
+        """Return whether the record holds the lease. A time that is too far away for a lease does not count,
+        and an ended process holds nothing.
+        """
         if not now_ms < self.until_ms <= now_ms + 2 * LONGEST_LEASE_MS:
             return False
         return not has_ended(self.process)
@@ -194,7 +196,9 @@ _NOBODY = _Record("", 0)
 
 
 def _held(file_io: FileIO, path: str) -> _Record:
-    """Nobody for a lease that was released, is half written by a process that is gone, or is a link."""
+    """Return the record of a lease. Nobody holds a lease that was released, is half written by a process that
+    ended, or is a link.
+    """
     try:
         raw = json_object(file_io.read(path))
         mark = ProcessMark.from_json(raw.get("process"))

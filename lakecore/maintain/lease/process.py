@@ -22,13 +22,13 @@ _ENDED = ("Z", "X", "x")
 """States of a process that does nothing any more: only its parent has not asked for its end yet."""
 _AFTER_NAME = 2
 _STATE, _STARTED = 3 - _AFTER_NAME - 1, 22 - _AFTER_NAME - 1
-"""Fields of `/proc/<pid>/stat`, counted from the one after the name."""
+"""The fields of `/proc/<pid>/stat`, counted from the one after the name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessMark:
-    """`boot`: id of the boot of the machine. `space`: the namespaces of the process. `started`: clock ticks
-    since the boot.
+    """The identity of a process. `boot` is the id of the boot of the machine, `space` the namespaces of the
+    process, `started` the clock ticks since the boot.
     """
 
     host: str
@@ -38,12 +38,14 @@ class ProcessMark:
     started: int
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return the fields as plain values."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, raw: object) -> ProcessMark | None:
-        """None for what is no mark: older records have none, and damaged ones prove nothing."""
+        """Parse a mark, or return None for what is no mark: older records have none, and damaged ones prove
+        nothing.
+        """
         if not isinstance(raw, Mapping):
             return None
         texts = {name: raw.get(name) for name in ("host", "boot", "space")}
@@ -56,7 +58,7 @@ class ProcessMark:
 
 
 def this_process() -> ProcessMark | None:
-    """The mark of the process that asks; None where the system does not tell (no `/proc`)."""
+    """Return the mark of the calling process, or None where the system does not provide it (no `/proc`)."""
     found = _stat(os.getpid())
     try:
         boot = _BOOT.read_text(encoding="utf-8").strip()
@@ -71,8 +73,8 @@ def this_process() -> ProcessMark | None:
 
 
 def has_ended(mark: ProcessMark | None) -> bool:
-    """Whether the process is known to have ended. False when nothing is known: it ran on another machine, in
-    another container, or before the last boot of this one.
+    """Return whether the process is known to have ended. It is False when nothing is known: the process ran
+    on another machine, in another container, or before the last boot of this one.
     """
     here = this_process()
     if mark is None or here is None:
@@ -90,7 +92,7 @@ def has_ended(mark: ProcessMark | None) -> bool:
 
 
 def _stat(pid: int) -> tuple[str, int] | None:
-    """State and start of a process; None when it cannot be looked at."""
+    """Return state and start of a process, or None when it cannot be read."""
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes().decode("utf-8", "replace")
         fields = text.rpartition(")")[2].split()  # the name may hold spaces and brackets

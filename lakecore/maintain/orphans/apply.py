@@ -58,9 +58,9 @@ def plan(
     external: Sequence[str] = (),
     executor: Executor | None = None,
 ) -> OrphanPlan:
-    """Reads all roots and what they need, then walks. Changes nothing. `external`: roots of data files that
-    are the table's alone; there only files with names as writers give them count. `executor`: lists the
-    directories where they are many.
+    """Return the orphans. It reads all roots and what they need, then lists directories; it changes nothing.
+    `external` are roots of data files that are the table's alone; there only files with names as writers give
+    them count. `executor` lists the directories where they are many.
 
     Raises UnsupportedError when a limit says that this must be a mistake, CorruptDataError and
     UnavailableError when what is needed is not known for certain.
@@ -90,7 +90,7 @@ def plan(
 def _data(
     walk: Walk, known: KnownFiles, external: Sequence[str]
 ) -> tuple[list[FileStatus], list[tuple[FileStatus, int]]]:
-    """Old data files that nothing names, and those that are removed somewhere."""
+    """Return old data files that nothing names, and those that some manifest removes."""
     unnamed: list[FileStatus] = []
     dead: list[tuple[FileStatus, int]] = []
     for seen in walk.data_files(known):
@@ -115,7 +115,7 @@ def apply_removal(
 
 
 def _temporary(walk: Walk, roots: RootSet) -> Iterator[PlannedDeletion]:
-    """What atomic writes of any branch left beside their target."""
+    """Yield temporary files of atomic writes of any branch."""
     for branch in roots.branches:
         paths = walk.target.paths.with_branch(branch)
         for name, directory in (("snapshot", paths.snapshot_dir), ("changelog", paths.changelog_dir)):
@@ -138,7 +138,7 @@ def _metadata(walk: Walk, needed: frozenset[str]) -> Iterator[PlannedDeletion]:
 
 
 def _dead(reach: Reach, roots: RootSet, dead: list[tuple[FileStatus, int]]) -> list[PlannedDeletion]:
-    """Files that are named, but were removed in every state that is left."""
+    """Return the files that are named, but were removed in every state that is left."""
     names = np.array([name for _, name in dead], np.uint64)
     held = within(names, reach.data(roots.roots, names).names).tolist()
     return [

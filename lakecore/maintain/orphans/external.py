@@ -35,12 +35,15 @@ class ExternalRoots:
 
 
 def is_made_by_writers(name: str) -> bool:
-    """Whether a file has a fresh name, as writers of the format give: anything else is somebody else's."""
+    """Return whether a file has a fresh name, as writers of the format give: files of other names belong to
+    somebody else.
+    """
     return _FRESH.fullmatch(name) is not None
 
 
 def external_roots(file_io: FileIO, warehouse: str, table_path: str, schema: TableSchema) -> ExternalRoots:
-    """The roots of a table. Cost, if it has any: a listing a database, a small read a table of the warehouse.
+    """Return the external roots of a table. The cost, if it has any, is one listing per database and one
+    small read per table of the warehouse.
 
     Raises UnsupportedError when another table's schema cannot be read: it may name the same root.
     """
@@ -60,7 +63,7 @@ def external_roots(file_io: FileIO, warehouse: str, table_path: str, schema: Tab
 
 
 def _named(schema: TableSchema, warehouse: str) -> tuple[list[str], list[str]]:
-    """Roots that this storage can look at, and why not the others."""
+    """Return the roots that this storage can list, and why not the others."""
     named, skipped = [], []
     for text in schema.options.get(_OPTION, "").split(","):
         if not text.strip():
@@ -86,7 +89,7 @@ def _within(path: str, root: str) -> bool:
 
 
 def _claims(file_io: FileIO, warehouse: str, table_path: str) -> Iterator[tuple[str, str]]:
-    """Places of the warehouse's other tables, each with the table that has or names it."""
+    """Yield the places of the warehouse's other tables, each with the table that has or names it."""
     databases = [s.path for s in file_io.list(warehouse) if s.is_dir and s.name.endswith(".db")]
     tables = [s.path for found in in_threads(file_io.list, databases) for s in found if s.is_dir]
     others = [path for path in tables if path != table_path]
@@ -96,7 +99,7 @@ def _claims(file_io: FileIO, warehouse: str, table_path: str) -> Iterator[tuple[
 
 
 def _roots_of(file_io: FileIO, path: str) -> tuple[str, ...]:
-    """What any schema of a table names."""
+    """Return the roots that any schema of a table names."""
     try:
         store = SchemaStore(file_io, TablePaths(path))
         texts = {store.load(number).options.get(_OPTION, "") for number in store.list_ids()}

@@ -46,12 +46,12 @@ class Lister:
     executor: Executor
 
     def list(self, directory: str) -> DirectoryListing:
-        """A directory that is missing has nothing."""
+        """List a directory; a directory that is missing has no files."""
         return _listed(self.file_io, self.older_than_ms, directory)
 
     def each(self, directories: Iterable[str], then: Callable[[DirectoryListing], R]) -> Iterator[R]:
-        """`then` of all of them, in order. Memory: the results of some thousand; on executors besides the old
-        files of 128 directories a core.
+        """Yield the result of `then` for each directory, in order. It keeps the results of some thousand
+        directories in memory; with executors also the old files of 128 directories per core.
         """
         waiting = iter(directories)
         first = list(islice(waiting, _FEW + 1))
@@ -94,7 +94,9 @@ _Short = tuple[tuple[str, ...], int, int, tuple[tuple[str, int, int], ...]]
 
 
 def _list_batch(task: tuple[FileIO, int, tuple[str, ...]]) -> list[_Short]:
-    """One unit of work on the executor. What it answers does not say the directory with each name."""
+    """List the directories of one unit of work on the executor. The result does not repeat the directory in
+    each name.
+    """
     file_io, older_than_ms, directories = task
     listings = in_threads(partial(_listed, file_io, older_than_ms), directories)
     return [_shortened(path, found) for path, found in zip(directories, listings, strict=True)]
@@ -107,7 +109,7 @@ def _shortened(directory: str, found: DirectoryListing) -> _Short:
 
 
 def _restored(directory: str, short: _Short) -> DirectoryListing:
-    """A name without a slash is one of the directory."""
+    """Return the listing with full paths. A name without a slash is one of the directory."""
     folders, files, size, old = short
     return DirectoryListing(
         folders=tuple(_path(directory, name) for name in folders),

@@ -48,7 +48,7 @@ class DirectoryScan:
 
 @dataclass(frozen=True, slots=True)
 class _Above:
-    """A directory above those of data files: where to go on, and its old temporary files."""
+    """A directory above those of data files, which has folders to list next, and old temporary files."""
 
     folders: list[str]
     temporary_files: tuple[FileStatus, ...]
@@ -69,19 +69,21 @@ class Walk:
     temporary_files: list[FileStatus] = field(default_factory=list)
 
     def old_files(self, directory: str) -> tuple[FileStatus, ...]:
-        """Those of one directory."""
+        """Return the old files of one directory."""
         found = self.lister.list(directory)
         self._count(found.files, found.size)
         return found.old
 
     def data_files(self, known: KnownFiles) -> Iterator[DirectoryScan]:
-        """All directories of data files. Memory: their paths, and what looks like orphans."""
+        """Yield all directories of data files. It keeps their paths in memory, and what looks like
+        orphans.
+        """
         for seen in self.lister.each(self._buckets(), partial(_look, known)):
             self._count(seen.files, seen.size)
             yield seen
 
     def _buckets(self) -> Iterator[str]:
-        """As deep as there are partition columns, then the buckets."""
+        """Yield the bucket directories, which are below as many levels as there are partition columns."""
         directory = TableOptions.from_schema(self.target.schema).path_directory
         parts = (self.target.paths.table_path, (directory or "").strip("/"))
         level = ["/".join(part for part in parts if part)]

@@ -1,4 +1,4 @@
-"""Looks at the partitions of a table."""
+"""This module reads which partitions of a table have files, and their ages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NUMBERED = (TypeRoot.DATE, TypeRoot.TIME)
 def aged_partitions(
     target: Target, entries: ManifestEntries, strategy: ExpireStrategy, offset_ms: int
 ) -> list[AgedPartition]:
-    """The partitions that have files. `offset_ms`: of the writers' wall clock to UTC.
+    """Return the partitions that have files. `offset_ms` is that of the writers' wall clock to UTC.
 
     By update time it costs a look at every file (some 1 us each), else at each partition.
     """
@@ -40,7 +40,9 @@ def aged_partitions(
 
 
 def _text(value: Any, kind: Any) -> str | None:
-    """Rule of the format: as the value is held, so a DATE is a number of days."""
+    """Return the text of a partition value. Rule of the format: it is the internal value, so a DATE is a
+    number of days.
+    """
     if value is None:
         return None
     if isinstance(kind, AtomicType) and kind.root in _NUMBERED:
@@ -49,6 +51,6 @@ def _text(value: Any, kind: Any) -> str | None:
 
 
 def partition_label(target: Target, values: Mapping[str, Any]) -> str:
-    """`dt=2024-01-01,hh=2`."""
+    """Return a partition as in `dt=2024-01-01,hh=2`."""
     kind = target.schema.partition_type
     return partition_text([values[name] for name in kind.names], kind)

@@ -1,4 +1,4 @@
-"""Marks partitions as complete: by a file in each, or by telling a web service.
+"""This module marks partitions as complete: by a file in each, or by a request to a web service.
 
 Rules of the format: the actions of option `partition.mark-done-action` in their order, partition by
 partition. `success-file` writes `_SUCCESS`; `http-report` posts {params, table, path, partition} as JSON to
@@ -47,7 +47,9 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def check_actions(target: Target) -> tuple[Mark, ...]:
-    """What marks a partition (its path below the table). Raises UnsupportedError, InvalidOptionError."""
+    """Return the functions that mark a partition (given by its path below the table). Raises
+    UnsupportedError, InvalidOptionError.
+    """
     options = target.schema.options
     names = [name.strip() for name in options.get(_ACTION, _SUCCESS_FILE).split(",") if name.strip()]
     marks: list[Mark] = []
@@ -100,7 +102,7 @@ def _url(target: Target) -> str:
 
 
 def _report(target: Target, partition: str) -> None:
-    """The address may hold secrets: messages name its host only."""
+    """Send a partition to the web service. The address may have secrets: messages name its host only."""
     url = _url(target)
     body = {
         "params": target.schema.options.get(_PARAMS),

@@ -15,14 +15,16 @@ __all__ = ["AgedPartition", "ExpireRule", "ExpireStrategy", "expired_partitions"
 
 class ExpireStrategy(Enum):
     VALUES_TIME = "values-time"
-    """By the time that a partition's values stand for."""
+    """The strategy that uses the time that a partition's values stand for."""
     UPDATE_TIME = "update-time"
     """By when its youngest file was made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireRule:
-    """`expiration_ms`: older ones go; `max_expires`: at most so many in one run."""
+    """The rule by which partitions expire: those older than `expiration_ms`, and at most `max_expires` in one
+    run.
+    """
 
     expiration_ms: int
     strategy: ExpireStrategy
@@ -39,7 +41,9 @@ class ExpireRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgedPartition:
-    """`values`: by column, internal. `texts`: as rules see them. `updated_ms`: of its youngest file."""
+    """A partition that has files. `values` are internal values by column, `texts` as rules see them, and
+    `updated_ms` is the time of its youngest file.
+    """
 
     values: Mapping[str, Any]
     texts: tuple[str | None, ...]
@@ -49,8 +53,8 @@ class AgedPartition:
 def expired_partitions(
     partitions: Sequence[AgedPartition], rule: ExpireRule, now_ms: int
 ) -> tuple[list[AgedPartition], list[AgedPartition]]:
-    """Those to drop, in order of their text, and those whose values stand for no time: these stay
-    for ever.
+    """Return the partitions to drop, in order of their text, and those whose values stand for no time, which
+    never expire.
     """
     end = now_ms - rule.expiration_ms
     timeless: list[AgedPartition] = []

@@ -26,7 +26,9 @@ _LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 def time_of(
     names: Sequence[str], values: Sequence[str | None], pattern: str | None, formatter: str | None
 ) -> int | None:
-    """Milliseconds; None when the values stand for no time (null, or a text that cannot be read)."""
+    """Return milliseconds, or None when the values stand for no time (null, or a text that cannot be
+    parsed).
+    """
     if pattern is None:
         text = values[0] if values else None
     else:
@@ -44,7 +46,7 @@ def time_of(
 
 
 def check_formatter(formatter: str) -> None:
-    """Raises InvalidInputError for letters that are not read."""
+    """Raise InvalidInputError for letters that are not supported."""
     _compiled(formatter)
 
 
@@ -105,7 +107,7 @@ def _length(year: int, month: int) -> int:
 
 
 def _days(year: int, month: int) -> int:
-    """From 1970-01-01 to the first of a month."""
+    """Return the days from 1970-01-01 to the first of a month."""
     before = year - 1
     leaps = before // 4 - before // 100 + before // 400
     return before * 365 + leaps - 719162 + sum(_length(year, m) for m in range(1, month))

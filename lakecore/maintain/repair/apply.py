@@ -90,7 +90,8 @@ _OTHERWISE = "roll back to a snapshot or tag without it, or write the affected r
 def make_plan(
     context: RepairContext, findings: Sequence[Finding], branches: Sequence[str], older_than_ms: int
 ) -> RepairPlan:
-    """Reads only. `branches`: all, main first; `older_than_ms`: younger orphans are no orphans.
+    """Return the plan of a repair; it only reads. `branches` are all branches, main first; orphans younger
+    than `older_than_ms` do not count.
 
     What an action cannot look at because of other damage is in `later`. Raises UnavailableError.
     """
@@ -125,12 +126,14 @@ def make_plan(
 
 
 def _renewed(steps: Sequence[Step]) -> set[str]:
-    """Branches that have other files after some steps."""
+    """Return the branches that have other files after some steps."""
     return {step.branch for step in steps if ACTIONS[step.action] in (MANIFESTS, FILES, LOST_CHANGELOG)}
 
 
 def _parameters(findings: Sequence[Finding], older_than_ms: int) -> Mapping[str, dict[str, Any]]:
-    """What actions cannot see for themselves, or only by reading everything: by their names."""
+    """Return the parameters, by names of actions, that actions cannot find themselves, or only by reading
+    everything.
+    """
     unreadable = sorted({f.path for f in findings if f.kind is FindingKind.BYTES})
     described = sorted({f.path for f in findings if f.kind is FindingKind.COLUMN_STATISTICS})
     unread = sorted({f.path for f in findings if f.kind is FindingKind.TIMES})
@@ -145,7 +148,9 @@ def _parameters(findings: Sequence[Finding], older_than_ms: int) -> Mapping[str,
 
 
 def pending_changes(context: RepairContext, step: Step) -> frozenset[str]:
-    """What is left of a step. Raises InvalidInputError when the plan is stale."""
+    """Return the changes of a step that are still to be made. Raises InvalidInputError when the plan is
+    stale.
+    """
     action = _action(step)
     now = action.look(context, step.branch, step.parameters)
     return remaining(step, now, action.growth)

@@ -45,7 +45,8 @@ ALL = AcceptedLoss(rows=2**63, max_share=1.0)
 
 
 def _damaged(context: RepairContext, branch: str, parameters: Parameters) -> ActionPreview | None:
-    """Manifests and data files of the latest snapshot that have another size than they were written with.
+    """Return the manifests and data files of the latest snapshot that have another size than they were
+    written with.
 
     Of the data files that fsck could not decode (`unreadable`) those that still cannot be.
     """
@@ -159,7 +160,7 @@ def _vectors(context: RepairContext, branch: str, _: Parameters) -> ActionPrevie
 def _remove_vectors(
     context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]
 ) -> ActionResult:
-    """A COMPACT: no row changes."""
+    """Remove the vectors in a COMPACT snapshot: no row changes."""
     target = context.at(branch)
     latest, files = _index(target)
     if latest is None:

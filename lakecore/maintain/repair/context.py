@@ -76,12 +76,12 @@ Parameters = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """A kind of repair."""
+    """A kind of repair, which has a function that finds changes and one that makes them."""
 
     look: Callable[[RepairContext, str, Parameters], ActionPreview | None]
     """Returns what the action would do to a branch now, None for nothing. It changes nothing."""
     do: Callable[[RepairContext, str, Parameters, frozenset[str]], ActionResult]
-    """Makes the given changes."""
+    """A function that makes the given changes."""
     whole_table: bool = False
     """Whether the action is for all branches at once."""
     growth: Growth = Growth.STALE

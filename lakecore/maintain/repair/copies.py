@@ -28,8 +28,8 @@ _COPY_BYTES = 8 << 20
 def replace_with_copies(
     context: RepairContext, target: Target, entries: Iterable[ManifestEntry], write: Write
 ) -> ActionResult:
-    """A COMPACT with a copy in the place of each file. Raises CommitConflictError when others replaced one
-    of the files meanwhile, and what `write` raises; then nothing is left behind.
+    """Commit a COMPACT with a copy in the place of each file. Raises CommitConflictError when others replaced
+    one of the files meanwhile, and the errors of `write`; then nothing is left behind.
     """
     directory = bucket_directory(target.paths, target.schema)
     prefix = TableOptions.from_schema(target.schema).data_file_prefix
@@ -56,7 +56,9 @@ def replace_with_copies(
 
 
 def copy_files(target: Target, directory: str, pairs: Sequence[tuple[str, str]]) -> None:
-    """Cost: one read and write of the files; 8 MB of memory. Nothing is left where it fails."""
+    """Copy files. The cost is one read and write of the files, and 8 MB of memory. Nothing is left where it
+    fails.
+    """
     for source, name in pairs:
         output = target.file_io.open_output(f"{directory}/{name}")
         try:
@@ -70,7 +72,7 @@ def copy_files(target: Target, directory: str, pairs: Sequence[tuple[str, str]])
 
 
 def _renamed(file: DataFile, stem: str) -> DataFile:
-    """The file, and those beside it, under names that begin with `stem`."""
+    """Return the file, and those beside it, under names that begin with `stem`."""
     old, dot, rest = file.file_name.partition(".")
     extras = tuple(f"{stem}{name.removeprefix(old)}" for name in file.extra_files)
     return replace(file, file_name=f"{stem}{dot}{rest}", extra_files=extras)

@@ -45,7 +45,8 @@ class _Lost:
 
 
 def _find(target: Target, suspects: frozenset[str]) -> _Lost | None:
-    """Cost: a listing of `index/` (or a look at each index file), and the entries of all data files.
+    """Find the buckets to repair. The cost is a listing of `index/` (or a look at each index file), and the
+    entries of all data files.
 
     `suspects`: paths of index files that do not hold what they should, whatever their size.
     """
@@ -69,7 +70,7 @@ def _find(target: Target, suspects: frozenset[str]) -> _Lost | None:
 
 
 def _filled(files: ManifestEntries) -> frozenset[Bucket]:
-    """Real buckets that have files."""
+    """Return the real buckets that have files."""
     if not len(files):
         return frozenset()
     pairs = np.unique(np.stack((files.partition.astype(np.int64), files.bucket.astype(np.int64))), axis=1)
@@ -102,7 +103,8 @@ def _line(target: Target, bucket: Bucket, file: IndexFile | None) -> str:
 def _rebuild(
     context: RepairContext, branch: str, parameters: Parameters, wanted: frozenset[str]
 ) -> ActionResult:
-    """A COMPACT: no row changes. Memory: the hashes of one bucket, 4 bytes a row of it.
+    """Rebuild the indexes in a COMPACT: no row changes. It needs memory for the hashes of one bucket, 4 bytes
+    per row of it.
 
     Raises CommitConflictError when others wrote to a bucket meanwhile; then nothing is left behind.
     """
@@ -140,7 +142,7 @@ def _discard(store: IndexStore, messages: Sequence[CommitMessage]) -> None:
 
 
 def _hashes(target: Target, files: ManifestEntries, bucket: Bucket) -> npt.NDArray[np.int32] | None:
-    """Of all keys in the files of a bucket, each once; None without files.
+    """Return the hashes of all keys in the files of a bucket, each once; None without files.
 
     Raises CorruptDataError, NotFoundError: data files come first.
     """

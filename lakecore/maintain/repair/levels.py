@@ -46,7 +46,9 @@ def _may(target: Target) -> bool:
 
 
 def _find(target: Target) -> list[ManifestEntry]:
-    """Files of the latest snapshot to be lowered. Cost: two keys a file are decoded."""
+    """Return the files of the latest snapshot to be moved to a lower level. The cost is that of decoding two
+    keys per file.
+    """
     latest = target.snapshots.latest()
     if latest is None or not _may(target):
         return []
@@ -59,7 +61,7 @@ def _find(target: Target) -> list[ManifestEntry]:
 
 
 def _overlapping(group: Sequence[ManifestEntry], key: Any) -> Iterator[ManifestEntry]:
-    """Those of one level that overlap older ones which stay."""
+    """Yield the files of one level that overlap older ones which stay."""
     kept: list[tuple[Any, Any]] = []
     """Key ranges without overlap, in order."""
     for entry in sorted(group, key=lambda one: (one.file.max_sequence_number, one.file.file_name)):
@@ -91,7 +93,9 @@ def _line(target: Target, entry: ManifestEntry) -> str:
 
 
 def _lower(context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]) -> ActionResult:
-    """A COMPACT. Raises CommitConflictError when others replaced one of the files meanwhile."""
+    """Move the files to a lower level in a COMPACT. Raises CommitConflictError when others replaced one of
+    the files meanwhile.
+    """
     target = context.at(branch)
     chosen = (entry for entry in _find(target) if _line(target, entry) in wanted)
     return replace_with_copies(context, target, chosen, partial(_copy, target))

@@ -1,4 +1,6 @@
-"""Repairs of what points at data: hints, branches without a schema, snapshots and tags of lost files."""
+"""This module repairs what refers to data: hints, branches without a schema, snapshots and tags of lost
+files.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,7 @@ def _repair_earliest(
 
 
 def _lost_branch(context: RepairContext, branch: str, _: Parameters) -> ActionPreview | None:
-    """A branch without any schema: what it needs cannot be known, so every chore on the table stops."""
+    """Find a branch without any schema: what it needs cannot be known, so every chore on the table stops."""
     paths = context.main.paths.with_branch(branch)
     if branch == context.main.paths.branch or _has_schema(context, branch):
         return None
@@ -108,7 +110,9 @@ def _remove_branch(
 
 
 def _rollback(context: RepairContext, branch: str, _: Parameters) -> ActionPreview | None:
-    """The latest snapshot is beyond repair: its lists, its index manifest or its own file are gone."""
+    """Find a latest snapshot that is beyond repair: its lists, its index manifest or its own file are
+    gone.
+    """
     target = context.at(branch)
     broken = broken_roots(target)
     if not broken.beyond:
@@ -131,7 +135,9 @@ def _rollback(context: RepairContext, branch: str, _: Parameters) -> ActionPrevi
 
 
 def _after(target: Target, goal: int) -> list[str]:
-    """Snapshots from the newest back, then changelogs and tags, that came after one."""
+    """Return the paths of the snapshots from the newest back, then of changelogs and tags, that came after
+    one.
+    """
     paths = target.paths
     found = [paths.snapshot(number) for number in reversed(target.snapshots.list_ids()) if number > goal]
     found += [paths.changelog(number) for number in reversed(target.changelogs.list_ids()) if number > goal]
@@ -144,7 +150,7 @@ def _after(target: Target, goal: int) -> list[str]:
 
 
 def _roll_back(context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]) -> ActionResult:
-    """LATEST goes back first: others trust it blindly."""
+    """Roll back. LATEST is changed first, because others trust it."""
     target = context.at(branch)
     goal = newest_readable(target, broken_roots(target))
     if goal is None:
@@ -158,7 +164,8 @@ def _roll_back(context: RepairContext, branch: str, _: Parameters, wanted: froze
 
 
 def _roots(context: RepairContext, branch: str, _: Parameters) -> ActionPreview | None:
-    """Old snapshots go with all that are older, so that no gap is left; tags and changelogs one by one.
+    """Find roots to remove. Old snapshots are removed with all that are older, so that no gap is left; tags
+    and changelogs one by one.
 
     The latest stays: it goes when a newer one is there.
     """
@@ -188,7 +195,7 @@ def _up_to(target: Target, broken: list[int]) -> list[int]:
 
 
 def _remove_roots(context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]) -> ActionResult:
-    """Oldest first, as expiry does: whatever stops it leaves an unbroken row."""
+    """Remove roots, oldest first, as expiry does: an interruption leaves no gap."""
     target = context.at(branch)
     paths = [path for path in map(target.paths.snapshot, target.snapshots.list_ids()) if path in wanted]
     paths += sorted(wanted.difference(paths))
@@ -203,7 +210,7 @@ def _settle(context: RepairContext, branch: str) -> None:
 
 
 def _changelog(context: RepairContext, branch: str, _: Parameters) -> ActionPreview | None:
-    """The latest snapshot can be read, its change stream cannot, and every chore stops at it."""
+    """Find a latest snapshot that can be read while its change stream cannot; every chore stops at it."""
     target = context.at(branch)
     latest = target.snapshots.latest()
     why = lost_changelog(target)
@@ -219,14 +226,18 @@ def _changelog(context: RepairContext, branch: str, _: Parameters) -> ActionPrev
 
 
 def _supersede(context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]) -> ActionResult:
-    """A COMPACT snapshot that changes nothing. Raises CommitConflictError when another commit was first."""
+    """Commit a COMPACT snapshot that changes nothing. Raises CommitConflictError when another commit was
+    first.
+    """
     target = context.at(branch)
     latest = target.snapshots.latest()
     return ActionResult() if latest is None else _succeed(context, target, latest, CommitKind.COMPACT)
 
 
 def _totals(context: RepairContext, branch: str, _: Parameters) -> ActionPreview | None:
-    """The latest snapshot counts other rows than its files hold; each commit after it would carry that on."""
+    """Find a latest snapshot that counts other rows than its files have; each commit after it would carry
+    that on.
+    """
     target = context.at(branch)
     latest = target.snapshots.latest()
     if latest is None or latest.total_record_count is None:
@@ -244,7 +255,7 @@ def _totals(context: RepairContext, branch: str, _: Parameters) -> ActionPreview
 
 
 def _count_again(context: RepairContext, branch: str, _: Parameters, wanted: frozenset[str]) -> ActionResult:
-    """An OVERWRITE snapshot without changes: a state that does not follow from the one before."""
+    """Commit an OVERWRITE snapshot without changes: a state that does not follow from the one before."""
     target = context.at(branch)
     latest = target.snapshots.latest()
     if latest is None:
@@ -254,7 +265,7 @@ def _count_again(context: RepairContext, branch: str, _: Parameters, wanted: fro
 
 
 def _rows(target: Target, snapshot: Snapshot) -> int:
-    """Of all live files, as their entries say."""
+    """Return the rows of all live files, as their entries record them."""
     entries = target.manifests.read(target.manifests.data_manifests(snapshot))
     return int(live_entries(entries, where=f"snapshot {snapshot.id}").row_count.sum())
 
@@ -262,7 +273,7 @@ def _rows(target: Target, snapshot: Snapshot) -> int:
 def _succeed(
     context: RepairContext, target: Target, latest: Snapshot, kind: CommitKind, **fields: Any
 ) -> ActionResult:
-    """The same files in a snapshot behind `latest`. Raises CommitConflictError when there is one."""
+    """Commit the same files in a snapshot after `latest`. Raises CommitConflictError when there is one."""
     base, delta = (
         target.manifests.write_list(target.manifests.data_manifests(latest)),
         target.manifests.write_list(()),

@@ -1,4 +1,6 @@
-"""The plan of a repair as a value, its JSON, and whether a step still fits. Pure."""
+"""This module has the plan of a repair as a value, its JSON, and the check whether a step still applies.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,7 @@ class RepairPlan:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> RepairPlan:
-        """Raises InvalidInputError."""
+        """Parse a plan. Raises InvalidInputError."""
         try:
             if raw["version"] != _VERSION:
                 raise InvalidInputError(
@@ -105,7 +107,9 @@ class RepairPlan:
             raise InvalidInputError(f"this is not a repair plan: {err!r}; make one with fsck --plan") from err
 
     def chosen(self, numbers: Sequence[int]) -> tuple[Step, ...]:
-        """The steps of these numbers in order, all without any. Raises InvalidInputError."""
+        """Return the steps of these numbers in order, or all steps if there are no numbers. Raises
+        InvalidInputError.
+        """
         known = {step.number: step for step in self.steps}
         unknown = [number for number in numbers if number not in known]
         if unknown:
@@ -115,7 +119,7 @@ class RepairPlan:
 
 
 def remaining(step: Step, now: ActionPreview | None, growth: Growth) -> frozenset[str]:
-    """The changes of the step that are still to be made; none when it is done.
+    """Return the changes of the step that are still to be made; none when it is done.
 
     Raises InvalidInputError when the plan is stale.
     """

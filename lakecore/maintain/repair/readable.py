@@ -29,13 +29,15 @@ class BrokenRoots:
 
     @property
     def beyond(self) -> str:
-        """Why the latest snapshot cannot be repaired; empty where it can: lost manifests can be left out."""
+        """Return why the latest snapshot cannot be repaired, or an empty text where it can: lost manifests
+        can be left out.
+        """
         why = "" if self.latest is None else self.snapshots.get(self.latest, "")
         return "" if why.startswith(_MANIFEST) else why
 
 
 def broken_roots(target: Target) -> BrokenRoots:
-    """Snapshots, tags and changelogs whose file, lists or manifests are gone or damaged.
+    """Return the snapshots, tags and changelogs whose file, lists or manifests are gone or damaged.
 
     Manifests count by name and size. The latest snapshot needs no changelog to be read, but its deletion
     vectors. Cost: a small read a root and list, one listing of manifests, a look at each that is not listed.
@@ -59,14 +61,14 @@ def broken_roots(target: Target) -> BrokenRoots:
 
 
 def lost_changelog(target: Target) -> str:
-    """Why the changelog of the latest snapshot cannot be read; empty where it can."""
+    """Return why the changelog of the latest snapshot cannot be read, or an empty text where it can."""
     latest = target.snapshots.latest_id()
     return "" if latest is None else _Look(target).changelog(target.paths.snapshot(latest))
 
 
 def newest_readable(target: Target, broken: BrokenRoots) -> int | None:
-    """The newest snapshot that can be read with its deletion vectors; without one, the newest that lacks
-    manifests only: these can be left out.
+    """Return the newest snapshot that can be read with its deletion vectors; if there is none, the newest
+    that lacks manifests only: these can be left out.
     """
     look = _Look(target)
     whole = list(reversed(broken.whole))
@@ -84,7 +86,7 @@ class _Look:
     sizes: dict[str, int] | None = None
 
     def state(self, path: str, *, changelog: bool = False) -> str:
-        """Of a snapshot or tag."""
+        """Return what prevents reading a snapshot or tag, or an empty text."""
         try:
             snapshot = Snapshot.from_json(self.target.file_io.read(path), path)
         except CorruptDataError as err:
@@ -101,7 +103,9 @@ class _Look:
         return next(worse, problems[0] if problems else "")
 
     def changelog(self, path: str) -> str:
-        """Its other lists may have gone with the snapshot (rule of the format)."""
+        """Return what prevents reading the changelog at `path`. Its other lists may have been deleted with
+        the snapshot (rule of the format).
+        """
         try:
             name = Snapshot.from_json(self.target.file_io.read(path), path).changelog_manifest_list
         except CorruptDataError as err:
@@ -111,7 +115,7 @@ class _Look:
         return "" if name is None else self._list(name)
 
     def vectors(self, path: str) -> str:
-        """Deletion vectors that are gone: deleted rows would come back."""
+        """Return what prevents reading deletion vectors: if they are gone, deleted rows would come back."""
         try:
             snapshot = Snapshot.from_json(self.target.file_io.read(path), path)
             files = self.target.manifests.read_index(snapshot.index_manifest)
@@ -146,7 +150,9 @@ class _Look:
         return ""
 
     def _size(self, name: str) -> int | None:
-        """Of a file in `manifest/`, None for one that neither a listing nor a look finds."""
+        """Return the size of a file in `manifest/`, or None for one that neither a listing nor a look-up
+        finds.
+        """
         if self.sizes is None:
             listed = self.target.file_io.list(self.target.paths.manifest_dir)
             self.sizes = {status.name: status.size for status in listed}

@@ -35,7 +35,7 @@ __all__ = ["STATISTICS", "suspects"]
 
 
 def suspects(target: Target, entries: ManifestEntries, paths: Collection[str]) -> list[tuple[str, int]]:
-    """Paths and positions of the live files that fsck complained of: those of `paths` that are."""
+    """Return paths and positions of the live files that fsck reported: those of `paths` that are live."""
     if not paths or not len(entries) or TableOptions.from_schema(target.schema).data_evolution:
         return []
     directory = bucket_directory(target.paths, target.schema)
@@ -53,7 +53,7 @@ def _live(target: Target, latest: Snapshot) -> ManifestEntries:
 def _find(
     target: Target, entries: ManifestEntries, parameters: Parameters
 ) -> dict[str, tuple[int, ManifestEntry]]:
-    """By path: positions and entries as they should be. Cost: each suspect is read three times."""
+    """Return, by path, positions and entries as they should be. Each suspect is read three times."""
     found = {}
     for path, row in suspects(target, entries, frozenset(parameters.get("described", ()))):
         entry = entries.row(row)
@@ -72,7 +72,7 @@ def _problems(target: Target, entry: ManifestEntry, file: DataFile, path: str) -
 
 
 def _described(target: Target, file: DataFile, path: str) -> DataFile:
-    """With statistics as a writer would have made them."""
+    """Return the file with statistics as a writer would have made them."""
     schema, bounds = bounds_of(target.file_io, path, file, target.schemas)
     raw = target.schema.options
     rules = FileRules.of(raw, file.level)
@@ -104,7 +104,8 @@ def _look(context: RepairContext, branch: str, parameters: Parameters) -> Action
 def _correct(
     context: RepairContext, branch: str, parameters: Parameters, wanted: frozenset[str]
 ) -> ActionResult:
-    """A COMPACT snapshot of the same files in new manifests. Memory: all live entries, as for a plan.
+    """Commit a COMPACT snapshot of the same files in new manifests. It keeps all live entries in memory, as a
+    plan does.
 
     Raises CommitConflictError when another commit was first; then nothing is left behind.
     """

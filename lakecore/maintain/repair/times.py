@@ -34,7 +34,9 @@ __all__ = ["TIMES"]
 
 
 def _find(target: Target, parameters: Parameters) -> dict[str, ManifestEntry]:
-    """Live files that fsck complained of, by path. Cost: as a plan of the table, when there are any."""
+    """Return the live files that fsck reported, by path. The cost is that of a plan of the table, when there
+    are any.
+    """
     latest = target.snapshots.latest()
     paths = frozenset(parameters.get("unread", ()))
     if latest is None or not paths or target.schema.options.get("data-file.external-paths", "").strip():
@@ -61,8 +63,9 @@ def _look(context: RepairContext, branch: str, parameters: Parameters) -> Action
 def _write_again(
     context: RepairContext, branch: str, parameters: Parameters, wanted: frozenset[str]
 ) -> ActionResult:
-    """A COMPACT. Cost: one read and write of the files, a batch and a stripe in memory. Raises
-    CommitConflictError when others replaced one of the files meanwhile; then nothing is left behind.
+    """Rewrite the files in a COMPACT. The cost is one read and write of the files, with a batch and a stripe
+    in memory. Raises CommitConflictError when others replaced one of the files meanwhile; then nothing is
+    left behind.
     """
     target = context.at(branch)
     found = _find(target, parameters).items()
@@ -71,14 +74,14 @@ def _write_again(
 
 
 def _copy(target: Target, folder: str, file: DataFile, copy: DataFile) -> DataFile:
-    """The file written again, and copies of those beside it."""
+    """Return the file after it was written again, with copies of those beside it."""
     written = _written(target, target.paths.data_file(folder, file), file, f"{folder}/{copy.file_name}")
     copy_files(target, folder, list(zip(file.extra_files, copy.extra_files, strict=True)))
     return replace(copy, file_size=written.size)
 
 
 def _written(target: Target, source: str, file: DataFile, path: str) -> WrittenFile:
-    """Raises UnsupportedError for times that ORC has no form for."""
+    """Write the file again. Raises UnsupportedError for times that ORC has no form for."""
     schema = target.schemas.load(file.schema_id)
     raw = target.schema.options
     options = WriterOptions.from_options(raw, FileRules.of(raw, file.level).with_format("orc").compression)
@@ -100,7 +103,7 @@ def _written(target: Target, source: str, file: DataFile, path: str) -> WrittenF
 
 
 def _columns(reader: DataFileReader, schema: TableSchema, path: str) -> RowType:
-    """The columns of the file, in its order."""
+    """Return the columns of the file, in its order."""
     kind = key_value_type(schema) if schema.primary_keys else tracked_type(schema.row_type)
     known = {field.name: field for field in kind.fields}
     missing = [name for name in reader.schema.names if name not in known]

@@ -1,1 +1,3 @@
-"""Rollback to an older state of the table, by removing what came after it or by committing it again."""
+"""This package rolls a table back to an older state, by removing what came after it or by committing it
+again.
+"""

@@ -1,4 +1,4 @@
-"""Removes the snapshots, changelogs and tags after a state. Data files stay: they become orphans.
+"""This module removes the snapshots, changelogs and tags after a state. Data files stay: they become orphans.
 
 Newest first, so that whatever interrupts it leaves an unbroken row of snapshots; running it again completes
 it.
@@ -51,7 +51,7 @@ def choose(
     timestamp_ms: int | None = None,
     watermark: int | None = None,
 ) -> Root:
-    """The state to go back to: a snapshot (also one that only a tag keeps), a tag, the last snapshot
+    """Return the state to go back to: a snapshot (also one that only a tag keeps), a tag, the last snapshot
     committed at or before a time, the last with a watermark up to a value. Raises NotFoundError,
     InvalidInputError.
     """
@@ -81,7 +81,7 @@ def choose(
 
 
 def plan(target: Target, state: Root) -> RollbackPlan:
-    """What comes after `state`."""
+    """Return what comes after `state`."""
     roots = read_roots(target.file_io, target.paths)
     gone = _after(target, roots, state.snapshot.id)
     return RollbackPlan(state, gone, roots.without(root.path for root in gone))
@@ -115,7 +115,7 @@ def apply_rollback(
 
 
 def _after(target: Target, roots: RootSet, snapshot_id: int) -> tuple[Root, ...]:
-    """Snapshots from the newest back, then changelogs, then tags."""
+    """Return snapshots from the newest back, then changelogs, then tags."""
     branch = target.paths.branch
     parts: Sequence[tuple[Root, ...]] = [
         roots.of(kind, branch) for kind in (RootKind.SNAPSHOT, RootKind.CHANGELOG, RootKind.TAG)
@@ -124,7 +124,7 @@ def _after(target: Target, roots: RootSet, snapshot_id: int) -> tuple[Root, ...]
 
 
 def _prepare(target: Target, state: Root) -> None:
-    """A snapshot that only its tag kept becomes one again; without its changelog, if that went with it.
+    """Write the snapshot again if only its tag kept it; it lacks its changelog, if that was deleted with it.
 
     LATEST goes back first: others trust it blindly.
     """

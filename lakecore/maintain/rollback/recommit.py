@@ -43,7 +43,7 @@ class Recommit:
 
 
 def recommit(target: Target, state: Root, author: Author) -> Recommit:
-    """An OVERWRITE of the whole table with the files of `state`.
+    """Commit an OVERWRITE of the whole table with the files of `state`.
 
     The tag comes first: other expiry would delete files that an old delta removed and the new one brings
     back. Raises CommitConflictError when others were faster each time.
@@ -69,7 +69,7 @@ def recommit(target: Target, state: Root, author: Author) -> Recommit:
 
 
 def _token(target: Target, author: Author) -> str:
-    """The same for each try of a run."""
+    """Return a token that is the same for each attempt of a run."""
     if author.identifier is None:
         return target.clock.fresh_id()
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{author.user}/{author.identifier}"))
@@ -109,7 +109,7 @@ def _live(target: Target, snapshot: Snapshot) -> ManifestEntries:
 
 
 def _without(deletes: ManifestEntries, other: ManifestEntries) -> ManifestEntries:
-    """The DELETEs of files that `other` does not have."""
+    """Return the DELETEs of files that `other` does not have."""
     return remaining_deletes(ManifestEntries.concat([other, deletes]))
 
 

@@ -1,5 +1,5 @@
-"""Tags: making, replacing, renaming, deleting them, and letting them expire.
+"""This package makes, replaces, renames, deletes and expires tags.
 
-A new tag protects from the moment its file is there: whoever expires snapshots looks at all tags again
-after the snapshot files are gone. So a tag counts if its snapshot is still there after it was written.
+A new tag protects from the moment its file is there: whoever expires snapshots looks at all tags again after
+the snapshot files are gone. So a tag counts if its snapshot is still there after it was written.
 """

@@ -1,4 +1,4 @@
-"""Tag files of one branch."""
+"""This module changes the tag files of one branch."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Lifetime:
 
     @classmethod
     def starting(cls, now_ms: int, wall: WallClock, retained_ms: int | None) -> Lifetime | None:
-        """From now on, by that wall clock; None: for ever."""
+        """Return a lifetime that starts now, by that wall clock; None: the tag does not expire."""
         local = wall.local_ms(now_ms)
         if retained_ms is None or local is None:
             return None
@@ -61,8 +61,8 @@ class Lifetime:
 
 
 def choose(target: Target, *, snapshot: int | None, timestamp_ms: int | None, watermark: int | None) -> Root:
-    """The snapshot to tag: by id, the first committed at or after a time, the first with a watermark that
-    high.
+    """Return the snapshot to tag: by id, the first committed at or after a time, the first with a watermark
+    that high.
 
     None of them: the latest. Snapshots that only tags keep count too. Raises NotFoundError.
     """
@@ -92,7 +92,7 @@ def choose(target: Target, *, snapshot: int | None, timestamp_ms: int | None, wa
 
 
 def create(target: Target, name: str, root: Root, lifetime: Lifetime | None) -> bool:
-    """A new tag. False: it exists already, and is just that.
+    """Create a tag. Return False if it exists already and is the same.
 
     Raises AlreadyExistsError for another tag of that name, NotFoundError when the snapshot expired meanwhile.
     """
@@ -156,10 +156,11 @@ def move_tag(target: Target, name: str, root: Root, lifetime: Lifetime | None) -
 
 
 def check_auto_name(target: Target, name: str, snapshot: int, *, instead_of: str = "") -> None:
-    """Rule of the format: a snapshot has one automatic tag at most, or other writers fail from then on.
+    """Raise an error if another automatic tag has the snapshot. Rule of the format: a snapshot has at most
+    one, or other writers fail from then on.
 
-    `instead_of`: a tag that will be gone. Raises InvalidInputError for a second name of that kind, where
-    the table makes such tags by itself.
+    `instead_of`: a tag that will be gone. Raises InvalidInputError for a second name of that kind, where the
+    table makes such tags by itself.
     """
     options = target.schema.options
     if options.get("tag.automatic-creation", "").strip().lower() not in _BY_PERIOD:
@@ -188,7 +189,9 @@ def _set(target: Target, name: str, root: Root, data: bytes) -> None:
 
 
 def rename(target: Target, name: str, new_name: str) -> None:
-    """Under the new name first, so that the tag is always there. Repeatable."""
+    """Rename a tag. It is written under the new name first, so that the tag is always there. The call can be
+    repeated.
+    """
     path, new_path = target.paths.tag(name), target.paths.tag(new_name)
     target.tags.load(name)
     data = target.file_io.read(path)
@@ -198,7 +201,9 @@ def rename(target: Target, name: str, new_name: str) -> None:
 
 
 def deletion(target: Target, sweeper: Sweeper, names: Sequence[str]) -> tuple[Removal, RootSet]:
-    """What goes with these tags, and the roots that stay. Names that do not exist are left out."""
+    """Return what is removed with these tags, and the roots that stay. Names that do not exist are left
+    out.
+    """
     roots = read_roots(target.file_io, target.paths)
     wanted = frozenset(target.paths.tag(name) for name in names)
     gone = [root for root in roots.of(RootKind.TAG, target.paths.branch) if root.path in wanted]
@@ -228,7 +233,9 @@ def delete(
 
 
 def aged_tags(target: Target, offset_ms: int) -> list[AgedTag]:
-    """All tags with their ages. `offset_ms`: of the wall clock that tags are written by, to UTC."""
+    """Return all tags with their ages. `offset_ms` is that of the wall clock that tags are written by, to
+    UTC.
+    """
     statuses = {status.path: status.mtime_ms for status in target.file_io.list(target.paths.tag_dir)}
     out = []
     for name in target.tags.list():
@@ -245,7 +252,7 @@ def aged_tags(target: Target, offset_ms: int) -> list[AgedTag]:
 
 
 def _content(target: Target, root: Root, lifetime: Lifetime | None) -> bytes:
-    """The snapshot's own JSON, whatever a newer release put into it, and the tag's keys."""
+    """Return the snapshot's own JSON, with whatever a newer release put into it, and the tag's keys."""
     raw = json_object(target.file_io.read(root.path))
     plain = {key: value for key, value in raw.items() if key not in _OWN_KEYS}
     if lifetime is not None:
@@ -259,7 +266,7 @@ def _lists(data: bytes) -> tuple[object, object]:
 
 
 def _still_there(target: Target, root: Root, path: str) -> bool:
-    """Whether the snapshot, or some other tag of it, was still there after the tag was written."""
+    """Return whether the snapshot, or some other tag of it, was still there after the tag was written."""
     if target.file_io.stat(root.path) is not None and root.path != path:
         return True
     roots = read_roots(target.file_io, target.paths)
@@ -279,7 +286,7 @@ def mark_missing(target: Target, names: Sequence[str]) -> None:
 
 
 def makes_marks(target: Target) -> bool:
-    """Option tag.create-success-file."""
+    """Return whether the option tag.create-success-file is set."""
     return target.schema.options.get("tag.create-success-file", "").strip().lower() == "true"
 
 

@@ -21,10 +21,11 @@ class AgedTag:
 def expired_tags(
     tags: Sequence[AgedTag], now_ms: int, older_than_ms: int | None, keep_newest: int = 0
 ) -> tuple[str, ...]:
-    """Names. Spec: a tag ends with its own time to live; `older_than_ms` ends all that were made before.
+    """Return the names of the tags to expire. Spec: a tag ends with its own time to live; `older_than_ms`
+    ends all that were made before.
 
-    A tag that does not say when it was made is taken to be as old as its file, and only `older_than_ms`
-    ends it. The `keep_newest` tags that were made last stay in any case.
+    A tag that does not say when it was made is taken to be as old as its file, and only `older_than_ms` ends
+    it. The `keep_newest` tags that were made last stay in any case.
     """
     by_age = sorted(tags, key=lambda tag: (_made(tag), tag.name), reverse=True)
     kept = {tag.name for tag in by_age[:keep_newest]}

@@ -38,7 +38,7 @@ DAMAGED = "repair-damaged"
 
 @dataclass(frozen=True, slots=True)
 class GoneFiles:
-    """Of the data files live at `snapshot`, those that are gone. `paths`: where they should be."""
+    """The data files that are live at `snapshot` and gone. `paths` are where they should be."""
 
     snapshot: Snapshot
     live: ManifestEntries
@@ -48,12 +48,12 @@ class GoneFiles:
 
     @property
     def rows(self) -> int:
-        """Physical rows."""
+        """Return the number of physical rows."""
         return total_rows(self.losses)
 
 
 def find_gone_files(target: Target) -> GoneFiles | None:
-    """Compares the latest snapshot with its directories; None without a snapshot.
+    """Compare the latest snapshot with its directories; return None without a snapshot.
 
     Cost: a listing a bucket, and a look at each file that it lacks; 8 bytes of memory a data file. Raises
     UnavailableError when storage does not answer, NotFoundError when a manifest is gone.
@@ -82,8 +82,9 @@ def find_gone_files(target: Target) -> GoneFiles | None:
 def damaged_files(
     target: Target, snapshot: Snapshot, suspects: frozenset[str] = frozenset()
 ) -> list[tuple[str, int]]:
-    """Data files live at a snapshot that have another size than it says; paths and rows. Of `suspects` also
-    those that cannot be decoded. Cost: a listing a bucket, the names of all files, a read of each suspect.
+    """Return paths and rows of data files live at a snapshot that have another size than it records, and of
+    those `suspects` that cannot be decoded. The cost is one listing per bucket, the names of all files, and a
+    read of each suspect.
     """
     entries = target.manifests.read(target.manifests.data_manifests(snapshot))
     files = live_entries(entries, where=f"snapshot {snapshot.id}")
@@ -105,7 +106,7 @@ def damaged_files(
 
 
 def _undecodable(target: Target, path: str, file: DataFile | None) -> bool:
-    """Whether a column of the file cannot be read. Raises UnavailableError."""
+    """Return whether a column of the file cannot be read. Raises UnavailableError."""
     if file is None:
         return False
     findings = Findings()
@@ -148,7 +149,7 @@ def remove_gone_files(
 
 
 def check_quarantine(target: Target, runs: RunStore, paths: tuple[str, ...]) -> None:
-    """Raises UnsupportedError naming the run that has some of the files: nothing of it is lost."""
+    """Raise UnsupportedError naming the run whose quarantine has some of the files: these are not lost."""
     wanted = frozenset(paths)
     for record in runs.list(target.name):
         if record.job == DAMAGED:
@@ -163,7 +164,7 @@ def check_quarantine(target: Target, runs: RunStore, paths: tuple[str, ...]) -> 
 
 
 def _gone(target: Target, files: ManifestEntries) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
-    """Positions of files that neither a listing nor a look finds, and their paths."""
+    """Return the positions of files that neither a listing nor a look-up finds, and their paths."""
     unlisted = [*_plain_unlisted(target, files), *_special_unlisted(target, files)]
     there = in_threads(lambda one: target.file_io.stat(one[1]) is not None, unlisted)
     missing = [one for one, found in zip(unlisted, there, strict=True) if not found]
@@ -171,7 +172,7 @@ def _gone(target: Target, files: ManifestEntries) -> tuple[npt.NDArray[np.int64]
 
 
 def _plain_unlisted(target: Target, files: ManifestEntries) -> Iterator[tuple[int, str]]:
-    """Of the files that lie in their bucket and have nothing beside them."""
+    """Yield the missing files among those that are in their bucket and have no extra files."""
     directory = bucket_directory(target.paths, target.schema)
     plain = np.flatnonzero(files.extra_hash == 0)
     key = files.partition[plain].astype(np.int64) << 32 | (files.bucket[plain].astype(np.int64) & 0xFFFFFFFF)
@@ -186,7 +187,9 @@ def _plain_unlisted(target: Target, files: ManifestEntries) -> Iterator[tuple[in
 
 
 def _special_unlisted(target: Target, files: ManifestEntries) -> Iterator[tuple[int, str]]:
-    """Of the files that have others beside them, or lie elsewhere: each by its own path."""
+    """Yield the missing files among those that have extra files, or are elsewhere: each is looked up by its
+    own path.
+    """
     directory = bucket_directory(target.paths, target.schema)
     special = np.flatnonzero(files.extra_hash != 0)
     by_folder: dict[str, list[tuple[int, str]]] = defaultdict(list)

@@ -45,12 +45,15 @@ class GoneManifests:
 
     @property
     def revived(self) -> int:
-        """Removals of files that are lost: these files come back, if their manifests are there."""
+        """Return the number of removals of files that are lost with the manifests: these files come back, if
+        their manifests are there.
+        """
         return sum(file.num_deleted_files for file in self.gone)
 
 
 def find_gone_manifests(target: Target) -> GoneManifests | None:
-    """Of the latest snapshot; None without one. Cost: a listing, and when some are gone, all the others read.
+    """Return the missing manifests of the latest snapshot, or None if there is no snapshot. The cost is a
+    listing, and when some are gone, a read of all the others.
 
     Raises NotFoundError when a manifest list is gone: then only an older snapshot helps.
     """
@@ -113,8 +116,8 @@ def _check(target: Target, found: GoneManifests, accepted: AcceptedLoss, *, acce
 
 
 def _publish(target: Target, found: GoneManifests, author: Author, retry: int) -> int | None:
-    """The id; None when another commit was first: then nothing of it is left, unless it was there for a
-    while.
+    """Return the id, or None when another commit was first: then nothing of ours is left, unless it was
+    visible for a while.
     """
     latest, manifests = found.snapshot, target.manifests
     index = manifests.read_index(latest.index_manifest)

@@ -16,7 +16,7 @@ __all__ = ["AcceptedLoss", "BucketLoss", "losses", "total_rows"]
 
 @dataclass(frozen=True, slots=True)
 class BucketLoss:
-    """Files and rows of one bucket. `partition`: as people write it, empty without partitions."""
+    """The files and rows that one bucket lost. `partition` is a text for people, empty without partitions."""
 
     partition: str
     bucket: int

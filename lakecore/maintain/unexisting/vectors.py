@@ -28,8 +28,8 @@ class VectorChange:
 
 
 def stale_vectors(files: Sequence[IndexFile], live: ManifestEntries) -> dict[Bucket, frozenset[str]]:
-    """Names of data files, by bucket, that have a vector and are not live. Cost: names of files in buckets
-    with vectors.
+    """Return the names of data files, by bucket, that have a vector and are not live. The cost is that of the
+    names of files in buckets with vectors.
     """
     marked: dict[Bucket, set[str]] = defaultdict(set)
     for file in files:
@@ -50,7 +50,7 @@ def stale_vectors(files: Sequence[IndexFile], live: ManifestEntries) -> dict[Buc
 def without_vectors(
     target: Target, files: Sequence[IndexFile], gone: Mapping[Bucket, Collection[str]]
 ) -> tuple[VectorChange, ...]:
-    """New index files without the vectors of `gone`. A failure leaves none behind.
+    """Write new index files without the vectors of `gone`. A failure leaves none behind.
 
     `files`: all of a snapshot. Raises NotFoundError when one that must be rewritten is itself gone.
     """
@@ -74,6 +74,6 @@ def without_vectors(
 
 
 def discard(target: Target, changes: Sequence[VectorChange]) -> None:
-    """No snapshot refers to the new index files, and none will."""
+    """Delete the new index files, to which no snapshot refers, and none will."""
     store = IndexStore(target.file_io, target.paths, target.schema, target.clock)
     store.discard([file for change in changes for file in change.added])
