@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from lakecore.clock import Clock, SystemClock
 from lakecore.commit.attempt import ChangeCommit, Stores
+from lakecore.commit.duplicates import commits_of
 from lakecore.commit.plan import plan_changes
+from lakecore.commit.published import names_in
 from lakecore.commit.request import CommitRequest, CommitResult, Examine, Overwrite, Preconditions
 from lakecore.errors import CommitConflictError, CommitUncertainError, LakeError
 from lakecore.metadata.commit_message import CommitMessage
@@ -40,6 +42,13 @@ class Committer:
         self._stores = Stores(snapshots, schemas, manifests)
         self._options = dict(options or {})
         self._clock = clock or SystemClock()
+
+    def published_names(self, user: str) -> frozenset[str]:
+        """Return the names of the files in the last commits of `user` (see `duplicates.LOOK_BACK`).
+
+        Raises NotFoundError, CorruptDataError where one of them cannot be read.
+        """
+        return names_in(self._stores.manifests, commits_of(self._stores.snapshots, user))
 
     def commit(
         self,

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lakecore.commit.duplicates import LOOK_BACK
-from lakecore.compact.engine.cleanup import belongs, sweep
+from lakecore.commit.published import names_in
+from lakecore.compact.engine.cleanup import Published, belongs, sweep
 from lakecore.errors import LakeError
 from lakecore.metadata.snapshot import CommitKind, Snapshot
 from lakecore.store.manifests import ManifestStore
 from lakecore.store.snapshots import SnapshotStore
 
-__all__ = ["EarlierCommits", "RunFiles", "earlier_commits", "names_in"]
+__all__ = ["EarlierCommits", "RunFiles", "earlier_commits"]
 
 logger = logging.getLogger(__name__)
 
@@ -84,20 +85,34 @@ class RunFiles:
         return cls(shared, tuple(prefix + fresh_id.replace("-", "")[:_DIGITS] for prefix in shared))
 
     def remove_older(
-        self, manifests: ManifestStore, directories: Iterable[str], earlier: EarlierCommits
+        self,
+        manifests: ManifestStore,
+        directories: Iterable[str],
+        earlier: EarlierCommits,
+        published: Published,
     ) -> int:
         """Delete what earlier attempts did not commit. Only after a commit of this attempt.
 
         Files older than the snapshots that were looked at are left alone. Costs a listing of each directory.
         """
-        return self._remove(manifests, directories, earlier, lambda name, tokens: name.startswith(tokens))
+        return self._remove(
+            manifests, directories, earlier, published, lambda name, tokens: name.startswith(tokens)
+        )
 
     def remove_older_indexes(
-        self, manifests: ManifestStore, directories: Iterable[str], earlier: EarlierCommits
+        self,
+        manifests: ManifestStore,
+        directories: Iterable[str],
+        earlier: EarlierCommits,
+        published: Published,
     ) -> int:
         """The same for index files, which have the name of their data file first (`index_token`)."""
         return self._remove(
-            manifests, directories, earlier, lambda name, tokens: f".{_flat(tokens[0])}" in name
+            manifests,
+            directories,
+            earlier,
+            published,
+            lambda name, tokens: f".{_flat(tokens[0])}" in name,
         )
 
     @property
@@ -110,6 +125,7 @@ class RunFiles:
         manifests: ManifestStore,
         directories: Iterable[str],
         earlier: EarlierCommits,
+        published: Published,
         has: Callable[[str, tuple[str, ...]], bool],
     ) -> int:
         try:
@@ -123,19 +139,7 @@ class RunFiles:
             mine = has(name, self.shared) and not has(name, self.own)
             return mine and not belongs(name, named) and mtime_ms >= newer_than
 
-        return sweep(manifests.file_io, directories, is_debris)
-
-
-def names_in(manifests: ManifestStore, snapshots: Iterable[Snapshot]) -> frozenset[str]:
-    """Names of all data and changelog files, and files beside them, that these snapshots added or removed."""
-    return frozenset(
-        name
-        for snapshot in snapshots
-        for listed in (snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
-        if listed is not None
-        for file in manifests.read(manifests.read_list(listed)).files()
-        for name in file.all_names
-    )
+        return sweep(manifests.file_io, directories, is_debris, published)
 
 
 def _flat(token: str) -> str:

@@ -1,4 +1,8 @@
-"""Removing files that no snapshot can name: of failed units, lost picks and killed attempts."""
+"""Removing files that no snapshot can name: of failed units, lost picks and killed attempts.
+
+A run believes that it knows what it committed. After a commit nothing is removed on that belief alone: the
+snapshots of its commit user are read, and a file that one of them names stays.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,21 @@ from lakecore.errors import LakeError
 from lakecore.fs.file_io import FileIO
 from lakecore.index.container import INDEX_SUFFIX
 
-__all__ = ["belongs", "remove", "sweep"]
+__all__ = ["Published", "belongs", "remove", "sweep"]
 
 logger = logging.getLogger(__name__)
 
+Published = Callable[[], frozenset[str]]
+"""Reads the names of the files that are published; it is called when there is something to remove."""
 
-def remove(file_io: FileIO, paths: Iterable[str]) -> None:
-    """Delete files. A failure is logged: what stays is an orphan, no damage."""
-    for path in paths:
+
+def remove(file_io: FileIO, paths: Iterable[str], published: Published | None = None) -> None:
+    """Delete files but those that are `published`. None: nothing can be, because no commit was tried.
+
+    A failure is logged: what stays is an orphan, no damage.
+    """
+    waiting = list(paths)
+    for path in waiting if published is None else _unpublished(waiting, published):
         try:
             file_io.delete(path)
         except LakeError as err:
@@ -28,8 +39,29 @@ def belongs(name: str, kept: Collection[str]) -> bool:
     return name in kept or (name.endswith(INDEX_SUFFIX) and any(map(name.startswith, kept)))
 
 
-def sweep(file_io: FileIO, directories: Iterable[str], is_debris: Callable[[str, int], bool]) -> int:
-    """Delete the files in `directories` of which `is_debris(name, mtime_ms)` holds; how many there were.
+def _unpublished(paths: list[str], published: Published) -> list[str]:
+    """Return the paths that may be removed: none where that cannot be read."""
+    if not paths:
+        return []
+    try:
+        names = published()
+    except LakeError as err:
+        logger.warning("%d files that may be left over are kept: %s", len(paths), err)
+        return []
+    free = [path for path in paths if path.rpartition("/")[2] not in names]
+    if len(free) < len(paths):
+        logger.error("%d files that were taken for left-over ones are published", len(paths) - len(free))
+    return free
+
+
+def sweep(
+    file_io: FileIO,
+    directories: Iterable[str],
+    is_debris: Callable[[str, int], bool],
+    published: Published | None = None,
+) -> int:
+    """Delete the files in `directories` of which `is_debris(name, mtime_ms)` holds, but those that are
+    `published`; return how many were found.
 
     Costs a listing of each directory.
     """
@@ -41,6 +73,6 @@ def sweep(file_io: FileIO, directories: Iterable[str], is_debris: Callable[[str,
             logger.warning("%s could not be searched for files left by earlier attempts: %s", directory, err)
             continue
         debris = [file.path for file in files if is_debris(file.name, file.mtime_ms)]
-        remove(file_io, debris)
+        remove(file_io, debris, published)
         found += len(debris)
     return found

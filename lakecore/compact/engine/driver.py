@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pyroaring import BitMap
 
@@ -187,7 +188,8 @@ class Driver:
     def _clean(self, run: _PickRun, executor: Executor) -> None:
         """What finished units made and nobody committed; and, where attempts may have died, a search."""
         made = [(pick, name) for pick, name in run.made if name not in self._committed]
-        remove(self._reading.file_io, (f"{pick.bucket_dir}/{name}" for pick, name in made))
+        published = partial(self._committer.published_names, self._settings.commit_user)
+        remove(self._reading.file_io, (f"{pick.bucket_dir}/{name}" for pick, name in made), published)
         if run.failures or run.interrupted or executor.name != "local":
             directories = dict.fromkeys(pick.bucket_dir for pick in run.started)
             prefixes = self._settings.file_prefixes
@@ -196,6 +198,7 @@ class Driver:
                 self._reading.file_io,
                 directories,
                 lambda name, _: name.startswith(prefixes) and not belongs(name, committed),
+                published,
             )
 
 

@@ -188,7 +188,8 @@ class RewriteRun:
         if snapshot is not None and not self.outcome.snapshots:
             target.scanner.snapshots.catch_up_latest(snapshot.id)
         if self.outcome.snapshots and request.named:
-            names.remove_older(target.scanner.manifests, self.outcome.directories, self.landed)
+            directories = self.outcome.directories
+            names.remove_older(target.scanner.manifests, directories, self.landed, self.published)
         self.kind.finish(self, names)
         if self.refused:
             left = self.outcome.picks_left + len(self.refused)
@@ -209,6 +210,10 @@ class RewriteRun:
         """The identifier of this run's next commit."""
         first = self.landed.next_identifier(self.request.identifier)
         return first if first == BATCH_IDENTIFIER else first + self.commits
+
+    def published(self) -> frozenset[str]:
+        """Return the names of the files that this run's user has published."""
+        return self.target.committer.published_names(self.request.commit_user)
 
     def _start(self) -> Snapshot | None:
         """The snapshot to plan from, after all checks."""

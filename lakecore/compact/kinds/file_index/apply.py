@@ -11,8 +11,9 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from lakecore.commit.published import names_in
 from lakecore.commit.support import check_committable
-from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles, earlier_commits, names_in
+from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles, earlier_commits
 from lakecore.compact.engine.cleanup import remove, sweep
 from lakecore.compact.engine.driver import MAX_COMMITS
 from lakecore.compact.engine.naming import place_name
@@ -149,11 +150,13 @@ class IndexRun:
                 self.outcome = replace(self.outcome, dropped=self.outcome.dropped + given_up)
         finally:
             if not self._uncertain:
-                remove(self._target.reading.file_io, sorted(self._made))
+                remove(self._target.reading.file_io, sorted(self._made), self._published)
         if not self.outcome.snapshots:
             self._target.scanner.snapshots.catch_up_latest()
         elif self._named_run:
-            names.remove_older_indexes(self._target.scanner.manifests, sorted(self._directories), self.landed)
+            names.remove_older_indexes(
+                self._target.scanner.manifests, sorted(self._directories), self.landed, self._published
+            )
         if failures:
             raise most_severe(failures)
 
@@ -165,6 +168,10 @@ class IndexRun:
     @property
     def _named_run(self) -> bool:
         return self._request.repeatable and self._request.identifier != BATCH_IDENTIFIER
+
+    def _published(self) -> frozenset[str]:
+        """Return the names of the files that this run's user has published."""
+        return self._target.committer.published_names(self._request.commit_user)
 
     def _start(self) -> Snapshot | None:
         schema = self._target.reading.schema
@@ -361,6 +368,7 @@ class IndexRun:
             self._target.reading.file_io,
             sorted(self._directories),
             lambda name, _: token in name and name not in kept,
+            self._published,
         )
 
 

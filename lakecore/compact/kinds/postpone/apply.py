@@ -7,7 +7,7 @@ from collections.abc import Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from lakecore.compact.engine.cleanup import belongs, remove, sweep
+from lakecore.compact.engine.cleanup import Published, belongs, remove, sweep
 from lakecore.compact.engine.naming import place_name
 from lakecore.compact.engine.outcome import ProvenPick
 from lakecore.compact.engine.refusal import PickFailure
@@ -99,15 +99,16 @@ class Folding:
             if not done:
                 self.abort()
 
-    def abort(self) -> None:
-        """Remove every new file: it was not committed."""
-        remove(self._table.reading.file_io, self._paths())
-        self._sweep(self._every_directory(), frozenset())
+    def abort(self, published: Published | None = None) -> None:
+        """Remove every new file: it was not committed. `published` as in `cleanup.remove`."""
+        remove(self._table.reading.file_io, self._paths(), published)
+        self._sweep(self._every_directory(), frozenset(), published)
 
-    def clean(self, folded: Folded) -> None:
+    def clean(self, folded: Folded, published: Published) -> None:
         """After the commit: what attempts left that died with their executor."""
         if self._executor.name != "local":
-            self._sweep(folded.directories, frozenset(path.rpartition("/")[2] for path in self._paths()))
+            kept = frozenset(path.rpartition("/")[2] for path in self._paths())
+            self._sweep(folded.directories, kept, published)
 
     def _units(self) -> Iterable[FoldUnit]:
         idle = self._executor.parallelism // len(self.folds)
@@ -228,11 +229,14 @@ class Folding:
             for bucket in range(fold.total_buckets)
         )
 
-    def _sweep(self, directories: Iterable[str], kept: frozenset[str]) -> None:
+    def _sweep(
+        self, directories: Iterable[str], kept: frozenset[str], published: Published | None = None
+    ) -> None:
         sweep(
             self._table.reading.file_io,
             directories,
             lambda name, _: name.startswith(self._prefixes) and not belongs(name, kept),
+            published,
         )
 
 

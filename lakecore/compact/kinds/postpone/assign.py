@@ -79,14 +79,14 @@ def _commit(run: RewriteRun, folding: Folding, folded: Folded) -> None:
     except CommitUncertainError:
         raise
     except LakeError:  # an interruption may come after landing: it removes nothing
-        folding.abort()
+        folding.abort(run.published)
         raise
     if result.duplicate:
-        folding.abort()
+        folding.abort(run.published)
         raise duplicate_commit(user, identifier, result.snapshot_ids[-1])
     run.commits += 1
     run.committed = frozenset(file.file_name for pick in folded.picks for file in pick.files)
-    folding.clean(folded)
+    folding.clean(folded, run.published)
     committed = run.outcome.committed(folded.picks, result.snapshot_ids, result.notes)
     directories = committed.directories | folded.directories
     run.outcome = replace(committed, directories=directories, decoded=run.decoders.report())

@@ -145,9 +145,15 @@ class RescaleRun:
             if not self._uncertain:
                 self._clean(names, executor, swept=bool(failures))
         if self.outcome.snapshots:
-            names.remove_older(target.scanner.manifests, sorted(self._directories), self._landed)
+            names.remove_older(
+                target.scanner.manifests, sorted(self._directories), self._landed, self._published
+            )
         if failures:
             raise failure_of(target.name, failures)
+
+    def _published(self) -> frozenset[str]:
+        """Return the names of the files that this run's user has published."""
+        return self._target.committer.published_names(self._request.commit_user)
 
     def _start(self) -> Snapshot | None:
         """The snapshot to plan from, after all checks."""
@@ -349,12 +355,14 @@ class RescaleRun:
         """What units made and nobody committed; and, where attempts may have died, a search."""
         committed = self._committed
         file_io = self._target.reading.file_io
-        remove(file_io, sorted(path for path in self._made if path.rpartition("/")[2] not in committed))
+        left = sorted(path for path in self._made if path.rpartition("/")[2] not in committed)
+        remove(file_io, left, self._published)
         if swept or executor.name != "local":
             sweep(
                 file_io,
                 sorted(self._directories),
                 lambda name, _: name.startswith(names.own) and not belongs(name, committed),
+                self._published,
             )
 
     def _unit_table(self, entries: ManifestEntries) -> UnitTable:

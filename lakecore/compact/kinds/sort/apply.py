@@ -14,7 +14,8 @@ from functools import partial
 import numpy as np
 
 from lakecore.clock import local_ms
-from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles, names_in
+from lakecore.commit.published import names_in
+from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles
 from lakecore.compact.engine.naming import place_name
 from lakecore.compact.engine.request import CompactRequest
 from lakecore.compact.engine.run import PlannedRound, RewriteRun, Round, RoundPlan
