@@ -1,4 +1,5 @@
-"""The proof before commit, and fsck: checks made from the bytes, sharing no code with what wrote them.
+"""This package has the proof before a commit, and fsck: the checks are made from the bytes, and share no code
+with what wrote them.
 
 What a proof of each mode shows (docs/proof.md). Append tables: outputs are the live rows of the inputs in
 order (keys: some columns, full: all). Merge engine deduplicate without lookups: inputs = outputs + rows

@@ -40,7 +40,7 @@ _ANY_WHOLE = AtomicType(TypeRoot.DECIMAL, precision=19)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Return the limits of inference."""
+    """The limits of inference."""
 
     width: int
     """The number of columns that the fields and elements of a file may take."""

@@ -1,7 +1,8 @@
-"""Column statistics of a manifest entry against the rows of its file: filters skip files by them.
+"""This module compares the column statistics of a manifest entry with the rows of its file: filters skip
+files by them.
 
-Bounds may be wider than the values (long text is cut), never narrower; null counts must be exact. What is
-not recorded is not checked.
+Bounds may be wider than the values (long text is cut), never narrower; null counts must be exact. What is not
+recorded is not checked.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ __all__ = ["ColumnStats", "keeps_blanks"]
 
 
 class ColumnStats:
-    """Fed with batches of the covered columns of one file. `shape`: in full mode, of the file's schema.
+    """A check of the statistics of one file, to which batches of its covered columns are added. `shape` is,
+    in full mode, that of the file's schema.
 
     `partly`: the batches are only some of the rows. `chars`: False where CHARs were read without the blanks
     at their ends, and the bounds have them: then CHARs are left out.
@@ -43,7 +45,7 @@ class ColumnStats:
         self._bounds = ArrowBounds(self._schema)
 
     def add(self, columns: Sequence[pa.Array]) -> None:
-        """Columns in the order of the shape. Raises CorruptDataError for text that is not UTF-8."""
+        """Add columns in the order of the shape. Raises CorruptDataError for text that is not UTF-8."""
         if len(columns[0]):
             typed = [columns[i].cast(kind.type) for i, kind in zip(self._at, self._schema, strict=True)]
             try:
@@ -52,11 +54,12 @@ class ColumnStats:
                 raise CorruptDataError("a column", f"its text is not UTF-8 ({err.reason})") from err
 
     def bounds(self) -> Mapping[str, ColumnBounds]:
-        """What the rows say, by the names of stored columns."""
+        """Return the bounds of the rows, by the names of stored columns."""
         return self._bounds.finish()
 
     def problems(self, file: DataFile, schema: TableSchema) -> Iterator[str]:
-        """What the statistics of `file` say that its rows do not. `schema`: the columns that the file has.
+        """Yield what the statistics of `file` record and its rows contradict. `schema` has the columns of the
+        file.
 
         Raises CorruptDataError for statistics that cannot be decoded.
         """
@@ -72,7 +75,7 @@ class ColumnStats:
 
 
 def keeps_blanks(shape: RowShape, path: str) -> bool:
-    """Whether CHARs of a file are compared with bounds that were made from the same values."""
+    """Return whether CHARs of a file are compared with bounds that were made from the same values."""
     return shape.blanks_count or file_format(path) == "orc"
 
 
@@ -113,7 +116,9 @@ def _flat(kind: DataType, *, chars: bool) -> bool:
 
 
 def _decoded(row: bytes, kind: RowType, name: str) -> list[Any]:
-    """Bounds as the format of the file keeps their values: ORC no blanks at the end of a CHAR."""
+    """Return bounds in the form in which the file's format keeps values: ORC keeps no spaces at the end of a
+    CHAR.
+    """
     values = list(decode_row(row, kind, name))
     if not name.endswith(".orc"):
         return values

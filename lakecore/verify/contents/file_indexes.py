@@ -28,12 +28,12 @@ __all__ = ["index_problems", "sample_problems"]
 _SAMPLED = 16
 _MOST_VALUES = 128
 ColumnRows = tuple[npt.NDArray[np.int64], pa.Array]
-"""Positions in a file, and the values of a column there."""
+"""Positions in a file, and the values of a column at them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """One row: its position, and its value of one column."""
+    """One row, which has a position and its value of one column."""
 
     field: DataField
     position: int
@@ -43,7 +43,7 @@ class _Sample:
 def index_problems(
     file_io: FileIO, path: str, file: DataFile, schema: TableSchema
 ) -> Iterator[tuple[str, str]]:
-    """(path, problem) for every column whose indexes miss a row that they should know of.
+    """Yield (path, problem) for every column whose indexes do not find a row that they should find.
 
     `schema`: that of the file. Looks for the values of 16 rows all over the file, so it reads the indexed
     columns and the index file whole. Raises CorruptDataError for bytes that are no index; nothing for a lost
@@ -76,7 +76,8 @@ def index_problems(
 def sample_problems(
     file_io: FileIO, path: str, file: DataFile, schema: TableSchema, rows: Mapping[str, ColumnRows]
 ) -> Iterator[tuple[str, str]]:
-    """(path, problem) for every column whose indexes miss a row of those given: their positions and values.
+    """Yield (path, problem) for every column whose indexes do not find one of the given rows, which are
+    positions and values.
 
     Looks for at most 256 distinct values of a column. Reads the index file whole. Raises CorruptDataError,
     and NotFoundError where there is no index file.
@@ -97,7 +98,7 @@ def sample_problems(
 
 
 def _places(rows: ColumnRows, field: DataField) -> dict[Any, BitMap]:
-    """Where each of some distinct values lies."""
+    """Return the positions of each of some distinct values."""
     positions, values = rows
     codes = values.dictionary_encode(null_encoding="encode")
     distinct = array_values(codes.dictionary, field.type)
@@ -126,7 +127,7 @@ def _opened(file_io: FileIO, path: str, file: DataFile) -> tuple[str, FileIndex 
 def _samples(
     file_io: FileIO, path: str, schema: TableSchema, rows: int, fields: Mapping[str, DataField]
 ) -> Iterator[_Sample]:
-    """Values of rows evenly spread over the file."""
+    """Yield values of rows that are evenly spread over the file."""
     wanted = np.unique(np.linspace(0, max(rows - 1, 0), _SAMPLED).astype(np.int64))
     reader = open_reader(file_io, path, schema=schema)
     try:

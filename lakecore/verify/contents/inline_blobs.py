@@ -38,7 +38,7 @@ class InlineBlobs:
         self._wrong: dict[str, tuple[int, str]] = {}
 
     def add(self, columns: Sequence[pa.Array]) -> None:
-        """Arrays of a batch: key, values, sequence number, row kind."""
+        """Add the arrays of a batch: key, values, sequence number, row kind."""
         for place, name, mark, what in self._asked:
             column = columns[place]
             if self._keyed:

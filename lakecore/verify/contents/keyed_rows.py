@@ -39,7 +39,7 @@ class KeyedRows:
         self.last_key: KeyValues | None = None
 
     def add(self, columns: Sequence[pa.Array]) -> None:
-        """Key columns first, sequence number and kind last."""
+        """Add columns: key columns first, sequence number and kind last."""
         if not len(columns[0]):
             return
         keys = columns[: len(self._key)]

@@ -29,7 +29,7 @@ class RowPacks:
         self.found: set[Pack] = set()
 
     def add(self, columns: Sequence[pa.Array]) -> None:
-        """Arrays of a batch: key, values, sequence number, row kind."""
+        """Add the arrays of a batch: key, values, sequence number, row kind."""
         if self._places:
             live = pa.array(~retracting(columns[-1].to_numpy(zero_copy_only=False)))
             self.found.update(*(packs_of(columns[place].filter(live)) for place in self._places))
@@ -43,8 +43,8 @@ class PackCheck:
     _there: set[str] = field(default_factory=set)
 
     def problems(self, path: str, file: DataFile, referred: set[Pack]) -> Iterator[tuple[str, str]]:
-        """(path, problem) for the packs of a data file. Raises CorruptDataError for a damaged sidecar; a lost
-        one is found by others.
+        """Yield (path, problem) for the packs of a data file. Raises CorruptDataError for a damaged sidecar;
+        other checks find a lost one.
         """
         name = next((name for name in file.extra_files if name.endswith(REFERENCES_SUFFIX)), None)
         named: set[Pack] = set()
@@ -62,7 +62,7 @@ class PackCheck:
                 yield where, "it is missing, although rows have blobs in it"
 
     def _is_there(self, pack: str, path: str) -> bool:
-        """Of another storage than the table's nothing is known."""
+        """Return whether a pack exists. Packs in another storage than the table's are not checked."""
         if pack in self._there or pack.partition("://")[1] != path.partition("://")[1]:
             return True
         if self.file_io.stat(pack) is None:

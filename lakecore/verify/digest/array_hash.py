@@ -1,4 +1,5 @@
-"""64-bit hashes of the values of an Arrow array, the same for every representation of a value. No IO.
+"""This module computes 64-bit hashes of the values of an Arrow array, the same for every representation of a
+value. No IO.
 
 Made canonical: integers and dates of any width and booleans (as 64-bit integers), times (milliseconds),
 timestamps of any unit (nanoseconds modulo 2^64), floats (as doubles, one NaN), strings and bytes of any
@@ -65,7 +66,7 @@ def hash_unordered(array: pa.Array, constant: int) -> Words:
 
 
 def _buffer(array: pa.Array, dtype: Any, index: int = 1) -> npt.NDArray[Any]:
-    """The fixed-width values of `array` without a copy; slots under nulls hold anything."""
+    """Return the fixed-width values of `array` without a copy; slots of nulls are arbitrary."""
     buffer = array.buffers()[index]
     if buffer is None:
         return np.zeros(len(array), dtype)
@@ -145,7 +146,7 @@ def _byte_words(array: pa.Array) -> Words:
 
 
 def _nested(array: pa.Array, constant: int) -> Words | None:
-    """Hashes of values with parts, and of dictionary arrays; None for flat types."""
+    """Return the hashes of values with parts, and of dictionary arrays; None for flat types."""
     kind = array.type
     if pa.types.is_dictionary(kind):
         return _dictionary_words(array)
@@ -174,12 +175,12 @@ def _part(constant: int, position: int) -> int:
 
 
 def _by_code(array: pa.Array) -> bool:
-    """Whether a dictionary array can be hashed by its distinct values."""
+    """Return whether a dictionary array can be hashed by its distinct values."""
     return not array.dictionary.null_count and not pa.types.is_nested(array.type.value_type)
 
 
 def _dictionary_words(array: pa.Array) -> Words:
-    """Each distinct value is looked at once."""
+    """Return the hashes of a dictionary array; each distinct value is hashed once."""
     codes = array.indices.fill_null(0) if array.indices.null_count else array.indices
     if not len(array.dictionary):
         return np.zeros(len(array), np.uint64)
@@ -202,7 +203,7 @@ def _list_words(elements: pa.Array, bounds: npt.NDArray[np.int64], constant: int
 
 
 def _sums(hashes: Words, bounds: npt.NDArray[np.int64]) -> Words:
-    """Size and wrapping sum of each range; a running sum, so that empty ranges need no care."""
+    """Return size and wrapping sum of each range, from a running sum, so that empty ranges need no care."""
     running = np.zeros(len(hashes) + 1, np.uint64)
     np.cumsum(hashes, out=running[1:])
     total: Words = running[bounds[1:]] - running[bounds[:-1]]

@@ -1,4 +1,4 @@
-"""64-bit hashes of strings and byte strings, vectorised over a block of values. No IO.
+"""This module computes 64-bit hashes of strings and byte strings, vectorised over a block of values. No IO.
 
 A value is cut into 8-byte little-endian words, the last one padded with zeros. Its hash is the length times a
 constant plus the sum over its words of `mix(word * P + position * Q)`. The sum lets words be hashed in any
@@ -29,7 +29,7 @@ _MASKS = np.array([(1 << (8 * size)) - 1 for size in range(_WIDTH + 1)], dtype=n
 
 
 def mix(words: Words) -> Words:
-    """Spread every bit of `words` over the upper half; works in place and returns its argument."""
+    """Return `words` with every bit spread over the upper half; the array is changed in place."""
     words ^= words >> _SHIFT
     words *= MIX
     return words
@@ -71,7 +71,7 @@ def _position(index: int) -> np.uint64:
 
 
 def _add_equal(hashes: Words, rows: npt.NDArray[np.uint8]) -> Words:
-    """Values of one length are a matrix of words: no gathering."""
+    """Add the hashes of values of one length, which are a matrix of words, so nothing is gathered."""
     count, length = rows.shape
     width = -(-length // _WIDTH)
     padded = np.zeros((count, width * _WIDTH), np.uint8)
@@ -84,7 +84,7 @@ def _add_equal(hashes: Words, rows: npt.NDArray[np.uint8]) -> Words:
 
 
 def _unaligned(padded: npt.NDArray[np.uint8]) -> Words:
-    """A view with one word starting at every byte."""
+    """Return a view with one word starting at every byte."""
     return np.ndarray((len(padded) - _WIDTH + 1,), np.uint64, padded.data, strides=(1,))
 
 
@@ -115,7 +115,7 @@ def _add_far(
     starts: npt.NDArray[np.int64],
     lengths: npt.NDArray[np.int64],
 ) -> None:
-    """The words after the near ones, of all long values at once."""
+    """Add the words after the near ones, for all long values at once."""
     near = _NEAR_WORDS * _WIDTH
     rows = np.flatnonzero(lengths > near)
     if not len(rows):

@@ -30,7 +30,7 @@ _KIND_TYPE = AtomicType(TypeRoot.TINYINT, nullable=False)
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A data file: its path and its manifest entry."""
+    """A data file, which has a path and a manifest entry."""
 
     path: str
     file: DataFile
@@ -42,7 +42,9 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where a covered column comes from: a stored column and its type there, or None for a later column."""
+    """The source of a covered column, which is a stored column and its type there, or None for a later
+    column.
+    """
 
     name: str | None
     stored: DataType
@@ -103,7 +105,7 @@ def _column(batch: pa.RecordBatch, source: _Source, path: str) -> pa.Array:
 
 
 def _cut(array: pa.Array, source: _Source) -> pa.Array:
-    """The column without blanks at the end of its CHARs; a column that the file lacks is all null."""
+    """Return the column without spaces at the end of its CHARs; a column that the file lacks is all null."""
     return without_trailing_spaces(array, source.wanted) if source.name is not None else array
 
 
@@ -123,7 +125,9 @@ def _sources(shape: RowShape, schema: TableSchema, present: set[str], path: str)
 
 
 def _key_source(field: DataField, fields: dict[int, DataField], present: set[str], path: str) -> _Source:
-    """A key column under its own name, or in a thin file (data-file.thin-mode) the value column."""
+    """Return the source of a key column: its own name, or in a thin file (data-file.thin-mode) the value
+    column.
+    """
     before = fields.get(field.id)
     if before is None:
         raise CorruptDataError(path, f"its schema has no key column {field.name} (field id {field.id})")
@@ -133,7 +137,9 @@ def _key_source(field: DataField, fields: dict[int, DataField], present: set[str
 
 
 def _present(source: _Source, present: set[str], path: str) -> _Source:
-    """A column of its schema that a file lacks is null, unless it must not be."""
+    """Return the source if the file has it. A column of its schema that a file lacks is null, unless it must
+    not be.
+    """
     if source.name in present:
         return source
     if source.stored.nullable:

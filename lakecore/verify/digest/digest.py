@@ -1,9 +1,9 @@
-"""The digest of a set of rows: how many, and a wrapping sum of row hashes. No IO.
+"""This module defines the digest of a set of rows: their number, and a wrapping sum of row hashes. No IO.
 
 A sum does not depend on the order of rows, adds up over files, windows and units, and (unlike xor) does not
-lose pairs. The hash of a row combines its columns, each under an odd constant made from its field id, so
-that exchanging values between rows or between columns changes it. The hash guards against faults, not
-against forgers.
+lose pairs. The hash of a row combines its columns, each under an odd constant made from its field id, so that
+exchanging values between rows or between columns changes it. The hash guards against faults, not against
+forgers.
 
 The version is part of what a snapshot records: digests of different versions cannot be compared.
 """

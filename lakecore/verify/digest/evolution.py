@@ -98,7 +98,7 @@ def _atomic_keeps(old: AtomicType, new: AtomicType) -> bool:
 
 
 def _bare(kind: DataType) -> pa.DataType | tuple[object, ...]:
-    """What of a type matters for its values: not whether it may be null."""
+    """Return what matters of a type for its values: not whether it may be null."""
     if isinstance(kind, AtomicType):
         return kind.root, kind.length, kind.precision, kind.scale
     if isinstance(kind, RowType):

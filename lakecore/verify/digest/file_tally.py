@@ -15,7 +15,7 @@ __all__ = ["FileTally", "files_of", "positions_of"]
 
 @dataclass(frozen=True, slots=True)
 class FileTally(Tally):
-    """A tally with its files. Only count and digest distinguish tallies, and only they add up."""
+    """A tally that has its files. Only count and digest distinguish tallies, and only they are added."""
 
     files: tuple[DataFile, ...] = field(default=(), compare=False)
     """The files whose rows were read completely."""

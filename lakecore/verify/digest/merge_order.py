@@ -44,7 +44,7 @@ def _order_ranks(order: Sequence[pa.Array], descending: bool) -> list[Rank]:
 
 
 def _compare_pairs(columns: Sequence[Rank], pairs: Any) -> tuple[Bools, Bools]:
-    """(row > next row, row == next row) for the rows in `pairs`."""
+    """Return (row > next row, row == next row) for the rows in `pairs`."""
     if len(pairs) * 4 > len(columns[0].values):
         above, same = compare_neighbours(columns)
         return above[pairs], same[pairs]

@@ -1,4 +1,6 @@
-"""Extracts the covered columns of batches and tallies them, with or without each row's position."""
+"""This module extracts the covered columns of batches and tallies them, with or without each row's
+position.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The columns whose values make the digest of a proof, and the order of the rows of one key."""
+"""This module defines the columns whose values make the digest of a proof, and the order of the rows of one
+key.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ class RowShape:
 
     mode: ProofMode
     key: tuple[DataField, ...] = ()
-    """Key columns in key order; empty for append tables."""
+    """The key columns in key order; empty for append tables."""
     sequence: tuple[DataField, ...] = ()
     """The user's sequence fields."""
     descending: bool = False
@@ -45,15 +47,17 @@ class RowShape:
     sorted_by: str = ""
     """The order that the outputs were checked to have, for the report; "" where none is promised."""
     order: tuple[DataField, ...] = ()
-    """Columns that order the rows of a written file, and bound them in its description; empty: the key."""
+    """The columns that order the rows of a written file, and bound them in its description; empty: the
+    key.
+    """
     seed: str = ""
-    """Chooses the rows of a sample."""
+    """The seed, which chooses the rows of a sample."""
     sampled: tuple[DataField, ...] = ()
     """The columns that are compared in the sampled rows; empty where no sample is taken."""
 
     @property
     def samples(self) -> bool:
-        """Whether all columns of a part of the rows are compared, besides the digest."""
+        """Return whether all columns of a part of the rows are compared, besides the digest."""
         return self.mode is ProofMode.SAMPLED
 
     @property
@@ -72,8 +76,8 @@ class RowShape:
 
     @property
     def field_ids(self) -> tuple[int, ...]:
-        """The ids of key, values, then sequence number and row kind (or nothing): the constants of a row
-        hash.
+        """Return the ids of key, values, then sequence number and row kind (or nothing): the constants of a
+        row hash.
         """
         keys = tuple(KEY_FIELD_ID_START + field.id for field in self.key)
         system = (SEQUENCE_FIELD_ID, KIND_FIELD_ID) if self.keyed else ()
@@ -141,13 +145,13 @@ def shape_of(
 
 
 def _stored(schema: TableSchema) -> tuple[DataField, ...]:
-    """Columns that files of append tables hold: partition columns are read from the manifest."""
+    """Return the columns that files of append tables have: partition columns are read from the manifest."""
     given = set(() if schema.primary_keys else schema.partition_keys)
     return tuple(field for field in schema.fields if field.name not in given) or schema.fields
 
 
 def _expiry(schema: TableSchema, rules: TableRules) -> tuple[DataField, ...]:
-    """The column by which rows expire."""
+    """Return the column by which rows expire."""
     name = schema.options.get("record-level.time-field")
     if rules.expire_ms is None or name is None:
         return ()

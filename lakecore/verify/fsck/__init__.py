@@ -1,1 +1,1 @@
-"""Is a table whole? From hints to the rows of each file, changing nothing."""
+"""This package checks whether a table is intact, from hints to the rows of each file. It changes nothing."""

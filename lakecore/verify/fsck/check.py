@@ -67,7 +67,7 @@ def fsck(
 
 
 def _latest_schema(file_io: FileIO, paths: TablePaths) -> TableSchema:
-    """The newest schema that can be read: a damaged newer one is found where it is needed."""
+    """Return the newest schema that can be read: a damaged newer one is found where it is needed."""
     store = SchemaStore(file_io, paths)
     ids = store.list_ids()
     problem: LakeError = NotFoundError(f"there is no table at {paths.root}: the directory has no schema")

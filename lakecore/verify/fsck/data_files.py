@@ -1,4 +1,6 @@
-"""The rows of one data file against its manifest entry: counts, sequence numbers, key order and bounds."""
+"""This module compares the rows of one data file with its manifest entry: counts, sequence numbers, key order
+and bounds.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,11 @@ __all__ = ["DataFileCheck", "bounds_of"]
 
 @dataclass(slots=True)
 class DataFileCheck:
-    """Opens data files. Memory: one batch.
+    """A check that opens data files. It keeps one batch in memory.
 
     `keyed`: key-value files are read (key, sequence, kind), others only counted by footer. `deep`: every
-    column of every file is decoded and compared with its statistics, and file indexes are asked for some
-    of the values.
+    column of every file is decoded and compared with its statistics, and file indexes are asked for some of
+    the values.
     """
 
     file_io: FileIO
@@ -103,7 +105,7 @@ class DataFileCheck:
             self._add(FindingKind.TIMES, reference, problem)
 
     def _check_blobs(self, reference: DataReference) -> None:
-        """Each value has a checksum, which only `deep` looks at."""
+        """Check the blobs. Each value has a checksum, which is compared only with `deep`."""
         index = load_blob_index(self.file_io, reference.path)
         self._equal(reference, "row count", len(index.sizes), reference.file.row_count)
         if not self.deep:
@@ -162,7 +164,7 @@ class DataFileCheck:
 def bounds_of(
     file_io: FileIO, path: str, file: DataFile, schemas: SchemaStore
 ) -> tuple[TableSchema, Mapping[str, ColumnBounds]]:
-    """The columns that the file has, and what its rows say of them. Memory: one batch."""
+    """Return the columns that the file has, and the bounds of its rows. It keeps one batch in memory."""
     schema = held_schema(schemas.load(file.schema_id), file)
     shape = shape_of(schema, TableOptions.from_schema(schema), ProofMode.FULL)
     stats = ColumnStats(shape)

@@ -72,13 +72,13 @@ class FsckReport:
 
     @property
     def damage(self) -> tuple[Finding, ...]:
-        """Findings that can lose or change rows for readers."""
+        """Return the findings that can lose or change rows for readers."""
         return tuple(finding for finding in self.findings if finding.kind.is_damage)
 
 
 @dataclass(slots=True)
 class Findings:
-    """Collects findings, each once, and counts."""
+    """The findings of a check, which are collected once each, and its counts."""
 
     found: dict[Finding, None] = field(default_factory=dict)
     snapshots: int = 0

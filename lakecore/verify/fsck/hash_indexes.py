@@ -29,7 +29,9 @@ Bucket = tuple[bytes, int]
 
 @dataclass(frozen=True)
 class HashIndexCheck:
-    """`schema`: the latest of the branch, `directory`: of a bucket."""
+    """A check of the hash indexes of one branch. `schema` is the latest of the branch; `directory` returns
+    the directory of a bucket.
+    """
 
     file_io: FileIO
     paths: TablePaths
@@ -87,7 +89,7 @@ class HashIndexCheck:
 
 
 def _by_bucket(live: ManifestEntries) -> Mapping[Bucket, npt.NDArray[np.int64]]:
-    """Positions of the files of each real bucket."""
+    """Return the positions of the files of each real bucket."""
     keys = live.partition.astype(np.int64) << 32 | (live.bucket.astype(np.int64) & 0xFFFFFFFF)
     real = np.flatnonzero(live.bucket >= 0)
     order = real[np.argsort(keys[real], kind="stable")]

@@ -22,12 +22,14 @@ Place = tuple[bytes, int, str]
 
 @dataclass(slots=True)
 class IndexFileCheck:
-    """Reads each index file once. Memory: one file, and a number per deletion vector."""
+    """A check that reads each index file once. It keeps one file in memory, and a number per deletion
+    vector.
+    """
 
     file_io: FileIO
     findings: Findings
     _highest: dict[str, Mapping[str, int]] = field(default_factory=dict)
-    """Per index file the highest deleted position of each data file, -1 for none."""
+    """The highest deleted position of each data file, -1 for none, by index file."""
 
     def check(
         self, placed: Sequence[tuple[IndexFile, str]], manifest: str, owner: str, live: ManifestEntries | None
@@ -94,7 +96,7 @@ class IndexFileCheck:
 
 
 def _rows(live: ManifestEntries, buckets: set[tuple[bytes, int]]) -> dict[Place, int]:
-    """Row counts of the data files in some buckets."""
+    """Return the row counts of the data files in some buckets."""
     if not buckets:
         return {}
     partitions = {partition for partition, _ in buckets}

@@ -45,7 +45,9 @@ class Inventory:
     older_than_ms: int | None = None
 
     def check(self, references: References, open_file: Callable[[DataReference], None] | None) -> None:
-        """Data files bucket by bucket, then everything else. `open_file` gets each data file there is."""
+        """Check data files bucket by bucket, then everything else. `open_file` gets each data file that
+        exists.
+        """
         seen: set[str] = set()
         index = self._by_directory(references.files)
         for bucket in references.buckets():
@@ -129,7 +131,9 @@ class Inventory:
         return [status for status in self.file_io.list(directory) if not status.is_dir]
 
     def _walk(self, directory: str, seen: set[str], place: str) -> None:
-        """Directories that nothing refers to. `place`: the path below the table, or below its branch."""
+        """List the directories that nothing refers to. `place` is the path below the table, or below its
+        branch.
+        """
         for status in self.file_io.list(directory):
             below = f"{place}/{status.name}".lstrip("/")
             if status.is_dir and status.path not in seen:
@@ -143,7 +147,7 @@ def _below_branch(place: str) -> str:
 
 
 def _known(place: str) -> bool:
-    """Whether a file that nothing refers to belongs where it is."""
+    """Return whether a file that nothing refers to belongs at its place."""
     directory, _, name = place.rpartition("/")
     if name in _MARKERS or directory == "tag/tag-success-file" or directory.startswith("service"):
         return True

@@ -1,4 +1,5 @@
-"""One branch of a table, from hints to manifests: what fsck checks without opening data files.
+"""This module checks one branch of a table, from hints to manifests: it is what fsck checks without opening
+data files.
 
 The files that must exist follow from the state at the first snapshot and what each later one added, so each
 manifest is decoded once or twice whatever the number of snapshots. Checking every state on its own (`deep`)
@@ -52,10 +53,12 @@ class Lineage:
     findings: Findings
     deep: bool
     states: set[tuple[str, str]]
-    """States already checked, as pairs of manifest lists: tags and branches share those of snapshots."""
+    """The states that are checked already, as pairs of manifest lists: tags and branches share those of
+    snapshots.
+    """
     schemas: SchemaStore = field(init=False)
     _recent: dict[str, ManifestEntries] = field(default_factory=dict)
-    """Decoded manifests of the snapshot before: the next one shares most of them."""
+    """The decoded manifests of the snapshot before: the next one shares most of them."""
     _used: dict[str, ManifestEntries] = field(default_factory=dict)
     _total: int | None = None
     _live: ManifestEntries | None = None
@@ -116,7 +119,7 @@ class Lineage:
                 )
 
     def _check_file(self, path: str, name: str, *, whole: bool) -> None:
-        """A snapshot or tag file."""
+        """Check a snapshot or tag file."""
         self.findings.snapshots += 1
         owner = self._owner(name)
         try:
@@ -177,8 +180,8 @@ class Lineage:
         self._total = snapshot.total_record_count
 
     def _check_follows(self, snapshot: Snapshot, path: str, added: int) -> None:
-        """The count of rows goes on from the snapshot before, where both say it and neither is wrong by
-        itself.
+        """Check that the count of rows continues from the snapshot before, where both record it and neither
+        is wrong by itself.
         """
         if self._total is None or snapshot.total_record_count is None:
             return
@@ -202,7 +205,7 @@ class Lineage:
         owner: str,
         parts: tuple[tuple[ManifestFile, ...], ManifestEntries],
     ) -> None:
-        """Everything live at a snapshot."""
+        """Check everything live at a snapshot."""
         before = self._entries(parts[0], owner)
         if before is None:
             return
@@ -223,7 +226,9 @@ class Lineage:
             self.findings.failed(FindingKind.MANIFEST, path, err, owner)
 
     def _check_levels(self, files: ManifestEntries, path: str) -> None:
-        """Files of a level above 0 share no key. Cost: decodes two keys a file."""
+        """Check that files of a level above 0 share no key. The cost is that of decoding two keys per
+        file.
+        """
         order_of = key_order(self.schema.key_type)
         upper = files.select((files.level > 0) & (files.bucket >= 0))
         order = np.lexsort((upper.level, upper.bucket, upper.partition))
@@ -272,7 +277,9 @@ class Lineage:
             self.findings.failed(FindingKind.INDEX_FILE, path, err, owner)
 
     def _index_path(self, file: IndexFile) -> str:
-        """In `index/`, or with the data (option index-file-in-data-file-dir), or where it says."""
+        """Return the path of an index file: in `index/`, or with the data (option
+        index-file-in-data-file-dir), or where the entry says.
+        """
         if file.external_path is not None:
             return plain_path(file.external_path)
         if self.schema.options.get("index-file-in-data-file-dir", "").lower() == "true":
@@ -288,7 +295,9 @@ class Lineage:
             self._expect(entries.select(entries.kind == EntryKind.ADD), owner, changelog=True)
 
     def _check_changelogs(self) -> None:
-        """Changelogs that outlive their snapshots. Their data lists may be gone (rule of the format)."""
+        """Check changelogs that outlive their snapshots. Their data lists may be gone (rule of the
+        format).
+        """
         for status in self.file_io.list(self.paths.changelog_dir):
             match = _CHANGELOG.fullmatch(status.name)
             if match is None:
@@ -311,7 +320,7 @@ class Lineage:
         return self.file_io.stat(self.paths.manifest(snapshot.delta_manifest_list)) is not None
 
     def _keep_lists(self, snapshot: Snapshot, owner: str) -> None:
-        """Lists of an expired snapshot that are still there belong to its changelog."""
+        """Expect the lists of an expired snapshot that still exist; they belong to its changelog."""
         for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
             path = self.paths.manifest(name)
             if self.file_io.stat(path) is None or path in self.references.files:
@@ -334,7 +343,7 @@ class Lineage:
     def _list(
         self, name: str, size: int | None, owner: str, *, whole: bool = True
     ) -> tuple[ManifestFile, ...] | None:
-        """The lines of a manifest list; with `whole`, its manifests must exist."""
+        """Return the lines of a manifest list; with `whole`, its manifests must exist."""
         path = self.paths.manifest(name)
         self.references.expect(path, size, owner)
         try:
@@ -349,7 +358,7 @@ class Lineage:
             return None
 
     def _entries(self, files: tuple[ManifestFile, ...], owner: str) -> ManifestEntries | None:
-        """The entries of manifests, in order; None when some cannot be read."""
+        """Return the entries of manifests, in order, or None when some cannot be read."""
         parts = [self._manifest(file, owner) for file in files]
         held = [part for part in parts if part is not None]
         return ManifestEntries.concat(held) if len(held) == len(parts) else None
@@ -387,7 +396,9 @@ class Lineage:
 
 
 def _after_gap(text: str, ids: tuple[int, ...]) -> bool:
-    """EARLIEST may also say where the unbroken row that ends with the latest begins."""
+    """Return whether EARLIEST names the start of the ids without a gap that end with the latest, which is
+    also right.
+    """
     starts = [right for left, right in pairwise(ids) if right != left + 1]
     return bool(starts) and text == str(starts[-1])
 

@@ -57,7 +57,9 @@ class _Part:
 
 @dataclass(slots=True)
 class References:
-    """Metadata files by path; data files as columns, made into values a bucket at a time."""
+    """The files that a table refers to: metadata files by path, and data files as columns, made into values a
+    bucket at a time.
+    """
 
     directory: Callable[[bytes, int], str]
     paths: TablePaths
@@ -65,20 +67,21 @@ class References:
     parts: list[_Part] = field(default_factory=list)
 
     def expect(self, path: str, size: int | None, owner: str) -> None:
-        """A metadata, index or statistics file that must exist."""
+        """Expect a metadata, index or statistics file, which must exist."""
         if path not in self.files or self.files[path].size is None:
             self.files[path] = Expected(size, owner)
 
     def expect_data(
         self, entries: ManifestEntries, owner: str, schemas: SchemaStore, *, changelog: bool = False
     ) -> None:
-        """Data files (ADD entries) that must exist. `schemas`: those of the branch."""
+        """Expect data files (ADD entries), which must exist. `schemas` are those of the branch."""
         if len(entries):
             self.parts.append(_Part(entries, owner, schemas, changelog))
 
     def buckets(self) -> Iterator[list[DataReference]]:
-        """Bucket by bucket, each file once per description; only once. Memory: columns, and the files of one
-        bucket as values."""
+        """Yield the files bucket by bucket, each once per description. It works only once. It keeps the
+        columns in memory, and the files of one bucket as values.
+        """
         index: dict[str, list[tuple[_Part, Rows]]] = defaultdict(list)
         for part in self.parts:
             keys = part.entries.partition.astype(np.int64) << 32 | (
@@ -111,7 +114,7 @@ class References:
 
 
 def bucket_directory(paths: TablePaths, schema: TableSchema) -> Callable[[bytes, int], str]:
-    """(serialised partition, bucket) -> directory of its files."""
+    """Return a function from (serialised partition, bucket) to the directory of its files."""
     options = TableOptions.from_schema(schema)
     partition_type = schema.partition_type
     known: dict[bytes, str] = {}

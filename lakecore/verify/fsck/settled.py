@@ -27,7 +27,7 @@ _Key = tuple[FindingKind, str, str]
 
 
 def settled(check: Callable[[bool], FsckReport], sleep: Callable[[float], None]) -> FsckReport:
-    """The report of a check, without the findings that were gone when it was looked again.
+    """Return the report of a check, without the findings that had disappeared when they were checked again.
 
     `check`: one check of the table; with False it opens no data files. A table without findings is checked
     once. Otherwise at least one more check follows, of metadata only; on a table that does not rest up to
@@ -56,7 +56,7 @@ def settled(check: Callable[[bool], FsckReport], sleep: Callable[[float], None])
 
 
 def without_orphans(report: FsckReport) -> FsckReport:
-    """Orphans are counted only."""
+    """Return the report without single orphans, which are counted only."""
     rest = tuple(one for one in report.findings if one.kind is not FindingKind.ORPHAN)
     return replace(
         report, findings=rest, young_orphans=report.young_orphans + len(report.findings) - len(rest)
@@ -68,8 +68,8 @@ def _by_presence(findings: Iterable[Finding]) -> Iterable[Finding]:
 
 
 def _key(finding: Finding) -> _Key:
-    """What makes two findings the same: a hint that says something else by now has moved; who needs a lost
-    file changes with every snapshot.
+    """Return what makes two findings the same: a hint that has other content by now has moved; who needs a
+    lost file changes with every snapshot.
     """
     says = finding.problem if finding.kind is FindingKind.HINT else ""
     return finding.kind, finding.path, says

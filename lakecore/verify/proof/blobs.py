@@ -1,4 +1,5 @@
-"""Blobs in files of their own, through a compaction: the value of each row, by its bytes and its place.
+"""This module proves blobs in files of their own through a compaction: the value of each row, by its bytes
+and its place.
 
 Rule of the format: of the files of a column the newest that has a row counts, unless it leaves the row as it
 was; a row that none has is null.

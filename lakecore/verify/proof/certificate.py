@@ -68,7 +68,7 @@ def join_evidence(unit: str, parts: Iterable[UnitEvidence]) -> UnitEvidence:
 
 
 class Certifier:
-    """Checks the windows of one merge, in order; sections follow each other in key order."""
+    """A certifier that checks the windows of one merge, in order; sections follow each other in key order."""
 
     def __init__(self, unit: str, shape: RowShape, *, may_drop: bool) -> None:
         self._unit = unit
@@ -78,7 +78,7 @@ class Certifier:
 
     @property
     def evidence(self) -> UnitEvidence:
-        """The sum of the evidence of the windows so far."""
+        """Return the sum of the evidence of the windows so far."""
         return self._evidence
 
     def window(
@@ -169,7 +169,7 @@ class DropCertifier:
 
     @property
     def evidence(self) -> UnitEvidence:
-        """The sum of the evidence of the batches so far."""
+        """Return the sum of the evidence of the batches so far."""
         return UnitEvidence(rows=self._rows, dropped=self._dropped)
 
     def batch(self, rows: int, dropped: pa.RecordBatch) -> None:

@@ -108,7 +108,7 @@ def check_rows(proof: PickProof, announced_rows: int = 0) -> None:
 
 
 def check_live_rows(proof: PickProof, deleted: Mapping[str, int]) -> None:
-    """The rows that were read are those of its files without the deleted ones.
+    """Check that the rows that were read are those of the files without the deleted ones.
 
     `deleted`: how many rows of a file its deletion vector marks, by file name, from the index files of the
     snapshot that was planned from. A unit that was not given a vector would bring deleted rows back, and its
@@ -188,7 +188,7 @@ class _Found:
             self._index_places.append(place)
 
     def compare(self, claim: CommitClaim) -> str | None:
-        """What the messages lack, or have otherwise, of a claim; None: nothing."""
+        """Return what the messages lack of a claim, or have otherwise; None if they agree."""
         wanted = {"removed": claim.removed, "added": claim.added, "changelog": claim.changelog}
         problems = [problem for part, files in wanted.items() for problem in self._missing(part, files)]
         for place in claim.places:
@@ -212,7 +212,9 @@ class _Found:
                 yield f"{file.file_name} is {_PARTS[part]} with another description"
 
     def check_rest(self, claims: Sequence[CommitClaim], faults: dict[str, ProofError]) -> None:
-        """Files that no claim explains: a fault of those of their bucket. Raises ProofError without any."""
+        """Add a fault for files that no claim explains to those of their bucket. Raises ProofError if their
+        bucket has no claim.
+        """
         owners: dict[tuple[bytes, int], list[str]] = {}
         for claim in claims:
             for place in claim.places:

@@ -26,7 +26,7 @@ def check_made(
     schema_id: int,
     rules: TableRules,
 ) -> None:
-    """Raises ProofError naming the first file whose description does not follow from what was read.
+    """Raise ProofError naming the first file whose description does not follow from what was read.
 
     `read`, `made`: inputs and new files of a pick, each in the order of their rows; `told`: its changelog.
     `levels`: those that its units were allowed to write to, empty where levels do not order rows.
@@ -54,8 +54,8 @@ def check_made(
 
 
 def check_joined_rows(unit: str, read: Sequence[DataFile], made: Sequence[DataFile]) -> None:
-    """Files that hold columns of rows that were there: a new one has the ids of all rows that were read, and
-    the oldest and the newest of their sequence numbers. Raises ProofError.
+    """Check files with columns of rows that existed: a new one must have the ids of all rows that were read,
+    and the oldest and the newest of their sequence numbers. Raises ProofError.
 
     `read`, `made`: of one unit of a table with data evolution.
     """
@@ -74,7 +74,9 @@ def check_joined_rows(unit: str, read: Sequence[DataFile], made: Sequence[DataFi
 
 
 def _check_numbers(pick: str, read: Sequence[DataFile], made: Sequence[DataFile]) -> None:
-    """The order of rows is that of sequence numbers: new files take the place of the old ones in it."""
+    """Check that new files take the place of the old ones in the order of rows, which is that of sequence
+    numbers.
+    """
     low, high = read[0].min_sequence_number, max(file.max_sequence_number for file in read)
     if made[0].min_sequence_number != low:
         raise ProofError(

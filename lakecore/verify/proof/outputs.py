@@ -109,8 +109,8 @@ def _read(
     schema: TableSchema,
     beside_these: tuple[tuple[DataField, ...], tuple[DataField, ...]],
 ) -> Iterator[tuple[Sequence[pa.Array], Sequence[pa.Array], Sequence[pa.Array]]]:
-    """Batches of the covered columns; of those that order the rows, with sequence number and kind; and of
-    those whose statistics are compared: the covered ones and the second of `beside_these`.
+    """Yield batches of the covered columns; of those that order the rows, with sequence number and kind; and
+    of those whose statistics are compared: the covered ones and the second of `beside_these`.
     """
     order, described = beside_these
     held = {field.id for field in (*shape.key, *shape.values)}
@@ -126,7 +126,9 @@ def _read(
 
 
 def _described(unit: str, shape: RowShape, first_row: int) -> tuple[DataField, ...]:
-    """Columns that are read whole for their statistics, besides the covered ones: one, chosen by the seed."""
+    """Return the columns that are read completely for their statistics, besides the covered ones: one, chosen
+    by the seed.
+    """
     covered = {field.id for field in shape.values}
     others = [
         field for field in shape.sampled if field.id not in covered and isinstance(field.type, AtomicType)
@@ -144,7 +146,9 @@ def _check_description(
     schema: TableSchema,
     stats: ColumnStats | None,
 ) -> None:
-    """Column statistics against the columns read; in the full mode, file indexes against some of the rows."""
+    """Compare column statistics with the columns read and, in the full mode, file indexes with some of the
+    rows.
+    """
     held = held_schema(schema, stored.file)
     try:
         for problem in stats.problems(stored.file, held) if stats is not None else ():

@@ -52,7 +52,8 @@ _PROPERTY = "lakecore.proof"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitProof:
-    """One unit's half: its outputs as read back, and its merge's evidence (None for append tables).
+    """The part of the proof that one unit makes: its outputs as they were read back, and its merge's evidence
+    (None for append tables).
 
     `changes`: its changelog files as read back (`check_changelog`). `looked_up`: rows at the positions that
     its merge looked up (`lookups.tally_positions`). `searched`: rows found by searching for the keys in
@@ -103,7 +104,7 @@ class PickProof:
     asked: Mapping[str, BitMap] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """What was proven, for a report."""
+        """Return what was proven, for a report."""
         return self._rows_text() + _sample_text(self)
 
     def _rows_text(self) -> str:
@@ -277,8 +278,8 @@ def prove_unit(
     evidence: UnitEvidence | MergeEvidence | None = None,
     sample: RowSample | None = None,
 ) -> PickProof:
-    """The whole proof of a pick of one unit. `inputs` of an append table: in the order they were read.
-    `sample`: of the rows, where the mode asks for one.
+    """Return the whole proof of a pick of one unit. `inputs` of an append table are in the order in which
+    they were read. `sample` is that of the rows, if the mode needs one.
 
     Raises ProofError naming `unit`. Cost: reads the covered columns of inputs and outputs once.
     """
@@ -326,7 +327,9 @@ def prove_pick(shape: RowShape, pick: str, inputs: Iterable[Tally], units: Seque
 
 
 def _sampled(shape: RowShape, pick: str, inputs: Tally, units: Sequence[UnitProof]) -> RowSample | None:
-    """Raises ProofError where the mode asks for a sample that a unit did not take."""
+    """Return the sample of the pick. Raises ProofError if the mode needs a sample that a unit did not
+    take.
+    """
     if not shape.samples:
         return None
     parts = [unit.sample for unit in units if unit.sample is not None]
@@ -339,7 +342,7 @@ def _sampled(shape: RowShape, pick: str, inputs: Tally, units: Sequence[UnitProo
 
 
 def _prove_kept(proof: PickProof, evidence: UnitEvidence) -> PickProof:
-    """Every input row is in the outputs, or its merge gave account of it."""
+    """Prove that every input row is in the outputs, or in the account of its merge."""
     before, after = proof.inputs, proof.outputs + evidence.lost + evidence.dropped
     if before != after:
         raise ProofError(
@@ -352,7 +355,9 @@ def _prove_kept(proof: PickProof, evidence: UnitEvidence) -> PickProof:
 
 
 def _prove_fold(proof: PickProof, evidence: MergeEvidence, units: Sequence[UnitProof]) -> PickProof:
-    """The merge saw the rows of the inputs, and the outputs are the results of the rows it saw."""
+    """Prove that the merge read the rows of the inputs, and that the outputs are the results of these
+    rows.
+    """
     if proof.inputs != evidence.inputs:
         raise ProofError(proof.pick, f"its inputs hold {proof.inputs}, but its merge read {evidence.inputs}")
     if proof.outputs != evidence.results:
@@ -369,7 +374,7 @@ def _prove_fold(proof: PickProof, evidence: MergeEvidence, units: Sequence[UnitP
 
 
 def _prove_lookups(pick: str, evidence: MergeEvidence, units: Sequence[UnitProof]) -> None:
-    """Rows looked up lie where the merge says, and are all that a search finds."""
+    """Prove that looked-up rows are where the merge says, and are all that a search finds."""
     there = total(unit.looked_up for unit in units)
     if there != evidence.outside:
         raise ProofError(pick, f"its merge looked up {evidence.outside}, but {there} are at their positions")
@@ -383,7 +388,7 @@ def _prove_lookups(pick: str, evidence: MergeEvidence, units: Sequence[UnitProof
 
 
 def _check_unit(shape: RowShape, proof: UnitProof) -> None:
-    """The merge's account of a unit agrees with the unit's outputs."""
+    """Check that the merge's account of a unit agrees with the unit's outputs."""
     if not shape.keyed:
         return
     seen, found = proof.evidence, proof.outputs
@@ -420,13 +425,14 @@ def _join_outputs(unit: str, whole: OutputEvidence, part: OutputEvidence) -> Out
 
 
 def check_upgrade(unit: str, before: DataFile, after: DataFile) -> None:
-    """An upgraded file is the same file on a higher level. Raises ProofError."""
+    """Check that an upgraded file is the same file on a higher level. Raises ProofError."""
     if replace(before, level=after.level) != after or after.level < before.level:
         raise ProofError(unit, f"the upgrade of {before.file_name} changes more than its level, or lowers it")
 
 
 def proof_properties(proofs: Iterable[PickProof]) -> dict[str, str]:
-    """What a commit's snapshot records: mode, version, rows and the digests of what its picks read and wrote.
+    """Return what a commit's snapshot records: mode, version, rows and the digests of what its picks read and
+    wrote.
 
     Empty when nothing was rewritten.
     """

@@ -55,7 +55,8 @@ class FoldShare:
 
 @dataclass(frozen=True, slots=True)
 class PostponedTally:
-    """Of a share: all postponed rows, those that the table takes, and what was written for them. Adds up.
+    """The tallies of a share: all postponed rows, those that the table accepts, and what was written for
+    them. They can be added.
 
     `read`: the postponed files. `made`, `told`: the new files and the changelog files, each with its bucket.
     `sample`: rows of which every column was merged anew; None where whole rows are in the tallies.
@@ -96,19 +97,19 @@ class FoldFiles:
 
 @dataclass(frozen=True, slots=True)
 class PostponedRules:
-    """What postponed rows become. `merge`: how rows of one key become one."""
+    """The rules for what postponed rows become. `merge` has those for rows of one key."""
 
     table: TableRules
     merge: MergeRules
 
     @property
     def replaces(self) -> bool:
-        """The last row of a key is the one that counts."""
+        """Return whether only the last row of a key counts."""
         return self.table.engine == "deduplicate" and not self.table.sequence
 
     @property
     def tells(self) -> bool:
-        """All rows are in the changelog too."""
+        """Return whether all rows are in the changelog too."""
         return self.table.producer == "input"
 
 
@@ -138,7 +139,8 @@ def check_fold(
 def check_numbers(
     name: str, live: ManifestEntries, partition: bytes, made: Iterable[tuple[int, DataFile]]
 ) -> None:
-    """Rows that get a bucket are newer than all rows that it has: their sequence numbers are higher.
+    """Check that rows that get a bucket are newer than all rows that it has: their sequence numbers must be
+    higher.
 
     `live`: the files of the table. `made`: the new files of the partition, each with its bucket. Raises
     ProofError. Cost: some passes over columns of `live`.
@@ -159,7 +161,9 @@ def check_numbers(
 def prove_fold(
     shape: RowShape, name: str, rows: int, shares: Iterable[PostponedTally], *, replaces: bool
 ) -> PickProof:
-    """All shares of the postponed files of a partition, which have so many `rows`. Raises ProofError."""
+    """Prove all shares of the postponed files of a partition, which have so many `rows`. Raises
+    ProofError.
+    """
     whole = sum(shares, PostponedTally())
     if whole.everything.rows != rows:
         raise ProofError(name, f"its units read {whole.everything.rows} rows, but its inputs have {rows}")
@@ -190,7 +194,9 @@ class _FoldPass:
     rules: PostponedRules
 
     def check(self) -> PostponedTally:
-        """Raises ProofError where what was written is not what the rows make."""
+        """Check the share and return its tallies. Raises ProofError if what was written is not what the rows
+        make.
+        """
         reader, rules, name = self.reader, self.rules, self.reader.name
         samples = self._samples(KeyChoice.first(reader.context.shape.seed, name))
         everything = reader.postponed(self.files.postponed, samples and samples[0])
@@ -212,14 +218,16 @@ class _FoldPass:
         return replace(tallies, sample=samples and self._compared(before.keys, samples))
 
     def _samples(self, choice: KeyChoice) -> tuple[SampledRows, SampledRows] | None:
-        """Where rows of both sides are collected, if the mode looks at values that are merged."""
+        """Return collectors for rows of both sides, if the mode compares values that are merged."""
         shape = self.reader.context.shape
         if self.rules.replaces or shape.mode is not ProofMode.FULL:
             return None
         return SampledRows(shape, choice), SampledRows(shape, choice)
 
     def _compared(self, keys: Words, samples: tuple[SampledRows, SampledRows]) -> RowSample:
-        """Both sides are read once more where the keys that were chosen first have too few rows."""
+        """Compare the sample. Both sides are read once more if the keys that were chosen first have too few
+        rows.
+        """
         postponed, written = samples
         if postponed.count * LEAST_SHARE < len(keys):
             more = self._samples(KeyChoice.of(postponed.shape.seed, self.reader.name, keys))
@@ -229,7 +237,7 @@ class _FoldPass:
         return check_postponed(self.reader.name, self.rules.merge, postponed, written)
 
     def _check_changes(self, due: Tally) -> None:
-        """The changelog has the rows that came in, each in the bucket of its key."""
+        """Check that the changelog has the rows that were postponed, each in the bucket of its key."""
         found = self.reader.written(self.files.changelog).tally
         if found != due:
             raise ProofError(self.reader.name, f"its changelog must hold {due}, but it holds {found}")

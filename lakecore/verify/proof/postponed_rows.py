@@ -30,7 +30,7 @@ _MASK = 0xFFFFFFFFFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class KeyedRows:
-    """Of each row: two hashes of its key, its digest, its kind."""
+    """The hashes of rows: for each, two hashes of its key, its digest and its kind."""
 
     keys: Words
     others: Words
@@ -49,7 +49,7 @@ class KeyedRows:
         return Tally(len(self), int(self.keys.sum()) & _MASK)
 
     def last(self) -> KeyedRows:
-        """The last row of each key."""
+        """Return the last row of each key."""
         order = np.lexsort((self.others, self.keys))
         keys, others = self.keys[order], self.others[order]
         ends = np.ones(len(order), bool)
@@ -58,7 +58,7 @@ class KeyedRows:
         return self.take(picked)
 
     def without(self, kinds: frozenset[RowKind]) -> KeyedRows:
-        """Rows of other kinds."""
+        """Return the rows of other kinds."""
         return self.take(np.flatnonzero(~np.isin(self.kinds, [int(kind) for kind in kinds])))
 
     def take(self, rows: npt.NDArray[Any]) -> KeyedRows:
@@ -79,7 +79,7 @@ class Part:
 
 
 def ignored_kinds(rules: TableRules) -> frozenset[RowKind]:
-    """Kinds of rows that the table does not take."""
+    """Return the kinds of rows that the table does not accept."""
     if rules.ignore_delete:
         return frozenset((RowKind.UPDATE_BEFORE, RowKind.DELETE))
     return frozenset((RowKind.UPDATE_BEFORE,)) if rules.ignore_update_before else frozenset()
@@ -87,7 +87,8 @@ def ignored_kinds(rules: TableRules) -> frozenset[RowKind]:
 
 @dataclass(frozen=True, slots=True)
 class PostponedReader:
-    """Reads the rows of a part. `firsts`: the sequence number of the first new row of a bucket, 0 by default.
+    """A reader of the rows of a part. `firsts` are the sequence numbers of the first new row of each bucket,
+    0 by default.
 
     Digests cover key, values, sequence number and row kind.
     """
@@ -99,7 +100,8 @@ class PostponedReader:
     firsts: Mapping[int, int]
 
     def postponed(self, files: Sequence[StoredFile], sample: SampledRows | None = None) -> KeyedRows:
-        """Rows in the order of the format, whatever that of `files`; those that the table takes are numbered.
+        """Return rows in the order of the format, whatever that of `files`; those that the table accepts are
+        numbered.
 
         `sample`: collects rows that the table takes. Raises ProofError, NotFoundError, CorruptDataError.
         """
@@ -119,7 +121,9 @@ class PostponedReader:
     def written(
         self, files: Iterable[tuple[StoredFile, int]], sample: SampledRows | None = None
     ) -> KeyedRows:
-        """Rows of new files, each with its bucket. Raises ProofError for a row of another bucket."""
+        """Return the rows of new files, each with its bucket. Raises ProofError for a row of another
+        bucket.
+        """
         found = [_empty()]
         for stored, bucket in files:
             for columns, buckets in self._columns(stored):
@@ -130,7 +134,7 @@ class PostponedReader:
         return _concatenated(found)
 
     def _columns(self, stored: StoredFile) -> Iterator[tuple[Sequence[pa.Array], npt.NDArray[Any]]]:
-        """Covered columns, and the bucket that each row belongs to."""
+        """Yield covered columns, and the bucket of each row."""
         context, rule, rows = self.context, self.part.rule, 0
         names = [field.name for field in context.shape.key]
         at = [names.index(name) for name in rule.key.names]
@@ -152,7 +156,7 @@ class PostponedReader:
         taken: npt.NDArray[np.bool_],
         sample: SampledRows | None,
     ) -> KeyedRows:
-        """Of the rows that are `mine`; those `taken` go into the sample too."""
+        """Return the hashes of the rows that are `mine`; those `taken` go into the sample too."""
         rows, part = _hashed(self.context, columns), self.part
         here = rows.keys % np.uint64(part.passes) == np.uint64(part.number)
         if sample is not None:
@@ -168,7 +172,7 @@ class _Numbers:
         self._next = np.array([firsts.get(bucket, 0) for bucket in range(total)], np.int64)
 
     def following(self, buckets: npt.NDArray[Any], taken: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-        """The numbers of the next rows; -1 for those that are not taken."""
+        """Return the numbers of the next rows; -1 for those that are not taken."""
         numbers = np.full(len(buckets), -1, np.int64)
         rows = np.flatnonzero(taken)
         own = buckets[rows]

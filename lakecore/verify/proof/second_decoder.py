@@ -84,7 +84,7 @@ class SecondDecoders:
             self._rows[kind] = self._rows.get(kind, 0) + ours.num_rows
 
     def report(self) -> str:
-        """What was compared with which reader; empty before anything was."""
+        """Return what was compared with which reader; it is empty before anything was."""
         done = [f"{rows} rows of {kind} by {_PACKAGES[kind]}" for kind, rows in sorted(self._rows.items())]
         without = [
             f"{kind} was not decoded a second time ({why})" for kind, why in sorted(self._without.items())
@@ -145,7 +145,7 @@ def _reason(kind: str) -> str:
 
 
 def _our_rows(file_io: FileIO, path: str, schema: TableSchema, start: int) -> pa.RecordBatch:
-    """Some rows from `start` on, by the reader of whole files."""
+    """Return some rows from `start` on, by the reader that opens whole files."""
     reader = open_reader(file_io, path, schema=schema)
     skipped = 0
     try:
@@ -159,12 +159,12 @@ def _our_rows(file_io: FileIO, path: str, schema: TableSchema, start: int) -> pa
 
 
 def _alike(column: pa.Array, kind: DataType | None, path: str) -> pa.Array:
-    """As the table's type where the column is one of the table."""
+    """Return a column in the table's type if it is a column of the table."""
     return column if kind is None else canonical(column, kind, path)
 
 
 def _same_layout(ours: pa.DataType, theirs: pa.DataType) -> bool:
-    """Whether both readers give columns of the same parts.
+    """Return whether both readers give columns of the same parts.
 
     MAPs and VARIANTs may be stored in shreds, which ours puts together and another library gives as they are:
     these are not compared.
@@ -209,7 +209,9 @@ def _parquet_looks(file_io: FileIO, stored: StoredFile, schema: TableSchema, num
 
 
 def _parquet(source: Any, rows: int) -> dict[str, pa.Array]:
-    """The first rows of a file, batch by batch: a panic inside an Arrow stream would end the process."""
+    """Return the first rows of a file, read batch by batch: a panic inside an Arrow stream would end the
+    process.
+    """
     from arro3.io import read_parquet
 
     found = _until(map(pa.record_batch, read_parquet(cast("IO[bytes]", source), batch_size=_ROWS)), rows)
@@ -250,7 +252,9 @@ def _avro(file_io: FileIO, path: str, ours: pa.RecordBatch, start: int) -> dict[
 
 
 def _plain(value: Any, kind: pa.DataType) -> Any:
-    """A value of fastavro as pyarrow takes it: maps are pairs, in avro also lists of records."""
+    """Return a value of fastavro in the form that pyarrow accepts: maps are pairs, in avro also lists of
+    records.
+    """
     if value is None:
         return None
     if pa.types.is_map(kind):
@@ -264,7 +268,7 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
 
 
 class _Seekable(io.RawIOBase):
-    """An input of ours as a Python file."""
+    """A wrapper of an input of ours, which makes it a Python file."""
 
     def __init__(self, source: Any) -> None:
         self._source = source

@@ -41,13 +41,13 @@ _DESCRIPTION = (
 
 @dataclass(frozen=True, slots=True)
 class SnapshotCheck:
-    """The check of one commit. `overwrites`: its files come and go as those of an overwrite."""
+    """The check of one commit. `overwrites` tells that it adds and removes files as an overwrite does."""
 
     messages: Sequence[CommitMessage]
     overwrites: bool = False
 
     def __call__(self, planned: Snapshot, latest: Snapshot | None, manifests: ManifestStore) -> None:
-        """Raises ProofError where `planned`, built on `latest`, is not that and the commit."""
+        """Check the snapshot. Raises ProofError if `planned` is not `latest` with the commit applied."""
         _check_kind(planned, latest, CommitKind.OVERWRITE if self.overwrites else CommitKind.COMPACT)
         lists = () if latest is None else (latest.base_manifest_list, latest.delta_manifest_list)
         before = [line for name in lists for line in manifests.read_list(name)]
@@ -60,7 +60,9 @@ class SnapshotCheck:
         _check_counts(planned, latest, delta)
 
     def _check_delta(self, rows: Sequence[ManifestEntry], number: int | None) -> None:
-        """`number`: the sequence number that new files without one get; None: they get none."""
+        """Check the delta. `number` is the sequence number that new files without one get; None: they get
+        none.
+        """
         wanted = Counter(_entry_key(_numbered(entry, number)) for entry in self._expected())
         found = Counter(_entry_key(entry) for entry in rows)
         for (_, bucket, _, kind, name, *_), count in ((found - wanted) + (wanted - found)).items():
@@ -119,7 +121,7 @@ def _check_kind(planned: Snapshot, latest: Snapshot | None, kind: CommitKind) ->
 def _check_base(
     before: Sequence[ManifestFile], after: Sequence[ManifestFile], manifests: ManifestStore
 ) -> None:
-    """The new base means what the lists of the snapshot before meant."""
+    """Check that the new base means what the lists of the snapshot before meant."""
     if len({line.file_name for line in after}) != len(after):
         _refuse("names a manifest twice in its base")
     known = {line.file_name: line for line in before}
@@ -169,7 +171,9 @@ def _check_counts(planned: Snapshot, latest: Snapshot | None, delta: ManifestEnt
 
 
 def _entries(lines: Sequence[ManifestFile], manifests: ManifestStore) -> ManifestEntries:
-    """Of new manifests, whose lines must describe them: readers skip manifests by these."""
+    """Return the entries of new manifests, whose lines must describe them, because readers skip manifests by
+    these lines.
+    """
     parts = []
     for line in lines:
         entries = manifests.read([line])
@@ -191,8 +195,8 @@ def _entry(kind: EntryKind, message: CommitMessage, file: DataFile) -> ManifestE
 
 
 def _entry_key(entry: ManifestEntry) -> tuple[bytes, int, int, EntryKind, str, DataFile]:
-    """What the commit itself gives to files is left out: ids and numbers of rows that a writer made, or whose
-    number is that of their snapshot.
+    """Return what identifies an entry. What the commit itself assigns to files is left out: ids and numbers
+    of rows that a writer made, or whose number is that of their snapshot.
     """
     file = entry.file
     if file.file_source is not FileSource.COMPACT:
@@ -201,7 +205,8 @@ def _entry_key(entry: ManifestEntry) -> tuple[bytes, int, int, EntryKind, str, D
 
 
 def _numbers_of_files(manifests: ManifestStore, planned: Snapshot) -> int | None:
-    """Rule of the format: where rows are tracked, a new file without numbers gets that of its snapshot.
+    """Return the number of new files. Rule of the format: where rows are tracked, a new file without numbers
+    gets that of its snapshot.
 
     `planned.next_row_id` does not say whether rows are tracked: Java writes 0 for other tables, too.
     """

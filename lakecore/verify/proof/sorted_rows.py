@@ -59,7 +59,7 @@ def _row(keys: Sequence[pa.Array], row: int) -> Bound:
 
 
 def _ascend(keys: Sequence[pa.Array]) -> bool:
-    """No row is before the one in front of it."""
+    """Return whether no row sorts before the row that precedes it."""
     tied = pa.repeat(True, len(keys[0]) - 1)
     for key in keys:
         after, before = key.slice(1), key.slice(0, len(key) - 1)

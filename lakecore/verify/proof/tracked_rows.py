@@ -1,4 +1,4 @@
-"""The tally of whole rows together with their row ids and sequence numbers, whatever their order."""
+"""This module tallies whole rows together with their row ids and sequence numbers, whatever their order."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Columns = Sequence[pa.Array]
 
 
 def _side_by_side(left: Iterator[Columns], right: Iterator[Columns]) -> Iterator[tuple[Columns, Columns]]:
-    """Pieces of one length of two readings of the same rows; it ends with the shorter one."""
+    """Yield pieces of one length of two readings of the same rows; it ends with the shorter one."""
     a, b = next(left, None), next(right, None)
     while a is not None and b is not None:
         count = min(len(a[0]), len(b[0]))

@@ -23,7 +23,7 @@ _BLOB_SUFFIX = ".blob"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorChange:
-    """The deletion vectors of one bucket, before and after a commit."""
+    """The deletion vectors that one bucket has before and after a commit."""
 
     before: Marks = field(default_factory=dict)
     """The vectors of the index files that are removed, as read."""
@@ -38,7 +38,8 @@ class VectorChange:
 
 
 def check_named(unit: str, change: VectorChange, new: Sequence[IndexFile], old: Sequence[IndexFile]) -> None:
-    """`new`, `old`: index files of the bucket that the messages of the commit add and remove.
+    """Check the names of vectors. `new` and `old` are the index files of the bucket that the messages of the
+    commit add and remove.
 
     They are those that were read: a commit without them would bring deleted rows back. Raises ProofError.
     """
@@ -51,7 +52,8 @@ def check_named(unit: str, change: VectorChange, new: Sequence[IndexFile], old: 
 
 
 def check_vectors(unit: str, change: VectorChange, removed: Collection[str], marks: Marks) -> None:
-    """`removed`: data files that go. `marks`: rows that are deleted now, by file that stays or comes.
+    """Check the vectors. `removed` are the data files that are removed; `marks` are rows that are deleted
+    now, by file that stays or is added.
 
     Raises ProofError naming `unit`.
     """
@@ -117,7 +119,9 @@ def _first_id(unit: str, file: DataFile) -> int:
 
 
 def _check_index_files(unit: str, change: VectorChange) -> None:
-    """New index files hold vectors, those that were read and with as many rows; the old ones were there."""
+    """Check that new index files have vectors, those that were read and with as many rows, and that the old
+    ones existed.
+    """
     strange = set(change.gone) - {file.file_name for file in change.known}
     if strange:
         raise ProofError(

@@ -40,7 +40,9 @@ __all__ = ["MergeCertifier"]
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A window taken apart: covered columns of its rows, the first row of each key, fates of rows."""
+    """A window in parts, which are covered columns of its rows, the first row of each key, and the fates of
+    rows.
+    """
 
     window: FoldedWindow
     columns: list[pa.Array]
@@ -60,13 +62,13 @@ class _Shown:
 
     @property
     def levels(self) -> npt.NDArray[np.int64]:
-        """Raises ValueError where the merge did not show them."""
+        """Return the levels of the rows. Raises ValueError if the merge did not record them."""
         if self.window.levels is None:
             raise ValueError("levels of rows are needed where levels matter")
         return np.asarray(self.window.levels).astype(np.int64)
 
     def any_of_key(self, rows: Bools) -> Bools:
-        """The keys with one of `rows`."""
+        """Return the keys with one of `rows`."""
         return np.asarray(np.logical_or.reduceat(rows, self.starts))
 
     def key_of(self, place: int) -> KeyValues:
@@ -74,7 +76,7 @@ class _Shown:
 
 
 class MergeCertifier:
-    """Checks the windows of one merge, in order; sections follow each other in key order.
+    """A certifier of one merge, which checks its windows in order; sections follow each other in key order.
 
     `may_drop`: results that retract may be left out (no older row of the key exists outside the pick).
     `now_ms`: the time of record-level expiry, needed where rows expire.
@@ -92,11 +94,11 @@ class MergeCertifier:
 
     @property
     def evidence(self) -> MergeEvidence:
-        """What the windows so far add up to."""
+        """Return the sum of the windows so far."""
         return self._evidence
 
     def expired(self, rows: pa.RecordBatch, *, outside: bool = False) -> None:
-        """Rows that expired before the merge saw them, in any order; columns as in `FoldedWindow.rows`.
+        """Add rows that expired before the merge, in any order; their columns are as in `FoldedWindow.rows`.
 
         `outside`: they were looked up.
         """
@@ -172,7 +174,8 @@ class MergeCertifier:
             self._refuse(f"a row expired before its time ({rules.expire_column})")
 
     def _check_superseded(self, shown: _Shown) -> None:
-        """Each such row is above level 0, and a row of its key that counts is on a lower level above 0.
+        """Check superseded rows: each must be above level 0, and a row of its key that counts must be on a
+        lower level above 0.
 
         A retract that the table ignores counts too: it stands for its level, and adds nothing to the result.
         """
@@ -184,7 +187,7 @@ class MergeCertifier:
             self._refuse("a row was superseded although no row of its key is on a lower level")
 
     def _check_groups(self, shown: _Shown, expected: Expected) -> None:
-        """Results are those of their keys, and keys without one may be without."""
+        """Check that results are those of their keys, and that keys without a result may have none."""
         window, groups = shown.window, shown.window.groups
         if len(groups) != window.results.num_rows:
             raise ValueError("every result needs the place of its key")
@@ -229,7 +232,7 @@ class MergeCertifier:
         return self._tally_rows(columns, np.flatnonzero(which))
 
     def _tally_rows(self, columns: list[pa.Array], rows: Any, kinds: Any = None) -> Tally:
-        """`kinds`: row kinds in place of the rows' own."""
+        """Return the tally of rows. `kinds` are row kinds in place of the rows' own."""
         if not len(rows):
             return ZERO
         picked = [column.take(pa.array(rows)) for column in columns]
@@ -238,7 +241,9 @@ class MergeCertifier:
         return tally(picked, self._shape.field_ids)
 
     def _results(self, shown: _Shown) -> tuple[list[pa.Array], frozenset[str]]:
-        """What the outputs must hold: keys by the rows, values recomputed (full mode), the rest as shown."""
+        """Return what the outputs must have: keys from the rows, values recomputed (full mode), the rest as
+        the merge recorded it.
+        """
         window = shown.window
         first = pa.array(shown.starts[window.groups])
         keys = [column.take(first) for column in shown.keys]
@@ -254,7 +259,9 @@ class MergeCertifier:
         return [*keys, *(values[name] for name in names), *system], taken
 
     def _check_unordered(self, shown: _Shown, found: Mapping[str, pa.Array]) -> None:
-        """Arrays in the order of a hash map: the merge shows them in its order, with the right elements."""
+        """Check arrays in the order of a hash map: the merge's order counts, but they must have the right
+        elements.
+        """
         constant = column_constant(0)
         for name in self._rules.unordered & found.keys():
             made = hash_unordered(found[name], constant)
@@ -264,7 +271,7 @@ class MergeCertifier:
                 self._refuse(f"key {key}: column {name} does not follow from its rows")
 
     def _tally_changes(self, shown: _Shown, results: list[pa.Array]) -> Tally:
-        """What the changelog must hold for this window."""
+        """Return what the changelog must have for this window."""
         if self._rules.changes is ChangeSource.NONE:
             return ZERO
         window = shown.window
@@ -284,7 +291,7 @@ class MergeCertifier:
         return before + self._tally_rows(results, due.after, due.after_kinds)
 
     def _check_unchanged(self, shown: _Shown, due: ChangeLines, unchanged: npt.NDArray[np.int64]) -> None:
-        """Keys left out of the changelog kept their values, as far as the mode looks at values."""
+        """Check that keys left out of the changelog kept their values, as far as the mode compares values."""
         names = self._rules.compared
         if not names:
             self._refuse("changes are left out of the changelog although the table records every change")
@@ -306,7 +313,9 @@ class MergeCertifier:
             self._refuse(f"key {shown.key_of(place)} changed, but its change is not in the changelog")
 
     def _asked(self, shown: _Shown) -> bytes:
-        """Full mode: keys with a row of level 0 and no input row above it; their old row is looked up."""
+        """Return, in full mode, the keys with a row of level 0 and no input row above it, whose old row is
+        looked up.
+        """
         if (
             self._shape.mode is not ProofMode.FULL
             or not self._rules.needs_lookup
@@ -336,6 +345,6 @@ def _sizes(shown: _Shown) -> Any:
 
 
 def _alone(shown: _Shown) -> Bools:
-    """Whether a row is the only one of its key that did not expire."""
+    """Return whether a row is the only one of its key that did not expire."""
     counted = np.add.reduceat((shown.fates != Fate.EXPIRED).astype(np.int64), shown.starts)
     return np.asarray(np.repeat(counted == 1, _sizes(shown)))

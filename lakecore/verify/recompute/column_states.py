@@ -41,7 +41,7 @@ class ColumnState(Protocol):
 
 
 def dense_ranks(columns: list[pa.Array]) -> npt.NDArray[np.int64]:
-    """One integer a row, ordered like the rows of `columns`; nulls are lowest."""
+    """Return one integer per row, in the order of the rows of `columns`; nulls are lowest."""
     total = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         for rank in ranks(column):
@@ -66,7 +66,7 @@ class PickedState:
         self.row[keys] = np.where(self.valid[rows], rows, -1)
 
     def set_valid(self, keys: Places, rows: Places) -> None:
-        """Values that are not null replace what was before."""
+        """Set values that are not null in place of those before."""
         valid = self.valid[rows]
         self.row[keys[valid]] = rows[valid]
 
@@ -77,7 +77,7 @@ class PickedState:
         self.set(keys, rows)
 
     def add_late(self, keys: Places, rows: Places) -> None:
-        """A late row changes nothing."""
+        """Do nothing, because a late row changes nothing."""
 
     def retract(self, keys: Places, rows: Places) -> None:
         self.clear(keys)
@@ -117,7 +117,9 @@ class _First(PickedState):
         self.set(keys[new], rows[new])
 
     def add_late(self, keys: Places, rows: Places) -> None:
-        """The rule with both values exchanged: the row's counts as the one before (rule of the format)."""
+        """Add late rows by the rule with both values exchanged: the row's counts as the one before (rule of
+        the format).
+        """
         begins = ~self._known[keys] & (self._null_counts | (self.row[keys] >= 0))
         self._known[keys[begins]] = True
         self.set(keys[~begins], rows[~begins])
@@ -150,7 +152,7 @@ _Operation = Callable[[Any, Any], Any]
 
 
 class _Computed:
-    """A sum or a product, applied in merge order: the rounding of floats depends on it.
+    """The state of a sum or a product, which is applied in merge order: the rounding of floats depends on it.
 
     `begins`: a row that is taken back from nothing leaves its negative value; else it leaves nothing. A
     decimal that is too long for its type is null, and the next value starts anew (rule of the format).
@@ -189,7 +191,7 @@ class _Computed:
         self._combine(keys, rows, self._back, -self._numbers)
 
     def _combine(self, keys: Places, rows: Places, operation: _Operation, alone: Any) -> None:
-        """`alone`: what a row makes of a total that is null."""
+        """Combine rows with the totals. `alone` computes what a row makes of a total that is null."""
         valid = self.valid[rows]
         keys, rows = keys[valid], rows[valid]
         empty = ~self._filled[keys]
@@ -210,7 +212,8 @@ class _Computed:
 
 
 def _numbers(column: pa.Array, *, exact: bool) -> Any:
-    """Values of a numeric column; decimals as Python integers of their last digit. Anything under nulls.
+    """Return the values of a numeric column; decimals are Python integers of their last digit. Values at null
+    positions are arbitrary.
 
     `exact`: integers of any size, for products that shrink again.
     """
@@ -223,7 +226,9 @@ def _numbers(column: pa.Array, *, exact: bool) -> Any:
 
 
 def _products(kind: pa.DataType) -> tuple[_Operation, _Operation]:
-    """Multiplication and division of values of a type: decimals rounded half up, integers cut off."""
+    """Return multiplication and division of values of a type: decimals are rounded half up, integers cut
+    off.
+    """
     if pa.types.is_floating(kind):
         return np.multiply, np.divide
     if pa.types.is_decimal(kind):
@@ -272,7 +277,9 @@ _PICKED: dict[str, Callable[[pa.Array, int], ColumnState]] = {
 
 
 def flat_state(function: str, column: pa.Array, count: int) -> ColumnState:
-    """The state of `count` keys. Raises NotRecomputableError for a function that is not written down here."""
+    """Return the state of `count` keys. Raises NotRecomputableError for a function that is not implemented
+    here.
+    """
     picked = _PICKED.get(function)
     if picked is not None:
         if picked is not _Key and "value" not in function and pa.types.is_nested(column.type):

@@ -19,7 +19,7 @@ __all__ = ["Fate", "FoldedWindow", "MergeEvidence", "join_folds", "join_passes"]
 
 
 class Fate(IntEnum):
-    """What became of a row of a merge.
+    """The fate of a row, which tells what a merge did with it.
 
     FOLDED: it has part in its key's result. IGNORED: a retract that option `ignore-delete` leaves out.
     EXPIRED: older than `record-level.expire-time`. SUPERSEDED: the same key has a row on a lower level above
@@ -34,7 +34,7 @@ class Fate(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoldedWindow:
-    """All rows of a window in merge order, and the results of its keys.
+    """A window that was folded: it has all rows in merge order, and the results of its keys.
 
     Columns of both batches are found by name, in the types of the table: key columns (`_KEY_` or values),
     sequence fields, the column of record-level expiry, `_SEQUENCE_NUMBER`, `_VALUE_KIND`; in the full mode
@@ -81,7 +81,7 @@ class MergeEvidence:
     last_key: KeyValues | None = None
 
     def __add__(self, other: MergeEvidence) -> MergeEvidence:
-        """Counts and digests of both, wherever their keys are."""
+        """Return counts and digests of both, wherever their keys are."""
         return MergeEvidence(
             folded=self.folded + other.folded,
             ignored=self.ignored + other.ignored,
@@ -99,12 +99,14 @@ class MergeEvidence:
 
     @property
     def inputs(self) -> Tally:
-        """What the inputs of the pick must add up to."""
+        """Return what the inputs of the pick must add up to."""
         return self.folded + self.ignored + self.expired + self.superseded - self.outside
 
 
 def join_folds(unit: str, parts: Iterable[MergeEvidence]) -> MergeEvidence:
-    """The evidence of parts that follow each other in key order. Raises ProofError when they do not."""
+    """Return the evidence of parts that follow each other in key order. Raises ProofError when they do
+    not.
+    """
     whole = MergeEvidence()
     for part in parts:
         if whole.last_key is not None and part.first_key is not None and part.first_key <= whole.last_key:
@@ -120,7 +122,7 @@ def join_folds(unit: str, parts: Iterable[MergeEvidence]) -> MergeEvidence:
 
 
 def join_passes(inner: Iterable[MergeEvidence], last: MergeEvidence) -> MergeEvidence:
-    """The account of a merge in passes: results of an earlier pass are rows of a later one.
+    """Return the account of a merge in passes: results of an earlier pass are rows of a later one.
 
     Passes that only order rows need no account at all.
     """

@@ -22,11 +22,11 @@ _FOLDED, _IGNORED, _EXPIRED = 0, 1, 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """One value a key of the window.
+    """The expected results, which have one value per key of the window.
 
-    `numbers`, `kinds`: of the result. `either`: its kind depends on values; an insert or a delete.
-    `no_rows`: no row of the key counts, it need not have a result. `nothing`: it must not have one.
-    `may_vanish`: its result retracts, and need not be kept where no older row of the key exists.
+    `numbers`, `kinds`: of the result. `either`: its kind depends on values; an insert or a delete. `no_rows`:
+    no row of the key counts, it need not have a result. `nothing`: it must not have one. `may_vanish`: its
+    result retracts, and need not be kept where no older row of the key exists.
     """
 
     numbers: npt.NDArray[np.int64]
@@ -37,7 +37,7 @@ class Expected:
     may_vanish: Bools
 
     def allows(self, groups: npt.NDArray[np.int64], kinds: Any) -> Bools:
-        """Whether results of the keys `groups` may have `kinds`."""
+        """Return whether results of the keys `groups` may have `kinds`."""
         free = self.either[groups] & ((kinds == RowKind.INSERT) | (kinds == RowKind.DELETE))
         return np.asarray(free | (kinds == self.kinds[groups]))
 
@@ -45,7 +45,9 @@ class Expected:
 def expect_results(
     rules: MergeRules, starts: Any, fates: Any, kinds: pa.Array, numbers: pa.Array
 ) -> Expected:
-    """`starts`: the first row of each key. Raises nothing: what cannot be is left to the comparison."""
+    """Return the expected results. `starts` is the first row of each key. It raises nothing: what is
+    impossible is left to the comparison.
+    """
     kind, number = kinds.to_numpy(), numbers.to_numpy()
     count = len(starts)
     key = np.repeat(np.arange(count), np.diff(np.append(starts, len(kind))))
@@ -78,7 +80,9 @@ def expect_results(
 
 
 def _winners(rules: MergeRules, folded: Any, key: Any, count: int) -> Any:
-    """The row of each key whose sequence number and kind count: the first one or the last one folded."""
+    """Return the row of each key whose sequence number and kind count: the first one or the last one
+    folded.
+    """
     winner = np.zeros(count, np.int64)
     if rules.engine is MergeEngine.FIRST_ROW:
         winner[key[::-1]] = folded[::-1]
@@ -88,7 +92,9 @@ def _winners(rules: MergeRules, folded: Any, key: Any, count: int) -> Any:
 
 
 def _expect_ignored(fates: Any, key: Any, out: tuple[Any, Any, Any]) -> None:
-    """A partial update of ignored retracts alone may leave a delete of number 0 (rule of the format)."""
+    """Expect that a partial update of ignored retracts alone may leave a delete of number 0 (rule of the
+    format).
+    """
     numbers, kinds, nothing = out
     ignored = np.zeros(len(nothing), bool)
     ignored[key[fates == _IGNORED]] = True

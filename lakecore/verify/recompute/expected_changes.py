@@ -45,7 +45,7 @@ class KeyRows:
 
     @property
     def keys(self) -> Places:
-        """The key of each row."""
+        """Return the key of each row."""
         return np.repeat(np.arange(len(self.starts)), np.diff(np.append(self.starts, len(self.kinds))))
 
 
@@ -64,7 +64,9 @@ class ChangeLines:
 
 
 def expect_changes(rules: MergeRules, rows: KeyRows, unchanged: Places) -> ChangeLines:
-    """`unchanged`: keys whose row was replaced by an equal one, where the table does not announce that."""
+    """Return the expected changelog lines. `unchanged` are keys whose row was replaced by an equal one, if
+    the table does not announce that.
+    """
     count = len(rows.starts)
     keys = rows.keys
     after = np.full(count, _NOTHING, np.int64)
@@ -94,7 +96,7 @@ def expect_changes(rules: MergeRules, rows: KeyRows, unchanged: Places) -> Chang
 
 
 def _row_before(rows: KeyRows, keys: Places, high: Bools) -> Places:
-    """For each key its row that was: that of the lowest level in `high`, and none where it retracts."""
+    """Return the old row of each key: that of the lowest level in `high`, and none where it retracts."""
     levels = np.where(high, rows.levels, _NO_LEVEL)
     lowest = np.minimum.reduceat(levels, rows.starts) if len(levels) else levels
     nearest = np.flatnonzero(high & (levels == lowest[keys]))
@@ -111,7 +113,7 @@ def _news(rows: KeyRows, after: Places, known: Bools) -> ChangeLines:
 
 
 def same_where_known(before: list[pa.Array], after: list[pa.Array]) -> Bools:
-    """Whether rows are equal as far as flat columns tell; NaN equals nothing, -0.0 equals 0.0."""
+    """Return whether rows are equal as far as flat columns tell; NaN equals nothing, -0.0 equals 0.0."""
     same = np.ones(len(before[0]) if before else 0, bool)
     for old, new in zip(before, after, strict=True):
         if pa.types.is_nested(old.type):

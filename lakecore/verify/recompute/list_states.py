@@ -33,15 +33,15 @@ class _State(Generic[V]):
         self.values_of_keys: list[V | None] = [None] * count
 
     def of_row(self, row: int) -> V | None:
-        """The value of one row."""
+        """Return the value of one row."""
         raise NotImplementedError
 
     def joined(self, older: V | None, newer: V | None) -> V | None:
-        """The value of both."""
+        """Return the value of both."""
         raise NotImplementedError
 
     def without(self, value: V, gone: V) -> V:
-        """The value after some of it is taken back."""
+        """Return the value after some of it is taken back."""
         raise NotRecomputableError
 
     def set(self, keys: Places, rows: Places) -> None:
@@ -70,7 +70,7 @@ class _State(Generic[V]):
 
 
 class _Lists(_State[Elements]):
-    """Arrays, and maps as arrays of entries: places of elements."""
+    """The state of arrays, and of maps as arrays of entries, which is the places of elements."""
 
     def __init__(self, column: pa.Array, count: int, rule: ColumnRule) -> None:
         super().__init__(count, rule)
@@ -98,7 +98,7 @@ class _Lists(_State[Elements]):
 
 
 class _Collect(_Lists):
-    """Arrays one after another; `distinct`: the first of equal elements."""
+    """The state of `collect`, which joins arrays; `distinct` keeps the first of equal elements."""
 
     def joined(self, older: Elements | None, newer: Elements | None) -> Elements | None:
         if older is None and newer is None:
@@ -110,7 +110,7 @@ class _Collect(_Lists):
         return self._new((older or ()) + (newer or ()), set())
 
     def add_late(self, keys: Places, rows: Places) -> None:
-        """A late array comes first only where retractions are ignored (rule of the format)."""
+        """Add late arrays: they come first only where retractions are ignored (rule of the format)."""
         if self.rule.ignore_retract:
             super().add_late(keys, rows)
         else:
@@ -134,7 +134,7 @@ class _Collect(_Lists):
 
 
 class _MergeMap(_Lists):
-    """All entries, the newest of each key."""
+    """The state of `merge_map`, which has all entries, the newest of each key."""
 
     def joined(self, older: Elements | None, newer: Elements | None) -> Elements | None:
         if older is None or newer is None:
@@ -151,7 +151,9 @@ class _MergeMap(_Lists):
 
 
 class _TimedMap(_Lists):
-    """Of each key the row of the latest time. A null row removes its key; one without a time is nothing."""
+    """The state of `merge_map_with_keytime`, which has, for each key, the row of the latest time. A null row
+    removes its key; one without a time is ignored.
+    """
 
     def __init__(self, column: pa.Array, count: int, rule: ColumnRule) -> None:
         super().__init__(column, count, rule)
@@ -201,7 +203,9 @@ class _NestedRows(_Lists):
 
 
 class _KeyedRows(_Lists):
-    """Of the rows of arrays the last one of each key, or that with the highest sequence."""
+    """The state of nested rows with keys, which has the last row of each key, or that with the highest
+    sequence.
+    """
 
     def __init__(self, column: pa.Array, count: int, rule: ColumnRule) -> None:
         super().__init__(column, count, rule)
@@ -288,7 +292,9 @@ class _JoinedRows(_State[tuple[Elements | None, ...]]):
         )
 
     def _key(self, row: Elements) -> Elements | None:
-        """Key fields of a joined row are those of any of its rows, so of the row in its first key field."""
+        """Return the key of a joined row: its key fields are those of any of its rows, so of the row in its
+        first key field.
+        """
         names = [part.name for part in self._lists.elements.type]
         return self._key_of[row[names.index(self.rule.key[0])]]
 
@@ -330,7 +336,9 @@ class _ListAgg(_State[str]):
 
 
 def _is_blank(text: str) -> bool:
-    """Only white space in the sense of Java: separators that may break a line, and ten control characters."""
+    """Return whether the text is only white space as Java defines it: separators that may break a line, and
+    ten control characters.
+    """
     return all(_is_white(char) for char in text)
 
 
@@ -341,7 +349,7 @@ def _is_white(char: str) -> bool:
 
 
 def _identities(values: pa.Array) -> list[int]:
-    """One number a value, the same for equal ones; of byte arrays the place."""
+    """Return one number per value, the same for equal ones; for byte arrays it is the place."""
     kind = values.type
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return [-1 if null else place for place, null in enumerate(values.is_null().to_pylist())]
@@ -349,7 +357,7 @@ def _identities(values: pa.Array) -> list[int]:
 
 
 def _nested_keys(rows: pa.Array, rule: ColumnRule) -> list[Elements | None]:
-    """Of each nested row its key; None for one that is left out."""
+    """Return the key of each nested row; None for one that is left out."""
     columns = _parts(rows, rule.key)
     words = zip(*(hash_array(column, column_constant(0)).tolist() for column in columns), strict=True)
     there = rows.is_valid().to_pylist()
@@ -369,7 +377,7 @@ def _ranks(rows: pa.Array, rule: ColumnRule) -> list[int] | None:
 
 
 def _parts(rows: pa.Array, names: Iterable[str]) -> list[pa.Array]:
-    """Fields of rows; null where the row is."""
+    """Return fields of rows; they are null where the row is."""
     places = {part.name: place for place, part in enumerate(rows.type)}
     fields = rows.flatten()
     return [fields[places[name]] for name in names]
@@ -397,7 +405,9 @@ LIST_FUNCTIONS = frozenset(_STATES)
 
 
 def list_state(column: pa.Array, count: int, rule: ColumnRule) -> ColumnState:
-    """The state of a function of LIST_FUNCTIONS. Raises NotRecomputableError where the column is no array."""
+    """Return the state of a function of LIST_FUNCTIONS. Raises NotRecomputableError if the column is no
+    array.
+    """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     fits, make = _STATES[rule.function]

@@ -38,7 +38,7 @@ class _Update(Protocol):
 
 
 def update_of(rules: MergeRules, window: pa.RecordBatch, rounds: Sequence[Round]) -> _Update:
-    """How the columns of a partial update are recomputed."""
+    """Return how the columns of a partial update are recomputed."""
     starting = _starting(window.num_rows, rounds)
     if rules.groups:
         return _GroupedUpdate(rules, window, rounds, starting)
@@ -46,7 +46,7 @@ def update_of(rules: MergeRules, window: pa.RecordBatch, rounds: Sequence[Round]
 
 
 def _starting(count: int, rounds: Sequence[Round]) -> list[Bools]:
-    """Retracting rows that no row of their key precedes: they become the row, even if ignored."""
+    """Return the retract rows that no row of their key precedes: they become the row, even if ignored."""
     filled = np.zeros(count, bool)
     found = []
     for now in rounds:

@@ -23,11 +23,13 @@ class _RetractsIgnored:
         return getattr(self._state, name)
 
     def retract(self, keys: Places, rows: Places) -> None:
-        """Nothing."""
+        """Do nothing, because retractions are ignored."""
 
 
 def state_of(rule: ColumnRule, column: pa.Array, count: int) -> ColumnState:
-    """The state of `count` keys. Raises NotRecomputableError for a function that is not written down."""
+    """Return the state of `count` keys. Raises NotRecomputableError for a function that is not implemented
+    here.
+    """
     if rule.function in LIST_FUNCTIONS:
         state = list_state(column, count, rule)
     else:

@@ -1,9 +1,10 @@
-"""The second path to the values of results: rows of all keys applied one after another, in numpy. Pure.
+"""This module computes the values of results on a second path: rows of all keys are applied one after
+another, in numpy. Pure.
 
 Round r applies the r-th row of every key that has one, so the rules are those of a single key, written down
 once more. Recomputed: deduplicate and first-row (every column), partial update (also with sequence groups),
-and the aggregate functions of `column_states` and `list_states`. Columns of other functions (sketches
-and bitmaps) are left out of the answer.
+and the aggregate functions of `column_states` and `list_states`. Columns of other functions (sketches and
+bitmaps) are left out of the answer.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _FOLDED, _IGNORED, _EXPIRED = 0, 1, 2
 def recompute(
     rules: MergeRules, window: pa.RecordBatch, starts: Any, fates: Any, groups: Places, names: Sequence[str]
 ) -> dict[str, pa.Array]:
-    """Columns `names` of the results of keys `groups`, as far as they can be had.
+    """Return columns `names` of the results of keys `groups`, as far as they can be computed.
 
     `starts`: the first row of each key. Memory: a few words a row of the window and column.
     """
@@ -65,7 +66,7 @@ def _winners(rules: MergeRules, key: Places, fates: Any, count: int) -> Places:
 
 
 def _single_rows(rules: MergeRules, key: Places, fates: Any, count: int) -> tuple[Any, Places]:
-    """Which keys are left as they are, and their row."""
+    """Return which keys are left as they are, and their row."""
     met = np.flatnonzero(fates != _EXPIRED)
     single = np.zeros(count, np.int64)
     single[key[met]] = met
@@ -73,7 +74,7 @@ def _single_rows(rules: MergeRules, key: Places, fates: Any, count: int) -> tupl
 
 
 def _rounds(window: pa.RecordBatch, key: Places, rows: Places, fates: Any, count: int) -> Iterator[Round]:
-    """The first row of each key, then the second ones, and so on. `rows` ascend."""
+    """Yield the first row of each key, then the second ones, and so on. `rows` ascend."""
     kinds = window.column(KIND_NAME).to_numpy()
     sizes = np.bincount(key, minlength=count)
     begins = np.concatenate(([0], np.cumsum(sizes)[:-1]))
@@ -88,7 +89,7 @@ def _rounds(window: pa.RecordBatch, key: Places, rows: Places, fates: Any, count
 
 
 class _Aggregation:
-    """Merge engine aggregation: every column by its function."""
+    """The merge engine aggregation, which applies a function to every column."""
 
     def __init__(self, rules: MergeRules) -> None:
         self._rules = rules
@@ -104,7 +105,7 @@ class _Aggregation:
 
 
 def _results(values: pa.Array, column: pa.Array, alone: Any, single: Places, groups: Places) -> pa.Array:
-    """Values of `groups`; of keys left as they are, the value of their row."""
+    """Return the values of `groups`; for keys left as they are, the value of their row."""
     found = values.take(pa.array(groups))
     lone = alone[groups]
     if not lone.any():

@@ -41,7 +41,7 @@ class WindowRows:
     outside: Bools
 
     def take(self, rows: Any) -> WindowRows:
-        """Some of them, in this order."""
+        """Return some of the rows, in this order."""
         return WindowRows(self.batch.take(pa.array(rows)), self.levels[rows], self.outside[rows])
 
 
@@ -62,14 +62,14 @@ class WindowKeys:
 
     @property
     def absent(self) -> Bools:
-        """Keys that must not have a result."""
+        """Return the keys that must not have a result."""
         return np.asarray(self.expected.nothing | self.known)
 
 
 def in_merge_order(
     rows: WindowRows, keys: Sequence[str], sequence: Sequence[str], *, descending: bool
 ) -> WindowRows:
-    """Sorted by key, sequence fields and sequence number; equal ones stay in their order."""
+    """Return the rows sorted by key, sequence fields and sequence number; equal ones stay in their order."""
     columns = _ranks(rows.batch, keys, sequence, descending=descending)
     above, _ = compare_neighbours(columns)
     if not above.any():
@@ -83,7 +83,9 @@ def in_merge_order(
 
 
 def living_rows(rows: WindowRows, rules: MergeRules, now_ms: int) -> WindowRows:
-    """Without rows that are too old. First-row asks whether there is a row on other levels, however old."""
+    """Return the rows without those that are too old. First-row keeps rows of other levels, however old,
+    because it only needs to know that they exist.
+    """
     if rules.expire_column is None:
         return rows
     times = rows.batch.column(rules.expire_column)
@@ -96,8 +98,9 @@ def living_rows(rows: WindowRows, rules: MergeRules, now_ms: int) -> WindowRows:
 def expect_window(
     rows: WindowRows, rules: MergeRules, keys: Sequence[str], sequence: Sequence[str], *, nearest: bool
 ) -> WindowKeys:
-    """`rows`: in merge order, at least one. `nearest`: the row of a key on its lowest level above 0 stands
-    for those of the levels above (merges that look rows up).
+    """Return the keys of a window with their expected results. `rows` are in merge order, at least one. With
+    `nearest`, the row of a key on its lowest level above 0 stands for those of the levels above (merges that
+    look rows up).
     """
     batch = rows.batch
     _, same = compare_neighbours(_ranks(batch, keys, (), descending=False)[:-1])
@@ -118,7 +121,7 @@ def expect_window(
 def _ranks(
     batch: pa.RecordBatch, keys: Sequence[str], sequence: Sequence[str], *, descending: bool
 ) -> list[Rank]:
-    """Those of the key, of the sequence fields, and of the sequence number in the last place."""
+    """Return the ranks of the key, of the sequence fields, and of the sequence number in the last place."""
     found = [rank for name in keys for rank in ranks(batch.column(name))]
     found += [rank for name in sequence for rank in ranks(batch.column(name), descending=descending)]
     return [*found, *ranks(batch.column(SEQUENCE_NAME))]

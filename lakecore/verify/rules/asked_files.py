@@ -36,7 +36,7 @@ def check_asked(
     rules: TableRules,
     key_of: KeyOf | None,
 ) -> None:
-    """Raises ProofError naming a file that is not asked, or is asked out of turn.
+    """Raise ProofError naming a file that is not searched, or is searched out of turn.
 
     `live`: all files of the bucket. `replaced`: those that the pick rewrites. `key_of`: makes a serialised
     key comparable; None where descriptions of files hold no keys. Cost: a comparison or two a file.
@@ -69,7 +69,7 @@ def check_asked(
 
 
 def _check_runs(unit: str, levels: Sequence[Sequence[DataFile]], key_of: KeyOf) -> None:
-    """What is read as one sorted run must be one: files of one level that follow one another."""
+    """Check that what is read as one sorted run is one: files of one level that follow one another."""
     for level in levels:
         for left, right in pairwise(level):
             if left.level != right.level:
@@ -85,8 +85,9 @@ def _check_runs(unit: str, levels: Sequence[Sequence[DataFile]], key_of: KeyOf) 
 
 
 def _check_age(unit: str, fresh: Sequence[DataFile], live: Sequence[DataFile]) -> None:
-    """Where files have another order than that of keys, the row that was committed later counts, whatever its
-    sequence number: files of level 0 are merged in the order in which manifests have them.
+    """Check the order of level-0 files. Where files have another order than that of keys, the row that was
+    committed later counts, whatever its sequence number: files of level 0 are merged in the order in which
+    manifests have them.
     """
     places = {file.file_name: place for place, file in enumerate(live)}
     for older, newer in pairwise(fresh):
@@ -100,7 +101,8 @@ def check_moved(
     announced: Collection[DataFile],
     rules: TableRules,
 ) -> None:
-    """Rule of the format: rows that leave level 0 are changes where the producer is lookup.
+    """Check files that move. Rule of the format: rows that leave level 0 are changes where the producer is
+    lookup.
 
     `moved`: files before and after. Raises ProofError naming a file whose changes nobody tells of.
     """

@@ -93,7 +93,7 @@ def overlapping(
 
 
 def _joined(ranges: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Closed ranges, those that overlap made one, in order."""
+    """Return closed ranges in order, in which those that overlap are one."""
     found: list[tuple[Any, Any]] = []
     for low, high in ranges:
         if found and low <= found[-1][1]:

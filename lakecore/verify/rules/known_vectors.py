@@ -18,8 +18,8 @@ __all__ = ["check_known_vectors"]
 def check_known_vectors(
     unit: str, files: Iterable[str], given: Mapping[str, DeletionFile], known: Iterable[IndexFile]
 ) -> None:
-    """`files`: names of the data files that are read. `given`: their vectors as the planner has them.
-    `known`: the index files of their bucket.
+    """Check the vectors that the planner used. `files` are the names of the data files that are read; `given`
+    are their vectors as the planner has them; `known` are the index files of their bucket.
 
     Raises ProofError naming a file whose vector is another one, or missing.
     """

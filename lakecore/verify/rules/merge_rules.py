@@ -1,4 +1,6 @@
-"""The rules of a table's merge engine for a proof: read from the schema, separately from the merge. No IO."""
+"""This module reads the rules of a table's merge engine for a proof from the schema, separately from the
+merge. No IO.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ _KEY_FUNCTION = "primary-key"
 
 
 class ChangeSource(Enum):
-    """The source of changelog rows of a merge: none, looked-up rows, or the rows of the last level."""
+    """The source that changelog rows of a merge have: none, looked-up rows, or the rows of the last level."""
 
     NONE = "none"
     LOOKUP = "lookup"
@@ -35,9 +37,9 @@ class ColumnRule:
     """The aggregate function, or "" (partial update)."""
     ignore_retract: bool = False
     distinct: bool = False
-    """Lists and texts keep each element once."""
+    """Whether lists and texts keep each element once."""
     delimiter: str = ","
-    """Separates the parts of texts."""
+    """The text that separates the parts of texts."""
     key: tuple[str, ...] = ()
     """The key of nested rows."""
     sequence: tuple[str, ...] = ()
@@ -58,7 +60,7 @@ class SequenceGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRules:
-    """How rows of one key become one result.
+    """The rules by which rows of one key become one result.
 
     `ignore_retracts`: rows of kind -U and -D do not count. `remove_on_delete`: a row of kind -D removes what
     was before it. `remove_by`: sequence columns of groups whose -D removes the row. `needs_lookup`: rows of
@@ -85,14 +87,15 @@ class MergeRules:
 
     @property
     def single_rows_pass(self) -> bool:
-        """A key with one row is left as it is; a merge that looks rows up folds it too."""
+        """Return whether a key with one row is left as it is; a merge that looks rows up folds it too."""
         return not self.needs_lookup
 
 
 def read_merge_rules(
     schema: TableSchema, options: TableOptions, output_level: int = 0, top_level: int = 0
 ) -> MergeRules:
-    """The rules of a merge into `output_level`; 0: of a merge without levels. Read from the raw schema.
+    """Return the rules of a merge into `output_level` (0: of a merge without levels). They are read from the
+    raw schema.
 
     Raises InvalidOptionError, and ProofError where `options` take one for something else.
     """
@@ -135,7 +138,9 @@ def _changes(rules: TableRules, output_level: int, top_level: int) -> ChangeSour
 
 
 def _compared(schema: TableSchema, rules: TableRules) -> tuple[str, ...]:
-    """Columns by which a replaced row counts as unchanged; none where every replacement is announced."""
+    """Return the columns by which a replaced row counts as unchanged; none where every replacement is
+    announced.
+    """
     if not rules.row_deduplicate:
         return ()
     return tuple(name for name in schema.row_type.names if name not in rules.row_deduplicate_ignored)
@@ -186,7 +191,7 @@ def _column_rule(raw: Mapping[str, str], name: str, default: str) -> ColumnRule:
 
 
 def _is_hashed(rule: ColumnRule | None, kind: DataType) -> bool:
-    """Whether a function puts the elements of arrays into the order of a hash map."""
+    """Return whether a function puts the elements of arrays into the order of a hash map."""
     if rule is None or not isinstance(kind, ArrayType):
         return False
     if rule.function == "collect":

@@ -19,12 +19,12 @@ __all__ = ["Bools", "KeyValues", "Rank", "compare_neighbours", "key_at", "ranks"
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 KeyValues: TypeAlias = tuple[Any, ...]
-"""One key as Python values that compare like the key: ints, bytes, decimals."""
+"""The type of one key as Python values that compare like the key: ints, bytes, decimals."""
 
 
 @total_ordering
 class _Null:
-    """Below every value."""
+    """A value that sorts below every other value."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Null)

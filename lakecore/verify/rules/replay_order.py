@@ -1,4 +1,4 @@
-"""In which order postponed files are replayed, found anew from their descriptions. Pure.
+"""This module computes in which order postponed files are replayed, from their descriptions. Pure.
 
 Rule of the format: rows are replayed in the order in which they were written, which files show by their
 creation time; for files of one writer and time by the number that ends their name. Where rows are ordered by
@@ -16,7 +16,7 @@ __all__ = ["check_waiting", "replay_order"]
 
 
 def replay_order(files: Iterable[DataFile], *, snapshot_ordering: bool) -> list[DataFile]:
-    """`files`: the postponed ones of a partition, in any order."""
+    """Return the order of `files`, which are the postponed ones of a partition, in any order."""
     found = sorted(files, key=_writer)
     found.sort(key=lambda file: file.creation_time or 0)
     if snapshot_ordering:
@@ -25,7 +25,7 @@ def replay_order(files: Iterable[DataFile], *, snapshot_ordering: bool) -> list[
 
 
 def check_waiting(unit: str, replayed: Iterable[DataFile], live: Collection[DataFile]) -> None:
-    """Raises ProofError unless just the `live` postponed files of a partition are replayed, each once.
+    """Raise ProofError unless exactly the `live` postponed files of a partition are replayed, each once.
 
     A file that is left behind would be replayed after rows that are newer.
     """
@@ -40,10 +40,10 @@ def check_waiting(unit: str, replayed: Iterable[DataFile], live: Collection[Data
 
 
 def _writer(file: DataFile) -> tuple[int, str, int]:
-    """The number of the writer, what tells its attempts apart, and the number of the file.
+    """Return the number of the writer, what distinguishes its attempts, and the number of the file.
 
-    Names end in `-s-<writer>-w-<attempt>-<number>.<format>`; a file of another name comes before those of
-    its time.
+    Names end in `-s-<writer>-w-<attempt>-<number>.<format>`; a file of another name comes before those of its
+    time.
     """
     _, found, rest = file.file_name.partition("-s-")
     while found:

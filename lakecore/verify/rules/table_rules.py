@@ -18,7 +18,7 @@ from lakecore.metadata.row_kind import RowKind
 __all__ = ["KIND_NUMBERS", "TableRules", "check_agreement"]
 
 KIND_NUMBERS: Final[Mapping[str, int]] = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
-"""Row kinds as files store them."""
+"""The row kinds as files store them."""
 
 _IGNORE_DELETE = (
     "ignore-delete", "first-row.ignore-delete", "deduplicate.ignore-delete", "partial-update.ignore-delete",
@@ -64,7 +64,9 @@ class TableRules:
 
     @classmethod
     def of(cls, raw: Mapping[str, str], *, keyed: bool) -> TableRules:
-        """Raises InvalidOptionError naming the option and its value. `keyed`: it has a primary key."""
+        """Read the rules of a table; `keyed` tells that it has a primary key. Raises InvalidOptionError
+        naming the option and its value.
+        """
         order = _one_of(raw, "sequence.field.sort-order", ("ascending", "descending"))
         clustered = keyed and _truth(raw, "pk-clustering-override")
         span = raw.get("record-level.expire-time")
@@ -92,7 +94,9 @@ class TableRules:
 
     @property
     def needs_lookup(self) -> bool:
-        """A merge asks other levels for the rows that it replaces. A full-compaction producer does not."""
+        """Return whether a merge searches other levels for the rows that it replaces. A full-compaction
+        producer does not.
+        """
         if self.producer == "full-compaction":
             return False
         return (
@@ -104,13 +108,15 @@ class TableRules:
 
     @property
     def needs_old_rows(self) -> bool:
-        """Rows of other levels matter to a merge of level 0: for changes, for marks, or for its result."""
+        """Return whether rows of other levels matter to a merge of level 0: for changes, for marks, or for
+        its result.
+        """
         alone = self.engine == "deduplicate" and not self.sequence and not self.ignore_delete
         return self.needs_lookup and (self.producer == "lookup" or self.marks or not alone)
 
     @property
     def marks(self) -> bool:
-        """A row that is replaced in a file that stays is marked as deleted there."""
+        """Return whether a row that is replaced in a file that stays is marked as deleted there."""
         return self.deletion_vectors and self.engine != "first-row"
 
 
@@ -136,7 +142,7 @@ _TYPED: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def check_agreement(rules: TableRules, options: Any) -> None:
-    """`options`: the typed options that the run goes by (`TableOptions`).
+    """Check that the rules agree with the typed `options` that the run uses (`TableOptions`).
 
     Raises ProofError naming the first option that is taken for something else than the schema says; also
     where row kinds are not those that files store.
@@ -154,12 +160,12 @@ def check_agreement(rules: TableRules, options: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """The text of an enumeration's member; other values as they are."""
+    """Return the text of an enumeration's member; other values are unchanged."""
     return getattr(value, "value", value)
 
 
 def _one_of(raw: Mapping[str, str], key: str, values: Sequence[str]) -> str:
-    """The first of `values` is the default."""
+    """Return the value of an option, which must be one of `values`; the first is the default."""
     text = raw.get(key, values[0])
     found = text.strip().lower()
     if found not in values:
@@ -168,7 +174,7 @@ def _one_of(raw: Mapping[str, str], key: str, values: Sequence[str]) -> str:
 
 
 def _truth(raw: Mapping[str, str], *keys: str) -> bool:
-    """Of the first of `keys` that is there; False without any."""
+    """Return the value of the first of `keys` that is set, or False if none is."""
     for key in keys:
         if key in raw:
             text = raw[key].strip().lower()
@@ -179,7 +185,7 @@ def _truth(raw: Mapping[str, str], *keys: str) -> bool:
 
 
 def _buckets(raw: Mapping[str, str]) -> int:
-    """How many there are; below 1: rows are in no certain bucket."""
+    """Return the number of buckets; below 1: rows have no fixed bucket."""
     text = raw.get("bucket", "-1").strip()
     try:
         return int(text)
@@ -193,7 +199,7 @@ def _names(raw: Mapping[str, str], *keys: str) -> tuple[str, ...]:
 
 
 def _milliseconds(key: str, text: str) -> int:
-    """`1 h`, `500` (milliseconds) or ISO-8601 (`PT1H`)."""
+    """Parse `1 h`, `500` (milliseconds) or ISO-8601 (`PT1H`) as milliseconds."""
     parts = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
     if parts is not None:
         for factor, units in _SPANS:

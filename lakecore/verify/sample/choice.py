@@ -21,7 +21,7 @@ _LEAST_ROWS = STRIDE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSample:
-    """What a sampled proof compared whole. Adds up over units. Pickles.
+    """The account of the rows that a sampled proof compared. Accounts of units can be added and pickled.
 
     `rows`: of the inputs; `windows`: how many ranges they came in. `tied`: keys left out, because several
     rows may be the latest of them. `left_out`: columns whose values could not be computed anew.
@@ -34,7 +34,7 @@ class RowSample:
 
 
 def join_samples(parts: Sequence[RowSample]) -> RowSample:
-    """All of them together."""
+    """Return the sum of all parts."""
     return RowSample(
         rows=sum(part.rows for part in parts),
         windows=sum(part.windows for part in parts),
@@ -44,8 +44,8 @@ def join_samples(parts: Sequence[RowSample]) -> RowSample:
 
 
 def window_rows(rows: int, share: float = 1.0, width: int = 1) -> int:
-    """How many of `rows` one window has: a little more than one of 16, where so many fit in memory. (Each
-    window costs an opening of all files: few large ones are cheaper than many small ones.)
+    """Return the number of rows that one window has of `rows`: a little more than one of 16, if so many fit
+    in memory. (Each window costs an opening of all files: few large ones are cheaper than many small ones.)
 
     `share`: of the rows that go into a window, how many come out of it. `width`: bytes of a stored row.
     """
@@ -55,12 +55,13 @@ def window_rows(rows: int, share: float = 1.0, width: int = 1) -> int:
 
 
 def seeded_order(seed: str, unit: str, count: int) -> list[int]:
-    """The numbers of `count` windows in the order in which the sample takes them."""
+    """Return the numbers of `count` windows in the order in which the sample takes them."""
     return sorted(range(count), key=lambda number: _hash(f"{seed}\0{unit}\0{number}"))
 
 
 def key_windows(files: Sequence[KeyMarks], rows: int, *, ends_open: bool) -> list[KeySpan]:
-    """Spans of about `rows` rows of `files`, which follow each other in key order; they tile the keys.
+    """Return spans of about `rows` rows of `files`, which follow each other in key order; the spans cover all
+    keys without overlap.
 
     `ends_open`: keys before the first row and behind the last belong to the first and the last window.
     """

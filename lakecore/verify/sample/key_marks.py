@@ -1,5 +1,5 @@
-"""Where the keys of a sorted file lie: the key of every so many rows, noted while the file is read for the
-proof.
+"""This module records where the keys of a sorted file are: the key of every so many rows, while the file is
+read for the proof.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STRIDE = 2048
 
 @dataclass(frozen=True, slots=True)
 class KeySpan:
-    """Keys from `low` to before `high` (`closed`: to `high` itself). None: no bound."""
+    """The keys from `low` to before `high` (`closed`: to `high` itself). None is no bound."""
 
     low: KeyValues | None = None
     high: KeyValues | None = None
@@ -36,7 +36,9 @@ class KeySpan:
 
 @dataclass(slots=True)
 class KeyMarks:
-    """The keys of some rows of one file, in order: at `positions` lie `keys`. `rows`: of the file so far."""
+    """The keys of some rows of one file, in order: `keys` are at `positions`. `rows` is the number of rows of
+    the file so far.
+    """
 
     positions: list[int] = field(default_factory=list)
     keys: list[KeyValues] = field(default_factory=list)
@@ -44,7 +46,7 @@ class KeyMarks:
     last: KeyValues | None = None
 
     def add(self, keys: Sequence[pa.Array]) -> None:
-        """The key columns of the next rows."""
+        """Add the key columns of the next rows."""
         count = len(keys[0])
         for row in range(-self.rows % STRIDE, count, STRIDE):
             self.positions.append(self.rows + row)
@@ -54,7 +56,7 @@ class KeyMarks:
         self.rows += count
 
     def span(self, keys: KeySpan) -> tuple[int, int]:
-        """Rows [start, stop) that can lie in the span, and a few beside them."""
+        """Return rows [start, stop) that can be in the span, and a few beside them."""
         low = 0 if keys.low is None else bisect_left(self.keys, keys.low) - 1
         if keys.high is None:
             high = len(self.keys)
@@ -65,11 +67,11 @@ class KeyMarks:
 
 
 Marks = dict[str, KeyMarks]
-"""By path of the file."""
+"""The key marks of each file, by path."""
 
 
 def marks_of(context: ProofContext, stored: StoredFile, known: Marks) -> KeyMarks:
-    """The marks of a file; reads its key columns unless they are among the `known`."""
+    """Return the marks of a file; its key columns are read unless they are among the `known`."""
     found = known.get(stored.path)
     if found is None:
         shape = context.shape.keys_only
@@ -82,7 +84,7 @@ def marks_of(context: ProofContext, stored: StoredFile, known: Marks) -> KeyMark
 
 
 def rows_inside(keys: Sequence[pa.Array], span: KeySpan) -> tuple[int, int]:
-    """The rows [start, stop) of sorted `keys` that lie in the span: a binary search."""
+    """Return the rows [start, stop) of sorted `keys` that are in the span, by binary search."""
     rows = range(len(keys[0]))
     start = 0 if span.low is None else bisect_left(rows, span.low, key=lambda row: key_at(keys, row))
     stop = len(rows)

@@ -21,7 +21,8 @@ __all__ = ["check_found"]
 def check_found(
     unit: str, searched: Iterable[Searched], looked_up: Mapping[str, BitMap], shape: RowShape
 ) -> None:
-    """`searched`: files of other levels in one window. `looked_up`: positions by file that the merge names.
+    """Check looked-up rows. `searched` are the files of other levels in one window; `looked_up` are the
+    positions, by file, that the merge names.
 
     Raises ProofError naming a key and a file where the merge looked up other rows of the window than the
     search found. A row of the window that was deleted before may not be named either.

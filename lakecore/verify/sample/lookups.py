@@ -32,7 +32,7 @@ class LookupFile:
 
 
 def check_marks(unit: str, before: Mapping[str, BitMap], after: Mapping[str, BitMap]) -> dict[str, BitMap]:
-    """The positions by file that `after` adds to `before`. Raises ProofError if one was lost."""
+    """Return the positions by file that `after` adds to `before`. Raises ProofError if one was lost."""
     lost = [name for name, positions in before.items() if positions - after.get(name, BitMap())]
     if lost:
         raise ProofError(
@@ -43,7 +43,7 @@ def check_marks(unit: str, before: Mapping[str, BitMap], after: Mapping[str, Bit
 
 
 def check_asked_only(unit: str, found: Iterable[str], asked: Collection[str]) -> None:
-    """Raises ProofError where rows were looked up in a file that is not `asked`, both given by name."""
+    """Raise ProofError if rows were looked up in a file that is not `asked`; both are given by name."""
     if strange := set(found) - set(asked):
         raise ProofError(unit, f"rows were looked up in {min(strange)}, which is not asked for older rows")
 
@@ -99,7 +99,7 @@ def search_keys(
 def _search_file(
     context: ProofContext, file: LookupFile, asked: npt.NDArray[np.uint64], met: npt.NDArray[np.bool_]
 ) -> Tally:
-    """`met` becomes true for keys that the file has."""
+    """Return the tally of the rows found in a file; `met` becomes true for keys that the file has."""
     shape, stored = context.shape, file.stored
     count = len(shape.key)
     found, start = ZERO, 0

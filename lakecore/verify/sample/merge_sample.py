@@ -71,7 +71,8 @@ class MergeSample:
 
 
 def sample_merge(context: ProofContext, unit: str, merge: MergeSample, marks: Marks) -> RowSample:
-    """Raises ProofError naming `unit`, a key and a column where an output is not what its inputs make.
+    """Compare a sample of a merge and return its account. Raises ProofError naming `unit`, a key and a column
+    if an output is not what its inputs make.
 
     `marks`: of files read before; those of others are added, which costs a reading of their keys. Cost: one
     row of 16 and a few pages beside them of all inputs and outputs, all columns. Memory: the rows of one
@@ -96,7 +97,7 @@ class _Sampler:
     outputs: OutputSample
 
     def windows(self) -> Iterator[KeySpan]:
-        """All windows of the unit, in the order in which they are taken.
+        """Yield all windows of the unit, in the order in which they are taken.
 
         None where a cut merge wrote nothing, and where the rules ask for columns that changed their type.
         """
@@ -117,7 +118,9 @@ class _Sampler:
             yield spans[number]
 
     def check(self, keys: KeySpan) -> RowSample:
-        """Raises ProofError unless the outputs hold what the inputs make of these keys."""
+        """Compare the rows of these keys. Raises ProofError unless the outputs have what the inputs make of
+        them.
+        """
         merge, reader = self.merge, self.reader
         read = reader.inputs(merge.runs, keys)
         rows = read.batch.num_rows
@@ -144,7 +147,7 @@ class _Sampler:
         return check.results(window, self._read(self.merge.outputs or (), keys))
 
     def _without_rows(self, keys: KeySpan, rows: int) -> RowSample:
-        """All rows of the window expired: nothing may come of them."""
+        """Check a window whose rows all expired: it must have no results."""
         if self._read(self.merge.outputs or (), keys).num_rows:
             raise ProofError(self.unit, f"its outputs hold rows of keys {keys}, which its inputs lack")
         return RowSample(rows=rows, windows=1)
@@ -165,7 +168,7 @@ class _Sampler:
         )
 
     def _read(self, files: Sequence[StoredFile], keys: KeySpan) -> pa.RecordBatch:
-        """Rows of files that were just written."""
+        """Return rows of files that were just written."""
         try:
             return self.reader.all_rows(files, keys, self.outputs)
         except CorruptDataError as err:
@@ -173,7 +176,7 @@ class _Sampler:
 
 
 def _ordering(shape: RowShape, rules: MergeRules) -> set[str]:
-    """Columns without which nothing can be said of the results."""
+    """Return the columns without which the results cannot be computed."""
     groups = {name for group in rules.groups for name in group.sequence}
     expiry = {rules.expire_column} if rules.expire_column is not None else set()
     return groups | expiry | {column.name for column in shape.sequence}

@@ -1,4 +1,6 @@
-"""Sampled rows of new files against what their descriptions say: column statistics and file indexes."""
+"""This module compares sampled rows of new files with their descriptions: column statistics and file
+indexes.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ __all__ = ["OutputSample"]
 
 @dataclass(slots=True)
 class _Rows:
-    """Of one file: its statistics, and the sampled values of indexed columns with their positions."""
+    """The rows of one file, which are its statistics, and the sampled values of indexed columns with their
+    positions.
+    """
 
     stored: StoredFile
     stats: ColumnStats
@@ -31,8 +35,8 @@ class _Rows:
 
 @dataclass(slots=True)
 class OutputSample:
-    """Collects sampled rows of the outputs of one unit. Memory: the values of indexed columns of these
-    rows.
+    """A collector of sampled rows of the outputs of one unit. It keeps the values of indexed columns of these
+    rows in memory.
     """
 
     context: ProofContext
@@ -40,7 +44,7 @@ class OutputSample:
     _files: dict[str, _Rows] = field(default_factory=dict)
 
     def add(self, stored: StoredFile, columns: Sequence[pa.Array], positions: npt.NDArray[np.int64]) -> None:
-        """Rows of a file at `positions`, the columns of the wide shape."""
+        """Add rows of a file at `positions`, with the columns of the wide shape."""
         shape = self.context.shape.wide
         rows = self._files.get(stored.path)
         if rows is None:
@@ -55,7 +59,7 @@ class OutputSample:
             rows.columns.setdefault(kind.name, []).append(column.cast(arrow_type(kind.type)))
 
     def check(self) -> None:
-        """Raises ProofError naming a file whose description does not fit its sampled rows."""
+        """Raise ProofError naming a file whose description does not fit its sampled rows."""
         for rows in self._files.values():
             stored = rows.stored
             schema = self.context.schemas[stored.file.schema_id]

@@ -29,21 +29,21 @@ _CLASSES = 128
 
 @dataclass(frozen=True, slots=True)
 class KeyChoice:
-    """Keys whose hashes leave one of some remainders."""
+    """A choice of keys: those whose hashes leave one of some remainders."""
 
     remainders: npt.NDArray[np.bool_]
 
     @classmethod
     def first(cls, seed: str, unit: str) -> KeyChoice:
-        """Somewhat more than one remainder of 16."""
+        """Return the first choice, which has somewhat more than one remainder of 16."""
         chosen = np.zeros(_CLASSES, bool)
         chosen[seeded_order(seed, unit, _CLASSES)[: _CLASSES // (LEAST_SHARE - 3)]] = True
         return cls(chosen)
 
     @classmethod
     def of(cls, seed: str, unit: str, keys: Words) -> KeyChoice:
-        """`keys`: the hash of the key of each row. As many remainders, in the order of the seed, as have at
-        least one row of 16.
+        """Return a choice of as many remainders, in the order of the seed, as have at least one row of 16.
+        `keys` are the hashes of the keys of the rows.
         """
         rows = np.bincount((keys % np.uint64(_CLASSES)).astype(np.int64), minlength=_CLASSES)
         order = np.array(seeded_order(seed, unit, _CLASSES))
@@ -53,7 +53,7 @@ class KeyChoice:
         return cls(chosen)
 
     def includes(self, keys: Words) -> npt.NDArray[np.bool_]:
-        """Which of the rows with these hashes are in the sample."""
+        """Return which of the rows with these hashes are in the sample."""
         return np.asarray(self.remainders[(keys % np.uint64(_CLASSES)).astype(np.int64)])
 
 
@@ -67,7 +67,9 @@ class SampledRows:
     parts: list[pa.RecordBatch] = field(default_factory=list)
 
     def add(self, columns: Sequence[pa.Array], keys: Words, taken: npt.NDArray[np.bool_]) -> None:
-        """`columns`: key, values, sequence number and row kind. `keys`: the hash of each row's key."""
+        """Add rows. `columns` are key, values, sequence number and row kind; `keys` are the hashes of their
+        keys.
+        """
         rows = pa.array(np.flatnonzero(taken & self.choice.includes(keys)))
         if not len(rows):
             return
@@ -96,7 +98,8 @@ class SampledRows:
 
 
 def check_postponed(unit: str, rules: MergeRules, postponed: SampledRows, written: SampledRows) -> RowSample:
-    """Raises ProofError naming a key and a column where `written` is not what the `postponed` rows make.
+    """Compare a sample of postponed rows. Raises ProofError naming a key and a column if `written` is not
+    what the `postponed` rows make.
 
     Rule of the format: a writer merges the rows of a key as a compaction does; none expires, and no other
     level is looked at. Memory: the rows of the sample.

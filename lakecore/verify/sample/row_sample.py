@@ -1,4 +1,6 @@
-"""A sampled proof of files joined in order: for some ranges of places, every column of inputs and outputs."""
+"""This module makes the sampled proof of files joined in order: for some ranges of places, it compares every
+column of inputs and outputs.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,9 @@ Words = npt.NDArray[np.uint64]
 def sample_rows(
     context: ProofContext, unit: str, inputs: Sequence[LookupFile], outputs: Sequence[LookupFile]
 ) -> RowSample:
-    """Raises ProofError naming `unit` and a column unless rows of `outputs` are the live rows of `inputs` at
-    the same places. Ranges of places are chosen by the seed, until one row of 16 was compared.
+    """Compare a sample of rows. Raises ProofError naming `unit` and a column unless rows of `outputs` are the
+    live rows of `inputs` at the same places. Ranges of places are chosen by the seed, until one row of 16 was
+    compared.
 
     Cost: one row of 16 and a few pages beside them, all columns. Memory: the hashes of one range.
     """
@@ -66,7 +69,9 @@ class _Chain:
         return sum(self.counts)
 
     def spans(self, start: int, stop: int) -> Iterator[tuple[LookupFile, tuple[int, int]]]:
-        """Files with the positions between which their part of the live rows [start, stop) lies."""
+        """Yield files with the positions between which they have their part of the live rows [start,
+        stop).
+        """
         first = 0
         for file, count in zip(self.files, self.counts, strict=True):
             low, high = max(start - first, 0), min(stop - first, count)
@@ -105,7 +110,9 @@ def _compare(
 def _hashes(
     context: ProofContext, chain: _Chain, span: tuple[int, int], seen: OutputSample | None = None
 ) -> list[Words]:
-    """One array of hashes a column, of the live rows of a span. `seen` is shown the rows of new files."""
+    """Return one array of hashes per column, of the live rows of a span. `seen` is called with the rows of
+    new files.
+    """
     shape = context.shape.wide
     parts: list[list[Words]] = [[np.empty(0, np.uint64)] for _ in shape.values]
     for file, rows in chain.spans(*span):

@@ -50,8 +50,8 @@ class WindowCheck:
     left_out: frozenset[str] = frozenset()
 
     def results(self, window: WindowKeys, written: pa.RecordBatch) -> Results:
-        """Raises ProofError unless `written` are the results of the window's keys. The names are those of the
-        columns that could be computed anew.
+        """Compare the results of a window and return them. Raises ProofError unless `written` are the results
+        of the window's keys. The names are those of the columns that could be recomputed.
         """
         groups = self._groups(window, written)
         sure = ~window.tied[groups]
@@ -66,7 +66,7 @@ class WindowCheck:
         return Results(written, groups, tuple(made))
 
     def moved(self, window: WindowKeys) -> Results:
-        """The results of a file that moves, whose rows are announced."""
+        """Return the results of a file that moves, whose rows are announced."""
         groups = np.flatnonzero(~window.absent)
         made = self._made(window, groups)
         first = window.rows.batch.take(pa.array(window.starts[groups]))
@@ -78,7 +78,7 @@ class WindowCheck:
         return Results(batch, groups, tuple(made))
 
     def changes(self, window: WindowKeys, results: Results, lines: pa.RecordBatch) -> None:
-        """Raises ProofError unless `lines` of the changelog are those that the window's keys have due."""
+        """Raise ProofError unless `lines` of the changelog are those that the window's keys must have."""
         names = [
             name for name in (field.name for field in self.shape.values) if name in results.batch.schema.names
         ]
@@ -100,7 +100,7 @@ class WindowCheck:
             )
 
     def _groups(self, window: WindowKeys, written: pa.RecordBatch) -> npt.NDArray[np.int64]:
-        """The key of each written row; keys without one may be without."""
+        """Return the key of each written row; keys without a row must be allowed to have none."""
         keys = key_hashes(window.rows.batch.take(pa.array(window.starts)), self.shape)
         found = key_hashes(written, self.shape)
         present = np.ones(len(keys), bool) if np.array_equal(keys, found) else np.isin(keys, found)
@@ -116,15 +116,15 @@ class WindowCheck:
         return np.flatnonzero(present)
 
     def _made(self, window: WindowKeys, groups: npt.NDArray[np.int64]) -> dict[str, pa.Array]:
-        """Columns of the results as the rows make them."""
+        """Return columns of the results as the rows make them."""
         names = [field.name for field in self.shape.values if field.name not in self.left_out]
         if not len(groups):
             return {}
         return recompute(self.rules, window.rows.batch, window.starts, window.fates, groups, names)
 
     def _due(self, window: WindowKeys, results: Results, keys: Words, said: Words) -> ChangeLines:
-        """The lines that must be there. Keys may be left out that kept their values, where the table says
-        so.
+        """Return the lines that must exist. Keys that kept their values may be left out, if the table's
+        options say so.
         """
         rows = KeyRows(
             starts=window.starts,

@@ -1,4 +1,6 @@
-"""The rows of a range of keys, all columns of them, read from sorted files in the types of the table."""
+"""This module reads the rows of a range of keys, all columns of them, from sorted files in the types of the
+table.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ __all__ = ["FoundRows", "Searched", "WindowReader", "key_hashes", "key_names", "
 
 @dataclass(frozen=True, slots=True)
 class FoundRows:
-    """Rows of one file, and the position of each in it."""
+    """Rows that one file has, and the position of each in it."""
 
     batch: pa.RecordBatch
     positions: npt.NDArray[np.int64]
@@ -47,19 +49,19 @@ class Searched:
 
 
 def window_schema(shape: RowShape) -> pa.Schema:
-    """Key columns with their prefix, all compared columns, sequence number and row kind."""
+    """Return key columns with their prefix, all compared columns, sequence number and row kind."""
     keys = [(KEY_PREFIX + field.name, arrow_type(field.type)) for field in shape.key]
     values = [(field.name, arrow_type(field.type)) for field in shape.values]
     return pa.schema([*keys, *values, (SEQUENCE_NAME, pa.int64()), (KIND_NAME, pa.int8())])
 
 
 def key_names(shape: RowShape) -> list[str]:
-    """The key columns of a window, in key order."""
+    """Return the key columns of a window, in key order."""
     return [KEY_PREFIX + field.name for field in shape.key]
 
 
 def key_hashes(batch: pa.RecordBatch, shape: RowShape) -> npt.NDArray[np.uint64]:
-    """One hash a row of a window, of its key."""
+    """Return one hash per row of a window, that of its key."""
     names = key_names(shape)
     return hash_rows([batch.column(name) for name in names], shape.field_ids[: len(names)])
 
@@ -80,7 +82,7 @@ class WindowReader:
         return self.context.shape.wide
 
     def inputs(self, runs: Sequence[Sequence[LookupFile]], keys: KeySpan) -> WindowRows:
-        """Live rows of the inputs, run by run."""
+        """Return live rows of the inputs, run by run."""
         return self._joined([(file, self.rows(file, keys)) for run in runs for file in run], outside=False)
 
     def search(
@@ -90,7 +92,8 @@ class WindowReader:
         keys: KeySpan,
         looked_up: Mapping[str, BitMap],
     ) -> list[Searched]:
-        """For keys of level 0 that no input has above it: their rows on the nearest level that has one.
+        """Return, for keys of level 0 that no input has above it, their rows on the nearest level that has
+        one.
 
         Files without such keys are in the answer only where the merge says that it looked rows up there.
         """
@@ -111,11 +114,11 @@ class WindowReader:
         return found
 
     def outside(self, searched: Sequence[Searched]) -> WindowRows:
-        """The rows that a search found."""
+        """Return the rows that a search found."""
         return self._joined([(one.file, one.found) for one in searched], outside=True)
 
     def _any_looked_up(self, file: LookupFile, keys: KeySpan, looked_up: Mapping[str, BitMap]) -> bool:
-        """Whether the merge looked up rows at or near the span."""
+        """Return whether the merge looked up rows at or near the span."""
         positions = looked_up.get(file.stored.file.file_name)
         if not positions:
             return False
@@ -123,7 +126,9 @@ class WindowReader:
         return positions.range_cardinality(start, stop) > 0
 
     def rows(self, file: LookupFile, keys: KeySpan, *, written: bool = False) -> FoundRows:
-        """The live rows of one file. `written`: by this unit, with the sequence numbers that count."""
+        """Return the live rows of one file. `written` tells that this unit wrote it, with the sequence
+        numbers that count.
+        """
         span = marks_of(self.context, file.stored, self.marks).span(keys)
         parts = [
             self._inside(columns, places, keys) for columns, places in self._read(file, span, written=written)
@@ -137,7 +142,7 @@ class WindowReader:
         )
 
     def all_rows(self, files: Iterable[StoredFile], keys: KeySpan, seen: OutputSample) -> pa.RecordBatch:
-        """The rows of new files that follow each other; `seen` is shown them."""
+        """Return the rows of new files that follow each other; `seen` is called with them."""
         found = [pa.RecordBatch.from_pylist([], window_schema(self.shape))]
         for stored in files:
             rows = self.rows(LookupFile(stored), keys, written=True)
@@ -148,7 +153,7 @@ class WindowReader:
     def _read(
         self, file: LookupFile, span: tuple[int, int], *, written: bool
     ) -> Iterator[tuple[Sequence[pa.Array], npt.NDArray[np.int64]]]:
-        """Columns of the live rows of a span, and their positions."""
+        """Yield columns of the live rows of a span, and their positions."""
         start, stop = span
         if start >= stop:
             return
