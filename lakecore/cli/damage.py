@@ -13,7 +13,8 @@ __all__ = ["damaged_table", "holding"]
 
 
 def holding(name: str, function: Callable[..., None]) -> Callable[..., None]:
-    """`function`, the command `name`; the error is raised all the same, with a note that says what happened.
+    """Return `function`, the command `name`, such that damage puts the table on hold; the error is raised all
+    the same, with a note that says what happened.
 
     Who has no right to write into the warehouse gets a note, too: the table could not be put on hold.
     """

@@ -1,4 +1,4 @@
-"""The executor of the units of work, from `--engine`, `--master` and `--conf`."""
+"""This module chooses the executor of the units of work, from `--engine`, `--master` and `--conf`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The options `--lease` and `--wait`: how long the lease of a killed process lasts, and how long to wait for
-a lease.
+"""This module defines the options `--lease` and `--wait`: how long the lease of a killed process lasts, and
+how long to wait for a lease.
 """
 
 from __future__ import annotations

@@ -10,12 +10,14 @@ __all__ = ["PrintableFormatter"]
 
 
 class PrintableFormatter(logging.Formatter):
-    """`LEVEL:logger:message` with the message on one line; tracebacks follow on their own lines."""
+    """A formatter that writes `LEVEL:logger:message` with the message on one line; tracebacks follow on their
+    own lines.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.BASIC_FORMAT)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
-        """The line of a record."""
+        """Return the line of a record."""
         record.message = printable(mask_secrets(record.message))
         return super().formatMessage(record)

@@ -103,7 +103,9 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _globals_apart(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Global options may stand anywhere before `--`: `lakecore tables --json`."""
+    """Return the global options, which may stand anywhere before `--` (`lakecore tables --json`), and the
+    other arguments.
+    """
     first: list[str] = []
     rest: list[str] = []
     waiting = iter(arguments)

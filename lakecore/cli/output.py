@@ -1,4 +1,6 @@
-"""The output of commands: a table for users or one JSON document for programs, from the same rows."""
+"""This module writes the output of commands: a table for users or one JSON document for programs, from the
+same rows.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ __all__ = ["end_on_errors", "print_json", "print_rows", "shown", "size_text", "t
 
 
 class Answer(Protocol):
-    """The report of one table."""
+    """The report that a command makes of one table."""
 
     @property
     def table(self) -> str: ...

@@ -25,7 +25,7 @@ _PIPE_WIDTH = 10_000
 
 @dataclass(frozen=True)
 class Session:
-    """Global options of one run of the command line."""
+    """The global options of one run of the command line, which all commands receive."""
 
     warehouse: str | None
     catalog_name: str | None

@@ -1,4 +1,4 @@
-"""Progress bars on a terminal for a job over several tables."""
+"""This module shows progress bars on a terminal for a job over several tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["TableBars", "table_bars"]
 
 
 class TableBars:
-    """Shows a bar of input rows for each running table and, for several tables, a bar of tables."""
+    """The progress bars: one of input rows for each running table and, for several tables, one of tables."""
 
     def __init__(self, bars: Progress) -> None:
         self._bars = bars
@@ -53,7 +53,7 @@ class TableBars:
 
 @contextmanager
 def table_bars(session: Session) -> Iterator[TableBars]:
-    """Bars on standard error, if that is a terminal."""
+    """Show bars on standard error, if that is a terminal."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),

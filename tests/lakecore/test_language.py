@@ -84,7 +84,6 @@ def names(tree: ast.Module) -> Iterator[str]:
 
 
 UNREAD = frozenset({
-    "lakecore/cli",
     "lakecore/compact",
     "lakecore/jobs",
 })  # fmt: skip

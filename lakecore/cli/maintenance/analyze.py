@@ -1,4 +1,4 @@
-"""`analyze`: statistics of a table's rows."""
+"""This module has the command `analyze`, which computes statistics of a table's rows."""
 
 from __future__ import annotations
 

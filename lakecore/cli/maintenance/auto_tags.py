@@ -1,4 +1,6 @@
-"""`trigger-tag-automatic-creation` and `create-batch-tags`: tags of days and hours."""
+"""This module has the commands `trigger-tag-automatic-creation` and `create-batch-tags`, which tag days and
+hours.
+"""
 
 from __future__ import annotations
 

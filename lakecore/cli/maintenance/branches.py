@@ -1,4 +1,6 @@
-"""`create-branch`, `delete-branch`, `rename-branch`, `fast-forward`, `merge-branch`."""
+"""This module has the commands `create-branch`, `delete-branch`, `rename-branch`, `fast-forward`,
+`merge-branch`.
+"""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ J = TypeVar("J")
 
 
 class DryRunReport(Protocol):
-    """The report of a dry run."""
+    """The report that a dry run prints."""
 
     @property
     def forecast(self) -> Forecast | None: ...

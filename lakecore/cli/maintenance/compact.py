@@ -1,4 +1,4 @@
-"""`compact`: compaction jobs for one table or many, and their reports."""
+"""This module has the command `compact`: compaction jobs for one table or many, and their reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`expire-snapshots`, `expire-changelogs`."""
+"""This module has the commands `expire-snapshots`, `expire-changelogs`."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def _check(session: Session, job: Job) -> _Answer:
 
 
 def _write_plan(session: Session, path: Path, checked: _Answer, older_than_ms: int | None) -> None:
-    """Nothing is written for a table that cannot even be opened."""
+    """Write the repair plan of a table, or nothing for a table that cannot even be opened."""
     if checked.report is None:
         return
     made = plan_repair(checked.table, session.catalog, checked.report, older_than_ms=older_than_ms)

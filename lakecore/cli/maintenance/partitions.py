@@ -1,4 +1,4 @@
-"""`expire-partitions`, `drop-partition`, `mark-partition-done`."""
+"""This module has the commands `expire-partitions`, `drop-partition`, `mark-partition-done`."""
 
 from __future__ import annotations
 

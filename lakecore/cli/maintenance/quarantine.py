@@ -1,4 +1,4 @@
-"""`remove-orphan-files`, `undo`, `runs`, `purge-quarantine`."""
+"""This module has the commands `remove-orphan-files`, `undo`, `runs`, `purge-quarantine`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`why`, `repair`, `repair-hints`, `repair-earliest-snapshot`, `compact-manifest`."""
+"""This module has the commands `why`, `repair`, `repair-hints`, `repair-earliest-snapshot`,
+`compact-manifest`.
+"""
 
 from __future__ import annotations
 

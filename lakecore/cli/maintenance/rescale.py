@@ -1,4 +1,4 @@
-"""`rescale`: another number of buckets for partitions."""
+"""This module has the command `rescale`, which gives partitions another number of buckets."""
 
 from __future__ import annotations
 

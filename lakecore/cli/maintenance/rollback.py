@@ -1,4 +1,6 @@
-"""`rollback-to`, `rollback-to-as-latest`, `reset-consumer`, `clear-consumers`, `expire-consumers`."""
+"""This module has the commands `rollback-to`, `rollback-to-as-latest`, `reset-consumer`, `clear-consumers`,
+`expire-consumers`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`create-tag`, `create-tag-from-timestamp`, `replace-tag`, `rename-tag`, `delete-tag`, `expire-tags`."""
+"""This module has the commands `create-tag`, `create-tag-from-timestamp`, `replace-tag`, `rename-tag`,
+`delete-tag`, `expire-tags`.
+"""
 
 from __future__ import annotations
 

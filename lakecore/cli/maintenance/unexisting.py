@@ -1,4 +1,4 @@
-"""`remove-unexisting-files`, `remove-unexisting-manifests`."""
+"""This module has the commands `remove-unexisting-files`, `remove-unexisting-manifests`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`alter`: change columns and options of a table."""
+"""This module has the command `alter`, which changes columns and options of a table."""
 
 from __future__ import annotations
 

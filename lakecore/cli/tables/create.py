@@ -1,4 +1,4 @@
-"""`create`: a table from a JSON definition."""
+"""This module has the command `create`, which makes a table from a JSON definition."""
 
 from __future__ import annotations
 

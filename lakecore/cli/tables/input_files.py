@@ -54,8 +54,8 @@ def read_input(path: str, kind: InputFormat | None, row_type: RowType) -> Iterat
 
 
 def read_columns(path: str, kind: InputFormat | None, row_type: RowType) -> Iterator[pa.RecordBatch]:
-    """`read_input`, where only the columns are there that the file has: the first line tells those of JSON
-    lines, and all lines need them.
+    """Yield batches as `read_input` does, but only with the columns that the file has: for JSON lines the
+    first line names them, and all lines need them.
     """
     readers = {**_READERS, InputFormat.JSONL: _json_columns}
     yield from _batches(path, kind or _format_of(path), row_type, readers)
@@ -115,7 +115,9 @@ def _json_columns(stream: IO[bytes], row_type: RowType) -> Iterator[pa.RecordBat
 
 
 def _csv(stream: IO[bytes], row_type: RowType) -> Iterator[pa.RecordBatch]:
-    """A header names the columns. An empty field is null, unless it stands in quotes."""
+    """Yield the rows of a CSV file. A header names the columns. An empty field is null, unless it is in
+    quotes.
+    """
     fields = {field.name: field for field in row_type.fields}
     fields[KIND_COLUMN] = DataField(-1, KIND_COLUMN, AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH))
     read = pa_csv.ReadOptions(block_size=_CSV_BLOCK)
@@ -144,7 +146,7 @@ def _parquet(stream: IO[bytes], row_type: RowType) -> Iterator[pa.RecordBatch]:
 
 
 def _arrow(stream: IO[bytes], row_type: RowType) -> Iterator[pa.RecordBatch]:
-    """The file or the stream format."""
+    """Yield the rows of a file in the file or the stream format of Arrow."""
     if not stream.seekable():
         yield from pa.ipc.open_stream(stream)
         return

@@ -1,4 +1,6 @@
-"""`read`: rows of a table at a snapshot, tag, branch or time, or what changed between two of them."""
+"""This module has the command `read`, which prints rows of a table at a snapshot, tag, branch or time, or
+what changed between two of them.
+"""
 
 from __future__ import annotations
 
@@ -111,12 +113,12 @@ def _default_format(session: Session, output: str | None) -> OutputFormat:
 
 
 def column_names(text: str) -> list[str]:
-    """`a, b` as a list."""
+    """Parse `a, b` as a list of names."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def millis(text: str, option: str) -> int:
-    """Milliseconds since the epoch, given so or as a time. Raises InvalidInputError naming `option`."""
+    """Parse milliseconds since the epoch, or a time. Raises InvalidInputError naming `option`."""
     if re.fullmatch(r"\s*\d{1,15}\s*", text):
         return int(text)
     try:

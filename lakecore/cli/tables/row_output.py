@@ -86,7 +86,7 @@ class RowOutput:
 
     @contextmanager
     def _opened(self) -> Iterator[IO[bytes]]:
-        """Standard output, or a file that appears under its name when it is complete."""
+        """Open standard output, or a file that gets its name when it is complete."""
         if self._path is None:
             yield sys.stdout.buffer
             sys.stdout.buffer.flush()

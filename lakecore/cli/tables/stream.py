@@ -1,4 +1,6 @@
-"""`stream`: the changes of a table, snapshot by snapshot, as JSON lines."""
+"""This module has the command `stream`, which prints the changes of a table, snapshot by snapshot, as JSON
+lines.
+"""
 
 from __future__ import annotations
 

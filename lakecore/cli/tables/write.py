@@ -77,7 +77,7 @@ def write(
 
 
 class _Counter:
-    """Batches on their way into the table, counted."""
+    """A counter of the batches that are written to the table."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], count: Callable[[int], None]) -> None:
         self._batches = batches
@@ -100,7 +100,9 @@ def _write(table: Table, rows: _Counter, overwrite: str | None, commit: Commit) 
 
 
 def _compacts(table: Table) -> bool:
-    """Rule of the format: writers leave the clustering of tables without buckets to compactions."""
+    """Return whether writers compact the table. Rule of the format: they leave the clustering of tables
+    without buckets to compactions.
+    """
     from lakecore.compact.kinds.sort.plan import clusters
     from lakecore.metadata.options import BucketMode
 
@@ -112,7 +114,7 @@ def _compacts(table: Table) -> bool:
 def _compact_after(
     session: Session, table: Table, result: CommitResult, engine: Engine, master: str | None
 ) -> Any:
-    """The report of the compaction. The rows are committed by now, which every error must say."""
+    """Compact the table and return the report. The rows are committed by now, which every error must say."""
     try:
         with executor(engine, master, {}) as workers:
             return compact_one(session, table, workers)
@@ -125,7 +127,9 @@ def _compact_after(
 
 
 def _print(session: Session, table: Table, rows: int, result: CommitResult, after: tuple[Any, Any]) -> None:
-    """`after`: the reports of the compaction and of the expiry that followed, if they did."""
+    """Print the result. `after` are the reports of the compaction and of the expiry that followed, if they
+    did.
+    """
     report, expired = after
     if session.json:
         answer = {
