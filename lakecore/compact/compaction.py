@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakecore.compact.engine.attempt_files import EarlierCommits, RunFiles
+from lakecore.compact.engine.planner import PlanContext
 from lakecore.compact.engine.request import CompactRequest
 from lakecore.compact.engine.run import PlannedRound, RewriteRun, Round
 from lakecore.compact.engine.target import RewriteTarget
 from lakecore.compact.engine.work import Strategy
 from lakecore.compact.kinds.postpone.apply import fold_picks
 from lakecore.compact.kinds.postpone.assign import assign_buckets
-from lakecore.compact.planning import Planner
+from lakecore.compact.planning import planner_of
 from lakecore.executor import Executor
 from lakecore.metadata.manifest.entries import ManifestEntries
 from lakecore.metadata.options import BucketMode
@@ -83,7 +84,9 @@ class Compaction:
         if view.again is None and not self._assigned:
             self.before = entries
         deletions = {} if snapshot is None else scanner.deletions(snapshot)
-        plan = self._planner(view.executor).plan(entries, view.file_prefix, view.lost, deletions)
+        planner = planner_of(self._context(view.executor))
+        assigned = entries.select(entries.bucket >= 0)  # rows that wait for a bucket are no pick
+        plan = planner.plan(assigned, view.file_prefix, view.lost, deletions)
         if view.dry and self._postpones:
             plan = replace(plan, picks=(*fold_picks(plan.table, self.before), *plan.picks))
         return PlannedRound(bool(plan.picks), lambda: plan)
@@ -95,12 +98,12 @@ class Compaction:
     def _postpones(self) -> bool:
         return self._target.reading.options.bucket_mode is BucketMode.POSTPONE
 
-    def _planner(self, executor: Executor) -> Planner:
+    def _context(self, executor: Executor) -> PlanContext:
         request = self._request
-        return Planner(
+        return PlanContext(
             target=self._target,
             strategy=request.strategy,
             proof=request.proof,
-            engine=executor,
+            executor=executor,
             seed=self.seed,
         )

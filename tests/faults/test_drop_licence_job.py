@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from lakecore.catalog.filesystem import FilesystemCatalog
-from lakecore.compact import planning
 from lakecore.compact.engine import driver
 from lakecore.compact.kinds.clustered_primary_key import apply as clustered_apply
 from lakecore.compact.kinds.primary_key import plan
@@ -88,7 +87,7 @@ def test_a_claim_without_a_licence_is_refused_before_a_unit_runs(
     job = compact.Job(table="d.k", options=RUNS)
     with monkeypatch.context() as patch:
         fault(patch)
-        patch.setattr(planning.keyed_run, "run_unit", None)
+        patch.setattr(keyed_run, "run_unit", None)
         with pytest.raises(ProofError, match=r"its deletes may not be dropped: .* level 5 stays"):
             compact.run(job, catalog)
     assert (paths_of(table, "bucket-"), table.snapshots.latest_id()) == (files, latest)

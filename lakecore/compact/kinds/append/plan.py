@@ -44,6 +44,11 @@ class JoinPick:
     columns: tuple[str, ...] | None = None
     blobs: tuple[tuple[DataFile, ...], ...] = ()
 
+    @property
+    def newest_schema(self) -> int:
+        """Return the highest schema id among the files whose rows the pick may read."""
+        return max(file.schema_id for files in (self.files, *self.blobs) for file in files)
+
 
 def plan_joins(entries: ManifestEntries, request: JoinRequest, deletions: Deletions) -> tuple[JoinPick, ...]:
     """Picks in all buckets of live `entries`.

@@ -71,6 +71,11 @@ class FreshPick:
     def files(self) -> tuple[DataFile, ...]:
         return (*self.fresh, *self.above)
 
+    @property
+    def newest_schema(self) -> int:
+        """Return the highest schema id among the files whose rows the pick may read."""
+        return max(file.schema_id for file in self.files)
+
 
 @dataclass(frozen=True, slots=True)
 class Picks:

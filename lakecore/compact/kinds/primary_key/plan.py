@@ -66,6 +66,14 @@ class BucketPick:
     derivation: Derivation = Derivation.NONE
     above: tuple[tuple[DataFile, ...], ...] = ()
 
+    @property
+    def newest_schema(self) -> int:
+        """Return the highest schema id among the files whose rows the pick may read."""
+        sections = (section for stretch in self.work.rewrites for section in stretch)
+        rewritten = (file for section in sections for file in section.files)
+        asked = (file for level in self.above for file in level)
+        return max((file.schema_id for file in (*rewritten, *self.work.announced, *asked)), default=0)
+
 
 def plan_picks(entries: ManifestEntries, request: PickRequest) -> tuple[BucketPick, ...]:
     """Picks of all buckets among live `entries`, in their order; buckets in shape have none."""

@@ -116,7 +116,7 @@ class Clustering:
 
     def _built(self, picks: Sequence[SortPick], entries: ManifestEntries, view: Round) -> RoundPlan:
         table = self._unit_table(entries)
-        known = [pick for pick in picks if max(file.schema_id for file in pick.files) <= table.schema.id]
+        known = [pick for pick in picks if pick.newest_schema <= table.schema.id]
         outdated = {p.place: place_name(p.place, table.schema) for p in picks if p not in known}
         check_row_ids(self._target.name, self._target.reading.options, (f for p in known for f in p.files))
         maker = UnitMaker(table=table, rule=self._rule, executor=view.executor, prefix=view.file_prefix)

@@ -73,6 +73,11 @@ class SortPick:
     local: bool = False
     reason: str = ""
 
+    @property
+    def newest_schema(self) -> int:
+        """Return the highest schema id among the files whose rows the pick may read."""
+        return max(file.schema_id for file in self.files)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutPolicy:

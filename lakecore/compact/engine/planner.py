@@ -1,0 +1,80 @@
+"""What the planners of all kinds of tables share: for whom they plan, and which picks can be done."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from lakecore.compact.engine.naming import place_name
+from lakecore.compact.engine.run import RoundPlan
+from lakecore.compact.engine.schedule import scheduled
+from lakecore.compact.engine.target import RewriteTarget
+from lakecore.compact.engine.work import Place, Strategy, UnitTable, WorkPick
+from lakecore.executor import Executor
+from lakecore.metadata.manifest.entries import ManifestEntries
+from lakecore.scan.change_scanner import Deletions
+from lakecore.verify.digest.shape import ProofMode
+
+__all__ = ["PlanContext", "PlannedPick", "TablePlanner"]
+
+
+class PlannedPick(Protocol):
+    """A pick as pure planning makes it, before it has units."""
+
+    @property
+    def place(self) -> Place:
+        """Return its bucket."""
+        ...
+
+    @property
+    def newest_schema(self) -> int:
+        """Return the highest schema id among the files whose rows it may read."""
+        ...
+
+
+class TablePlanner(Protocol):
+    """Plans the rounds of a run over tables of one kind."""
+
+    def plan(
+        self, entries: ManifestEntries, file_prefix: str, excluded: Collection[Place], deletions: Deletions
+    ) -> RoundPlan:
+        """Return picks among live `entries`, none of them in the buckets `excluded`.
+
+        The names of new files begin with `file_prefix`. Raises InvalidOptionError, UnsupportedError.
+        """
+        ...
+
+
+AnyPick = TypeVar("AnyPick", bound=PlannedPick)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanContext:
+    """A run as its planner sees it."""
+
+    target: RewriteTarget
+    strategy: Strategy
+    proof: ProofMode
+    executor: Executor
+    """Runs the units later; a planner asks it for its cores."""
+    seed: str = ""
+    """Chooses the rows of sampled proofs."""
+
+    def unit_table(self, entries: ManifestEntries) -> UnitTable:
+        """Return what units know about the table."""
+        return self.target.unit_table(entries, self.proof, self.seed)
+
+    def doable(
+        self, picks: Iterable[AnyPick], excluded: Collection[Place]
+    ) -> tuple[list[AnyPick], dict[Place, str]]:
+        """Return the picks that can be done, and the buckets that are outdated (`RoundPlan.outdated`)."""
+        schema = self.target.reading.schema
+        found = [pick for pick in picks if pick.place not in excluded]
+        known = [pick for pick in found if pick.newest_schema <= schema.id]
+        newer = (pick.place for pick in found if pick.newest_schema > schema.id)
+        return known, {place: place_name(place, schema) for place in newer}
+
+    def scheduled(self, picks: Sequence[WorkPick]) -> tuple[WorkPick, ...]:
+        """Return the picks in the order in which the executor runs them best."""
+        return scheduled(picks, self.executor)
